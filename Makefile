@@ -1,0 +1,37 @@
+# make run        set everything up, run the main job
+# make test       set everything up, run linters, types, import contracts and tests
+# make test-long  what takes longer: the large instances of the models, more random examples
+# make lock       resolve the dependencies anew into the hashed requirements files
+.PHONY: help setup run test test-long lint lock clean
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+setup:
+	@scripts/setup.sh
+
+run: setup
+	.venv/bin/pointstamp check models
+
+lint: setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports --no-logo
+
+test: lint
+	.venv/bin/pytest -m "not long"
+
+test-long: lint
+	.venv/bin/pytest --hypothesis-profile=long
+
+# --universal: one file for every platform and Python; no index address is written.
+UV = $(shell command -v uv || echo .uv/bin/uv)
+COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
+lock: setup
+	$(COMPILE) --upgrade --extra spark --group dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
+
+clean:
+	rm -rf .venv .uv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

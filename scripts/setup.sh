@@ -1,0 +1,67 @@
+#!/bin/sh
+# Sets up everything that `make run` and `make test` need, into .venv beside this project:
+# Python 3.11+ (found), uv (bootstrapped with pip where it is missing), the locked
+# dependencies, pointstamp itself, and Java 17+ for Spark. Running it again costs a second.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+find_python() {
+    for candidate in python3 python3.13 python3.12 python3.11; do
+        if command -v "$candidate" >/dev/null 2>&1 &&
+            "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    fail "Python 3.11 or newer is needed and was not found. Install it (Debian: apt-get install python3 python3-venv)."
+}
+
+find_uv() {
+    if command -v uv >/dev/null 2>&1; then
+        command -v uv
+    elif [ -x .uv/bin/uv ]; then
+        echo .uv/bin/uv
+    else
+        say "uv is missing: installing it into .uv"
+        "$1" -m venv .uv >&2 ||
+            fail "'$1 -m venv' does not work. Install it (Debian: apt-get install python3-venv) or install uv yourself."
+        .uv/bin/python -m pip install --quiet --require-hashes -r requirements/uv.txt >&2
+        echo .uv/bin/uv
+    fi
+}
+
+java_major() {
+    java_command=java
+    if [ -n "${JAVA_HOME:-}" ]; then java_command="$JAVA_HOME/bin/java"; fi
+    # Prints 17 for "17.0.15", 8 for "1.8.0_442", and 0 where there is no Java.
+    "$java_command" -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1 | grep . || echo 0
+}
+
+need_java() {
+    found=$(java_major)
+    if [ "$found" -ge 17 ]; then return; fi
+    advice="Spark needs Java 17 or newer and found ${found} (0 = none). Install it (Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) or point JAVA_HOME at one."
+    command -v apt-get >/dev/null 2>&1 || fail "$advice"
+    if [ "$(id -u)" -eq 0 ]; then root=""; elif sudo -n true 2>/dev/null; then root="sudo -n"; else fail "$advice"; fi
+    say "Java 17 or newer is missing: installing it with apt-get"
+    $root apt-get update -qq >&2 || fail "apt-get update failed. $advice"
+    # Debian 13 dropped openjdk-17; any newer headless runtime serves Spark as well.
+    DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq openjdk-17-jre-headless >&2 ||
+        DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq default-jre-headless >&2 || fail "$advice"
+    [ "$(java_major)" -ge 17 ] || fail "$advice"
+}
+
+python=$(find_python)
+need_java
+stamp=.venv/.pointstamp-setup
+wanted=$(cat requirements/dev.txt pyproject.toml scripts/setup.sh | cksum)
+if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then exit 0; fi
+uv=$(find_uv "$python")
+say "installing the locked dependencies into .venv"
+[ -x .venv/bin/python ] || "$uv" venv --quiet --python "$python" .venv
+"$uv" pip sync --quiet --python .venv/bin/python --require-hashes requirements/dev.txt
+"$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+echo "$wanted" >"$stamp"

@@ -1,0 +1,1 @@
+"""The judge: explore every state of a model, construct explanations of failures, print what breaks."""

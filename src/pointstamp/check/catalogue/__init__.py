@@ -1,0 +1,1 @@
+"""The catalogue of models that ``pointstamp check models`` puts before the judge."""

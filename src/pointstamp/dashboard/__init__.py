@@ -1,0 +1,1 @@
+"""What people see of a running or a recorded flow."""

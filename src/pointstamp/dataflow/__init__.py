@@ -1,0 +1,1 @@
+"""What a user writes: streams, operators, capabilities, notifications, loops, inputs and outputs."""

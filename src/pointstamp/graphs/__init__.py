@@ -1,0 +1,1 @@
+"""Graph algorithms, written with the public API only."""

@@ -1,0 +1,1 @@
+"""Partial orders, antichains, signed multisets and frontiers. Standard library only."""

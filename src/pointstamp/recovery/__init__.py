@@ -1,0 +1,1 @@
+"""Snapshots at closed epochs, where to restart, and publishing output once."""

@@ -1,0 +1,1 @@
+"""Ports, times, path summaries and the graph of a flow, compiled and validated."""
