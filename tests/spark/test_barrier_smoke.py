@@ -1,5 +1,7 @@
 """Spark itself works here: Java is found, Arrow moves, and a gang of two tasks meets at a barrier."""
 
+import os
+import sys
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -10,6 +12,7 @@ from pyspark.sql import SparkSession
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # the tasks' Python is this environment's
     session = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")

@@ -1,0 +1,158 @@
+"""The frontier of a signed multiset, kept up to date change by change.
+
+``MutableAntichain`` holds counts and the minimal elements of those with a positive count; elements of zero
+or negative count are invisible (Brun et al. 2021, section 5). What it reports are changes of the
+*frontier*, not of the counts: only those may flow on through a graph with cycles, or they would go round
+for ever.
+
+Elements that are not on the frontier wait in one heap per chain of the order, so that losing a frontier
+element costs one look per chain and not per element. Stale heap entries are dropped when they surface,
+or together when they outnumber the live ones.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any, Final, Generic, TypeVar
+
+from pointstamp.order.partial import ChainedOrder, PartialOrder
+
+T = TypeVar("T", bound=Hashable)
+
+NO_CHANGES: Final[Sequence[tuple[Any, int]]] = ()
+
+_STALE_SLACK: Final = 16
+
+
+class MutableAntichain(Generic[T]):
+    """Counts of elements and the frontier of the positive ones; changed by ``update`` alone."""
+
+    __slots__ = ("_chain", "_frontier", "_hidden", "_less_equal", "_live", "_sort_key", "_stored", "counts")
+
+    def __init__(self, order: PartialOrder[T], counts: Iterable[tuple[T, int]] = ()) -> None:
+        self.counts: dict[T, int] = {}
+        self._less_equal: Callable[[T, T], bool] = order.less_equal
+        self._sort_key: Callable[[T], Any] = order.sort_key
+        self._chain: Callable[[T], Hashable] = order.chain if isinstance(order, ChainedOrder) else _itself
+        self._frontier: list[T] = []
+        # Positive elements that are not on the frontier, by chain; _live counts them, _stored also the stale.
+        self._hidden: dict[Hashable, list[tuple[Any, T]]] = {}
+        self._live = 0
+        self._stored = 0
+        for element, count in counts:
+            self.update(element, count)
+
+    @property
+    def frontier(self) -> Sequence[T]:
+        """The minimal elements of positive count, in no particular order; empty means complete."""
+        return self._frontier
+
+    def less_equal(self, element: T) -> bool:
+        """Whether the element lies at or above the frontier."""
+        less_equal = self._less_equal
+        return any(less_equal(lower, element) for lower in self._frontier)
+
+    def update(self, element: T, change: int) -> Sequence[tuple[T, int]]:
+        """Change one count; return what joined (+1) and left (-1) the frontier."""
+        before = self.counts.get(element, 0)
+        after = before + change
+        if after:
+            self.counts[element] = after
+        else:
+            self.counts.pop(element, None)
+        if before <= 0 < after:
+            return self._appear(element)
+        if after <= 0 < before:
+            return self._vanish(element)
+        return NO_CHANGES
+
+    def _appear(self, element: T) -> Sequence[tuple[T, int]]:
+        frontier = self._frontier
+        if not frontier:
+            frontier.append(element)
+            return ((element, 1),)
+        less_equal = self._less_equal
+        for lower in frontier:
+            if less_equal(lower, element):
+                self._hide(element)
+                return NO_CHANGES
+        covered = [upper for upper in frontier if less_equal(element, upper)]
+        for upper in covered:
+            frontier.remove(upper)
+            self._hide(upper)
+        frontier.append(element)
+        return [(element, 1), *((upper, -1) for upper in covered)]
+
+    def _vanish(self, element: T) -> Sequence[tuple[T, int]]:
+        frontier = self._frontier
+        if element not in frontier:
+            self._live -= 1
+            if self._stored > 2 * self._live + _STALE_SLACK:
+                self._drop_stale()
+            return NO_CHANGES
+        frontier.remove(element)
+        if not self._live:
+            return ((element, -1),)
+        return [(element, -1), *((risen, 1) for risen in self._rise())]
+
+    def _hide(self, element: T) -> None:
+        heap = self._hidden.setdefault(self._chain(element), [])
+        heappush(heap, (self._sort_key(element), element))
+        self._live += 1
+        self._stored += 1
+
+    def _rise(self) -> list[T]:
+        """Move to the frontier what no frontier element covers any more.
+
+        The least of each chain is a candidate. Taken in a linear extension, a candidate that nothing on
+        the frontier covers is minimal, and once it has risen it covers the rest of its chain.
+        """
+        less_equal = self._less_equal
+        heads = [head for chain in list(self._hidden) if (head := self._head(chain)) is not None]
+        heads.sort(key=_key_of_head)
+        risen = []
+        for _, element, chain in heads:
+            if not any(less_equal(lower, element) for lower in self._frontier):
+                self._pop(chain)
+                self._live -= 1
+                self._frontier.append(element)
+                risen.append(element)
+        return risen
+
+    def _head(self, chain: Hashable) -> tuple[Any, T, Hashable] | None:
+        """The least live element of a chain, after dropping stale and repeated entries above it."""
+        heap = self._hidden[chain]
+        while heap:
+            key, element = heap[0]
+            if self.counts.get(element, 0) > 0 and element not in self._frontier:
+                return key, element, chain
+            self._pop(chain)
+            if chain not in self._hidden:
+                return None
+        return None
+
+    def _pop(self, chain: Hashable) -> None:
+        heap = self._hidden[chain]
+        heappop(heap)
+        self._stored -= 1
+        if not heap:
+            del self._hidden[chain]
+
+    def _drop_stale(self) -> None:
+        live = [
+            element for element, count in self.counts.items() if count > 0 and element not in self._frontier
+        ]
+        self._hidden.clear()
+        for element in live:
+            self._hidden.setdefault(self._chain(element), []).append((self._sort_key(element), element))
+        for heap in self._hidden.values():
+            heapify(heap)
+        self._stored = len(live)
+
+
+def _itself(element: Hashable) -> Hashable:
+    """Every element a chain of its own: right for any order."""
+    return element
+
+
+def _key_of_head(head: tuple[Any, Any, Hashable]) -> Any:  # noqa: ANN401 - a sort key of the order
+    return head[0]

@@ -1,0 +1,97 @@
+"""The broadcast of progress: how every worker comes to know every change, as state machines without I/O.
+
+A worker gathers what its operators did (``record``: one call per activation, whole), and sends everything
+that has gathered to all workers, itself included, as one ``ProgressBatch`` (``flush``). Batches of one
+sender carry gapless sequence numbers and arrive in order; a gap or a repetition means that counts would be
+wrong for ever, so it is an error and never a guess (Brun et al. 2021, section 4; the timely book,
+"Maintaining Capabilities").
+
+Sending everything at once leaves nothing behind that could lack its justification, which makes every flush
+a legal ``send_upd`` of the exchange protocol.
+
+The broadcast stands behind the ``Broadcast`` protocol, so that one that accumulates before it sends can
+take the place of the full mesh of ``DirectBroadcast``.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pointstamp.errors import ProgressError
+from pointstamp.order.multiset import SignedMultiset
+from pointstamp.progress.pointstamp import Change, Pointstamp, WorkerIndex
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressBatch:
+    """Changes that one worker made, to be applied together; ``sequence`` counts a sender's batches from 0."""
+
+    sender: WorkerIndex
+    sequence: int
+    changes: tuple[Change, ...]
+
+
+class Broadcast(Protocol):
+    """What a worker asks of its broadcast; whoever drives it moves the batches."""
+
+    def record(self, changes: Iterable[Change]) -> None:
+        """Take in all changes of one activation: consumed, held and sent together."""
+        ...
+
+    def flush(self) -> Sequence[tuple[WorkerIndex, ProgressBatch]]:
+        """What is to be sent now, and to whom; self included."""
+        ...
+
+    def receive(self, batch: ProgressBatch) -> tuple[Change, ...]:
+        """Accept a batch and return the changes to apply."""
+        ...
+
+
+class DirectBroadcast:
+    """Every worker sends every batch to every worker."""
+
+    def __init__(self, worker: WorkerIndex, workers: int) -> None:
+        if not 0 <= worker < workers:
+            raise ProgressError(f"worker {worker} cannot be one of {workers} workers, numbered from 0.")
+        self.worker = worker
+        self.workers = workers
+        self._pending: SignedMultiset[Pointstamp] = SignedMultiset()
+        self._sent = 0
+        self._expected = [0] * workers
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits to be sent."""
+        return not self._pending
+
+    def record(self, changes: Iterable[Change]) -> None:
+        """Take in all changes of one activation; what cancels out is never sent."""
+        for location, time, count in changes:
+            self._pending.add(Pointstamp(location, time), count)
+
+    def flush(self) -> Sequence[tuple[WorkerIndex, ProgressBatch]]:
+        """Everything that has gathered, as one batch to each worker; nothing where nothing changed."""
+        if not self._pending:
+            return ()
+        changes = tuple(Change(*point, count) for point, count in self._pending.drain())
+        batch = ProgressBatch(self.worker, self._sent, changes)
+        self._sent += 1
+        return [(WorkerIndex(peer), batch) for peer in range(self.workers)]
+
+    def receive(self, batch: ProgressBatch) -> tuple[Change, ...]:
+        """Accept the next batch of its sender; a gap or a repetition raises ProgressError."""
+        if not 0 <= batch.sender < self.workers:
+            raise ProgressError(
+                f"worker {self.worker} received progress of worker {batch.sender}, but there are "
+                f"{self.workers} workers."
+            )
+        expected = self._expected[batch.sender]
+        if batch.sequence != expected:
+            what = "lost" if batch.sequence > expected else "delivered twice"
+            raise ProgressError(
+                f"worker {self.worker} received progress batch {batch.sequence} of worker {batch.sender} "
+                f"and expected {expected}: a batch was {what}. The channel between workers must be "
+                "reliable and in order; restart the job from its last snapshot."
+            )
+        self._expected[batch.sender] = expected + 1
+        return batch.changes

@@ -1,0 +1,29 @@
+"""Pointstamps and changes to their counts: the words of the progress protocol.
+
+A pointstamp is a time at a port: "there is a message at this input", "this output may still send" (Abadi &
+Isard 2015; Brun et al. 2021, section 2). Messages are counted, not rows. Progress between workers is
+nothing but changes to the counts of pointstamps.
+"""
+
+from typing import NamedTuple, NewType
+
+from pointstamp.topology.domain import Time
+from pointstamp.topology.ports import Location
+
+WorkerIndex = NewType("WorkerIndex", int)
+"""The number of a worker, from 0."""
+
+
+class Pointstamp(NamedTuple):
+    """A time at a location."""
+
+    location: Location
+    time: Time
+
+
+class Change(NamedTuple):
+    """How the count of one pointstamp changed."""
+
+    location: Location
+    time: Time
+    count: int

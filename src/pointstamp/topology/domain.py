@@ -1,0 +1,159 @@
+"""Time domains: which times may stand at a port, and how they are ordered.
+
+A time is a tuple ``(root, round, round, ...)``: the root time first, by default the epoch, then one round
+for each loop around the port, outermost first. The order is the product order. Each port has a domain of
+its own; times of different lengths are never compared, and padding them to one length would be wrong,
+because leaving a loop would then take time back from (e, 3) to (e, 0).
+
+The root may be any partial order that a user supplies (``TimeOrder``); what moves a root time along a path
+is a ``RootSummary``.
+
+    >>> inside = Domain(EPOCHS, rounds=1)
+    >>> inside.less_equal((0, 9), (1, 0)), inside.less_equal((0, 9), (1, 9))
+    (False, True)
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from operator import le
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+from pointstamp.order.partial import PartialOrder
+
+Time: TypeAlias = tuple[Any, ...]
+"""A root time followed by one round for each enclosing loop."""
+
+T = TypeVar("T", bound=Hashable)
+
+
+@runtime_checkable
+class TimeOrder(PartialOrder[T], Protocol[T]):
+    """A user's own order of root times: a partial order with a least element.
+
+    ``sort_key`` must also not decrease along any path of a flow: where a summary leads from a to b,
+    ``sort_key(a) <= sort_key(b)``, and strictly where the summary advances.
+    """
+
+    def minimum(self) -> T:
+        """The least time, at which every output starts."""
+        ...
+
+
+@runtime_checkable
+class RootSummary(Protocol):
+    """How root times move along a path: a monotone function that never takes time back.
+
+    ``results_in`` and ``followed_by`` answer None where no time can take the path.
+    """
+
+    def results_in(self, time: Any, /) -> Any | None:  # noqa: ANN401 - the user's time type
+        """The least time at which something that enters the path at ``time`` can come out."""
+        ...
+
+    def followed_by(self, other: Any, /) -> Any | None:  # noqa: ANN401 - the user's summary type
+        """The summary of this path with another one after it."""
+        ...
+
+    def less_equal(self, other: Any, /) -> bool:  # noqa: ANN401 - the user's summary type
+        """Whether this summary leads to a lower or equal time than the other, whatever the time."""
+        ...
+
+    def advances(self) -> bool:
+        """Whether every time comes out strictly later than it went in."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Epochs:
+    """The default root times: the integers from 0, one per batch of input."""
+
+    def less_equal(self, a: int, b: int, /) -> bool:
+        """Whether a <= b."""
+        return a <= b
+
+    def sort_key(self, element: int, /) -> int:
+        """The epoch itself."""
+        return element
+
+    def chain(self, element: int, /) -> Hashable:
+        """All epochs lie on one chain."""
+        return None
+
+    def minimum(self) -> int:
+        """Epoch 0."""
+        return 0
+
+
+EPOCHS: Final = Epochs()
+
+
+class Domain:
+    """The times at a port: a root order, and how many loops stand around the port. Never changes.
+
+    ``less_equal`` and ``sort_key`` are chosen once, when the domain is made: comparing times is most of
+    what progress tracking does, and for epochs a comparison of tuples does it.
+    """
+
+    __slots__ = ("less_equal", "root", "rounds", "sort_key")
+
+    less_equal: Callable[[Time, Time], bool]
+    """Whether every coordinate of the first time is less or equal to that of the second."""
+
+    sort_key: Callable[[Time], Any]
+    """Lexicographic: a linear extension of the product order."""
+
+    def __init__(self, root: TimeOrder[Any], rounds: int = 0) -> None:
+        self.root = root
+        self.rounds = rounds
+        if isinstance(root, Epochs):
+            self.less_equal = (le, _less_equal_2)[rounds] if rounds < 2 else _less_equal_n
+            self.sort_key = _itself
+        else:
+            self.less_equal = _product_with(root)
+            self.sort_key = lambda time: (root.sort_key(time[0]), *time[1:])
+
+    def chain(self, time: Time, /) -> Hashable:
+        """Times with the same rounds lie on one chain, if their root times do."""
+        chain_of_root = getattr(self.root, "chain", _itself)
+        return (chain_of_root(time[0]), time[1:])
+
+    def minimum(self) -> Time:
+        """The least time: the least root time, in round 0 of every loop."""
+        return (self.root.minimum(), *(0,) * self.rounds)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Domain):
+            return NotImplemented
+        return self.rounds == other.rounds and bool(self.root == other.root)
+
+    def __hash__(self) -> int:
+        return hash((self.root, self.rounds))
+
+    def __reduce__(self) -> tuple[type["Domain"], tuple[TimeOrder[Any], int]]:
+        return Domain, (self.root, self.rounds)
+
+    def __repr__(self) -> str:
+        return f"Domain({self.root!r}, rounds={self.rounds})"
+
+    def __str__(self) -> str:
+        root = "epoch" if isinstance(self.root, Epochs) else type(self.root).__name__
+        return "(" + ", ".join([root, *(f"round {i + 1}" for i in range(self.rounds))]) + ")"
+
+
+def _less_equal_2(a: Time, b: Time) -> bool:
+    return bool(a[0] <= b[0] and a[1] <= b[1])
+
+
+def _less_equal_n(a: Time, b: Time) -> bool:
+    return all(map(le, a, b))
+
+
+def _product_with(root: TimeOrder[Any]) -> Callable[[Time, Time], bool]:
+    def less_equal(a: Time, b: Time) -> bool:
+        return root.less_equal(a[0], b[0]) and all(map(le, a[1:], b[1:]))
+
+    return less_equal
+
+
+def _itself(time: Any) -> Any:  # noqa: ANN401 - any time
+    return time

@@ -1,0 +1,172 @@
+"""The graph of a flow: operators, their ports, what connects them, and how times move through them.
+
+One flat graph holds all loops; each port has its own time domain (``pointstamp.topology.domain``). An
+output may feed many inputs, an input has exactly one source. Inside an operator, each pair of input and
+output has an antichain of summaries; none at all says that what arrives at that input never reaches that
+output (the timely book's diagnostics port).
+
+``GraphBuilder.build`` refuses what could not run, with the operators named: a cycle that does not
+strictly advance time, an operator wired to itself, an input with two sources or with none, and a summary
+that moves time back. The finished graph never changes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pointstamp.errors import TopologyError
+from pointstamp.topology.domain import Domain
+from pointstamp.topology.levels import Hop, Hops, Levels, levels_of
+from pointstamp.topology.ports import Location, OperatorIndex, Port, Source, Target
+from pointstamp.topology.summary import Summary, identity, minimal
+from pointstamp.topology.validation import check_summaries
+
+InternalSummaries: TypeAlias = Mapping[tuple[int, int], tuple[Summary, ...]]
+"""From (input, output) to the minimal summaries between them; an absent pair has no path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What progress tracking knows of an operator: its name, the domains of its ports, its summaries."""
+
+    name: str
+    inputs: tuple[Domain, ...]
+    outputs: tuple[Domain, ...]
+    summaries: InternalSummaries
+
+
+class Graph:
+    """Operators and connections, with every port numbered as a ``Location``. Never changes."""
+
+    def __init__(self, operators: Sequence[Operator], connections: Sequence[tuple[Source, Target]]) -> None:
+        self.operators = tuple(operators)
+        self.connections = tuple(connections)
+        ports: list[Port] = []
+        for number, operator in enumerate(operators):
+            index = OperatorIndex(number)
+            ports.extend(Target(index, i) for i in range(len(operator.inputs)))
+            ports.extend(Source(index, o) for o in range(len(operator.outputs)))
+        self.ports = tuple(ports)
+        self._locations = {port: Location(number) for number, port in enumerate(self.ports)}
+        self.domains: tuple[Domain, ...] = tuple(self._domain(port) for port in self.ports)
+        self.hops: tuple[tuple[Hop, ...], ...] = self._hops()
+        names = [self.operators[port.operator].name for port in self.ports]
+        self.levels: Levels = levels_of(Hops(names, self.domains, self.hops))
+
+    def location(self, port: Port) -> Location:
+        """The number of a port; a port that the graph does not have is an error."""
+        found = self._locations.get(port)
+        if found is None:
+            raise TopologyError(f"{port} is not in this graph, which has {len(self.operators)} operators")
+        return found
+
+    def operator_of(self, location: Location) -> Operator:
+        """The operator that the port belongs to."""
+        return self.operators[self.ports[location].operator]
+
+    def describe(self, location: Location) -> str:
+        """A port in words: ``output 0 of 'map'``."""
+        port = self.ports[location]
+        kind = "output" if isinstance(port, Source) else "input"
+        return f"{kind} {port.port} of '{self.operators[port.operator].name}'"
+
+    def targets(self, source: Source) -> list[Target]:
+        """The inputs that an output feeds."""
+        return [target for origin, target in self.connections if origin == source]
+
+    def _domain(self, port: Port) -> Domain:
+        operator = self.operators[port.operator]
+        return (operator.outputs if isinstance(port, Source) else operator.inputs)[port.port]
+
+    def _hops(self) -> tuple[tuple[Hop, ...], ...]:
+        hops: list[list[Hop]] = [[] for _ in self.ports]
+        for source, target in self.connections:
+            origin, end = self.location(source), self.location(target)
+            hops[origin].append(Hop(origin, end, identity(self.domains[origin].rounds)))
+        for number, operator in enumerate(self.operators):
+            index = OperatorIndex(number)
+            for (i, o), summaries in operator.summaries.items():
+                origin, end = self.location(Target(index, i)), self.location(Source(index, o))
+                hops[origin].extend(Hop(origin, end, summary) for summary in summaries)
+        return tuple(tuple(each) for each in hops)
+
+
+class GraphBuilder:
+    """Collects operators and connections; ``build`` checks them and returns the graph."""
+
+    def __init__(self) -> None:
+        self._operators: list[Operator] = []
+        self._sources: dict[Target, Source] = {}
+
+    def add(
+        self,
+        name: str,
+        *,
+        inputs: Sequence[Domain] = (),
+        outputs: Sequence[Domain] = (),
+        summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None,
+    ) -> OperatorIndex:
+        """Add an operator; without summaries, every input may reach every output at the same time."""
+        if summaries is None:
+            summaries = {
+                (i, o): (identity(domain.rounds),)
+                for i, domain in enumerate(inputs)
+                for o in range(len(outputs))
+            }
+        kept = {pair: minimal(given) for pair, given in summaries.items() if given}
+        operator = Operator(name, tuple(inputs), tuple(outputs), kept)
+        check_summaries(operator.name, operator.inputs, operator.outputs, operator.summaries)
+        self._operators.append(operator)
+        return OperatorIndex(len(self._operators) - 1)
+
+    def connect(self, source: Source, target: Target) -> None:
+        """Let an output feed an input of another operator."""
+        origin, end = self._named(source), self._named(target)
+        domain, wanted = self._outputs(source), self._inputs(target)
+        if source.operator == target.operator:
+            raise TopologyError(
+                f"operator '{origin}' feeds itself: output {source.port} is wired to its own input "
+                f"{target.port}. Put another operator between them, for example a feedback."
+            )
+        if target in self._sources:
+            other = self._sources[target]
+            raise TopologyError(
+                f"input {target.port} of '{end}' has two sources, output {other.port} of "
+                f"'{self._named(other)}' and output {source.port} of '{origin}'. "
+                "Join the streams first, with a concat."
+            )
+        if domain != wanted:
+            raise TopologyError(
+                f"output {source.port} of '{origin}' has times {domain}, but input {target.port} of '{end}' "
+                f"needs {wanted}. Enter or leave the loop between them."
+            )
+        self._sources[target] = source
+
+    def build(self) -> Graph:
+        """Check the whole and return it as a graph that never changes."""
+        for index, operator in enumerate(self._operators):
+            for i in range(len(operator.inputs)):
+                if Target(OperatorIndex(index), i) not in self._sources:
+                    raise TopologyError(
+                        f"input {i} of '{operator.name}' has no source. Connect an output to it."
+                    )
+        return Graph(self._operators, [(source, target) for target, source in self._sources.items()])
+
+    def _named(self, port: Port) -> str:
+        if not 0 <= port.operator < len(self._operators):
+            raise TopologyError(f"{port} names an operator that is not in this graph; add it first.")
+        return self._operators[port.operator].name
+
+    def _outputs(self, source: Source) -> Domain:
+        operator = self._operators[source.operator]
+        return _port_of("output", operator.name, operator.outputs, source.port)
+
+    def _inputs(self, target: Target) -> Domain:
+        operator = self._operators[target.operator]
+        return _port_of("input", operator.name, operator.inputs, target.port)
+
+
+def _port_of(kind: str, name: str, domains: tuple[Domain, ...], port: int) -> Domain:
+    if not 0 <= port < len(domains):
+        raise TopologyError(f"operator '{name}' has {len(domains)} {kind}s, and no {kind} {port}.")
+    return domains[port]

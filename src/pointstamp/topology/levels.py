@@ -1,0 +1,147 @@
+"""A linear extension of "could result in", and with it the proof that every cycle advances time.
+
+Propagation must take pointstamps in an order in which nothing taken later can still change what was taken
+before: a linear extension of could-result-in on (port, time). With one time domain for all ports sorting
+by time would do; here domains differ, and leaving a loop makes a time shorter, so ports take part.
+
+Edges that advance the root coordinate aside, the ports fall into strongly connected components, which
+have a topological order. A component of more than one port is a loop: all its ports must have a round to
+go on with, and every edge in it must keep that round, or some cycle ends where it began. The same is then
+done inside with the round in place of the root, and so on inwards. The key of (port, time) alternates
+coordinates and positions, ``(epoch, position, round, position, ...)``: along every edge it grows.
+
+Condition kept: for every cycle with summary s and every time t, never s(t) <= t. That makes
+could-result-in a partial order. It asks less than t < s(t), on purpose: with nested loops the way from an
+inner port round the outer loop leads from (e, 0, 5) to (e, 1, 0), which is incomparable and legitimate.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pointstamp.errors import TopologyError
+from pointstamp.order.components import strongly_connected_components
+from pointstamp.topology.domain import Domain, Epochs, Time
+from pointstamp.topology.ports import Location
+from pointstamp.topology.summary import Summary
+
+Levels: TypeAlias = tuple[tuple[int, ...], ...]
+"""For each location its position in its component, from the whole graph inwards."""
+
+PointKey: TypeAlias = Callable[[Time], tuple[Any, ...]]
+"""From a time at one location to its key in the linear extension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One edge between ports, with one of its summaries."""
+
+    origin: Location
+    target: Location
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Hops:
+    """The graph as this file sees it: for each location its operator's name, its domain, its hops."""
+
+    names: Sequence[str]
+    domains: Sequence[Domain]
+    outgoing: Sequence[Sequence[Hop]]
+
+
+def levels_of(graph: Hops) -> Levels:
+    """The positions of every location; raise TopologyError where a cycle does not advance time."""
+    positions: list[tuple[int, ...]] = [()] * len(graph.names)
+    pending = [(0, tuple(Location(number) for number in range(len(graph.names))))]
+    while pending:
+        level, members = pending.pop()
+        standing = _standing_hops(graph, members, level)
+        following = {location: [hop.target for hop in hops] for location, hops in standing.items()}
+        components = strongly_connected_components(members, following.__getitem__)
+        for position, component in enumerate(components):
+            for location in component:
+                positions[location] += (position,)
+            if len(component) > 1:
+                _check_goes_on(graph, component, standing, level + 1)
+                pending.append((level + 1, component))
+    return tuple(positions)
+
+
+def point_key(domain: Domain, positions: tuple[int, ...]) -> PointKey:
+    """How to sort the times of one location among the pointstamps of the whole graph."""
+    inner = _interleave(positions)
+    if isinstance(domain.root, Epochs):
+        return inner
+    root_key = domain.root.sort_key
+    return lambda time: inner((root_key(time[0]), *time[1:]))
+
+
+def _interleave(positions: tuple[int, ...]) -> PointKey:
+    """Alternate coordinates and positions; the two shapes without and with one loop are spelt out."""
+    first = positions[0]
+    if len(positions) == 1:
+        return lambda time: (time[0], first, *time[1:])
+    if len(positions) == 2:
+        second = positions[1]
+        return lambda time: (time[0], first, time[1], second, *time[2:])
+    depth = len(positions)
+
+    def key(time: Time) -> tuple[Any, ...]:
+        mixed = [part for pair in zip(time, positions, strict=False) for part in pair]
+        return (*mixed, *time[depth:])
+
+    return key
+
+
+def _standing_hops(graph: Hops, members: Collection[Location], level: int) -> dict[Location, list[Hop]]:
+    """The hops among these locations that do not advance the coordinate of this level."""
+    inside = set(members)
+    return {
+        location: [
+            hop
+            for hop in graph.outgoing[location]
+            if hop.target in inside and not hop.summary.advances(level)
+        ]
+        for location in members
+    }
+
+
+def _check_goes_on(
+    graph: Hops, component: Sequence[Location], standing: dict[Location, list[Hop]], coordinate: int
+) -> None:
+    inside = set(component)
+    for location in component:
+        hops = [hop for hop in standing[location] if hop.target in inside]
+        lost = [hop for hop in hops if not hop.summary.keeps(coordinate)]
+        if graph.domains[location].rounds < coordinate:
+            raise _zero_cycle(graph, location, inside, standing)
+        if lost:
+            raise _zero_cycle(graph, lost[0].target, inside, standing)
+
+
+def _zero_cycle(
+    graph: Hops, start: Location, inside: set[Location], standing: dict[Location, list[Hop]]
+) -> TopologyError:
+    """Name the operators on a shortest cycle through this location that does not advance time."""
+    came_from: dict[Location, Location] = {}
+    waiting = [start]
+    for location in waiting:
+        for hop in standing[location]:
+            if hop.target in inside and hop.target not in came_from:
+                came_from[hop.target] = location
+                waiting.append(hop.target)
+    cycle = [start]
+    while (previous := came_from[cycle[-1]]) != start:
+        cycle.append(previous)
+    names: list[str] = []
+    for location in [start, *reversed(cycle)]:
+        name = graph.names[location]
+        if not names or names[-1] != name:
+            names.append(name)
+    if len(names) > 1 and names[0] == names[-1]:
+        names.pop()
+    return TopologyError(
+        f"the cycle {' -> '.join([*names, names[0]])} does not strictly advance time: what goes round it "
+        "comes back at the time it left. Put a feedback of a loop, or a delay, on it."
+    )
