@@ -26,4 +26,4 @@ class Change(NamedTuple):
 
     location: Location
     time: Time
-    count: int
+    diff: int

@@ -1,0 +1,1 @@
+"""What several tests share: generators of random graphs and oracles that recompute from scratch."""
