@@ -69,6 +69,13 @@ def test_composition_is_composition_of_functions(data: st.DataObject) -> None:
         assert composed.results_in(time) == second.summary.results_in(middle)
 
 
+@given(typed())
+def test_the_compiled_function_has_the_same_results(given_summary: Typed) -> None:
+    compiled = given_summary.summary.compiled()
+    for time in times(given_summary.origin):
+        assert compiled(time) == given_summary.summary.results_in(time)
+
+
 @given(st.data())
 def test_composition_is_associative_with_identities(data: st.DataObject) -> None:
     a = data.draw(typed())

@@ -1,1 +1,1 @@
-"""The command line, ."""
+"""The command line: one file for each subcommand, and what they show."""

@@ -10,7 +10,7 @@ element costs one look per chain and not per element. Stale heap entries are dro
 or together when they outnumber the live ones.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, Generic, TypeVar
 
@@ -60,16 +60,24 @@ class MutableAntichain(Generic[T]):
         else:
             self.counts.pop(element, None)
         if before <= 0 < after:
-            return self._appear(element)
+            if self._frontier:
+                return self._appear(element)
+            self._frontier.append(element)
+            return ((element, 1),)
         if after <= 0 < before:
             return self._vanish(element)
         return NO_CHANGES
 
+    def update_all(self, changes: Mapping[T, int]) -> Sequence[tuple[T, int]]:
+        """Change many counts; return what joined and left the frontier on the whole."""
+        net: dict[T, int] = {}
+        for element, change in changes.items():
+            for moved, difference in self.update(element, change):
+                net[moved] = net.get(moved, 0) + difference
+        return [item for item in net.items() if item[1]]
+
     def _appear(self, element: T) -> Sequence[tuple[T, int]]:
         frontier = self._frontier
-        if not frontier:
-            frontier.append(element)
-            return ((element, 1),)
         less_equal = self._less_equal
         for lower in frontier:
             if less_equal(lower, element):
@@ -80,7 +88,7 @@ class MutableAntichain(Generic[T]):
             frontier.remove(upper)
             self._hide(upper)
         frontier.append(element)
-        return [(element, 1), *((upper, -1) for upper in covered)]
+        return [*((upper, -1) for upper in covered), (element, 1)]
 
     def _vanish(self, element: T) -> Sequence[tuple[T, int]]:
         frontier = self._frontier

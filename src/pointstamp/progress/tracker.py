@@ -7,8 +7,8 @@ The frontier of the implications is what an operator may see.
 
 Only changes of frontiers flow on, so work is proportional to the ports whose frontier moves and not to the
 graph. Pending work is taken in a linear extension of could-result-in (``pointstamp.topology.levels``):
-nothing taken later can change what was taken before, so each pointstamp is touched at most once in a
-propagation, and propagation ends, also round loops.
+nothing taken later can change what was taken before. So a port outside loops is visited at most once in a
+propagation, with all its changes together, and inside a loop each time at each port; propagation ends.
 
 Invariant, whenever ``propagate`` has returned: the frontier of the implications at a port is the implied
 frontier, the minimal elements of all s(t) with a counted pointstamp (p, t) and a path summary s from p.
@@ -33,7 +33,7 @@ Move: TypeAlias = Callable[[Time], Time | None] | None
 
 
 class Tracker:
-    """The progress of one worker's view of the whole graph.
+    """The progress of the whole graph as one worker sees it.
 
     ``update`` gathers changes, ``propagate`` draws the conclusions. Frontiers are read between
     propagations only, and not before the first one: until then an empty frontier would look like a
@@ -44,57 +44,52 @@ class Tracker:
         self.graph = graph
         self._occurrences = [MutableAntichain(domain) for domain in graph.domains]
         self._implications = [MutableAntichain(domain) for domain in graph.domains]
-        self._keys: list[PointKey] = [
-            point_key(domain, positions)
-            for domain, positions in zip(graph.domains, graph.levels, strict=True)
-        ]
         self._edges: list[tuple[tuple[Location, Move], ...]] = [
             tuple((hop.target, _move(hop.summary, graph.domains[hop.origin])) for hop in hops)
             for hops in graph.hops
         ]
-        # Work that is not done: the sum for each (location, time), and a heap that says what comes next.
-        self._work: dict[tuple[Location, Time], int] = {}
-        self._heap: list[tuple[tuple[Any, ...], int, Location, Time]] = []
-        self._pushed = 0
-        self._frontiers: dict[Location, Antichain[Time]] = {}
+        self._ranks = [positions[0] for positions in graph.levels]
+        self._members: list[list[Location]] = [[] for _ in set(self._ranks)]
+        for number, rank in enumerate(self._ranks):
+            self._members[rank].append(Location(number))
+        self._loops = [_LoopWork(graph, members) if len(members) > 1 else None for members in self._members]
+        # Work that is not done outside loops, by location, and the ranks of the components that have some.
+        self._pending: list[dict[Time, int]] = [{} for _ in graph.ports]
+        self._waiting: list[int] = []
         self._readable = False
 
-    def update(self, location: Location, time: Time, count: int) -> None:
+    def update(self, location: Location, time: Time, diff: int) -> None:
         """Change the count of one pointstamp; the conclusions wait for ``propagate``."""
-        for moved, change in self._occurrences[location].update(time, count):
-            self._push(location, moved, change)
+        self.update_all((Change(location, time, diff),))
 
     def update_all(self, changes: Iterable[Change]) -> None:
         """Change many counts."""
-        for location, time, count in changes:
-            for moved, change in self._occurrences[location].update(time, count):
-                self._push(location, moved, change)
+        occurrences = self._occurrences
+        for location, time, diff in changes:
+            moved = occurrences[location].update(time, diff)
+            if moved:
+                self._push(location, None, moved)
 
     def propagate(self) -> list[Location]:
         """Draw all conclusions; return the locations whose frontier is another than before."""
         self._readable = False
-        before: dict[Location, tuple[Time, ...]] = {}
-        work, heap, implications, edges = self._work, self._heap, self._implications, self._edges
-        while heap:
-            _, _, location, time = heappop(heap)
-            count = work.pop((location, time))
-            if not count:
+        moved: list[Location] = []
+        waiting, loops, pending = self._waiting, self._loops, self._pending
+        while waiting:
+            rank = heappop(waiting)
+            loop = loops[rank]
+            if loop is not None:
+                moved.extend(self._propagate_loop(loop))
                 continue
-            implied = implications[location]
-            frontier = tuple(implied.frontier)
-            changes = implied.update(time, count)
-            if not changes:
-                continue
-            before.setdefault(location, frontier)
-            for target, move in edges[location]:
-                for moved, change in changes:
-                    after = moved if move is None else move(moved)
-                    if after is not None:
-                        self._push(target, after, change)
+            location = self._members[rank][0]
+            work, pending[location] = pending[location], {}
+            changes = self._implications[location].update_all(work)
+            if changes:
+                moved.append(location)
+                for target, move in self._edges[location]:
+                    self._push(target, move, changes)
         self._readable = True
-        return [
-            location for location, old in before.items() if set(old) != set(implications[location].frontier)
-        ]
+        return moved
 
     def frontier(self, location: Location) -> Sequence[Time]:
         """The frontier of a port as it is after the last propagation; do not keep or change the list."""
@@ -124,29 +119,99 @@ class Tracker:
         return not any(occurrences.counts for occurrences in self._occurrences)
 
     def expect_consistent(self) -> None:
-        """Raise InternalError if an implied count is negative or work is left; for tests and debugging."""
-        if self._heap or self._work:
-            raise InternalError(f"{len(self._work)} pieces of propagation were left undone")
+        """Raise InternalError if work is left or an implied count is negative; for tests and debugging."""
+        if self._waiting or any(self._pending) or any(loop and loop.work for loop in self._loops):
+            raise InternalError("propagation left work undone")
         for number, implied in enumerate(self._implications):
             negative = {time: count for time, count in implied.counts.items() if count < 0}
             if negative:
                 where = self.graph.describe(Location(number))
                 raise InternalError(f"the implications at {where} have negative counts: {negative}")
 
-    def _push(self, location: Location, time: Time, count: int) -> None:
-        point = (location, time)
-        waiting = self._work.get(point)
-        if waiting is not None:
-            self._work[point] = waiting + count
+    def _push(self, location: Location, move: Move, changes: Sequence[tuple[Time, int]]) -> None:
+        """Leave changes at a location as work, moved along an edge, and let its component wait its turn."""
+        rank = self._ranks[location]
+        loop = self._loops[rank]
+        if loop is not None:
+            if not loop.work:
+                heappush(self._waiting, rank)
+            loop.push(location, move, changes)
             return
-        self._work[point] = count
-        # The number breaks ties of a user's sort keys, so that times themselves are never compared.
-        self._pushed += 1
-        heappush(self._heap, (self._keys[location](time), self._pushed, location, time))
+        work = self._pending[location]
+        if not work:
+            heappush(self._waiting, rank)
+        if move is None:
+            for time, diff in changes:
+                work[time] = work.get(time, 0) + diff
+            return
+        for time, diff in changes:
+            after = move(time)
+            if after is not None:
+                work[after] = work.get(after, 0) + diff
+
+    def _propagate_loop(self, loop: "_LoopWork") -> list[Location]:
+        """Draw the conclusions inside one component, time by time, until it has no work left."""
+        before: dict[Location, tuple[Time, ...]] = {}
+        ranks, rank = self._ranks, self._ranks[loop.first]
+        for location, time, diff in loop:
+            implied = self._implications[location]
+            if location not in before:
+                before[location] = tuple(implied.frontier)
+            changes = implied.update(time, diff)
+            if not changes:
+                continue
+            for target, move in self._edges[location]:
+                if ranks[target] == rank:
+                    loop.push(target, move, changes)
+                else:
+                    self._push(target, move, changes)
+        return [
+            location
+            for location, old in before.items()
+            if set(old) != set(self._implications[location].frontier)
+        ]
+
+
+class _LoopWork:
+    """The work of one component with cycles: taken in the order of its keys, each pointstamp once."""
+
+    def __init__(self, graph: Graph, members: Sequence[Location]) -> None:
+        self.first = members[0]
+        self.work: dict[tuple[Location, Time], int] = {}
+        self._keys: dict[Location, PointKey] = {
+            location: point_key(graph.domains[location], graph.levels[location]) for location in members
+        }
+        self._heap: list[tuple[tuple[Any, ...], int, Location, Time]] = []
+        self._pushed = 0
+
+    def push(self, location: Location, move: Move, changes: Sequence[tuple[Time, int]]) -> None:
+        """Add changes at a location, moved along an edge."""
+        work, key = self.work, self._keys[location]
+        for time, diff in changes:
+            after = time if move is None else move(time)
+            if after is None:
+                continue
+            point = (location, after)
+            if point in work:
+                work[point] += diff
+                continue
+            work[point] = diff
+            # The number breaks ties of a user's sort keys, so that times themselves are never compared.
+            self._pushed += 1
+            heappush(self._heap, (key(after), self._pushed, location, after))
+
+    def __iter__(self) -> "_LoopWork":
+        return self
+
+    def __next__(self) -> Change:
+        while self._heap:
+            _, _, location, time = heappop(self._heap)
+            diff = self.work.pop((location, time))
+            if diff:
+                return Change(location, time, diff)
+        raise StopIteration
 
 
 def _move(summary: Summary, origin: Domain) -> Move:
-    """The fastest function that does what the summary does; epochs in and out of one loop are spelt out."""
-    if summary.is_identity(origin):
-        return None
-    return summary.results_in
+    """What the summary does to a time of this domain, as a function; None for the identity."""
+    return None if summary.is_identity(origin) else summary.compiled()

@@ -4,11 +4,13 @@ Propagation must take pointstamps in an order in which nothing taken later can s
 before: a linear extension of could-result-in on (port, time). With one time domain for all ports sorting
 by time would do; here domains differ, and leaving a loop makes a time shorter, so ports take part.
 
-Edges that advance the root coordinate aside, the ports fall into strongly connected components, which
-have a topological order. A component of more than one port is a loop: all its ports must have a round to
-go on with, and every edge in it must keep that round, or some cycle ends where it began. The same is then
-done inside with the round in place of the root, and so on inwards. The key of (port, time) alternates
-coordinates and positions, ``(epoch, position, round, position, ...)``: along every edge it grows.
+The ports fall into strongly connected components, which have a topological order. A port that is alone in
+its component needs nothing more: its position comes before its time. Inside a component of more ports
+time must decide first. Without the edges that advance the root coordinate it falls into components again;
+one of more than one port is a loop: all its ports must have a round to go on with, and every edge in it must
+keep that round, or some cycle ends where it began. The same is then done inside with the round in place of
+the root, and so on inwards. The key of (port, time) alternates positions and coordinates, ``(position,
+epoch, position, round, position, ...)``: along every edge it grows.
 
 Condition kept: for every cycle with summary s and every time t, never s(t) <= t. That makes
 could-result-in a partial order. It asks less than t < s(t), on purpose: with nested loops the way from an
@@ -17,7 +19,7 @@ inner port round the outer loop leads from (e, 0, 5) to (e, 1, 0), which is inco
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pointstamp.errors import TopologyError
 from pointstamp.order.components import strongly_connected_components
@@ -26,10 +28,18 @@ from pointstamp.topology.ports import Location
 from pointstamp.topology.summary import Summary
 
 Levels: TypeAlias = tuple[tuple[int, ...], ...]
-"""For each location its position in its component, from the whole graph inwards."""
+"""For each location its position in the whole graph, then in its component, and so on inwards.
+
+The first positions number the components of the whole graph; a location alone in its component has only
+that one.
+"""
 
 PointKey: TypeAlias = Callable[[Time], tuple[Any, ...]]
 """From a time at one location to its key in the linear extension."""
+
+
+_WHOLE_GRAPH: Final = -1
+"""The outermost level, at which no coordinate of time plays a part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,7 @@ class Hops:
 def levels_of(graph: Hops) -> Levels:
     """The positions of every location; raise TopologyError where a cycle does not advance time."""
     positions: list[tuple[int, ...]] = [()] * len(graph.names)
-    pending = [(0, tuple(Location(number) for number in range(len(graph.names))))]
+    pending = [(_WHOLE_GRAPH, tuple(Location(number) for number in range(len(graph.names))))]
     while pending:
         level, members = pending.pop()
         standing = _standing_hops(graph, members, level)
@@ -78,30 +88,30 @@ def point_key(domain: Domain, positions: tuple[int, ...]) -> PointKey:
 
 
 def _interleave(positions: tuple[int, ...]) -> PointKey:
-    """Alternate coordinates and positions; the two shapes without and with one loop are spelt out."""
+    """Alternate positions and coordinates; the shapes outside and inside one loop are spelt out."""
     first = positions[0]
     if len(positions) == 1:
-        return lambda time: (time[0], first, *time[1:])
-    if len(positions) == 2:
-        second = positions[1]
-        return lambda time: (time[0], first, time[1], second, *time[2:])
-    depth = len(positions)
+        return lambda time: (first, *time)
+    if len(positions) == 3:
+        _, second, third = positions
+        return lambda time: (first, time[0], second, time[1], third, *time[2:])
+    depth = len(positions) - 1
 
     def key(time: Time) -> tuple[Any, ...]:
-        mixed = [part for pair in zip(time, positions, strict=False) for part in pair]
-        return (*mixed, *time[depth:])
+        mixed = [part for pair in zip(time, positions[1:], strict=False) for part in pair]
+        return (first, *mixed, *time[depth:])
 
     return key
 
 
 def _standing_hops(graph: Hops, members: Collection[Location], level: int) -> dict[Location, list[Hop]]:
-    """The hops among these locations that do not advance the coordinate of this level."""
+    """The hops among these locations that do not advance the coordinate of this level, if it has one."""
     inside = set(members)
     return {
         location: [
             hop
             for hop in graph.outgoing[location]
-            if hop.target in inside and not hop.summary.advances(level)
+            if hop.target in inside and (level == _WHOLE_GRAPH or not hop.summary.advances(level))
         ]
         for location in members
     }

@@ -13,7 +13,7 @@ A summary answers None where no time can take the path: only a user's root summa
     ((4, 8), (4,))
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -86,6 +86,16 @@ class Summary:
             return None
         kept = (time[i] + added for i, added in enumerate(self.increments, start=1))
         return (root, *kept, *self.appended)
+
+    def compiled(self) -> Callable[[Time], Time | None]:
+        """A faster function with the same results, where the root stays and at most one round is kept."""
+        if self.root is not STAY or len(self.increments) > 1:
+            return self.results_in
+        appended = self.appended
+        if not self.increments:
+            return lambda time: (time[0], *appended)
+        step = self.increments[0]
+        return lambda time: (time[0], time[1] + step, *appended)
 
     def followed_by(self, other: "Summary") -> "Summary | None":
         """The summary of this path with another one after it; None where nothing can take both."""

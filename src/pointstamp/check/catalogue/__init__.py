@@ -1,1 +1,14 @@
 """The catalogue of models that ``pointstamp check models`` puts before the judge."""
+
+from typing import Final
+
+from pointstamp.check.catalogue import borders, clocks, combined, exchange, propagation
+from pointstamp.check.catalogue.entry import Entry
+
+ENTRIES: Final[tuple[Entry, ...]] = (
+    clocks.ENTRY,
+    exchange.ENTRY,
+    propagation.ENTRY,
+    combined.ENTRY,
+    borders.ENTRY,
+)

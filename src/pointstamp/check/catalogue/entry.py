@@ -5,12 +5,16 @@ reaching another one is a failure. A *mutant* is the model with one named change
 the property it breaks; a mutant that changes nothing observable is listed as equivalent and must reach
 the same states. A *check* is anything that is not an exploration: a comparison with brute force, a
 constructed explanation.
+
+Entries travel to other processes, so ``build`` and ``run`` are functions or classes of a module, or a
+``functools.partial`` of one; never a lambda.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from pointstamp.errors import InternalError
 from pointstamp.spec.model import Model
 
 AnyModel: TypeAlias = Model[Any]
@@ -39,7 +43,7 @@ class Mutant:
 
     ``breaks`` is the name of an invariant, a step property, a liveness property, ``deadlock``, or a
     witness that must become unreachable. None means that the change is equivalent: every property holds
-    and as many states are reached as by the instance named in ``same_as``.
+    and the states reached are those of the instance named in ``same_as``.
     """
 
     identifier: str
@@ -64,7 +68,8 @@ class Outcome:
 class Check:
     """Something else that must hold of a model, as a function from nothing to an Outcome.
 
-    ``rejects`` names the mutant that the check is there to reject, if it is there for one.
+    ``rejects`` names the mutant that the check is there to reject, if it is there for one; then the check
+    holds if the mutant is rejected, and counts among the mutants.
     """
 
     name: str
@@ -82,3 +87,18 @@ class Entry:
     instances: tuple[Instance, ...]
     mutants: tuple[Mutant, ...] = ()
     checks: tuple[Check, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [instance.name for instance in self.instances]
+        names += [mutant.identifier for mutant in self.mutants]
+        names += [check.name for check in self.checks]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise InternalError(f"entry {self.name!r} lists {', '.join(twice)} more than once; rename one")
+        twins = [instance.name for instance in self.instances]
+        for mutant in self.mutants:
+            if mutant.breaks is None and mutant.same_as not in twins:
+                raise InternalError(
+                    f"mutant {mutant.identifier} of entry {self.name!r} is equivalent to nothing: same_as "
+                    f"must be one of {', '.join(twins)}, and is {mutant.same_as!r}"
+                )

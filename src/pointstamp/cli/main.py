@@ -1,0 +1,108 @@
+"""The command ``pointstamp``: finds the subcommand, runs it, and turns errors into one line and a code.
+
+Exit codes: 0 all is well, 1 something is not as it should be, 2 the command line was not understood, 130
+interrupted from the keyboard.
+
+Each subcommand has a file of its own in this package with a function ``add_to(add_parser)``, listed in
+``SUBCOMMANDS``. Those files import what they run only when they run it, so that ``--help`` is instant.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn
+
+import pointstamp
+from pointstamp.cli import check
+from pointstamp.errors import PointstampError, UsageError
+
+SUBCOMMANDS: Final = (check,)
+
+_DESCRIPTION: Final = """\
+Timely dataflow for Apache Spark: streams with loops, exact completion, and
+recovery that nobody can observe.
+"""
+
+_EPILOG: Final = """\
+begin here:
+  pointstamp check models        judge the formal models that pointstamp follows
+  pointstamp check models -h     what can be chosen there
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are one line that says what is known."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what ``main`` prints as one line."""
+        raise UsageError(f"{self._who()}{message}; see {self.prog} --help")
+
+    def unknown(self, arguments: Sequence[str]) -> UsageError:
+        """What to raise for arguments that this command does not know."""
+        options = sorted(self._option_string_actions)
+        known = [option for option in options if option.startswith("--")]
+        return UsageError(f"{self._who()}unknown argument {arguments[0]!r}; known: {', '.join(known)}")
+
+    def _who(self) -> str:
+        subcommand = self.prog.removeprefix("pointstamp").strip()
+        return f"{subcommand}: " if subcommand else ""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - as argparse has it
+        if action.choices is not None and value not in action.choices:
+            what = str(action.metavar or action.dest).lower()
+            known = ", ".join(map(str, action.choices))
+            raise UsageError(f"{self._who()}unknown {what} {value!r}; known: {known}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    try:
+        return _run(sys.argv[1:] if argv is None else argv)
+    except UsageError as error:
+        sys.stderr.write(f"pointstamp: {error}\n")
+        return 2
+    except PointstampError as error:
+        sys.stderr.write(f"pointstamp: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("pointstamp: interrupted\n")
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone (``| head``). Python flushes standard output once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except SystemExit as stop:  # argparse ends --help and --version so
+        return stop.code if isinstance(stop.code, int) else 0
+
+
+def _run(argv: Sequence[str]) -> int:
+    arguments, unknown = _parser().parse_known_args(argv)
+    command: Parser = arguments.command
+    if unknown:
+        raise command.unknown(unknown)
+    run: Callable[[argparse.Namespace], int] | None = arguments.run
+    if run is None:
+        sys.stderr.write(command.format_help())
+        return 2
+    return run(arguments)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="pointstamp",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"pointstamp {pointstamp.__version__}")
+    parser.set_defaults(command=parser, run=None)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for subcommand in SUBCOMMANDS:
+        subcommand.add_to(subparsers.add_parser)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
