@@ -10,7 +10,7 @@ element costs one look per chain and not per element. Stale heap entries are dro
 or together when they outnumber the live ones.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, Generic, TypeVar
 
@@ -68,10 +68,19 @@ class MutableAntichain(Generic[T]):
             return self._vanish(element)
         return NO_CHANGES
 
-    def update_all(self, changes: Mapping[T, int]) -> Sequence[tuple[T, int]]:
+    def update_all(self, changes: Sequence[tuple[T, int]]) -> Sequence[tuple[T, int]]:
         """Change many counts; return what joined and left the frontier on the whole."""
+        counts = self.counts
+        if len(changes) == 2 and len(counts) == 1:
+            # A lone element gives way to another, as when one epoch advances: most of all changes.
+            (old, lost), (new, gained) = changes
+            if lost == -1 and gained == 1 and old != new and counts.get(old) == 1:
+                del counts[old]
+                counts[new] = 1
+                self._frontier[0] = new
+                return changes
         net: dict[T, int] = {}
-        for element, change in changes.items():
+        for element, change in changes:
             for moved, difference in self.update(element, change):
                 net[moved] = net.get(moved, 0) + difference
         return [item for item in net.items() if item[1]]

@@ -16,7 +16,7 @@ frontier, the minimal elements of all s(t) with a counted pointstamp (p, t) and 
 
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pointstamp.errors import InternalError, ProgressError
 from pointstamp.order.antichain import Antichain
@@ -30,6 +30,12 @@ from pointstamp.topology.summary import Summary
 
 Move: TypeAlias = Callable[[Time], Time | None] | None
 """What an edge does to a time; None where it does nothing."""
+
+
+Changes: TypeAlias = Sequence[tuple[Time, int]]
+"""What joined (+1) and left (-1) a frontier; never changed once made, so that it can be passed on."""
+
+NOTHING: Final[Changes] = ()
 
 
 class Tracker:
@@ -54,7 +60,7 @@ class Tracker:
             self._members[rank].append(Location(number))
         self._loops = [_LoopWork(graph, members) if len(members) > 1 else None for members in self._members]
         # Work that is not done outside loops, by location, and the ranks of the components that have some.
-        self._pending: list[dict[Time, int]] = [{} for _ in graph.ports]
+        self._pending: list[Changes] = [NOTHING] * len(graph.ports)
         self._waiting: list[int] = []
         self._readable = False
 
@@ -82,7 +88,7 @@ class Tracker:
                 moved.extend(self._propagate_loop(loop))
                 continue
             location = self._members[rank][0]
-            work, pending[location] = pending[location], {}
+            work, pending[location] = pending[location], NOTHING
             changes = self._implications[location].update_all(work)
             if changes:
                 moved.append(location)
@@ -128,7 +134,7 @@ class Tracker:
                 where = self.graph.describe(Location(number))
                 raise InternalError(f"the implications at {where} have negative counts: {negative}")
 
-    def _push(self, location: Location, move: Move, changes: Sequence[tuple[Time, int]]) -> None:
+    def _push(self, location: Location, move: Move, changes: Changes) -> None:
         """Leave changes at a location as work, moved along an edge, and let its component wait its turn."""
         rank = self._ranks[location]
         loop = self._loops[rank]
@@ -137,38 +143,36 @@ class Tracker:
                 heappush(self._waiting, rank)
             loop.push(location, move, changes)
             return
+        if move is not None:
+            changes = [(after, diff) for time, diff in changes if (after := move(time)) is not None]
         work = self._pending[location]
-        if not work:
+        if work:
+            self._pending[location] = [*work, *changes]
+        elif changes:
+            self._pending[location] = changes
             heappush(self._waiting, rank)
-        if move is None:
-            for time, diff in changes:
-                work[time] = work.get(time, 0) + diff
-            return
-        for time, diff in changes:
-            after = move(time)
-            if after is not None:
-                work[after] = work.get(after, 0) + diff
 
     def _propagate_loop(self, loop: "_LoopWork") -> list[Location]:
         """Draw the conclusions inside one component, time by time, until it has no work left."""
         before: dict[Location, tuple[Time, ...]] = {}
-        ranks, rank = self._ranks, self._ranks[loop.first]
-        for location, time, diff in loop:
-            implied = self._implications[location]
+        implications, edges, ranks = self._implications, self._edges, self._ranks
+        rank = ranks[loop.first]
+        heap, work = loop.heap, loop.work
+        while heap:
+            _, _, location, time = heappop(heap)
+            diff = work.pop((location, time))
+            if not diff:
+                continue
+            implied = implications[location]
             if location not in before:
                 before[location] = tuple(implied.frontier)
             changes = implied.update(time, diff)
-            if not changes:
-                continue
-            for target, move in self._edges[location]:
-                if ranks[target] == rank:
-                    loop.push(target, move, changes)
-                else:
-                    self._push(target, move, changes)
+            if changes:
+                for target, move in edges[location]:
+                    push = loop.push if ranks[target] == rank else self._push
+                    push(target, move, changes)
         return [
-            location
-            for location, old in before.items()
-            if set(old) != set(self._implications[location].frontier)
+            location for location, old in before.items() if set(old) != set(implications[location].frontier)
         ]
 
 
@@ -178,15 +182,15 @@ class _LoopWork:
     def __init__(self, graph: Graph, members: Sequence[Location]) -> None:
         self.first = members[0]
         self.work: dict[tuple[Location, Time], int] = {}
+        self.heap: list[tuple[tuple[Any, ...], int, Location, Time]] = []
         self._keys: dict[Location, PointKey] = {
             location: point_key(graph.domains[location], graph.levels[location]) for location in members
         }
-        self._heap: list[tuple[tuple[Any, ...], int, Location, Time]] = []
         self._pushed = 0
 
-    def push(self, location: Location, move: Move, changes: Sequence[tuple[Time, int]]) -> None:
+    def push(self, location: Location, move: Move, changes: Changes) -> None:
         """Add changes at a location, moved along an edge."""
-        work, key = self.work, self._keys[location]
+        work = self.work
         for time, diff in changes:
             after = time if move is None else move(time)
             if after is None:
@@ -198,18 +202,7 @@ class _LoopWork:
             work[point] = diff
             # The number breaks ties of a user's sort keys, so that times themselves are never compared.
             self._pushed += 1
-            heappush(self._heap, (key(after), self._pushed, location, after))
-
-    def __iter__(self) -> "_LoopWork":
-        return self
-
-    def __next__(self) -> Change:
-        while self._heap:
-            _, _, location, time = heappop(self._heap)
-            diff = self.work.pop((location, time))
-            if diff:
-                return Change(location, time, diff)
-        raise StopIteration
+            heappush(self.heap, (self._keys[location](after), self._pushed, location, after))
 
 
 def _move(summary: Summary, origin: Domain) -> Move:
