@@ -2,7 +2,13 @@
 
     PointstampError
     +-- TopologyError      a graph that cannot be run was described
+    +-- FlowError          a flow was written or fed in a way that cannot work
+    |   +-- SchemaError    a batch or a schema does not fit: which column, which type
+    |   +-- CapabilityError  an operator sent, delayed or asked without the right to
+    |   +-- OperatorError  an exception in a user's function, with operator, port, time and batch
+    |   +-- LoopError      a loop went further than its limit, or was interrupted
     +-- ProgressError      the progress protocol was broken: a gap, a duplicate, an unknown port
+    +-- TransportError     a peer is gone, silent, or not who it should be
     +-- UsageError         a command was given something it does not know
     +-- InternalError      a broken invariant of ours; never the user's fault
 
@@ -18,8 +24,32 @@ class TopologyError(PointstampError):
     """A graph was described that cannot be run: the message names the operators."""
 
 
+class FlowError(PointstampError):
+    """A flow was written or fed in a way that cannot work: the message names the stream or operator."""
+
+
+class SchemaError(FlowError):
+    """A batch or a schema does not fit: the message names the column, what was needed and what came."""
+
+
+class CapabilityError(FlowError):
+    """An operator sent, delayed or asked for something without the right to."""
+
+
+class OperatorError(FlowError):
+    """A user's function raised: the message names operator, port, time and line; the cause is chained."""
+
+
+class LoopError(FlowError):
+    """A loop went further than it may, or was interrupted: the message says its round."""
+
+
 class ProgressError(PointstampError):
     """The progress protocol between workers was broken: the message names the peer and what was expected."""
+
+
+class TransportError(PointstampError):
+    """A peer is gone, silent, or not who it should be: the message names it."""
 
 
 class UsageError(PointstampError):
@@ -28,3 +58,7 @@ class UsageError(PointstampError):
 
 class InternalError(PointstampError):
     """An invariant of pointstamp itself is broken; please report it with the message."""
+
+
+class PointstampWarning(UserWarning):
+    """Something works, but not as its author will have meant it."""

@@ -8,6 +8,7 @@ Families, and what only each can find:
 - the table of states alone, against a plain dictionary: states confused with each other.
 """
 
+import doctest
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointstamp.check import states
 from pointstamp.check.explorer import DEADLOCK, REPORT_EVERY_STATES, Progress, TraceStep, Violation, explore
 from pointstamp.check.states import StateTable
 from pointstamp.errors import InternalError
@@ -228,19 +230,23 @@ def test_the_trace_to_a_violation_in_a_random_graph_is_shortest(
     assert (step_violation.steps() if step_violation else None) == nearest
 
 
+def test_the_example_of_the_table_runs() -> None:
+    assert doctest.testmod(states).failed == 0
+
+
 fields = st.one_of(
     st.integers(-3, 3), st.text("ab", max_size=2), st.none(), st.tuples(st.integers(0, 1), st.text("a"))
 )
 
 
 @given(st.lists(st.tuples(fields, fields, fields)))
-def test_the_table_numbers_states_as_a_dictionary_would(states: list[tuple[Any, ...]]) -> None:
+def test_the_table_numbers_states_as_a_dictionary_would(arriving: list[tuple[Any, ...]]) -> None:
     def rebuilt(*values: object) -> tuple[Any, ...]:
         return values
 
     table: StateTable[tuple[Any, ...]] = StateTable(rebuilt)
     plain: dict[tuple[Any, ...], int] = {}
-    for state in states:
+    for state in arriving:
         is_new = state not in plain
         number = plain.setdefault(state, len(plain))
         assert table.add(state) == (number, is_new)

@@ -118,6 +118,23 @@ def test_an_end_before_the_goal_is_a_violation_under_any_fairness() -> None:
     assert (run_of(violation), violation.loops_to) == ([("init", 0), ("a", 1)], 1)
 
 
+def test_a_cycle_goes_round_until_every_class_has_had_its_step() -> None:
+    # Both classes are enabled everywhere, and no simple cycle has a step of each.
+    eight = {(0, "a", 1), (1, "back", 0), (0, "b", 2), (2, "back", 0)}
+    leaving = {(place, letter, 3) for place in (1, 2) for letter in "ab"}
+    violation = judged(Graph(frozenset(eight | leaving), fair=(("a",), ("b",)), goals=frozenset({3})))
+    assert violation is not None
+    assert violation.loops_to == 0
+    assert [label for label, _ in run_of(violation)] == ["init", "a", "back", "b", "back"]
+
+
+def test_the_nearest_place_to_stay_is_shown() -> None:
+    far_and_near = frozenset({(0, "a", 1), (1, "a", 2), (2, "a", 3), (0, "z", 4)})
+    violation = judged(Graph(far_and_near, fair=(("a", "z"),)))
+    assert violation is not None
+    assert run_of(violation) == [("init", 0), ("z", 4)]
+
+
 def test_nothing_is_owed_before_the_trigger_or_where_trigger_and_goal_hold_together() -> None:
     waits = frozenset({(0, "a", 1)})
     assert judged(Graph(waits, fair=(), triggers=frozenset(), goals=frozenset())) is None

@@ -269,7 +269,7 @@ def test_the_table_counts_mutants_killed_and_expected_and_marks_what_is_wrong() 
     assert (first.right, second.mutants_killed, second.right) == (True, "1/2", False)
     text = report.table_text(findings)
     assert text.count("WRONG") == 1
-    assert "WRONG: clocks, mutant survivor: survives: Inv1" in report.failures_text(findings)
+    assert "WRONG: clocks, mutant survivor (none): survives: Inv1" in report.failures_text(findings)
     assert "1 of 3 are WRONG" in report.summary_text(findings)
 
 

@@ -10,7 +10,7 @@ task reports them.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from time import monotonic
 from typing import Any, TypeAlias
@@ -66,20 +66,33 @@ class Task:
             case Check(name=name, rejects=rejects):
                 return rejects or name
 
+    @property
+    def change(self) -> str:
+        """How a mutant differs from the model; of a check that rejects one, its name says so."""
+        match self.work:
+            case Mutant(change=change):
+                return change
+            case Check(name=name, rejects=str()):
+                return name
+            case Instance() | Check():
+                return ""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What one task found. It is right if there are no problems.
 
-    ``violation`` is what broke: a problem for an instance, the purpose of a mutant. ``detail`` says in one
-    line what was found. For a check, ``states`` counts its cases.
+    ``change`` is how a mutant differs, ``detail`` one line on what was found. ``violation`` is what broke: a
+    problem for an instance, the purpose of a mutant. An exploration has states, a check has cases.
     """
 
     model: str
     kind: Kind
     name: str
+    change: str = ""
     problems: tuple[str, ...] = ()
     seconds: float = 0.0
+    cases: int = 0
     states: int = 0
     transitions: int = 0
     depth: int = 0
@@ -97,39 +110,41 @@ class Verdict:
 def judge(task: Task, report: Report) -> Verdict:
     """Do the task, in this process."""
     started = monotonic()
+    blank = Verdict(task.model, task.kind, task.name, task.change)
     match task.work:
         case Instance() as instance:
-            found = _judge_instance(instance, report)
+            verdict = _judge_instance(blank, instance, report)
         case Mutant(breaks=None) as mutant:
             assert task.twin is not None, f"{mutant.identifier} has no twin"
-            found = _judge_equivalent(mutant, task.twin, report)
-        case Mutant() as mutant:
-            found = _judge_mutant(mutant, report)
+            verdict = _judge_equivalent(blank, mutant, task.twin, report)
+        case Mutant(breaks=str(breaks)) as mutant:
+            verdict = _judge_mutant(blank, mutant, breaks, report)
         case Check() as check:
-            found = _judge_check(check)
-    return Verdict(task.model, task.kind, task.name, seconds=monotonic() - started, **found)
+            outcome = check.run()
+            problems = () if outcome.holds else (f"does not hold: {outcome.detail}",)
+            verdict = replace(
+                blank, problems=problems, cases=outcome.cases, complete=True, detail=outcome.detail
+            )
+    return replace(verdict, seconds=monotonic() - started)
 
 
-_Found: TypeAlias = dict[str, Any]
-"""The fields of a verdict that the task itself does not tell."""
-
-
-def _judge_instance(instance: Instance, report: Report) -> _Found:
+def _judge_instance(blank: Verdict, instance: Instance, report: Report) -> Verdict:
     model = instance.build()
     exploration = explore(model, limit=instance.limit, keep_edges=instance.liveness, report=report)
-    problems = _safety_problems(exploration)
-    problems += _count_problems("states", exploration.states, instance.states)
-    problems += _count_problems("transitions", exploration.transitions, instance.transitions)
     violation = exploration.violation
-    if instance.liveness and violation is None:
+    problems = _safety_problems(exploration)
+    if violation is None:  # otherwise the counts are those of a search cut short
+        problems += _count_problems("states", exploration.states, instance.states)
+        problems += _count_problems("transitions", exploration.transitions, instance.transitions)
+    if violation is None and instance.liveness:
         violation, more = _judge_liveness(exploration)
         problems += more
-    return {
-        **_measured(exploration),
-        "problems": tuple(problems),
-        "properties": tuple(_judged(model, with_liveness=instance.liveness)),
-        "violation": violation,
-    }
+    return replace(
+        _measured(blank, exploration),
+        problems=tuple(problems),
+        properties=_judged(model, with_liveness=instance.liveness),
+        violation=violation,
+    )
 
 
 def _safety_problems(exploration: Exploration[Any]) -> list[str]:
@@ -154,36 +169,41 @@ def _judge_liveness(exploration: Exploration[Any]) -> tuple[Violation | None, li
     return violation, [violation.headline()] if violation else []
 
 
-def _judged(model: AnyModel, *, with_liveness: bool) -> list[str]:
+def _judged(model: AnyModel, *, with_liveness: bool) -> tuple[str, ...]:
     """The names of the properties that an exploration judges, witnesses included."""
     names = [*model.invariants(), *model.step_properties(), *model.witnesses(), *model.step_witnesses()]
     if type(model).may_stop is not Model.may_stop:
         names.append(DEADLOCK)
-    return [*names, *model.liveness()] if with_liveness else names
+    return (*names, *model.liveness()) if with_liveness else tuple(names)
 
 
-def _judge_mutant(mutant: Mutant, report: Report) -> _Found:
+def _judge_mutant(blank: Verdict, mutant: Mutant, breaks: str, report: Report) -> Verdict:
     model = mutant.build()
-    breaks = mutant.breaks or ""
     if breaks in model.liveness():
         exploration = explore(model, properties=(), limit=mutant.limit, keep_edges=True, report=report)
         violation = liveness.violation(exploration, properties=[breaks]) if exploration.complete else None
     else:
         exploration = explore(model, properties=[breaks], limit=mutant.limit, report=report)
         violation = exploration.violation
-    is_vacuous = exploration.complete and breaks in exploration.missing_witnesses
+    problems: tuple[str, ...] = ()
     if violation:
-        verdict: _Found = {"detail": f"{mutant.change}: {violation.headline()}"}
-    elif is_vacuous:
-        verdict = {"detail": f"{mutant.change}: witness {breaks} is never reached"}
+        fate = violation.headline()
+    elif exploration.complete and breaks in exploration.missing_witnesses:
+        fate = f"witness {breaks} is never reached"
     else:
         extent = "all" if exploration.complete else "the first"
-        survived = f"survives: {breaks} is not broken in {extent} {exploration.states:,} states"
-        verdict = {"detail": f"{mutant.change}: {survived}", "problems": (survived,)}
-    return {**_measured(exploration), **verdict, "properties": (breaks,), "violation": violation}
+        fate = f"survives: {breaks} is not broken in {extent} {exploration.states:,} states"
+        problems = (fate,)
+    return replace(
+        _measured(blank, exploration),
+        problems=problems,
+        properties=(breaks,),
+        violation=violation,
+        detail=fate,
+    )
 
 
-def _judge_equivalent(mutant: Mutant, twin: Instance, report: Report) -> _Found:
+def _judge_equivalent(blank: Verdict, mutant: Mutant, twin: Instance, report: Report) -> Verdict:
     exploration = explore(mutant.build(), limit=mutant.limit, report=report)
     original = explore(twin.build(), limit=twin.limit, report=report)
     problems = _safety_problems(exploration)
@@ -194,29 +214,21 @@ def _judge_equivalent(mutant: Mutant, twin: Instance, report: Report) -> _Found:
             f"is no equivalent of {twin.name}: "
             f"{len(ours - theirs):,} states more and {len(theirs - ours):,} fewer"
         )
-    return {
-        **_measured(exploration),
-        "problems": tuple(problems),
-        "detail": f"{mutant.change}: the {len(ours):,} states of {twin.name}, every property holds",
-        "properties": tuple(_judged(exploration.model, with_liveness=False)),
-        "violation": exploration.violation,
-    }
+    fate = "; ".join(problems) or f"the {len(ours):,} states of {twin.name}, every property holds"
+    return replace(
+        _measured(blank, exploration),
+        problems=tuple(problems),
+        properties=_judged(exploration.model, with_liveness=False),
+        violation=exploration.violation,
+        detail=fate,
+    )
 
 
-def _judge_check(check: Check) -> _Found:
-    outcome = check.run()
-    return {
-        "states": outcome.cases,
-        "complete": True,
-        "detail": outcome.detail,
-        "problems": () if outcome.holds else (f"does not hold: {outcome.detail}",),
-    }
-
-
-def _measured(exploration: Exploration[Any]) -> _Found:
-    return {
-        "states": exploration.states,
-        "transitions": exploration.transitions,
-        "depth": exploration.depth,
-        "complete": exploration.complete,
-    }
+def _measured(blank: Verdict, exploration: Exploration[Any]) -> Verdict:
+    return replace(
+        blank,
+        states=exploration.states,
+        transitions=exploration.transitions,
+        depth=exploration.depth,
+        complete=exploration.complete,
+    )

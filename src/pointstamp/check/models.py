@@ -114,7 +114,7 @@ def run(
                     verdicts[index] = verdict
                     notice(TaskFinished(task, verdict))
                 case JobFailed(reason=reason):
-                    verdicts[index] = Verdict(task.model, task.kind, task.name, problems=(reason,))
+                    verdicts[index] = Verdict(task.model, task.kind, task.name, task.change, (reason,))
                     notice(TaskFinished(task, verdicts[index]))
     return Findings(
         entries=tuple(entries),

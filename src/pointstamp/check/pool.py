@@ -9,7 +9,7 @@ and leaving the generator ends every process at once.
 import pickle
 import signal
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -69,15 +69,17 @@ Event: TypeAlias = JobStarted | JobProgressed[News] | JobDone[Answer] | JobFaile
 
 def run_jobs(
     work: Callable[[Job, Callable[[News], None]], Answer], jobs: Sequence[Job], processes: int
-) -> Iterator[Event[News, Answer]]:
+) -> Generator[Event[News, Answer], None, None]:
     """Do ``work(job, report)`` for each job, in the order given, and tell what happens as it happens.
 
     Close the generator to stop early (``contextlib.closing``): the processes are then ended, not awaited.
     """
     waiting = list(range(len(jobs)))[::-1]
-    idle: list[_Worker[Job, News, Answer]] = [_Worker(work) for _ in range(min(processes, len(jobs)))]
+    idle: list[_Worker[Job, News, Answer]] = []
     busy: list[_Worker[Job, News, Answer]] = []
     try:
+        for _ in range(min(processes, len(jobs))):
+            idle.append(_Worker(work))
         while waiting or busy:
             while waiting and idle:
                 job = waiting.pop()
@@ -123,7 +125,8 @@ class _Worker(Generic[Job, News, Answer]):
             packed = ForkingPickler.dumps(job)
         except Exception as error:  # pickling raises whatever a class of the job raises
             packed = ForkingPickler.dumps(_Unpicklable(f"cannot go to another process: {_last_line(error)}"))
-        with suppress(BrokenPipeError):  # the process has died; the pipe tells so when it is read
+        # If the process has died, the pipe says so when it is read.
+        with suppress(BrokenPipeError, ConnectionResetError):
             self.pipe.send_bytes(packed)
 
     def next_event(self) -> Event[News, Answer]:
@@ -132,7 +135,9 @@ class _Worker(Generic[Job, News, Answer]):
             event, content = self.pipe.recv()
         except (EOFError, ConnectionResetError):
             self.process.join()
-            return JobFailed(self.job, f"its process ended with exit code {self.process.exitcode}")
+            code = self.process.exitcode
+            hint = ", killed; is memory short?" if code == -signal.SIGKILL else ""
+            return JobFailed(self.job, f"its process ended with exit code {code}{hint}")
         return event(self.job, content)  # type: ignore[no-any-return]  # one of our own events
 
 

@@ -55,7 +55,7 @@ def rows(findings: Findings) -> Iterator[Row]:
         for verdict in findings.of(entry.name, Kind.INSTANCE):
             yield _instance_row(verdict)
         for verdict in findings.of(entry.name, Kind.CHECK):
-            cases = f"{verdict.states:,} cases" if verdict.states else ""
+            cases = _counted(verdict.cases, "case")
             held = "holds" if verdict.right else "broken"
             seconds = f"{verdict.seconds:.1f}"
             yield Row(entry.name, verdict.name, cases, "", held, "", seconds, verdict.right)
@@ -87,7 +87,7 @@ def _mutants_row(entry: Entry, mutants: tuple[Verdict, ...]) -> Row:
     expected = [mutant for mutant in mutants if mutant.kind is Kind.MUTANT]
     killed = sum(mutant.right for mutant in expected)
     equivalents = len(mutants) - len(expected)
-    what = f"{len(expected)} mutants"
+    what = _counted(len(expected), "mutant")
     if equivalents:
         what += f", {equivalents} equivalent"
     return Row(
@@ -123,10 +123,9 @@ def failures_text(findings: Findings) -> str:
 
 
 def _failure_text(verdict: Verdict) -> str:
-    head = f"WRONG: {verdict.model}, {verdict.kind} {verdict.name}"
+    change = f" ({verdict.change})" if verdict.change else ""
+    head = f"WRONG: {verdict.model}, {verdict.kind} {verdict.name}{change}"
     lines = [f"{head}: {problem}" for problem in verdict.problems]
-    if verdict.detail:
-        lines.append(f"  {verdict.detail}")
     if verdict.violation:
         lines.append(verdict.violation.story())
     return "\n".join(lines)
@@ -137,7 +136,8 @@ def mutants_text(findings: Findings) -> str:
     blocks = []
     for entry in findings.entries:
         for verdict in findings.of(entry.name, Kind.MUTANT, Kind.EQUIVALENT):
-            block = f"{verdict.model} {verdict.name}: {verdict.detail or '; '.join(verdict.problems)}"
+            fate = verdict.detail or "; ".join(verdict.problems)
+            block = f"{verdict.model} {verdict.name}: {verdict.change}: {fate}"
             if verdict.violation:
                 block += "\n" + verdict.violation.story()
             blocks.append(block)
@@ -146,12 +146,9 @@ def mutants_text(findings: Findings) -> str:
 
 def summary_text(findings: Findings) -> str:
     """One line that says whether all is as it should be, and one for what was left out."""
-    counts = {kind: sum(verdict.kind is kind for verdict in findings.verdicts) for kind in Kind}
-    judged = (
-        f"{counts[Kind.INSTANCE]} instances, {counts[Kind.MUTANT]} mutants, "
-        f"{counts[Kind.EQUIVALENT]} equivalents and {counts[Kind.CHECK]} other checks "
-        f"in {findings.seconds:.1f} s"
-    )
+    kinds = [verdict.kind for verdict in findings.verdicts]
+    judged = ", ".join(_counted(kinds.count(kind), kind) for kind in Kind if kind in kinds)
+    judged += f" in {findings.seconds:.1f} s"
     if findings.right:
         line = f"Everything that should hold holds, and everything that should break breaks: {judged}."
     elif not findings.verdicts:
@@ -162,6 +159,10 @@ def summary_text(findings: Findings) -> str:
         names = ", ".join(f"{task.model} {task.name}" for task in findings.left_out)
         line += f"\nLeft out without --long: {names}."
     return line
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def to_json(findings: Findings) -> str:
@@ -206,9 +207,11 @@ def _entry_json(findings: Findings, entry: Entry) -> dict[str, Any]:
 def _verdict_json(verdict: Verdict) -> dict[str, Any]:
     return {
         "name": verdict.name,
+        "change": verdict.change,
         "right": verdict.right,
         "problems": list(verdict.problems),
         "detail": verdict.detail,
+        "cases": verdict.cases,
         "states": verdict.states,
         "transitions": verdict.transitions,
         "depth": verdict.depth,

@@ -59,7 +59,8 @@ def show(findings: Findings, *, verbose: bool) -> None:
 
 
 def _draws(console: Console) -> bool:
-    return console.is_terminal and not console.is_dumb_terminal
+    # Asked of the file itself: rich takes FORCE_COLOR in the environment for a terminal.
+    return console.file.isatty() and not console.is_dumb_terminal
 
 
 class _LiveTasks:
@@ -108,7 +109,8 @@ def _say_what_finished(event: Event) -> None:
 
 def _word(verdict: Verdict) -> str:
     word = "right" if verdict.right else "WRONG: " + "; ".join(verdict.problems)
-    return f"{word} ({verdict.states:,} states, {verdict.seconds:.1f} s)"
+    extent = f"{verdict.cases:,} cases" if verdict.cases else f"{verdict.states:,} states"
+    return f"{word} ({extent}, {verdict.seconds:.1f} s)"
 
 
 def _table(findings: Findings) -> Table:

@@ -5,7 +5,8 @@ message or to a notification with a new local state, notification requests and m
 and atomically. Times are the points of one finite partial order, which may be a disjoint union of time
 domains, so that each edge may have its own; a node ignores what comes in a domain it does not know.
 
-What happens between nodes (queues, and when a notification may come) is not here but in ``timely.py``.
+What happens between nodes (queues, and when a notification may come) is not here but in
+``timely_actions.py``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

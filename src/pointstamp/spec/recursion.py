@@ -137,8 +137,8 @@ def stacks(base: BaseGraph, length_max: int) -> list[Stack]:
 def explore_leads_to(base: BaseGraph, frame: Frame, *, depth_max: int) -> frozenset[Frame]:
     """Every frame that this one leads to, found by following edges, with stacks of at most this depth.
 
-    This is the definition, cut off. A call can be left out of any way where it only returns again, because
-    some path from in to out makes no calls, so no way needs a deeper stack than those at its two ends.
+    This is the definition, cut off. A call that returns may take the path from in to out that makes no
+    calls, so no way needs a stack more than one deeper than those at its two ends.
     """
     reached = {frame}
     waiting = [frame]
@@ -169,7 +169,7 @@ def decide_as_published(base: BaseGraph, origin: Frame, target: Frame) -> bool:
 
 
 def decide(base: BaseGraph, origin: Frame, target: Frame) -> bool:
-    """Whether origin leads to target: some common prefix of their stacks, not only the longest, joins them."""
+    """Whether origin leads to target: a path joins them at some common prefix, not only at the longest."""
     longest = _common_prefix_max(origin[1], target[1])
     return any(_joined_after(base, prefix, origin, target) for prefix in range(longest + 1))
 
@@ -178,7 +178,7 @@ def decide(base: BaseGraph, origin: Frame, target: Frame) -> bool:
 class StackTimes:
     """The times of a recursive graph: for each node its stacks, those that lead to each other taken as one.
 
-    The order is a disjoint union, one domain for each node p, in which [f]p <= [g]p if (p, f) leads to (p, g).
+    The order is a disjoint union, a domain for each node p, in which [f]p <= [g]p if (p, f) leads to (p, g).
     """
 
     order: Poset

@@ -14,7 +14,6 @@ time, suffices for every request to be served, if inputs end and no handler asks
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
-from typing import ClassVar
 
 from pointstamp.spec.model import Invariant, Label, LeadsTo, StepProperty
 from pointstamp.spec.node import LocalState, Message, Pointstamp, Time, local_results
@@ -23,8 +22,6 @@ from pointstamp.spec.timely_actions import TimelyActions, TimelyState, is_subseq
 
 class Timely(TimelyActions):
     """ISpec of one graph with its properties."""
-
-    name: ClassVar[str] = "timely"
 
     @cached_property
     def _results(self) -> list[frozenset[tuple[LocalState, tuple[Time, ...]]]]:

@@ -2,7 +2,15 @@
 
 from typing import Final
 
-from pointstamp.check.catalogue import borders, clocks, combined, exchange, propagation
+from pointstamp.check.catalogue import (
+    borders,
+    clocks,
+    combined,
+    exchange,
+    propagation,
+    recursion,
+    timely,
+)
 from pointstamp.check.catalogue.entry import Entry
 
 ENTRIES: Final[tuple[Entry, ...]] = (
@@ -11,4 +19,6 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     propagation.ENTRY,
     combined.ENTRY,
     borders.ENTRY,
+    timely.ENTRY,
+    recursion.ENTRY,
 )

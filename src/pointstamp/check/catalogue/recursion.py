@@ -86,7 +86,7 @@ def published_procedure_is_right_without_cycles() -> Outcome:
 
 
 def published_procedure_is_rejected() -> Outcome:
-    """The published procedure is wrong on a cyclic graph if and only if a cycle passes through a call node."""
+    """The published procedure is wrong on a graph with cycles exactly if one passes through a call node."""
     _, with_cycle = base_graphs(0, CYCLIC_COUNT)
     wrong = [base for base in with_cycle if first_difference(base, decide_as_published)]
     expected = [base for base in with_cycle if base.has_cycle_through_call()]

@@ -93,7 +93,7 @@ CHAIN_EDGES: Final = (Edge("i", None, "p"), Edge("e", "p", "q"), Edge("o", "q", 
 def chain_graph(
     p: Callable[..., Node] = Relay, q: Callable[..., Node] = Relay, payloads: tuple[str, ...] = ("m",)
 ) -> Graph:
-    """The chain i, p, e, q, o over the times 0 < 1 < 2 < 3: both ask for 2, q for the time of each message."""
+    """The chain i, p, e, q, o over the times 0 < 1 < 2 < 3; both ask for 2, q for each message's time."""
     nodes = {"p": p("e", requests=(2,)), "q": q("o", requests=(2,), asks=True)}
     return Graph(chain("0123"), nodes, CHAIN_EDGES, payloads)
 

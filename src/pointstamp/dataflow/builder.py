@@ -1,0 +1,78 @@
+"""Writing a plan: nodes are added and wired here, and what cannot work is refused where it is written."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pointstamp.dataflow.pact import STAY, Pact
+from pointstamp.dataflow.plan import InputPort, Kind, Node, OutputPort, Plan
+from pointstamp.errors import FlowError
+from pointstamp.topology.domain import TimeOrder
+from pointstamp.topology.ports import OperatorIndex, Source
+from pointstamp.topology.summary import Summary
+
+Scope = tuple[str, ...]
+
+
+class PlanBuilder:
+    """A plan that is being written; names are made unique so that errors can point at one node."""
+
+    def __init__(self, name: str, root: TimeOrder[Any]) -> None:
+        self.plan = Plan(name, root)
+        self._names: set[str] = set()
+
+    def add(
+        self,
+        kind: Kind,
+        name: str,
+        scope: Scope,
+        inputs: Sequence[InputPort],
+        outputs: Mapping[str, pa.Schema],
+        *,
+        input_rounds: int | None = None,
+        output_rounds: int | None = None,
+        summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None,
+        logic: Callable[[], Any] | None = None,
+    ) -> Node:
+        """Add a node; its ports have the rounds of its scope unless others are given."""
+        node = Node(
+            OperatorIndex(len(self.plan.nodes)),
+            self._unique(name, kind),
+            kind,
+            scope,
+            list(inputs),
+            [OutputPort(output, schema) for output, schema in outputs.items()],
+            len(scope) if input_rounds is None else input_rounds,
+            len(scope) if output_rounds is None else output_rounds,
+            summaries,
+            logic,
+        )
+        self.plan.nodes.append(node)
+        return node
+
+    def describe(self, source: Source) -> str:
+        """An output in words: its node's name, and its own where the node has several."""
+        node = self.plan.nodes[source.operator]
+        return (
+            node.name if len(node.outputs) == 1 else f"{node.name}, output '{node.outputs[source.port].name}'"
+        )
+
+    def _unique(self, name: str, kind: Kind) -> str:
+        if name not in self._names:
+            self._names.add(name)
+            return name
+        if kind in (Kind.INPUT, Kind.OUTPUT):
+            raise FlowError(
+                f"flow '{self.plan.name}' has two nodes named '{name}'; inputs and outputs need names of their own."
+            )
+        number = 2
+        while f"{name} {number}" in self._names:
+            number += 1
+        self._names.add(f"{name} {number}")
+        return f"{name} {number}"
+
+
+def wired(name: str, source: Source, pact: Pact = STAY) -> InputPort:
+    """An input that reads an output by a pact."""
+    return InputPort(name, source, pact)

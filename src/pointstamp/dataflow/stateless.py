@@ -1,0 +1,111 @@
+"""Built-in operators without state: they work on whole Arrow batches and keep nothing between them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pointstamp.dataflow.context import Context
+from pointstamp.errors import SchemaError
+
+BatchFunction: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | None]
+Condition: TypeAlias = Callable[[pa.RecordBatch], Any] | pc.Expression
+Row: TypeAlias = Mapping[str, Any]
+
+
+class MapBatches:
+    """Send what a function makes of each batch; None sends nothing."""
+
+    def __init__(self, function: BatchFunction) -> None:
+        self._function = function
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Apply the function and send."""
+        made = self._function(batch)
+        if isinstance(made, pa.RecordBatch):
+            context.send(made)
+        elif isinstance(made, pa.Table):
+            for part in made.combine_chunks().to_batches():
+                context.send(part)
+        elif made is not None:
+            raise SchemaError(
+                f"operator '{context.operator}': the function must return a pyarrow RecordBatch, a Table or "
+                f"None, and returned {type(made).__name__}."
+            )
+
+
+class Filter:
+    """Send the rows for which a condition holds, and on a second output, if there is one, the others."""
+
+    def __init__(self, condition: Condition) -> None:
+        self._condition = condition
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Split the batch; a null condition counts as false."""
+        mask = self._mask(context, batch)
+        context.send(batch.filter(mask))
+        if len(context.outputs) > 1:
+            context.send(batch.filter(pc.invert(mask)), output=1)
+
+    def _mask(self, context: Context, batch: pa.RecordBatch) -> pa.Array:
+        if isinstance(self._condition, pc.Expression):
+            table = pa.Table.from_batches([batch])
+            kept = table.append_column("_row", pa.array(range(batch.num_rows), pa.int64()))
+            rows = kept.filter(self._condition).column("_row")
+            return pc.is_in(kept.column("_row"), value_set=rows.combine_chunks()).combine_chunks()
+        mask = self._condition(batch)
+        if isinstance(mask, pa.ChunkedArray):
+            mask = mask.combine_chunks()
+        if not isinstance(mask, pa.Array):
+            mask = pa.array(mask)
+        if not pa.types.is_boolean(mask.type) or len(mask) != batch.num_rows:
+            raise SchemaError(
+                f"operator '{context.operator}': the condition must give one boolean per row "
+                f"({batch.num_rows}), and gave {len(mask)} of type {mask.type}."
+            )
+        return pc.fill_null(mask, False)
+
+
+class Concat:
+    """Send on whatever comes from any input."""
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Pass the batch on."""
+        context.send(batch)
+
+
+class Inspect:
+    """Show each batch with its time to a function, and send it on."""
+
+    def __init__(self, function: Callable[[Any, pa.RecordBatch], None]) -> None:
+        self._function = function
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Call the function and pass the batch on."""
+        self._function(context.time, batch)
+        context.send(batch)
+
+
+class FlatMapRows:
+    """Send the rows that a Python function yields for each row; it runs once per row."""
+
+    def __init__(self, function: Callable[[Row], Iterable[Row]]) -> None:
+        self._function = function
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Call the function for every row of the batch."""
+        rows = list(self._rows(batch))
+        if rows:
+            context.send(pa.RecordBatch.from_pylist(rows, schema=context.outputs[0].schema))
+
+    def _rows(self, batch: pa.RecordBatch) -> Iterator[Row]:
+        for row in batch.to_pylist():
+            yield from self._function(row)
+
+
+class MapRows(FlatMapRows):
+    """Send the row that a Python function makes of each row; it runs once per row."""
+
+    def __init__(self, function: Callable[[Row], Row]) -> None:
+        super().__init__(lambda row: (function(row),))
