@@ -2,8 +2,8 @@
 
 Each state is judged when it is first reached and each step when it is taken, in the order of their distance
 from the beginning, so the trace to the first violation of a property is a shortest one for that property.
-Held for each state are its fields (``StateTable``) and the state it was first reached from, 140 bytes in
-all, so millions fit; labels are found again when a trace is wanted.
+Held for each state are its fields (``StateTable``) and the state it was first reached from, about 200 bytes
+in all, so millions fit; labels are found again when a trace is wanted.
 
 No symmetry reduction is used: the published state counts are counts of plain states, and the workers of
 several instances are not interchangeable. Liveness is judged elsewhere (``pointstamp.check.liveness``), on

@@ -4,8 +4,8 @@ The fields of a state change far more rarely than the state: a protocol whose hu
 states differ has some thousand different queues. So each field's values are numbered, a state is the
 numbers of its fields in four bytes each, and those bytes are the key of a dictionary (the compression that
 the model checker SPIN calls COLLAPSE). Unlike a hash of the state this loses nothing: equal bytes mean
-equal states. Measured on the exchange protocol: 130 bytes a state in all, where the encoded states
-themselves took 540, at the same speed.
+equal states. Measured on 300,000 states of the exchange protocol: 54 MB for the whole process, where
+encoding each state on its own took 178 MB, at the same speed.
 
 Values are equal as Python has it: a field that holds 1 in one state and True in another is the same field.
 """

@@ -64,7 +64,8 @@ class PlanBuilder:
             return name
         if kind in (Kind.INPUT, Kind.OUTPUT):
             raise FlowError(
-                f"flow '{self.plan.name}' has two nodes named '{name}'; inputs and outputs need names of their own."
+                f"flow '{self.plan.name}' has two nodes named '{name}'; inputs and outputs need names of "
+                "their own."
             )
         number = 2
         while f"{name} {number}" in self._names:

@@ -107,11 +107,11 @@ class Capability:
 
     def __del__(self) -> None:
         output = getattr(self, "_output", None)
-        if output is None or output.closed:
+        if output is None or output.is_over:
             return
         self.drop()
-        if not output.warned:
-            output.warned = True
+        if output.reports_loss:
+            output.reports_loss = False
             warnings.warn(
                 f"operator '{output.operator}' lost a capability for {self._time} on output "
                 f"'{output.name}': it was garbage-collected while held and has been released. Call drop() "

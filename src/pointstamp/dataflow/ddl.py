@@ -1,4 +1,4 @@
-"""Spark's schema strings, read and written without Spark: ``"src long, dst long"`` to an Arrow schema and back.
+"""Spark's schema strings, read and written without Spark: ``"src long, dst long"`` to Arrow and back.
 
 The grammar is that of Spark's own parser (a list of ``name type [NOT NULL] [COMMENT '...']``, with an
 optional colon after the name, names with odd characters in backquotes), and the Arrow types are those that
@@ -6,8 +6,8 @@ optional colon after the name, names with odd characters in backquotes), and the
 to a task fits a schema that was declared as a string, without a cast. A comment is kept as the metadata
 ``comment`` of its field.
 
-Invariant: ``parse_ddl(to_ddl(schema))`` equals ``schema``; what DDL cannot say (a list whose elements are
-never null, a large string) is refused and never silently widened.
+Invariant: ``parse_ddl(to_ddl(schema))`` equals ``schema``, comments included and other metadata left out;
+what DDL cannot say (a list whose elements are never null, a large string) is refused, never widened.
 
 Not read: intervals, time of day, variant, geometry, collations. Spark lets two columns have one name; here
 columns are found by name, so that is refused.
@@ -68,7 +68,8 @@ _TOKEN: Final = re.compile(
 )
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ESCAPE: Final = re.compile(
-    r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7]{2})|(.))|''|\"\"", re.DOTALL
+    r"""\\(?:u([0-9a-fA-F]{4})|U(00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})|([01][0-7]{2})|(.))|''|\"\"""",
+    re.DOTALL,
 )
 _ESCAPED: Final = {
     "0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_",
@@ -93,7 +94,9 @@ def parse_ddl(text: str) -> pa.Schema:
 
 def to_ddl(schema: pa.Schema) -> str:
     """The string that declares these columns: ``parse_ddl`` of it is the same schema."""
-    return ", ".join(_field_to_ddl(field, " ", field.name) for field in schema)
+    if not len(schema):
+        raise SchemaError("a schema without columns cannot be written as a string. Give it a column.")
+    return _fields_to_ddl(list(schema), " ", "")
 
 
 def type_to_ddl(data_type: pa.DataType, where: str = "a value") -> str:
@@ -108,17 +111,24 @@ def type_to_ddl(data_type: pa.DataType, where: str = "a value") -> str:
         key = type_to_ddl(data_type.key_type, where + ".key")
         return f"map<{key}, {_nullable_to_ddl(data_type.item_field, where + '.value')}>"
     if pa.types.is_struct(data_type):
-        fields = [_field_to_ddl(field, ": ", f"{where}.{field.name}") for field in data_type]
-        return f"struct<{', '.join(fields)}>"
+        return f"struct<{_fields_to_ddl(list(data_type), ': ', where + '.')}>"
     raise SchemaError(
         f"'{where}' has the type {data_type}, for which a schema string has no name. "
         f"Cast it to one of: {_KNOWN}."
     )
 
 
+def _fields_to_ddl(fields: list[pa.Field], between: str, where: str) -> str:
+    names = [field.name for field in fields]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SchemaError(f"two columns have the name '{where}{twice}'. Rename one of them.")
+    return ", ".join(_field_to_ddl(field, between, where + field.name) for field in fields)
+
+
 def _field_to_ddl(field: pa.Field, between: str, where: str) -> str:
-    name = field.name if _PLAIN_NAME.fullmatch(field.name) else "`" + field.name.replace("`", "``") + "`"
-    declared = name + between + type_to_ddl(field.type, where)
+    name: str = field.name if _PLAIN_NAME.fullmatch(field.name) else "`" + field.name.replace("`", "``") + "`"
+    declared: str = name + between + type_to_ddl(field.type, where)
     if not field.nullable:
         declared += " not null"
     comment = (field.metadata or {}).get(b"comment")
@@ -154,7 +164,7 @@ def _tokens(text: str) -> list[_Token]:
 
 @dataclass(slots=True)
 class _Parser:
-    """Recursive descent over the tokens of one schema string; ``at`` moves forward only as tokens are taken."""
+    """Recursive descent over the tokens of one schema string; ``at`` is the token that comes next."""
 
     text: str
     tokens: list[_Token]
@@ -199,24 +209,25 @@ class _Parser:
         if name in _TYPE_BY_NAME:
             return _TYPE_BY_NAME[name]
         if name in _DECIMALS:
-            return self.decimal()
+            return self.decimal_type()
         if name in _SIZED_STRINGS:
             self.needs_mark("(", f"'(' and the length of {name}")
             self.number(f"the length of {name}")
             self.needs_mark(")", "')'")
             return pa.string()
-        if name in ("array", "map", "struct"):
+        nested = {"array": self.array_type, "map": self.map_type, "struct": self.struct_type}
+        if name in nested:
             self.needs_mark("<", f"'<' after {name}")
-            return getattr(self, name)()
-        raise self.error("a type", token)
+            return nested[name]()
+        raise self.error("a type", token, f" Known types: {_KNOWN}.")
 
-    def array(self) -> pa.DataType:
+    def array_type(self) -> pa.DataType:
         """What follows ``array<``; the field has the name that Spark gives it."""
         element = self.data_type()
         self.needs_mark(">", "'>' after the type of the elements")
         return pa.list_(pa.field("element", element))
 
-    def map(self) -> pa.DataType:
+    def map_type(self) -> pa.DataType:
         """What follows ``map<``; keys are never null."""
         key = self.data_type()
         self.needs_mark(",", "',' after the type of the keys")
@@ -224,7 +235,7 @@ class _Parser:
         self.needs_mark(">", "'>' after the type of the values")
         return pa.map_(pa.field("key", key, nullable=False), pa.field("value", value))
 
-    def struct(self) -> pa.DataType:
+    def struct_type(self) -> pa.DataType:
         """What follows ``struct<``, which may have no fields."""
         if self.takes_mark(">"):
             return pa.struct([])
@@ -232,7 +243,7 @@ class _Parser:
         self.needs_mark(">", "',' or '>'")
         return pa.struct(fields)
 
-    def decimal(self) -> pa.DataType:
+    def decimal_type(self) -> pa.DataType:
         """What follows ``decimal``: nothing for (10,0), or the digits in all and after the point."""
         precision, scale = 10, 0
         if self.takes_mark("("):
@@ -262,7 +273,10 @@ class _Parser:
         if token.kind != "string":
             raise self.error("a comment in quotes", token)
         self.at += 1
-        return _ESCAPE.sub(_unescaped, token.text[1:-1])
+        quote = token.text[0]
+        text = _ESCAPE.sub(lambda match: _unescaped(match, quote), token.text[1:-1])
+        # Two \u escapes can make up one character, as in Java.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     def takes_word(self, word: str) -> bool:
         """Take this keyword if it comes next."""
@@ -288,18 +302,18 @@ class _Parser:
         if self.tokens[self.at].kind != "end":
             raise self.error("',' or the end", self.tokens[self.at])
 
-    def error(self, expected: str, token: _Token) -> SchemaError:
+    def error(self, expected: str, token: _Token, hint: str = "") -> SchemaError:
         """What was expected where this token came."""
         came = "the end" if token.kind == "end" else repr(token.text)
-        # A stray character, or a word right behind one, is most often a name that lacks its backquotes.
-        hint = " A name with other characters than a-z, 0-9 and _ stands in `backquotes`."
+        if token.kind == "other":
+            hint = f" A name with other characters than a-z, 0-9 and _ stands in `backquotes`.{hint}"
         return SchemaError(
-            f"the schema {self.text!r} cannot be read at position {token.position}: expected {expected} and "
-            f"came {came}.{hint if token.kind == 'other' else ''} Known types: {_KNOWN}."
+            f"the schema {self.text!r} cannot be read at position {token.position}: "
+            f"expected {expected} and came {came}.{hint}"
         )
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescaped(match: re.Match[str], quote: str) -> str:
     short, long, octal, single = match.groups()
     if short or long:
         return chr(int(short or long, 16))
@@ -307,4 +321,4 @@ def _unescaped(match: re.Match[str]) -> str:
         return chr(int(octal, 8))
     if single:
         return _ESCAPED.get(single, single)
-    return match[0][0]
+    return quote if match[0] == quote * 2 else match[0]

@@ -114,8 +114,8 @@ def _numbered(
     for input_name, output_name in given:
         if input_name not in inputs or output_name not in outputs:
             raise FlowError(
-                f"operator '{name}' declares a summary from '{input_name}' to '{output_name}'; it has the inputs "
-                f"{inputs} and the outputs {outputs}."
+                f"operator '{name}' declares a summary from '{input_name}' to '{output_name}'; it has the "
+                f"inputs {inputs} and the outputs {outputs}."
             )
     return {
         (i, o): tuple(given.get((input_name, output_name), (identity(rounds),)))

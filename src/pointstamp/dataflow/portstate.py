@@ -18,19 +18,26 @@ class OutputState:
 
     __slots__ = (
         "changes",
-        "closed",
         "domain",
+        "is_over",
         "less_equal",
         "location",
         "name",
         "operator",
+        "reports_loss",
         "schema",
         "sent",
-        "warned",
     )
 
     def __init__(
-        self, operator: str, name: str, schema: pa.Schema, location: Location, domain: Domain
+        self,
+        operator: str,
+        name: str,
+        schema: pa.Schema,
+        location: Location,
+        domain: Domain,
+        *,
+        reports_loss: bool = True,
     ) -> None:
         self.operator = operator
         self.name = name
@@ -40,8 +47,10 @@ class OutputState:
         self.less_equal = domain.less_equal
         self.sent: list[tuple[Time, pa.RecordBatch]] = []
         self.changes: list[Change] = []
-        self.warned = False
-        self.closed = False  # the run is over: capabilities that die now are nobody's mistake
+        # Whether a capability that is garbage-collected here is somebody's mistake, not yet reported: not for
+        # inputs, which live as long as their run, and not when the run is over.
+        self.reports_loss = reports_loss
+        self.is_over = False
 
     def count(self, time: Time, diff: int) -> None:
         """Record that a capability came or went."""

@@ -145,7 +145,8 @@ class Stream:
         schema = reduced_schema(f"'{name}' of {self}", self.schema, keys, aggregates)
         logic = RunningReduce if running else WindowedReduce
         keyed = self.exchange(*keys)
-        return keyed._add(name, partial(logic, self.schema, keys, dict(aggregates)), schema)
+        folded = partial(logic, self.schema, keys, dict(aggregates))
+        return add_operator(name, folded, {"in": keyed}, {"out": schema})[0]
 
     # Time.
 
@@ -201,7 +202,8 @@ def add_operator(
         if other.scope != first.scope:
             raise FlowError(
                 f"operator '{name}' reads {first} in {scope_name(first.scope)} and {other} in "
-                f"{scope_name(other.scope)}; its inputs must stand in one scope. Enter or leave the loops first."
+                f"{scope_name(other.scope)}; its inputs must stand in one scope. Enter or leave the loops "
+                "first."
             )
     node = first.builder.add(
         Kind.OPERATOR,

@@ -6,12 +6,11 @@ something that must be reachable: a model in which nothing can happen satisfies 
 judge that only looks for violations would accept it (models of the clocks protocol with a wrong sign are
 of that kind). Stuttering is allowed everywhere and never listed as a step.
 
-A state is a NamedTuple whose fields are nested tuples of ints, strings, booleans and None. Such states
-pack into bytes that are equal exactly when the states are equal, which is what lets an explorer hold
-millions of them.
+A state is a NamedTuple whose fields are hashable values, nested tuples of ints and strings as a rule, so
+that an explorer can tell states apart and hold millions of them.
 """
 
-import marshal
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -31,7 +30,7 @@ class LeadsTo(NamedTuple, Generic[S]):
     goal: Callable[[S], bool]
 
 
-class Model(Generic[S]):
+class Model(ABC, Generic[S]):
     """A state machine with named properties; each method is one hook that a broken variant may change.
 
     Subclasses set ``state_type`` and ``name`` and override what they have. A mutant is a subclass that
@@ -41,13 +40,13 @@ class Model(Generic[S]):
     name: ClassVar[str]
     state_type: ClassVar[type[Any]]
 
+    @abstractmethod
     def initial(self) -> Iterable[S]:
         """Every state in which a run may begin."""
-        raise NotImplementedError
 
+    @abstractmethod
     def steps(self, state: S) -> Iterable[tuple[Label, S]]:
         """Every step that is enabled in this state, as its label and the state it leads to."""
-        raise NotImplementedError
 
     def invariants(self) -> Mapping[str, Invariant[S]]:
         """Predicates that hold in every reachable state, by the names of the papers."""
@@ -85,16 +84,3 @@ class Model(Generic[S]):
         """Show a state for a reader, one ``field = value`` after the other."""
         fields: tuple[str, ...] = getattr(state, "_fields", ())
         return "  ".join(f"{field} = {value}" for field, value in zip(fields, state, strict=True))
-
-    def pack(self, state: S) -> bytes:
-        """Encode a state so that equal bytes mean equal states.
-
-        Version 2 of marshal writes no references and no interning marks, so the bytes are a function of
-        the value alone.
-        """
-        return marshal.dumps(tuple(state), 2)
-
-    def unpack(self, packed: bytes) -> S:
-        """Decode what ``pack`` encoded; the bytes never leave this process."""
-        state: S = self.state_type(*marshal.loads(packed))  # noqa: S302 - our own bytes, never from outside
-        return state

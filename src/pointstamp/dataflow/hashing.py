@@ -1,0 +1,1 @@
+../runtime/hashing.py

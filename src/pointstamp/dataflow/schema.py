@@ -1,0 +1,304 @@
+"""What a schema promises about rows, kept at the border: rows that fit pass, others are refused in words.
+
+``fit`` brings one batch to a declared schema. Columns are found by name; a cast happens only where it keeps
+every value: by the two types alone for numbers (int32 to int64, never int64 to int32, so that a stream does
+not fail on the day a value grows), by the values for units of time (nanoseconds to microseconds where nothing
+is cut off). Inside structs, lists and maps the same rules hold. ``to_batches`` brings whatever users have at
+hand (Arrow, pandas, polars, rows) to Arrow and then fits it.
+
+Invariant: a batch that comes out has exactly the declared types and no null where the schema says not null.
+The one thing taken on trust is a batch that claims the declared schema already: its buffers are not read.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from pointstamp.dataflow.ddl import SchemaError, parse_ddl, to_ddl
+
+
+# Kinds of types whose members hold the same values, in other encodings or units.
+_KINDS: Final = (
+    {pa.lib.Type_STRING, pa.lib.Type_LARGE_STRING, pa.lib.Type_STRING_VIEW},
+    {pa.lib.Type_BINARY, pa.lib.Type_LARGE_BINARY, pa.lib.Type_BINARY_VIEW},
+    {pa.lib.Type_DATE32, pa.lib.Type_DATE64},
+    {pa.lib.Type_TIME32, pa.lib.Type_TIME64},
+    {pa.lib.Type_DURATION},
+)
+_LISTS: Final = {pa.lib.Type_LIST, pa.lib.Type_LARGE_LIST, pa.lib.Type_FIXED_SIZE_LIST}
+
+
+def as_schema(given: str | pa.Schema) -> pa.Schema:
+    """A schema with at least one column and no name twice, from a DDL string or from Arrow.
+
+    >>> as_schema("src long, dst long").names
+    ['src', 'dst']
+    """
+    if isinstance(given, str):
+        return parse_ddl(given)
+    if not isinstance(given, pa.Schema):
+        raise SchemaError(
+            "a schema must be a string like 'src long, dst long' or a pyarrow.Schema, and came as "
+            f"{_kind(given)}. Write it as a string."
+        )
+    names: list[str] = given.names
+    if not names:
+        raise SchemaError("a schema must have a column and came without one. Declare at least one.")
+    if twice := _twice(names):
+        raise SchemaError(f"a schema must name each column once and came with '{twice}' twice. Rename one.")
+    return given
+
+
+def fit(batch: pa.RecordBatch, schema: pa.Schema, who: str) -> pa.RecordBatch:
+    """The same rows with exactly the columns and types of the schema; the batch itself where it has them."""
+    if batch.schema.equals(schema):
+        return batch
+    _check_names(batch.schema.names, schema, who)
+    columns = []
+    for field in schema:
+        where = f"{who}: column '{field.name}'"
+        column = _fit_array(batch.column(field.name), field, where)
+        _check_nulls(column, field, where)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def to_batches(value: object, schema: pa.Schema, who: str) -> list[pa.RecordBatch]:
+    """The rows of a batch, table, pandas or polars frame, or list of dicts, as batches that fit the schema.
+
+    Anything that exports Arrow streams (``__arrow_c_stream__``) is taken as well. In pandas a NaN counts as
+    null and the index is left out. A list of dicts is slow, one Python object per value: it is meant for
+    tests and examples. Batches without rows are left out.
+    """
+    if isinstance(value, pa.RecordBatch):
+        batches = [value]
+    elif isinstance(value, pa.Table):
+        batches = value.to_batches()
+    elif _is_pandas(value):
+        batches = [_from_pandas(value, schema, who)]
+    elif hasattr(value, "__arrow_c_stream__"):
+        batches = _from_stream(value, who)
+    elif isinstance(value, list) and all(isinstance(row, dict) for row in value):
+        batches = [_from_rows(value, schema, who)] if value else []
+    else:
+        raise _not_rows(value, who)
+    fitted = [fit(batch, schema, who) for batch in batches]
+    return [batch for batch in fitted if batch.num_rows]
+
+
+def _is_pandas(value: object) -> bool:
+    # Who has a frame has imported pandas; who has none need not wait for it.
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, pandas.DataFrame)
+
+
+def _from_pandas(frame: Any, schema: pa.Schema, who: str) -> pa.RecordBatch:  # noqa: ANN401  a pandas.DataFrame
+    names = [str(name) for name in frame.columns]
+    _check_names(names, schema, who)
+    series = [frame.iloc[:, position] for position in range(len(names))]
+    # Objects have no type of their own: they are read as what is declared.
+    columns = [
+        _from_values(column, schema.field(name), column.dtype == object, who)
+        for name, column in zip(names, series, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _from_rows(rows: list[dict[str, object]], schema: pa.Schema, who: str) -> pa.RecordBatch:
+    names = set(schema.names)
+    for number, row in enumerate(rows):
+        if row.keys() != names:
+            _check_names(list(row), schema, f"{who}, row {number}")
+    columns = [_from_values([row[field.name] for row in rows], field, True, who) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+
+def _from_values(values: Sequence[object], field: pa.Field, are_objects: bool, who: str) -> pa.Array:
+    """A column of Python objects read as the declared type, or of a type that its values have already."""
+    needs = f"{who}: column '{field.name}' must be {field.type} and came with"
+    fix = "Convert it before sending, or declare another type."
+    try:
+        column = pa.array(
+            values, field.type if are_objects else None, from_pandas=not isinstance(values, list)
+        )
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise SchemaError(f"{needs} a value that is not: {error}. {fix}") from error
+    if are_objects:
+        # Arrow reads 1.5 as the integer 1, a datetime as its date and a naive time as UTC, without a word.
+        for given, read in zip(values, column.to_pylist(), strict=True):
+            if not _is_same(given, read):
+                raise SchemaError(f"{needs} {given!r}, which would become {read!r}. {fix}")
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _is_same(given: Any, read: Any) -> bool:  # noqa: ANN401  any Python value
+    """Whether what Arrow has read is the value that was given; it reads null where it was given one."""
+    if read is None:
+        return True
+    if isinstance(read, dict):
+        return (
+            isinstance(given, dict)
+            and given.keys() == read.keys()
+            and all(_is_same(given[name], read[name]) for name in read)
+        )
+    if isinstance(read, list | tuple):
+        parts = given.items() if isinstance(given, dict) else given
+        return all(_is_same(one, other) for one, other in zip(parts, read, strict=True))
+    return bool(given == read or (given != given and read != read))
+
+
+def _from_stream(value: object, who: str) -> list[pa.RecordBatch]:
+    try:
+        return list(pa.RecordBatchReader.from_stream(value))
+    except (pa.ArrowException, TypeError) as error:  # a stream of single values, such as a polars Series
+        raise _not_rows(value, who) from error
+
+
+def _check_names(names: Sequence[str], schema: pa.Schema, who: str) -> None:
+    """Refuse columns that are missing, not declared, or there twice."""
+    if missing := [name for name in schema.names if name not in names]:
+        raise SchemaError(
+            f"{who}: {_named(missing)} declared and did not come; what came is {_named(names)}. "
+            f"Add what is missing, or declare only what comes."
+        )
+    if extra := [name for name in names if name not in schema.names]:
+        raise SchemaError(
+            f"{who}: {_named(extra)} not declared and came; declared is {_named(schema.names)}. "
+            "Drop what is not declared before sending, or declare it."
+        )
+    if twice := _twice(names):
+        raise SchemaError(f"{who}: column '{twice}' came twice. Rename or drop one before sending.")
+
+
+def _fit_array(array: pa.Array, field: pa.Field, where: str) -> pa.Array:
+    """The same values with the type of the field, nested ones included; nulls are not looked at."""
+    needed, came = field.type, array.type
+    if came == needed:
+        return array
+    if types.is_dictionary(came):
+        return _fit_array(array.dictionary_decode(), field, where)
+    if types.is_struct(needed) and types.is_struct(came):
+        return _fit_struct(array, needed, where)
+    if types.is_map(needed) and types.is_map(came):
+        array = array.cast(pa.list_(came.field(0)))  # a map itself can neither be flattened nor measured
+        entries = array.flatten()
+        keys = _fit_array(entries.field(0), needed.key_field, f"{where}, key")
+        values = _fit_array(entries.field(1), needed.item_field, f"{where}, value")
+        return pa.MapArray.from_arrays(_offsets(array), keys, values, type=needed)
+    if types.is_list(needed) and came.id in _LISTS:
+        elements = _fit_array(array.flatten(), needed.value_field, f"{where}, element")
+        return pa.ListArray.from_arrays(_offsets(array), elements, type=needed)
+    if not _keeps_every_value(came, needed):
+        raise SchemaError(f"{where} must be {needed} and came as {came}. {_what_to_do(field, came)}")
+    try:
+        return array.cast(needed)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(
+            f"{where} must be {needed} and came as {came}, with values that do not fit: {error}. "
+            "Round or drop them before sending, or declare another type."
+        ) from error
+
+
+def _fit_struct(array: pa.Array, needed: pa.DataType, where: str) -> pa.Array:
+    names = [field.name for field in array.type]
+    _check_names(names, pa.schema(list(needed)), where)
+    columns = [
+        _fit_array(array.field(names.index(field.name)), field, f"{where}, field '{field.name}'")
+        for field in needed
+    ]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(columns, fields=list(needed), mask=mask)
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    """Where the lists of an array start in its flattened values; a null list is a null offset."""
+    ends = np.cumsum(pc.list_value_length(array).fill_null(0).to_numpy())
+    is_null = np.append(array.is_null().to_numpy(zero_copy_only=False), False)
+    return pa.array(np.append(0, ends), pa.int32(), mask=is_null)
+
+
+def _check_nulls(array: pa.Array, field: pa.Field, where: str) -> None:
+    """Refuse nulls where the field has none; what lies under a null struct or list does not count."""
+    if not field.nullable and array.null_count:
+        raise SchemaError(
+            f"{where} must not be null and came with {array.null_count} nulls in {len(array)} rows. "
+            "Fill or drop them before sending, or declare it without 'not null'."
+        )
+    if not _has_not_null(field.type):
+        return
+    if types.is_struct(field.type):
+        array = array.drop_null() if array.null_count else array
+        for position, child in enumerate(field.type):
+            _check_nulls(array.field(position), child, f"{where}, field '{child.name}'")
+    else:
+        inside = field.type.field(0)
+        lists = array.cast(pa.list_(inside)) if types.is_map(field.type) else array
+        _check_nulls(lists.flatten(), inside, f"{where}, {inside.name}")
+
+
+def _has_not_null(data_type: pa.DataType) -> bool:
+    """Whether something inside the type must not be null."""
+    children = [data_type.field(position) for position in range(data_type.num_fields)]
+    return any(not child.nullable or _has_not_null(child.type) for child in children)
+
+
+def _keeps_every_value(came: pa.DataType, needed: pa.DataType) -> bool:
+    """Whether a safe cast from one plain type to the other keeps all that it does not refuse."""
+    if types.is_integer(came) and types.is_integer(needed):
+        low, high = _bounds(needed)
+        return low <= _bounds(came)[0] and _bounds(came)[1] <= high
+    if types.is_floating(needed) and (types.is_integer(came) or types.is_floating(came)):
+        # All integers of so many bits are floats.
+        bits_max = needed.bit_width if types.is_floating(came) else {16: 11, 32: 24, 64: 53}[needed.bit_width]
+        return bool(came.bit_width <= bits_max)
+    if types.is_decimal(came) and types.is_decimal(needed):
+        grown: int = needed.scale - came.scale
+        return 0 <= grown <= needed.precision - came.precision
+    if types.is_timestamp(came) and types.is_timestamp(needed):
+        return (came.tz is None) == (needed.tz is None)
+    return types.is_null(came) or any(came.id in kind and needed.id in kind for kind in _KINDS)
+
+
+def _bounds(integer: pa.DataType) -> tuple[int, int]:
+    """The lowest and the highest value of an integer type."""
+    bits: int = integer.bit_width
+    return (
+        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        if types.is_signed_integer(integer)
+        else (0, (1 << bits) - 1)
+    )
+
+
+def _what_to_do(field: pa.Field, came: pa.DataType) -> str:
+    if types.is_timestamp(came) and types.is_timestamp(field.type):
+        return "Give the times a zone before sending." if came.tz is None else "Drop the zone before sending."
+    try:
+        return f"Cast it before sending, or declare '{to_ddl(pa.schema([pa.field(field.name, came)]))}'."
+    except SchemaError:
+        return "Cast it before sending."
+
+
+def _not_rows(value: object, who: str) -> SchemaError:
+    return SchemaError(
+        f"{who}: rows must come as a pyarrow RecordBatch or Table, a pandas or polars DataFrame, or a list "
+        f"of dicts, and came as {_kind(value)}. Convert them to one of these."
+    )
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, list) and value:
+        return f"a list with {_kind(next(row for row in value if not isinstance(row, dict)))} in it"
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names)) or "no column"
+
+
+def _twice(names: Sequence[str]) -> str | None:
+    return next((name for position, name in enumerate(names) if name in names[:position]), None)

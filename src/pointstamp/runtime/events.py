@@ -1,0 +1,101 @@
+"""Events: what has happened on a worker, in the past tense, enough to rebuild the models' state from them.
+
+They follow the actions of the models: a message pulled is ``recv_cap``, the end of an activation is one
+``perf_op``, and so on. The simulator's trace, the judge and displays read the same events.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from pointstamp.progress.pointstamp import Change, WorkerIndex
+from pointstamp.topology.domain import Time
+from pointstamp.topology.ports import Location, OperatorIndex
+
+
+class WorkerStarted(msgspec.Struct, frozen=True, tag=True):
+    """A worker holds the first capability of each output."""
+
+    worker: WorkerIndex
+    workers: int
+
+
+class MessagePulled(msgspec.Struct, frozen=True, tag=True):
+    """A message was taken from its queue and given to the operator."""
+
+    worker: WorkerIndex
+    location: Location
+    time: Time
+
+
+class MessageSent(msgspec.Struct, frozen=True, tag=True):
+    """A message was sent to a worker's input, from an output at a time; rows for a reader."""
+
+    worker: WorkerIndex
+    source: Location
+    source_time: Time
+    target: Location
+    time: Time
+    receiver: WorkerIndex
+    rows: int
+
+
+class CapabilityChanged(msgspec.Struct, frozen=True, tag=True):
+    """Capabilities at an output came (+) or went (-)."""
+
+    worker: WorkerIndex
+    location: Location
+    time: Time
+    diff: int
+
+
+class ActivationEnded(msgspec.Struct, frozen=True, tag=True):
+    """An operator gave control back; what it consumed, held and sent is one change."""
+
+    worker: WorkerIndex
+    operator: OperatorIndex
+    changes: tuple[Change, ...]
+
+
+class ProgressSent(msgspec.Struct, frozen=True, tag=True):
+    """A batch of progress went out to everybody."""
+
+    worker: WorkerIndex
+    sequence: int
+    changes: tuple[Change, ...]
+
+
+class ProgressReceived(msgspec.Struct, frozen=True, tag=True):
+    """A batch of progress was applied to the counts."""
+
+    worker: WorkerIndex
+    sender: WorkerIndex
+    sequence: int
+
+
+class FrontiersMoved(msgspec.Struct, frozen=True, tag=True):
+    """Propagation ended; these locations have another frontier than before."""
+
+    worker: WorkerIndex
+    frontiers: dict[Location, tuple[Time, ...]]
+
+
+class Notified(msgspec.Struct, frozen=True, tag=True):
+    """An operator was told that a time is complete."""
+
+    worker: WorkerIndex
+    operator: OperatorIndex
+    time: Time
+
+
+Event: TypeAlias = (
+    WorkerStarted
+    | MessagePulled
+    | MessageSent
+    | CapabilityChanged
+    | ActivationEnded
+    | ProgressSent
+    | ProgressReceived
+    | FrontiersMoved
+    | Notified
+)

@@ -1,0 +1,64 @@
+"""Input handles: how batches and times come into a flow from outside."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pointstamp.dataflow.capability import Capability
+from pointstamp.dataflow.schema import to_batches
+from pointstamp.errors import FlowError
+from pointstamp.progress.pointstamp import Change
+from pointstamp.runtime.instance import Instance
+from pointstamp.topology.domain import Time
+
+
+class InputHandle:
+    """Sends batches at a current time, which only moves on: ``send``, ``advance_to``, ``close``."""
+
+    def __init__(self, instance: Instance, finish: Callable[[Instance, list[Change]], None]) -> None:
+        self._instance = instance
+        self._finish = finish
+        self._output = instance.outputs[0]
+        self.name = instance.name
+        self._capability: Capability | None = Capability(self._output, self._output.domain.minimum())
+
+    @property
+    def time(self) -> Any:  # noqa: ANN401 - the root time
+        """The time at which batches are sent now: the epoch, unless the flow has times of its own."""
+        return self._held("asked for its time").time[0]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._capability is None
+
+    def send(self, data: Any) -> None:  # noqa: ANN401 - anything that holds rows
+        """Send rows at the current time: an Arrow batch or table, a pandas or polars frame."""
+        capability = self._held("sent to")
+        for batch in to_batches(data, self._output.schema, f"input '{self.name}'"):
+            if batch.num_rows:
+                self._output.sent.append((capability.time, batch))
+        self._finish(self._instance, [])
+
+    def advance_to(self, time: Any) -> None:  # noqa: ANN401 - a root time
+        """Promise that nothing will be sent before this time any more."""
+        capability = self._held(f"advanced to {time}")
+        later: Time = (time,)
+        if not self._output.less_equal(capability.time, later):
+            raise FlowError(
+                f"input '{self.name}' is at {capability.time[0]} and was advanced to {time}; inputs move to "
+                "greater or equal times only."
+            )
+        capability.downgrade(later)
+        self._finish(self._instance, [])
+
+    def close(self) -> None:
+        """Promise that nothing will be sent any more; closing again does nothing."""
+        if self._capability is not None:
+            self._capability.drop()
+            self._capability = None
+            self._finish(self._instance, [])
+
+    def _held(self, act: str) -> Capability:
+        if self._capability is None:
+            raise FlowError(f"input '{self.name}' was {act} after it was closed; nothing can follow a close.")
+        return self._capability

@@ -1,0 +1,155 @@
+"""One operator on one worker: its logic, its context, and the messages that wait for it."""
+
+import traceback
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pointstamp.dataflow.context import Context
+from pointstamp.dataflow.plan import Kind, Node
+from pointstamp.dataflow.portstate import InputState, OutputState, moves_of
+from pointstamp.errors import OperatorError, PointstampError
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.topology.domain import Time
+from pointstamp.topology.graph import Graph
+from pointstamp.topology.ports import Location, Source, Target
+
+COALESCE_ROWS_MAX: Final = 65_536
+"""Waiting batches of one input and time are brought together up to about this many rows."""
+
+_SAMPLE_ROWS: Final = 3
+
+
+class Instance:
+    """A running operator; changed by its worker alone."""
+
+    def __init__(
+        self,
+        node: Node,
+        graph: Graph,
+        worker: WorkerIndex,
+        workers: int,
+        read_frontier: Callable[[Location], Sequence[Time]],
+    ) -> None:
+        self.node = node
+        self.index = node.index
+        self.name = node.name
+        operator = graph.operators[node.index]
+        self.outputs = [
+            OutputState(
+                node.name,
+                port.name,
+                port.schema,
+                graph.location(Source(node.index, o)),
+                operator.outputs[o],
+                reports_loss=node.kind is not Kind.INPUT,
+            )
+            for o, port in enumerate(node.outputs)
+        ]
+        self.inputs = [
+            InputState(
+                port.name,
+                graph.location(Target(node.index, i)),
+                operator.inputs[i],
+                [
+                    moves_of(operator.summaries.get((i, o), ()), operator.inputs[i])
+                    for o in range(len(node.outputs))
+                ],
+            )
+            for i, port in enumerate(node.inputs)
+        ]
+        self.logic: Any = node.logic() if node.logic is not None else None
+        self.context = Context(node.name, worker, workers, self.inputs, self.outputs, read_frontier)
+        self.queue: deque[tuple[int, Time, pa.RecordBatch]] = deque()
+        self.frontier_moved = False
+        self._on_receive = getattr(self.logic, "on_receive", None)
+        self._on_notify = getattr(self.logic, "on_notify", None)
+        self.on_frontier = getattr(self.logic, "on_frontier", None)
+        self._on_start = getattr(self.logic, "on_start", None)
+
+    @property
+    def wants_frontiers(self) -> bool:
+        """Whether a moved frontier is a reason to activate this operator."""
+        return self.on_frontier is not None or len(self.context.notifications) > 0
+
+    def start(self, least: Time) -> None:
+        """Let the operator do what it does before anything arrives, at the least time."""
+        if self._on_start is not None:
+            self.context.act_for(None, least)
+            self._call(self._on_start, "at the start", None)
+
+    def receive(self, port: int, time: Time, batch: pa.RecordBatch) -> None:
+        """Hand a batch to the operator."""
+        if self._on_receive is None:
+            return
+        state = self.inputs[port]
+        self.context.act_for(state, time)
+        self._call(self._on_receive, f"with a batch at input '{state.name}'", batch, state.name, batch)
+
+    def notify(self) -> list[Time]:
+        """Serve every request for a time that is complete, in order; return the times."""
+        if self._on_notify is None or not len(self.context.notifications):
+            return []
+        served = []
+        for request in self.context.notifications.ready(self.context.is_notifiable):
+            self.context.act_for(request.port, request.time)
+            self._call(self._on_notify, "when it was notified", None)
+            for capability in request.held:
+                capability.drop()
+            served.append(request.time)
+        return served
+
+    def look_at_frontiers(self) -> None:
+        """Tell the operator that a frontier has moved, if it wants to know."""
+        if self.on_frontier is not None:
+            self.context.act_for(None, None)
+            self._call(self.on_frontier, "when a frontier moved", None)
+
+    def pull(self) -> tuple[int, Time, pa.RecordBatch, int]:
+        """The next waiting batch, with what follows for the same input and time; and how many those are."""
+        port, time, batch = self.queue.popleft()
+        parts = [batch]
+        rows = batch.num_rows
+        while self.queue and rows < COALESCE_ROWS_MAX:
+            next_port, next_time, following = self.queue[0]
+            if next_port != port or next_time != time:
+                break
+            self.queue.popleft()
+            parts.append(following)
+            rows += following.num_rows
+        return port, time, batch if len(parts) == 1 else pa.concat_batches(parts), len(parts)
+
+    def close(self) -> None:
+        """The run is over: capabilities that are still held are nobody's mistake now."""
+        for output in self.outputs:
+            output.is_over = True
+
+    def _call(
+        self, method: Callable[..., None], when: str, sample: pa.RecordBatch | None, *given: object
+    ) -> None:
+        try:
+            method(self.context, *given)
+        except PointstampError:
+            raise
+        except Exception as error:
+            raise OperatorError(self._explain(error, when, sample)) from error
+
+    def _explain(self, error: Exception, when: str, sample: pa.RecordBatch | None) -> str:
+        """Operator, moment, the user's own line, and the first rows of the batch."""
+        frames = traceback.extract_tb(error.__traceback__)
+        theirs = [frame for frame in frames if "pointstamp" not in frame.filename] or list(frames)
+        line = theirs[-1]
+        try:
+            time = f" at {self.context.time}"
+        except PointstampError:
+            time = ""
+        message = (
+            f"operator '{self.name}' failed {when}{time}: {type(error).__name__}: {error} "
+            f"({line.filename}:{line.lineno}, in {line.name}: {line.line})"
+        )
+        if sample is not None:
+            first = sample.slice(0, _SAMPLE_ROWS).to_pylist()
+            message += f"; the batch has {sample.num_rows} rows and begins {first}"
+        return message

@@ -1,0 +1,301 @@
+"""One worker: a copy of the whole flow, and ``step``, which alone decides what happens next.
+
+A step takes in what has arrived, lets one operator act, and when none has anything to do sends the progress
+that has gathered and draws conclusions from what came. Everything that an activation consumed, held, dropped
+and sent enters the progress protocol as one change, after the batches have been counted and before any of it
+is told to anybody.
+"""
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import Final
+
+import pyarrow as pa
+
+from pointstamp.dataflow.endpoints import Collect, Deliver
+from pointstamp.dataflow.hashing import partition
+from pointstamp.dataflow.pact import ExchangeBy, Stay
+from pointstamp.dataflow.plan import Kind, Plan
+from pointstamp.dataflow.portstate import OutputState
+from pointstamp.errors import FlowError
+from pointstamp.progress.broadcast import ProgressBatch
+from pointstamp.progress.pointstamp import Change, WorkerIndex
+from pointstamp.progress.view import ProgressView
+from pointstamp.runtime.events import (
+    ActivationEnded,
+    CapabilityChanged,
+    FrontiersMoved,
+    MessagePulled,
+    MessageSent,
+    Notified,
+    ProgressReceived,
+    ProgressSent,
+    WorkerStarted,
+)
+from pointstamp.runtime.input import InputHandle
+from pointstamp.runtime.instance import Instance
+from pointstamp.runtime.ports import Chooser, DataMessage, EventLog, Message, Transport
+from pointstamp.runtime.routes import Route, routes_of
+from pointstamp.topology.domain import Time
+from pointstamp.topology.graph import Graph
+from pointstamp.topology.ports import Location, OperatorIndex, Source
+
+SILENT_ACTIVATIONS_MAX: Final = 64
+"""After so many activations in a row a worker tells the others how far it is, though it has more to do."""
+
+
+class Worker:
+    """One of ``workers`` copies of a flow. Single-threaded: whoever drives it calls ``step``."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        transport: Transport,
+        worker: WorkerIndex = WorkerIndex(0),  # noqa: B008 - an int with a name
+        workers: int = 1,
+        *,
+        deliver: Deliver | None = None,
+        chooser: Chooser | None = None,
+        log: EventLog | None = None,
+    ) -> None:
+        self.plan = plan
+        self.graph: Graph = plan.graph()
+        self.worker = worker
+        self.workers = workers
+        self.view = ProgressView(self.graph, worker, workers)
+        self._transport = transport
+        self._chooser = chooser
+        self._log = log
+        self._routes = routes_of(plan, self.graph)
+        self.instances: dict[OperatorIndex, Instance] = {
+            node.index: Instance(node, self.graph, worker, workers, self.view.tracker.frontier)
+            for node in plan.nodes
+            if not node.kind.is_door
+        }
+        self._readers: dict[Location, tuple[Instance, int]] = {
+            state.location: (instance, port)
+            for instance in self.instances.values()
+            for port, state in enumerate(instance.inputs)
+        }
+        self._active: list[OperatorIndex] = []
+        self._is_active: set[OperatorIndex] = set()
+        self._received_progress = False
+        self._silent_activations = 0
+        for instance in self.instances.values():
+            if isinstance(instance.logic, Collect):
+                instance.logic.deliver = deliver
+        self.inputs: dict[str, InputHandle] = {}
+        self._start()
+
+    # Driving it.
+
+    def step(self) -> bool:
+        """Do one thing; False where there is nothing to do until something arrives."""
+        messages = self._transport.receive()
+        if messages:
+            self._take_in(messages)
+        if self._active and self._silent_activations < SILENT_ACTIVATIONS_MAX:
+            self._silent_activations += 1
+            self._activate(self.instances[self._next_active()])
+            return True
+        self._silent_activations = 0
+        return (
+            self._exchange_progress() or bool(messages) or bool(self._active) or self._record_stray_changes()
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing can happen any more, on any worker, as far as this one knows."""
+        return not self._active and self.view.tracker.is_complete()
+
+    def close(self) -> None:
+        """End the run; what is still held is forgotten."""
+        for instance in self.instances.values():
+            instance.close()
+
+    # Taking in.
+
+    def _take_in(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if isinstance(message, ProgressBatch):
+                self._receive_progress(message)
+            else:
+                self._enqueue(message.location, message.time, message.batch)
+
+    def _receive_progress(self, batch: ProgressBatch) -> None:
+        self.view.receive(batch)
+        self._received_progress = True
+        if self._log is not None:
+            self._log.record(ProgressReceived(self.worker, batch.sender, batch.sequence))
+
+    def _enqueue(self, location: Location, time: Time, batch: pa.RecordBatch) -> None:
+        instance, port = self._readers[location]
+        instance.queue.append((port, time, batch))
+        self._wake(instance.index)
+
+    def _wake(self, index: OperatorIndex) -> None:
+        if index not in self._is_active:
+            self._is_active.add(index)
+            heappush(self._active, index)
+
+    def _next_active(self) -> OperatorIndex:
+        if self._chooser is None:
+            index = heappop(self._active)
+        else:
+            index = sorted(self._active)[self._chooser.choose(len(self._active))]
+            self._active.remove(index)
+        self._is_active.discard(index)
+        return index
+
+    # Acting.
+
+    def _activate(self, instance: Instance) -> None:
+        """Let one operator handle what waits for it, and report all of it as one change."""
+        changes: list[Change] = []
+        while instance.queue:
+            port, time, batch, count = instance.pull()
+            location = instance.inputs[port].location
+            if self._log is not None:
+                for _ in range(count):
+                    self._log.record(MessagePulled(self.worker, location, time))
+            instance.receive(port, time, batch)
+            changes.append(Change(location, time, -count))
+        for time in instance.notify():
+            if self._log is not None:
+                self._log.record(Notified(self.worker, instance.index, time))
+        if instance.frontier_moved:
+            instance.frontier_moved = False
+            instance.look_at_frontiers()
+        self.finish(instance, changes)
+
+    def finish(self, instance: Instance, changes: list[Change]) -> None:
+        """End an activation: send what it sent, and record everything it did as one change."""
+        for number, output in enumerate(instance.outputs):
+            if output.sent:
+                sent, output.sent = output.sent, []
+                for time, batch in sent:
+                    self._send(instance, number, output, time, batch, changes)
+            if output.changes:
+                if self._log is not None:
+                    for location, time, diff in output.changes:
+                        self._log.record(CapabilityChanged(self.worker, location, time, diff))
+                changes.extend(output.changes)
+                output.changes.clear()
+        if changes:
+            self.view.record(changes)
+            if self._log is not None:
+                self._log.record(ActivationEnded(self.worker, instance.index, tuple(changes)))
+
+    def _send(
+        self,
+        instance: Instance,
+        number: int,
+        output: OutputState,
+        time: Time,
+        batch: pa.RecordBatch,
+        changes: list[Change],
+    ) -> None:
+        for route in self._routes[instance.index, number]:
+            arrival = route.arrival(time)
+            if arrival is None:
+                continue
+            for peer, part in self._shared(route, batch):
+                changes.append(Change(route.location, arrival, 1))
+                if self._log is not None:
+                    self._log.record(
+                        MessageSent(
+                            self.worker, output.location, time, route.location, arrival, peer, part.num_rows
+                        )
+                    )
+                if peer == self.worker:
+                    reader = self.instances[route.operator]
+                    reader.queue.append((route.port, arrival, part))
+                    self._wake(route.operator)
+                else:
+                    self._transport.send(peer, DataMessage(self.worker, route.location, arrival, part))
+
+    def _shared(self, route: Route, batch: pa.RecordBatch) -> Sequence[tuple[WorkerIndex, pa.RecordBatch]]:
+        """Who gets which part of a batch."""
+        if self.workers == 1 or isinstance(route.pact, Stay):
+            return ((self.worker, batch),)
+        if isinstance(route.pact, ExchangeBy):
+            parts = partition(batch, route.pact.keys, self.workers)
+            return [(WorkerIndex(peer), part) for peer, part in enumerate(parts) if part is not None]
+        return [(WorkerIndex(peer), batch) for peer in range(self.workers)]
+
+    # Progress.
+
+    def _exchange_progress(self) -> bool:
+        """Send what has gathered, draw conclusions from what has come; False where there is neither."""
+        outgoing = self.view.flush()
+        if outgoing and self._log is not None:
+            batch = outgoing[0][1]
+            self._log.record(ProgressSent(self.worker, batch.sequence, batch.changes))
+        for peer, batch in outgoing:
+            if peer == self.worker:
+                self._receive_progress(batch)
+            else:
+                self._transport.send(peer, batch)
+        if not self._received_progress:
+            return bool(outgoing)
+        self._received_progress = False
+        moved = self.view.propagate()
+        if moved and self._log is not None:
+            frontier = self.view.tracker.frontier
+            self._log.record(FrontiersMoved(self.worker, {at: tuple(frontier(at)) for at in moved}))
+        for location in moved:
+            reader = self._readers.get(location)
+            if reader is not None and reader[0].wants_frontiers:
+                reader[0].frontier_moved = True
+                self._wake(reader[0].index)
+        return True
+
+    def _record_stray_changes(self) -> bool:
+        """Record capabilities that came or went outside of an activation, as when one is collected."""
+        stray = [each for each in self.instances.values() if any(output.changes for output in each.outputs)]
+        for instance in stray:
+            self.finish(instance, [])
+        return bool(stray)
+
+    def _start(self) -> None:
+        """Hold the first capability of every output, let operators start, and give up what none kept."""
+        if self._log is not None:
+            self._log.record(WorkerStarted(self.worker, self.workers))
+        for node in self.plan.nodes:
+            least = [
+                Change(
+                    self.graph.location(Source(node.index, o)),
+                    self.graph.operators[node.index].outputs[o].minimum(),
+                    -1,
+                )
+                for o in range(len(node.outputs))
+            ]
+            if node.kind.is_door:
+                self.view.record(least)
+                self._log_start(node.index, least)
+                continue
+            instance = self.instances[node.index]
+            if node.kind is Kind.INPUT:
+                self.inputs[node.name] = InputHandle(instance, self.finish)
+            else:
+                instance.start(instance.inputs[0].domain.minimum())
+            self._log_capabilities(least)
+            self.finish(instance, least)
+
+    def _log_start(self, index: OperatorIndex, least: list[Change]) -> None:
+        if self._log is not None:
+            self._log_capabilities(least)
+            self._log.record(ActivationEnded(self.worker, index, tuple(least)))
+
+    def _log_capabilities(self, least: list[Change]) -> None:
+        if self._log is not None:
+            for location, time, diff in least:
+                self._log.record(CapabilityChanged(self.worker, location, time, diff))
+
+    def input(self, name: str) -> InputHandle:
+        """The handle of an input by name."""
+        handle = self.inputs.get(name)
+        if handle is None:
+            known = ", ".join(f"'{each}'" for each in self.inputs) or "none"
+            raise FlowError(f"flow '{self.plan.name}' has no input '{name}'; it has {known}.")
+        return handle
