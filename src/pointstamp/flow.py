@@ -8,7 +8,8 @@ flow.output("counts", words.count("word", running=True))
 flow.run_local(words=[first_batch, second_batch])["counts"][1]    # the counts after epoch 1
 """
 
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -18,9 +19,15 @@ from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.schema import as_schema
 from pointstamp.dataflow.stream import Stream, scope_name
 from pointstamp.errors import FlowError
+from pointstamp.runtime.driving import Collector, drive
+from pointstamp.runtime.feeding import EpochColumns, FlowControl, feeder
 from pointstamp.runtime.local import LocalRun, OnResult
+from pointstamp.runtime.results import Results
 from pointstamp.topology.domain import EPOCHS, TimeOrder
 from pointstamp.topology.ports import Source
+
+OnEpoch: TypeAlias = Callable[[Any, dict[str, pa.Table]], None]
+"""Takes an epoch and the tables of all outputs for it."""
 
 
 class Dataflow:
@@ -55,6 +62,61 @@ class Dataflow:
             )
         port = wired("in", stream.source, stream.pact)
         self._builder.add(Kind.OUTPUT, name, (), [port], {}, logic=Collect)
+
+    def run_local(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        workers: int = 1,
+        epoch: EpochColumns = None,
+        control: FlowControl | None = None,
+        on_epoch: OnEpoch | None = None,
+        **streams: Any,  # noqa: ANN401 - anything that holds rows
+    ) -> Results:
+        """Run the flow in this process to the end of its inputs and return every output, by epoch.
+
+        Inputs are given by name: ``run_local(edges=[batch0, batch1])``; item i is epoch i, an Arrow batch or
+        table, a pandas or polars frame. A single table is epoch 0, unless ``epoch`` names a column of it (not
+        part of the schema) that says the epoch of each row. ``on_epoch`` is called with each epoch and its
+        tables as soon as it is complete.
+        """
+        results = Results(self._output_schemas())
+        for time, tables in self.stream_local(
+            inputs, workers=workers, epoch=epoch, control=control, **streams
+        ):
+            for name, table in tables.items():
+                results[name].add(time, table)
+            if on_epoch is not None:
+                on_epoch(time, tables)
+        return results
+
+    def stream_local(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        workers: int = 1,
+        epoch: EpochColumns = None,
+        control: FlowControl | None = None,
+        **streams: Any,  # noqa: ANN401 - anything that holds rows
+    ) -> Iterator[tuple[Any, dict[str, pa.Table]]]:
+        """Run the flow in this process and yield each epoch with its tables as soon as it is complete.
+
+        Inputs may be endless: they are read as the results are taken.
+        """
+        collector = Collector(self._output_schemas())
+        with LocalRun(self.plan, workers, on_result=collector.on_result) as run:
+            data = {**(inputs or {}), **streams}
+            fed = feeder(run, data, epoch=epoch, control=control)
+            yield from drive(run, fed, collector, reads_ahead=False)
+
+    def _output_schemas(self) -> dict[str, pa.Schema]:
+        nodes = self.plan.nodes
+        return {
+            name: nodes[port.source.operator].outputs[port.source.port].schema
+            for name, node in self.plan.named(Kind.OUTPUT).items()
+            for port in node.inputs
+            if port.source is not None
+        }
 
     def open_local(self, workers: int = 1, *, on_result: OnResult | None = None) -> LocalRun:
         """Start the flow in this process, to be fed and stepped by hand."""

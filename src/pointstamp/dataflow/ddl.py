@@ -191,12 +191,15 @@ class _Parser:
             raise self.error("a column name", token)
         self.at += 1
         self.takes_mark(":")
+        type_token = self.tokens[self.at]
         data_type = self.data_type()
         nullable = True
         if self.takes_word("not"):
             if not self.takes_word("null"):
                 raise self.error("NULL after NOT", self.tokens[self.at])
             nullable = False
+            if pa.types.is_null(data_type):
+                raise self.error("another type than void, which is always null, before NOT NULL", type_token)
         metadata = {b"comment": self.string().encode()} if self.takes_word("comment") else None
         name = token.text.replace("``", "`") if token.kind == "quoted" else token.text
         return pa.field(name, data_type, nullable, metadata)
@@ -229,7 +232,10 @@ class _Parser:
 
     def map_type(self) -> pa.DataType:
         """What follows ``map<``; keys are never null."""
+        token = self.tokens[self.at]
         key = self.data_type()
+        if pa.types.is_null(key):
+            raise self.error("another type than void, which is always null, for the keys", token)
         self.needs_mark(",", "',' after the type of the keys")
         value = self.data_type()
         self.needs_mark(">", "'>' after the type of the values")

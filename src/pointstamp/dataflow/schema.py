@@ -11,7 +11,7 @@ The one thing taken on trust is a batch that claims the declared schema already:
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from pointstamp.dataflow.ddl import SchemaError, parse_ddl, to_ddl
-
 
 # Kinds of types whose members hold the same values, in other encodings or units.
 _KINDS: Final = (
@@ -49,7 +48,7 @@ def as_schema(given: str | pa.Schema) -> pa.Schema:
     names: list[str] = given.names
     if not names:
         raise SchemaError("a schema must have a column and came without one. Declare at least one.")
-    if twice := _twice(names):
+    if (twice := _twice(names)) is not None:
         raise SchemaError(f"a schema must name each column once and came with '{twice}' twice. Rename one.")
     return given
 
@@ -78,7 +77,7 @@ def to_batches(value: object, schema: pa.Schema, who: str) -> list[pa.RecordBatc
     if isinstance(value, pa.RecordBatch):
         batches = [value]
     elif isinstance(value, pa.Table):
-        batches = value.to_batches()
+        batches = _from_table(value)
     elif _is_pandas(value):
         batches = [_from_pandas(value, schema, who)]
     elif hasattr(value, "__arrow_c_stream__"):
@@ -89,6 +88,11 @@ def to_batches(value: object, schema: pa.Schema, who: str) -> list[pa.RecordBatc
         raise _not_rows(value, who)
     fitted = [fit(batch, schema, who) for batch in batches]
     return [batch for batch in fitted if batch.num_rows]
+
+
+def _from_table(table: pa.Table) -> list[pa.RecordBatch]:
+    # A table without rows may have no batch at all, and its columns are still to be checked.
+    return table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
 
 
 def _is_pandas(value: object) -> bool:
@@ -154,7 +158,7 @@ def _is_same(given: Any, read: Any) -> bool:  # noqa: ANN401  any Python value
 
 def _from_stream(value: object, who: str) -> list[pa.RecordBatch]:
     try:
-        return list(pa.RecordBatchReader.from_stream(value))
+        return _from_table(pa.RecordBatchReader.from_stream(value).read_all())
     except (pa.ArrowException, TypeError) as error:  # a stream of single values, such as a polars Series
         raise _not_rows(value, who) from error
 
@@ -171,7 +175,7 @@ def _check_names(names: Sequence[str], schema: pa.Schema, who: str) -> None:
             f"{who}: {_named(extra)} not declared and came; declared is {_named(schema.names)}. "
             "Drop what is not declared before sending, or declare it."
         )
-    if twice := _twice(names):
+    if (twice := _twice(names)) is not None:
         raise SchemaError(f"{who}: column '{twice}' came twice. Rename or drop one before sending.")
 
 
@@ -260,8 +264,8 @@ def _keeps_every_value(came: pa.DataType, needed: pa.DataType) -> bool:
         grown: int = needed.scale - came.scale
         return 0 <= grown <= needed.precision - came.precision
     if types.is_timestamp(came) and types.is_timestamp(needed):
-        return (came.tz is None) == (needed.tz is None)
-    return types.is_null(came) or any(came.id in kind and needed.id in kind for kind in _KINDS)
+        return bool((came.tz is None) == (needed.tz is None))
+    return bool(types.is_null(came)) or any(came.id in kind and needed.id in kind for kind in _KINDS)
 
 
 def _bounds(integer: pa.DataType) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from pointstamp.progress.why import Holder, holders
 from pointstamp.runtime.ports import EventLog, Message
 from pointstamp.runtime.worker import Worker
 from pointstamp.topology.domain import Time
-from pointstamp.topology.ports import Port, Source, Target
+from pointstamp.topology.ports import Location, Port, Source, Target
 
 OnResult: TypeAlias = Callable[[str, Any, pa.Table], None]
 """Takes a finished result: the output's name, its root time (the epoch), all its rows."""
@@ -124,27 +124,26 @@ class LocalRun:
         return self.inputs[name]
 
     def step(self) -> bool:
-        """Let every worker do one thing; False where none has anything to do."""
+        """Let every worker do one thing; where none has anything to do, hand over results and say False."""
         stepped = [worker.step() for worker in self.workers]
-        return any(stepped)
+        if any(stepped):
+            return True
+        self._emit()
+        return False
 
     def settle(self) -> None:
-        """Step until nothing is left to do, and hand over the results that are finished."""
+        """Step until nothing is left to do; then every result that can be finished is handed over."""
         while self.step():
             pass
-        self._emit()
 
     def step_until(self, is_done: Callable[[], bool]) -> None:
         """Step until a condition holds; an error where nothing is left to do before that."""
         while not is_done():
-            if not self.step():
-                self._emit()
-                if not is_done():
-                    raise FlowError(
-                        f"flow '{self.plan.name}' has nothing left to do, and what was waited for has not "
-                        "come. Advance or close its inputs."
-                    )
-        self._emit()
+            if not self.step() and not is_done():
+                raise FlowError(
+                    f"flow '{self.plan.name}' has nothing left to do, and what was waited for has not come. "
+                    "Advance or close its inputs."
+                )
 
     def is_done(self, place: Probe | str, time: Any) -> bool:  # noqa: ANN401 - a root time
         """Whether nothing at this time or before it can pass any more: a probe, or an output by name."""
@@ -155,6 +154,27 @@ class LocalRun:
                 "is_done asks about a place outside loops; probe the stream that leaves the loop."
             )
         return not any(worker.view.tracker.may_come(location, (time,)) for worker in self.workers)
+
+    def is_time_done(self, time: Any) -> bool:  # noqa: ANN401 - a root time
+        """Whether nothing at this time or before it can reach any output any more, or is anywhere at all."""
+        if self._outputs:
+            return all(self.is_done(name, time) for name in self._outputs)
+        less_equal = self.plan.root.less_equal
+        return not any(
+            less_equal(counted[0], time)
+            for worker in self.workers
+            for number in range(len(self.graph.ports))
+            for counted in worker.view.tracker.occurrences(Location(number))
+        )
+
+    def describe_standstill(self) -> str:
+        """What the flow waits for, in words: who holds which output back."""
+        held = [str(holder) for name in self._outputs for holder in self.why(name)]
+        return (
+            f"flow '{self.plan.name}' has read its inputs and has nothing left to do, and is not complete: "
+            + ("; ".join(held) or "something is held outside the way to any output")
+            + ". An operator that keeps a capability must drop it when it is done."
+        )
 
     def frontier(self, place: Probe | str) -> list[Time]:
         """What may still pass, as the first worker knows it; empty means complete."""

@@ -51,6 +51,8 @@ class Node:
 
     ``project`` is pi: ``project(state, e)`` is what events of epochs up to e made of the state. A node that
     has one keeps versions of its state; a node without one cannot tell the epochs in its state apart.
+    ``notified_by_snapshot``: the notifications of an epoch are not events of their own but are served in the
+    step that snapshots the epoch, just before what is stored is read.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Node:
     on_notify: Callable[[Value, Time], Effects] | None = None
     project: Callable[[Value, Epoch], Value] | None = None
     initial: Value = ()
+    notified_by_snapshot: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ an epoch <= e can reach it any more and it holds no capability of one (C1). What
 influenced by later epochs (C2): either v takes no event of a later epoch before it has snapshotted e, which
 is *hold-back* (D1), or it keeps *versions* and stores the projection pi_e of its state (D1'). A node with a
 projection does the second. Stored with the state is what events of epochs <= e left for later ones (C3): the
-capabilities they still hold (H, pending notifications included) and the messages they sent ahead (L).
+capabilities they made (H, pending notifications) and the messages they sent ahead (L). Both are read from
+logs: with versions, events of later epochs may have used them up before the snapshot is taken.
 
 After a failure, which may hit any source or node at any time, everything restarts from gce, the newest epoch
 that all have snapshotted (C5). Progress information is not stored: Clock is a function of what is restored.
@@ -17,7 +18,7 @@ takes no step, but what it held still counts, because nobody retracts it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar
 
 from pointstamp.spec.model import Label, Model
 from pointstamp.spec.snapshot_flows import Effects, Epoch, Flow, Locations, Node, NodeIndex, Source, Time, Value
@@ -34,22 +35,25 @@ RECOVER: Final = "RECOVER"
 Held: TypeAlias = tuple[tuple[Time, Epoch], ...]
 """Capabilities, each with the epoch of the event that made it; sorted."""
 Inbox: TypeAlias = tuple[tuple[Time, Value], ...]
-Sent: TypeAlias = tuple[Epoch, NodeIndex, Time, Value]
-"""A message sent ahead: the epoch of the event that sent it, its receiver, its time and value."""
+Sent: TypeAlias = tuple[Time, Epoch, NodeIndex, Value]
+"""A message sent ahead: its time, the epoch of the event that sent it, its receiver, its value."""
 Saved: TypeAlias = tuple[Value, Held, tuple[Sent, ...]]
 """What is stored for one epoch: the state, H and L."""
+Logged = TypeVar("Logged", bound=tuple[Any, ...])
 
 
 class Configuration(NamedTuple):
     """Everything that a run changes, one entry for each source and node.
 
     The state of a source is the number of records it has emitted. ``archives[v][e]`` is what v stored for
-    epoch e; epoch 0 is the beginning, so v has snapshotted all epochs below ``len(archives[v])``.
+    epoch e; epoch 0 is the beginning, so v has snapshotted all epochs below ``len(archives[v])``. ``asked``
+    and ``ahead`` log what events asked for and sent beyond their epoch, until no snapshot can need it.
     """
 
     states: tuple[Value, ...]
     held: tuple[Held, ...]
     inboxes: tuple[Inbox, ...]
+    asked: tuple[Held, ...]
     ahead: tuple[tuple[Sent, ...], ...]
     archives: tuple[tuple[Saved, ...], ...]
     failed: tuple[NodeIndex, ...]
@@ -83,6 +87,7 @@ class SnapshotRules(Model[Configuration]):
             states=tuple(state for state, _, _ in saved),
             held=tuple(held for _, held, _ in saved),
             inboxes=empty,
+            asked=empty,
             ahead=empty,
             archives=tuple((part,) for part in saved),
             failed=(),
@@ -99,7 +104,7 @@ class SnapshotRules(Model[Configuration]):
                 yield from self._source_steps(state, v, part)
             else:
                 yield from self._node_events(state, v, part, clock)
-                yield from self._snapshots(state, v, clock)
+                yield from self._snapshots(state, v, part, clock)
         if state.failures_left:
             for v, part in enumerate(self.parts):
                 failed = tuple(sorted({*state.failed, v}))
@@ -139,30 +144,34 @@ class SnapshotRules(Model[Configuration]):
                 taken = c._replace(inboxes=_replaced(c.inboxes, v, inbox[:place] + inbox[place + 1 :]))
                 effects = node.on_message(c.states[v], time, value)
                 yield (TAKE, node.name, time, value), self._after_event(taken, v, time, c.held[v], effects)
-        if node.on_notify is not None:
+        if not node.notified_by_snapshot:
             for time in sorted({time for time, _ in c.held[v]}):
                 if self.may_execute(c, v, time) and not clock & self.flow.location(v, [time]):
-                    kept = tuple(entry for entry in c.held[v] if entry[0] != time)
-                    effects = node.on_notify(c.states[v], time)
-                    yield (NOTIFY, node.name, time), self._after_event(c, v, time, kept, effects)
+                    yield (NOTIFY, node.name, time), self._notified(c, v, node, time)
+
+    def _notified(self, c: Configuration, v: NodeIndex, node: Node, time: Time) -> Configuration:
+        assert node.on_notify is not None, f"{node.name} asked for a notification that it does not know of"
+        kept = tuple(entry for entry in c.held[v] if entry[0] != time)
+        return self._after_event(c, v, time, kept, node.on_notify(c.states[v], time))
 
     def _after_event(
         self, c: Configuration, v: NodeIndex, time: Time, held: Held, effects: Effects
     ) -> Configuration:
-        """What the event sends is under way, what it asks for is held, what it sent ahead is noted."""
+        """What the event sends is under way, what it asks for is held, what is for later epochs is logged."""
         inboxes = list(c.inboxes)
         ahead = list(c.ahead[v])
         for edge, value in effects.sends:
             for target, arrival in self.flow.arrivals(v, time, edge):
                 inboxes[target] = (*inboxes[target], (arrival, value))
-                if arrival[0] > time[0]:
-                    ahead.append((time[0], target, arrival, value))
-        asked = {(request, time[0]) for request in effects.requests if request[0] <= self.flow.epochs_max}
+                ahead.append((arrival, time[0], target, value))
+        requests = {(request, time[0]) for request in effects.requests if request[0] <= self.flow.epochs_max}
+        snapshot_next = len(c.archives[v])
         return c._replace(
             states=_replaced(c.states, v, effects.state),
-            held=_replaced(c.held, v, tuple(sorted({*held, *asked}))),
+            held=_replaced(c.held, v, tuple(sorted({*held, *requests}))),
             inboxes=tuple(inboxes),
-            ahead=_replaced(c.ahead, v, _beyond(ahead, len(c.archives[v]))),
+            asked=_replaced(c.asked, v, beyond(sorted({*c.asked[v], *requests}), snapshot_next)),
+            ahead=_replaced(c.ahead, v, beyond(ahead, snapshot_next)),
         )
 
     def deliverable(self, inbox: Inbox) -> list[int]:
@@ -214,19 +223,24 @@ class SnapshotRules(Model[Configuration]):
 
     # Snapshots.
 
-    def _snapshots(self, c: Configuration, v: NodeIndex, clock: Locations) -> Iterator[tuple[Label, Configuration]]:
+    def _snapshots(
+        self, c: Configuration, v: NodeIndex, node: Node, clock: Locations
+    ) -> Iterator[tuple[Label, Configuration]]:
+        """Store the next epoch, if it is complete and nothing of it is left to do."""
         epoch = len(c.archives[v])
-        if (
-            epoch <= self.flow.epochs_max
-            and self.frontier_passed(clock, v, epoch)
-            and self.own_work_done(c, v, epoch)
-        ):
+        if epoch > self.flow.epochs_max or not self.frontier_passed(clock, v, epoch):
+            return
+        if node.notified_by_snapshot:
+            for time in sorted({time for time, _ in c.held[v] if time[0] == epoch}):
+                c = self._notified(c, v, node, time)
+        if self.own_work_done(c, v, epoch):
             saved = self.saved_state(c, v, epoch), self.saved_held(c, v, epoch), self.saved_ahead(c, v, epoch)
             yield (
-                (SNAP, self.parts[v].name, epoch),
+                (SNAP, node.name, epoch),
                 c._replace(
                     archives=_replaced(c.archives, v, (*c.archives[v], saved)),
-                    ahead=_replaced(c.ahead, v, _beyond(c.ahead[v], epoch + 1)),
+                    asked=_replaced(c.asked, v, beyond(c.asked[v], epoch + 1)),
+                    ahead=_replaced(c.ahead, v, beyond(c.ahead[v], epoch + 1)),
                 ),
             )
 
@@ -238,12 +252,16 @@ class SnapshotRules(Model[Configuration]):
         return part.project(c.states[v], epoch)
 
     def saved_held(self, c: Configuration, v: NodeIndex, epoch: Epoch) -> Held:
-        """H: what v holds for later epochs by events of epochs <= this one."""
-        return tuple((time, made) for time, made in c.held[v] if made <= epoch < time[0])
+        """H: what events of epochs <= this one asked for in later epochs.
+
+        Under hold-back v still holds all of it. With versions an event of a later epoch may have used it up
+        already, and that event is not part of the snapshot: so H is read from the log, not from ``held``.
+        """
+        return tuple((time, made) for time, made in c.asked[v] if made <= epoch < time[0])
 
     def saved_ahead(self, c: Configuration, v: NodeIndex, epoch: Epoch) -> tuple[Sent, ...]:
         """L: what events of epochs <= this one sent into later epochs."""
-        return tuple(sent for sent in c.ahead[v] if sent[0] <= epoch < sent[2][0])
+        return tuple(sent for sent in c.ahead[v] if sent[1] <= epoch < sent[0][0])
 
     def gce(self, state: Configuration) -> Epoch:
         """The greatest common epoch: the newest one that every source and node has snapshotted (C5)."""
@@ -261,7 +279,11 @@ class SnapshotRules(Model[Configuration]):
             ),
             held=tuple(held for _, held, _ in saved),
             inboxes=self.restored_inboxes(c, epoch),
-            ahead=tuple(_beyond(sent, epoch + 1) for _, _, sent in saved),
+            asked=tuple(
+                () if isinstance(self.parts[v], Source) else beyond(held, epoch + 1)
+                for v, (_, held, _) in enumerate(saved)
+            ),
+            ahead=tuple(beyond(sent, epoch + 1) for _, _, sent in saved),
             archives=tuple(archive[: epoch + 1] for archive in c.archives),
             failed=(),
             failures_left=c.failures_left,
@@ -276,14 +298,14 @@ class SnapshotRules(Model[Configuration]):
         """Only what was sent ahead is under way again; the order of one sender's messages is kept."""
         inboxes: list[Inbox] = [()] * len(self.parts)
         for archive in c.archives:
-            for _, target, time, value in archive[epoch][2]:
+            for time, _, target, value in archive[epoch][2]:
                 inboxes[target] = (*inboxes[target], (time, value))
         return tuple(inboxes)
 
 
-def _beyond(sent: Sequence[Sent], epoch: Epoch) -> tuple[Sent, ...]:
-    """What a snapshot of this epoch or a later one may still have to store."""
-    return tuple(entry for entry in sent if entry[2][0] > max(entry[0], epoch))
+def beyond(log: Sequence[Logged], epoch: Epoch) -> tuple[Logged, ...]:
+    """What a snapshot of this epoch or a later one may still have to store: it begins with time and maker."""
+    return tuple(entry for entry in log if entry[0][0] > max(entry[1], epoch))
 
 
 def _replaced(entries: tuple[Any, ...], v: NodeIndex, entry: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any entry

@@ -106,12 +106,13 @@ class EpochSnapshots(SnapshotRules):
 
     def no_epoch_is_lowered(self, c: Configuration, label: Label, d: Configuration) -> bool:
         """C4: everything an event creates, messages and capabilities, has its epoch or a later one."""
-        if label[0] not in EVENTS:
+        epoch = self.epoch_of(label, c)
+        if epoch is None:
             return True
         made = {time for before, after in zip(c.held, d.held, strict=True) for time, _ in {*after} - {*before}}
         for before, after in zip(c.inboxes, d.inboxes, strict=True):
             made |= {time for time, _ in Counter(after) - Counter(before)}
-        return all(time[0] >= label[2][0] for time in made)
+        return all(time[0] >= epoch for time in made)
 
     def witnesses(self) -> Mapping[str, Invariant[Configuration]]:
         """Every epoch can be committed; a loop turns; a cut can be half taken; what flows promise is done."""
@@ -201,13 +202,16 @@ class EpochSnapshots(SnapshotRules):
         return frozenset(self.specification.observe(c) for c in self.failure_free_configurations)
 
     def observe(self, state: Configuration) -> tuple[tuple[Epoch, str, Value], ...]:
-        """What the outside sees: the output records of epochs up to gce, epoch by epoch."""
-        gce = self.gce(state)
+        """What the outside sees: the output of the committed epochs."""
+        return self.output(state, self.gce(state))
+
+    def output(self, state: Configuration, last: Epoch) -> tuple[tuple[Epoch, str, Value], ...]:
+        """The output records of epochs up to the last one, epoch by epoch."""
         seen = [
             (epoch, name, value)
             for name in self.flow.sinks
             for epoch, value in state.states[self.flow.index_of[name]]
-            if epoch <= gce
+            if epoch <= last
         ]
         return tuple(sorted(seen, key=lambda record: record[:2]))
 

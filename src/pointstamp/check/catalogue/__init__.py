@@ -9,6 +9,7 @@ from pointstamp.check.catalogue import (
     exchange,
     propagation,
     recursion,
+    snapshots,
     timely,
 )
 from pointstamp.check.catalogue.entry import Entry
@@ -21,4 +22,5 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     borders.ENTRY,
     timely.ENTRY,
     recursion.ENTRY,
+    snapshots.ENTRY,
 )

@@ -1,0 +1,251 @@
+"""Feeding a flow from its user's data, an epoch at a time, and no faster than it can digest.
+
+Item i of an input is epoch i, unless an epoch column says otherwise or the flow has times of its own, in
+which case items are (time, rows) pairs. Flow control is here and nowhere else: as long as more than a number
+of epochs, or of bytes, are on their way through the flow, no input is read. Inside, queues have no bounds,
+because a bounded channel in a loop can deadlock; what is inside is bounded by what was let in.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pointstamp.dataflow.plan import Kind, Plan
+from pointstamp.dataflow.schema import to_batches
+from pointstamp.errors import FlowError
+from pointstamp.topology.domain import EPOCHS
+
+EPOCHS_IN_FLIGHT_MAX: Final = 8
+BYTES_IN_FLIGHT_MAX: Final = 128 * 1024 * 1024
+"""Right for a process of 1 GiB: operators hold a few copies of what is in flight."""
+
+EpochColumns: TypeAlias = str | Mapping[str, str] | None
+Item: TypeAlias = tuple[Any, Any]
+"""A root time and rows for it."""
+
+
+class RunInput(Protocol):
+    """One input of a run."""
+
+    def send(self, data: Any, /) -> int:  # noqa: ANN401 - anything that holds rows
+        """Send rows at the current time; return how many bytes they have."""
+        ...
+
+    def advance_to(self, time: Any, /) -> None:  # noqa: ANN401 - a root time
+        """Promise that nothing will be sent before this time any more."""
+        ...
+
+    def close(self) -> None:
+        """Promise that nothing will be sent any more."""
+        ...
+
+
+class Run(Protocol):
+    """A flow that runs somewhere and is driven from here."""
+
+    plan: Plan
+
+    def input(self, name: str, /) -> RunInput:
+        """The handle of an input."""
+        ...
+
+    def step(self) -> bool:
+        """Let the flow do something; False where it has nothing to do."""
+        ...
+
+    def is_time_done(self, time: Any, /) -> bool:  # noqa: ANN401 - a root time
+        """Whether nothing at this time or before it is on its way any more."""
+        ...
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything is done and nothing can come any more."""
+        ...
+
+    def describe_standstill(self) -> str:
+        """What the flow waits for, in words."""
+        ...
+
+
+@dataclass(slots=True)
+class FlowControl:
+    """How much may be on its way at once."""
+
+    epochs_max: int = EPOCHS_IN_FLIGHT_MAX
+    bytes_max: int = BYTES_IN_FLIGHT_MAX
+
+    def __post_init__(self) -> None:
+        if self.epochs_max < 1 or self.bytes_max < 1:
+            raise FlowError(
+                f"flow control needs room for at least one epoch and one byte, and was given "
+                f"{self.epochs_max} epochs and {self.bytes_max} bytes."
+            )
+
+
+class _Reader:
+    """One input that is being read, with the time of what comes next."""
+
+    def __init__(self, handle: RunInput, items: Iterator[Item], *, counts: bool) -> None:
+        self._handle = handle
+        self._items = items
+        self._counts = counts
+        self._following: Item | None = None
+        self._next_epoch = 0
+        self.is_exhausted = False
+
+    def upcoming(self) -> tuple[Any] | None:
+        """The time of the next item; None at the end. Where items are counted it is known without reading."""
+        if self.is_exhausted:
+            return None
+        if self._counts:
+            return (self._next_epoch,)
+        if self._following is None:
+            self._read()
+        return None if self._following is None else (self._following[0],)
+
+    def send(self) -> tuple[Any, int] | None:
+        """Send the next item and promise what can be promised; return its time and bytes."""
+        if self._following is None:
+            self._read()
+        if self._following is None:
+            return None
+        (time, rows), self._following = self._following, None
+        self._handle.advance_to(time)
+        sent = self._handle.send(rows)
+        if self._counts:
+            # The next item is the next epoch: this one is complete before anybody reads on.
+            self._next_epoch += 1
+            self._handle.advance_to(self._next_epoch)
+        else:
+            later = self.upcoming()
+            if later is not None:
+                self._handle.advance_to(later[0])
+        return time, sent
+
+    def _read(self) -> None:
+        self._following = next(self._items, None)
+        if self._following is None:
+            self.is_exhausted = True
+            self._handle.close()
+
+
+@dataclass(slots=True)
+class Feeder:
+    """Feeds the inputs of a run; changed by ``feed`` alone."""
+
+    run: Run
+    readers: list[_Reader]
+    control: FlowControl
+    fed: list[Any] = field(default_factory=list)
+    in_flight: dict[Any, int] = field(default_factory=dict)
+
+    def feed(self) -> bool:
+        """Send one item where there is room; False where there is no room or nothing left to send."""
+        for time in [time for time in self.in_flight if self.run.is_time_done(time)]:
+            del self.in_flight[time]
+        waiting = [(time, reader) for reader in self.readers if (time := reader.upcoming()) is not None]
+        if not waiting:
+            return False
+        sort_key = self.run.plan.root.sort_key
+        (time,), reader = min(waiting, key=lambda each: sort_key(each[0][0]))
+        if time not in self.in_flight and len(self.in_flight) >= self.control.epochs_max:
+            return False
+        if self.in_flight and sum(self.in_flight.values()) >= self.control.bytes_max:
+            return False
+        sent = reader.send()
+        if sent is not None:
+            self.in_flight[time] = self.in_flight.get(time, 0) + sent[1]
+            if time not in self.fed:
+                self.fed.append(time)
+        return True
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every input was read to its end and closed."""
+        return all(reader.is_exhausted for reader in self.readers)
+
+
+def feeder(
+    run: Run, data: Mapping[str, Any], *, epoch: EpochColumns = None, control: FlowControl | None = None
+) -> Feeder:
+    """Prepare to feed a run with a user's data, one value for each input of the flow."""
+    plan = run.plan
+    names = list(plan.named(Kind.INPUT))
+    missing = [name for name in names if name not in data]
+    unknown = [name for name in data if name not in names]
+    if missing or unknown:
+        raise FlowError(
+            f"flow '{plan.name}' has the inputs {_listed(names)}"
+            + (f"; nothing was given for {_listed(missing)}" if missing else "")
+            + (f"; there is no input {_listed(unknown)}" if unknown else "")
+            + "."
+        )
+    readers = []
+    for name in names:
+        column = epoch.get(name) if isinstance(epoch, Mapping) else epoch
+        counts = column is None and plan.root is EPOCHS
+        items = _items(plan, name, data[name], column)
+        readers.append(_Reader(run.input(name), items, counts=counts))
+    return Feeder(run, readers, control or FlowControl())
+
+
+def _items(plan: Plan, name: str, value: Any, column: str | None) -> Iterator[Item]:  # noqa: ANN401
+    schema = plan.named(Kind.INPUT)[name].outputs[0].schema
+    who = f"input '{name}'"
+    if plan.root is not EPOCHS:
+        return _timed_items(who, value)
+    if column is not None:
+        return _by_column(who, value, column, schema)
+    return iter([(0, value)]) if _holds_rows(value) else enumerate(value)
+
+
+def _holds_rows(value: Any) -> bool:  # noqa: ANN401
+    """Whether a value is rows itself, and not a sequence of epochs."""
+    return isinstance(value, pa.RecordBatch | pa.Table) or hasattr(value, "__dataframe__")
+
+
+def _timed_items(who: str, value: Iterable[Any]) -> Iterator[Item]:
+    for item in value:
+        if not (isinstance(item, tuple) and len(item) == 2):
+            raise FlowError(
+                f"{who}: this flow has times of its own, so its items are (time, rows) pairs; one came as "
+                f"{type(item).__name__}."
+            )
+        yield item
+
+
+def _by_column(who: str, value: Any, column: str, schema: pa.Schema) -> Iterator[Item]:  # noqa: ANN401
+    """Items by an epoch column that is not part of the schema; within a value, rows may be in any order."""
+    timed = schema.append(pa.field(column, pa.int64()))
+    values = [value] if _holds_rows(value) else value
+
+    def pairs() -> Iterator[Item]:
+        for each in values:
+            table = pa.Table.from_batches(to_batches(each, timed, who), timed)
+            if table.column(column).null_count:
+                raise FlowError(f"{who}: the epoch column '{column}' has nulls; every row needs an epoch.")
+            for number in sorted(pc.unique(table.column(column)).to_pylist()):
+                rows = table.filter(pc.equal(table.column(column), number)).drop_columns([column])
+                yield number, rows
+
+    return _checked(who, pairs())
+
+
+def _checked(who: str, items: Iterable[Item]) -> Iterator[Item]:
+    """The items, refused where one is of an epoch that has been left behind."""
+    last = 0
+    for time, rows in items:
+        if time < last:
+            raise FlowError(
+                f"{who} came to epoch {last} and then to {time}; epochs may not go back. Sort the data by "
+                "epoch, or give it as one table."
+            )
+        last = time
+        yield time, rows
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "none"
