@@ -1,3 +1,41 @@
 """Timely dataflow for Apache Spark: streams with loops, exact completion, unobservable recovery."""
 
+from pointstamp.dataflow.aggregate import Aggregate, count, max, mean, min, sum  # noqa: A004 - the words of SQL
+from pointstamp.dataflow.capability import Capability
+from pointstamp.dataflow.context import Context
+from pointstamp.dataflow.loop import Loop
+from pointstamp.dataflow.operator import operator
+from pointstamp.dataflow.probe import Probe
+from pointstamp.dataflow.stream import Stream
+from pointstamp.errors import PointstampError, PointstampWarning
+from pointstamp.flow import Dataflow
+from pointstamp.runtime.feeding import FlowControl
+from pointstamp.runtime.local import LocalRun
+from pointstamp.runtime.results import OutputTables, Results
+from pointstamp.topology.summary import Summary
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Aggregate",
+    "Capability",
+    "Context",
+    "Dataflow",
+    "FlowControl",
+    "LocalRun",
+    "Loop",
+    "OutputTables",
+    "PointstampError",
+    "PointstampWarning",
+    "Probe",
+    "Results",
+    "Stream",
+    "Summary",
+    "__version__",
+    "count",
+    "max",
+    "mean",
+    "min",
+    "operator",
+    "sum",
+]

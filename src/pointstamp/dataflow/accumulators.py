@@ -25,11 +25,11 @@ _LOWEST_LIMB_MAX: Final = (1 << 62) - 1
 
 
 class SumTooLarge(Exception):  # noqa: N818 - it is caught and told with operator and key
-    """Some sums do not fit the type of the result: their rows, and the first of them."""
+    """A sum does not fit the type of the result: the first row where it does not."""
 
-    def __init__(self, rows: Slots) -> None:
+    def __init__(self, row: int) -> None:
         super().__init__()
-        self.rows = rows
+        self.row = row
 
 
 class Count:
@@ -128,7 +128,7 @@ class ExactSum:
             )
             wraps |= outside.to_numpy(zero_copy_only=False)
         if wraps.any():
-            raise SumTooLarge(np.flatnonzero(wraps))
+            raise SumTooLarge(int(np.argmax(wraps)))
         return sums
 
     def _as_words(self, values: pa.Array) -> Integers | None:

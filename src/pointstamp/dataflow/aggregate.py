@@ -36,10 +36,12 @@ It is used like the others, ``stream.reduce("shop", typical=GeometricMean("price
 [4.0, 5.0]
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
+import numpy as np  # noqa: F401 - the example above uses it
 import pyarrow as pa
 import pyarrow.types as types
 
@@ -188,17 +190,44 @@ def _sum_of(column: str, kind: pa.DataType) -> Bound | None:
     if types.is_floating(kind):
         return Bound(column, pa.float64(), FloatSum())
     if types.is_decimal(kind):
-        wide, digits = (pa.decimal256, 76) if kind.bit_width == 256 else (pa.decimal128, 38)
-        result = wide(__builtins_min(kind.precision + 10, digits), kind.scale)
+        make, digits_max = (pa.decimal256, 76) if kind.bit_width == 256 else (pa.decimal128, 38)
+        digits = kind.precision + 10
+        result = make(digits if digits < digits_max else digits_max, kind.scale)
         return Bound(column, result, ExactSum(result))
     return None
 
 
 def _extreme_of(column: str, kind: pa.DataType, *, greatest: bool) -> Bound | None:
-    if types.is_interval(kind) or types.is_null(kind):
+    if types.is_interval(kind):
         return None
-    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
-    if is_number or types.is_temporal(kind):
+    if types.is_primitive(kind) and not types.is_decimal(kind):
         return Bound(column, kind, Extreme(kind, greatest=greatest))
-    compared = kind
-    return None
+    compared = _compared_as(kind)
+    return None if compared is None else Bound(column, kind, ObjectExtreme(kind, compared, greatest=greatest))
+
+
+def _compared_as(kind: pa.DataType) -> pa.DataType | None:
+    """The type of the same values that Arrow can compare; None if it has no order."""
+    if types.is_decimal(kind):
+        return kind if kind.bit_width >= 128 else pa.decimal128(kind.precision, kind.scale)
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary_view(kind):
+        return pa.large_binary()
+    has_offsets = types.is_string(kind) or types.is_binary(kind)
+    is_large = types.is_large_string(kind) or types.is_large_binary(kind)
+    return kind if has_offsets or is_large or types.is_fixed_size_binary(kind) else None
+
+
+def _mean_of(column: str, kind: pa.DataType) -> Bound | None:
+    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    return Bound(column, pa.float64(), Mean()) if is_number else None
+
+
+_BINDERS: Final[dict[str, Callable[[str, pa.DataType], Bound | None]]] = {
+    "count": _count_of,
+    "sum": _sum_of,
+    "min": partial(_extreme_of, greatest=False),
+    "max": partial(_extreme_of, greatest=True),
+    "mean": _mean_of,
+}

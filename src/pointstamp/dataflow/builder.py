@@ -1,6 +1,7 @@
 """Writing a plan: nodes are added and wired here, and what cannot work is refused where it is written."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -16,11 +17,10 @@ Scope = tuple[str, ...]
 
 
 class PlanBuilder:
-    """A plan that is being written; names are made unique so that errors can point at one node."""
+    """A plan that is being written; operators get names of their own, so that errors can point at one."""
 
     def __init__(self, name: str, root: TimeOrder[Any]) -> None:
         self.plan = Plan(name, root)
-        self._names: set[str] = set()
 
     def add(
         self,
@@ -59,19 +59,17 @@ class PlanBuilder:
         )
 
     def _unique(self, name: str, kind: Kind) -> str:
-        if name not in self._names:
-            self._names.add(name)
-            return name
+        """The name itself for inputs and outputs; operators of one name are numbered."""
         if kind in (Kind.INPUT, Kind.OUTPUT):
-            raise FlowError(
-                f"flow '{self.plan.name}' has two nodes named '{name}'; inputs and outputs need names of "
-                "their own."
-            )
-        number = 2
-        while f"{name} {number}" in self._names:
-            number += 1
-        self._names.add(f"{name} {number}")
-        return f"{name} {number}"
+            if name in self.plan.named(kind):
+                raise FlowError(
+                    f"flow '{self.plan.name}' has two {kind.value}s named '{name}'; give each a name of its own."
+                )
+            return name
+        taken = {node.name for node in self.plan.nodes}
+        if name not in taken:
+            return name
+        return next(numbered for n in count(2) if (numbered := f"{name} {n}") not in taken)
 
 
 def wired(name: str, source: Source, pact: Pact = STAY) -> InputPort:

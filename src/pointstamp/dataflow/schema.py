@@ -29,6 +29,7 @@ _KINDS: Final = (
     {pa.lib.Type_TIME32, pa.lib.Type_TIME64},
     {pa.lib.Type_DURATION},
 )
+_VIEWS: Final = {pa.lib.Type_STRING_VIEW, pa.lib.Type_BINARY_VIEW, pa.lib.Type_LIST_VIEW}
 _LISTS: Final = {pa.lib.Type_LIST, pa.lib.Type_LARGE_LIST, pa.lib.Type_FIXED_SIZE_LIST}
 
 
@@ -50,6 +51,12 @@ def as_schema(given: str | pa.Schema) -> pa.Schema:
         raise SchemaError("a schema must have a column and came without one. Declare at least one.")
     if (twice := _twice(names)) is not None:
         raise SchemaError(f"a schema must name each column once and came with '{twice}' twice. Rename one.")
+    for field in given:
+        if _has_view(field.type):
+            raise SchemaError(
+                f"column '{field.name}' is declared as {field.type}, and Arrow cannot sort views by worker. "
+                "Declare string, binary or list; rows that come as views are cast."
+            )
     return given
 
 
@@ -58,12 +65,9 @@ def fit(batch: pa.RecordBatch, schema: pa.Schema, who: str) -> pa.RecordBatch:
     if batch.schema.equals(schema):
         return batch
     _check_names(batch.schema.names, schema, who)
-    columns = []
-    for field in schema:
-        where = f"{who}: column '{field.name}'"
-        column = _fit_array(batch.column(field.name), field, where)
-        _check_nulls(column, field, where)
-        columns.append(column)
+    columns = [
+        _fit_array(batch.column(field.name), field, f"{who}: column '{field.name}'") for field in schema
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -179,21 +183,26 @@ def _check_names(names: Sequence[str], schema: pa.Schema, who: str) -> None:
         raise SchemaError(f"{who}: column '{twice}' came twice. Rename or drop one before sending.")
 
 
-def _fit_array(array: pa.Array, field: pa.Field, where: str) -> pa.Array:
-    """The same values with the type of the field, nested ones included; nulls are not looked at."""
+def _fit_array(array: pa.Array, field: pa.Field, where: str, nulls_above: int = 0) -> pa.Array:
+    """The same values with the type of the field, and no null where it must have none.
+
+    ``nulls_above`` of the nulls are there because the struct around them is null: they do not count.
+    """
+    nulls = array.null_count - nulls_above
+    if nulls and not field.nullable:
+        raise SchemaError(
+            f"{where} must not be null and came with {nulls} nulls in {len(array)} rows. "
+            "Fill or drop them before sending, or declare it without 'not null'."
+        )
     needed, came = field.type, array.type
     if came == needed:
         return array
     if types.is_dictionary(came):
-        return _fit_array(array.dictionary_decode(), field, where)
+        return _fit_array(array.dictionary, field, where).take(array.indices)
     if types.is_struct(needed) and types.is_struct(came):
         return _fit_struct(array, needed, where)
     if types.is_map(needed) and types.is_map(came):
-        array = array.cast(pa.list_(came.field(0)))  # a map itself can neither be flattened nor measured
-        entries = array.flatten()
-        keys = _fit_array(entries.field(0), needed.key_field, f"{where}, key")
-        values = _fit_array(entries.field(1), needed.item_field, f"{where}, value")
-        return pa.MapArray.from_arrays(_offsets(array), keys, values, type=needed)
+        return _fit_map(array, needed, where)
     if types.is_list(needed) and came.id in _LISTS:
         elements = _fit_array(array.flatten(), needed.value_field, f"{where}, element")
         return pa.ListArray.from_arrays(_offsets(array), elements, type=needed)
@@ -211,44 +220,39 @@ def _fit_array(array: pa.Array, field: pa.Field, where: str) -> pa.Array:
 def _fit_struct(array: pa.Array, needed: pa.DataType, where: str) -> pa.Array:
     names = [field.name for field in array.type]
     _check_names(names, pa.schema(list(needed)), where)
+    # Flattened, a field is null wherever its struct is, whatever its own buffers hold there.
+    came, nulls = array.flatten(), array.null_count
     columns = [
-        _fit_array(array.field(names.index(field.name)), field, f"{where}, field '{field.name}'")
+        _fit_array(came[names.index(field.name)], field, f"{where}, field '{field.name}'", nulls)
         for field in needed
     ]
-    mask = array.is_null() if array.null_count else None
+    mask = array.is_null() if nulls else None
     return pa.StructArray.from_arrays(columns, fields=list(needed), mask=mask)
 
 
-def _offsets(array: pa.Array) -> pa.Array:
-    """Where the lists of an array start in its flattened values; a null list is a null offset."""
-    ends = np.cumsum(pc.list_value_length(array).fill_null(0).to_numpy())
-    is_null = np.append(array.is_null().to_numpy(zero_copy_only=False), False)
+def _fit_map(array: pa.Array, needed: pa.DataType, where: str) -> pa.Array:
+    # As the list of entries that it is: a map itself can neither be flattened nor measured.
+    key_field, item_field = array.type.key_field, array.type.item_field
+    entries = pa.StructArray.from_arrays([array.keys, array.items], fields=[key_field, item_field])
+    lists = pa.Array.from_buffers(
+        pa.list_(entries.type), len(array), array.buffers()[:2], array.null_count, array.offset, [entries]
+    )
+    flat = lists.flatten()
+    keys = _fit_array(flat.field(0), needed.key_field, f"{where}, key")
+    values = _fit_array(flat.field(1), needed.item_field, f"{where}, value")
+    return pa.MapArray.from_arrays(_offsets(lists), keys, values, type=needed)
+
+
+def _offsets(lists: pa.Array) -> pa.Array:
+    """Where lists start in their flattened values; a null list is a null offset."""
+    ends = np.cumsum(pc.list_value_length(lists).fill_null(0).to_numpy())
+    is_null = np.append(lists.is_null().to_numpy(zero_copy_only=False), False)
     return pa.array(np.append(0, ends), pa.int32(), mask=is_null)
 
 
-def _check_nulls(array: pa.Array, field: pa.Field, where: str) -> None:
-    """Refuse nulls where the field has none; what lies under a null struct or list does not count."""
-    if not field.nullable and array.null_count:
-        raise SchemaError(
-            f"{where} must not be null and came with {array.null_count} nulls in {len(array)} rows. "
-            "Fill or drop them before sending, or declare it without 'not null'."
-        )
-    if not _has_not_null(field.type):
-        return
-    if types.is_struct(field.type):
-        array = array.drop_null() if array.null_count else array
-        for position, child in enumerate(field.type):
-            _check_nulls(array.field(position), child, f"{where}, field '{child.name}'")
-    else:
-        inside = field.type.field(0)
-        lists = array.cast(pa.list_(inside)) if types.is_map(field.type) else array
-        _check_nulls(lists.flatten(), inside, f"{where}, {inside.name}")
-
-
-def _has_not_null(data_type: pa.DataType) -> bool:
-    """Whether something inside the type must not be null."""
+def _has_view(data_type: pa.DataType) -> bool:
     children = [data_type.field(position) for position in range(data_type.num_fields)]
-    return any(not child.nullable or _has_not_null(child.type) for child in children)
+    return data_type.id in _VIEWS or any(_has_view(child.type) for child in children)
 
 
 def _keeps_every_value(came: pa.DataType, needed: pa.DataType) -> bool:
@@ -262,7 +266,7 @@ def _keeps_every_value(came: pa.DataType, needed: pa.DataType) -> bool:
         return bool(came.bit_width <= bits_max)
     if types.is_decimal(came) and types.is_decimal(needed):
         grown: int = needed.scale - came.scale
-        return 0 <= grown <= needed.precision - came.precision
+        return bool(0 <= grown <= needed.precision - came.precision)
     if types.is_timestamp(came) and types.is_timestamp(needed):
         return bool((came.tz is None) == (needed.tz is None))
     return bool(types.is_null(came)) or any(came.id in kind and needed.id in kind for kind in _KINDS)
@@ -271,11 +275,8 @@ def _keeps_every_value(came: pa.DataType, needed: pa.DataType) -> bool:
 def _bounds(integer: pa.DataType) -> tuple[int, int]:
     """The lowest and the highest value of an integer type."""
     bits: int = integer.bit_width
-    return (
-        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
-        if types.is_signed_integer(integer)
-        else (0, (1 << bits) - 1)
-    )
+    half = 1 << (bits - 1)
+    return (-half, half - 1) if types.is_signed_integer(integer) else (0, 2 * half - 1)
 
 
 def _what_to_do(field: pa.Field, came: pa.DataType) -> str:

@@ -4,13 +4,21 @@ They follow the actions of the models: a message pulled is ``recv_cap``, the end
 ``perf_op``, and so on. The simulator's trace, the judge and displays read the same events.
 """
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, OperatorIndex
+
+
+class Counted(NamedTuple):
+    """How often a pointstamp is counted, as one worker knows it; less than zero for a while is legal."""
+
+    location: Location
+    time: Time
+    count: int
 
 
 class WorkerStarted(msgspec.Struct, frozen=True, tag=True):
@@ -66,15 +74,16 @@ class ProgressSent(msgspec.Struct, frozen=True, tag=True):
 
 
 class ProgressReceived(msgspec.Struct, frozen=True, tag=True):
-    """A batch of progress was applied to the counts."""
+    """A batch of progress was applied to the counts, which for its pointstamps are now these."""
 
     worker: WorkerIndex
     sender: WorkerIndex
     sequence: int
+    counts: tuple[Counted, ...]
 
 
 class FrontiersMoved(msgspec.Struct, frozen=True, tag=True):
-    """Propagation ended; these locations have another frontier than before."""
+    """Propagation ended; these locations, maybe none, have another frontier than before."""
 
     worker: WorkerIndex
     frontiers: dict[Location, tuple[Time, ...]]
@@ -88,6 +97,14 @@ class Notified(msgspec.Struct, frozen=True, tag=True):
     time: Time
 
 
+class FrontiersShown(msgspec.Struct, frozen=True, tag=True):
+    """An operator that watches frontiers was called, and can read these at its inputs."""
+
+    worker: WorkerIndex
+    operator: OperatorIndex
+    frontiers: dict[Location, tuple[Time, ...]]
+
+
 Event: TypeAlias = (
     WorkerStarted
     | MessagePulled
@@ -98,4 +115,5 @@ Event: TypeAlias = (
     | ProgressReceived
     | FrontiersMoved
     | Notified
+    | FrontiersShown
 )

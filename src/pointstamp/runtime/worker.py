@@ -6,7 +6,7 @@ and sent enters the progress protocol as one change, after the batches have been
 is told to anybody.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
@@ -24,7 +24,9 @@ from pointstamp.progress.view import ProgressView
 from pointstamp.runtime.events import (
     ActivationEnded,
     CapabilityChanged,
+    Counted,
     FrontiersMoved,
+    FrontiersShown,
     MessagePulled,
     MessageSent,
     Notified,
@@ -80,6 +82,8 @@ class Worker:
         self._active: list[OperatorIndex] = []
         self._is_active: set[OperatorIndex] = set()
         self._received_progress = False
+        # Whoever drives the worker may want to hear of its progress more often.
+        self.silent_activations_max = SILENT_ACTIVATIONS_MAX
         self._silent_activations = 0
         for instance in self.instances.values():
             if isinstance(instance.logic, Collect):
@@ -94,7 +98,7 @@ class Worker:
         messages = self._transport.receive()
         if messages:
             self._take_in(messages)
-        if self._active and self._silent_activations < SILENT_ACTIVATIONS_MAX:
+        if self._active and self._silent_activations < self.silent_activations_max:
             self._silent_activations += 1
             self._activate(self.instances[self._next_active()])
             return True
@@ -126,7 +130,9 @@ class Worker:
         self.view.receive(batch)
         self._received_progress = True
         if self._log is not None:
-            self._log.record(ProgressReceived(self.worker, batch.sender, batch.sequence))
+            known = self.view.tracker.occurrences
+            counts = tuple(Counted(at, time, known(at).get(time, 0)) for at, time, _ in batch.changes)
+            self._log.record(ProgressReceived(self.worker, batch.sender, batch.sequence, counts))
 
     def _enqueue(self, location: Location, time: Time, batch: pa.RecordBatch) -> None:
         instance, port = self._readers[location]
@@ -165,6 +171,9 @@ class Worker:
                 self._log.record(Notified(self.worker, instance.index, time))
         if instance.frontier_moved:
             instance.frontier_moved = False
+            if self._log is not None and instance.on_frontier is not None:
+                shown = self._frontiers(state.location for state in instance.inputs)
+                self._log.record(FrontiersShown(self.worker, instance.index, shown))
             instance.look_at_frontiers()
         self.finish(instance, changes)
 
@@ -240,9 +249,8 @@ class Worker:
             return bool(outgoing)
         self._received_progress = False
         moved = self.view.propagate()
-        if moved and self._log is not None:
-            frontier = self.view.tracker.frontier
-            self._log.record(FrontiersMoved(self.worker, {at: tuple(frontier(at)) for at in moved}))
+        if self._log is not None:
+            self._log.record(FrontiersMoved(self.worker, self._frontiers(moved)))
         for location in moved:
             reader = self._readers.get(location)
             if reader is not None and reader[0].wants_frontiers:
@@ -261,6 +269,8 @@ class Worker:
         """Hold the first capability of every output, let operators start, and give up what none kept."""
         if self._log is not None:
             self._log.record(WorkerStarted(self.worker, self.workers))
+            everywhere = map(Location, range(len(self.graph.ports)))
+            self._log.record(FrontiersMoved(self.worker, self._frontiers(everywhere)))
         for node in self.plan.nodes:
             least = [
                 Change(
@@ -281,6 +291,9 @@ class Worker:
                 instance.start(instance.inputs[0].domain.minimum())
             self._log_capabilities(least)
             self.finish(instance, least)
+
+    def _frontiers(self, locations: Iterable[Location]) -> dict[Location, tuple[Time, ...]]:
+        return {at: tuple(self.view.tracker.frontier(at)) for at in locations}
 
     def _log_start(self, index: OperatorIndex, least: list[Change]) -> None:
         if self._log is not None:

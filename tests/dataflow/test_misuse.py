@@ -1,0 +1,327 @@
+"""Misuse is caught where it happens: each error names who, what was needed, what came and what to do.
+
+Families:
+- writing a flow: caught when the line that is wrong runs;
+- feeding a flow: inputs that go back, close, or bring the wrong columns;
+- operators: sending without the right to, and exceptions in a user's own code.
+"""
+
+import gc
+import warnings
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pointstamp as ps
+from pointstamp.errors import (
+    CapabilityError,
+    FlowError,
+    LoopError,
+    OperatorError,
+    PointstampWarning,
+    SchemaError,
+)
+
+
+def rows(*values: int) -> pa.RecordBatch:
+    return pa.record_batch({"x": pa.array(values, pa.int64())})
+
+
+def flow_with(logic: Any, **options: Any) -> ps.Dataflow:  # noqa: ANN401
+    flow = ps.Dataflow("test")
+    stream = flow.input("numbers", "x long")
+    flow.output("out", ps.operator("mine", logic, outputs="x long", numbers=stream, **options))
+    return flow
+
+
+# Writing a flow.
+
+
+def test_two_outputs_of_one_name_are_refused() -> None:
+    flow = ps.Dataflow("test")
+    stream = flow.input("numbers", "x long")
+    flow.output("out", stream)
+    with pytest.raises(FlowError, match="two outputs named 'out'"):
+        flow.output("out", stream)
+
+
+def test_a_missing_key_column_is_named_with_those_that_are_there() -> None:
+    stream = ps.Dataflow("test").input("numbers", "x long, y string")
+    with pytest.raises(SchemaError, match="needs the column 'z'; it has 'x' int64, 'y' string"):
+        stream.exchange("z")
+    with pytest.raises(SchemaError, match="count of stream 'numbers' needs the column 'z'"):
+        stream.count("z")
+    with pytest.raises(FlowError, match="at least one key column"):
+        stream.exchange()
+
+
+def test_a_variable_that_is_never_fed_is_refused() -> None:
+    stream = ps.Dataflow("test").input("numbers", "x long")
+    with (
+        pytest.raises(FlowError, match="loop 'again': the variable 'labels' was never fed"),
+        stream.loop("again") as loop,
+    ):
+        loop.variable("x long", "labels")
+
+
+def test_a_variable_that_is_fed_twice_or_with_another_schema_is_refused() -> None:
+    stream = ps.Dataflow("test").input("numbers", "x long")
+    with stream.loop("again") as loop:
+        inside = loop.enter(stream)
+        variable = loop.variable("x long", "labels")
+        with pytest.raises(SchemaError, match="variable 'labels' is declared as"):
+            loop.feedback(variable, inside.map_batches(lambda batch: batch, "y string"))
+        loop.feedback(variable, inside)
+        with pytest.raises(FlowError, match="'labels' is fed twice"):
+            loop.feedback(variable, inside)
+        with pytest.raises(FlowError, match="needs a variable of this loop"):
+            loop.feedback(inside, inside)
+
+
+def test_streams_of_different_scopes_do_not_meet_without_a_door() -> None:
+    flow = ps.Dataflow("test")
+    stream = flow.input("numbers", "x long")
+    with stream.loop("again") as loop:
+        inside = loop.enter(stream)
+        with pytest.raises(
+            FlowError, match="in loop 'again'.*outside all loops|outside all loops.*in loop 'again'"
+        ):
+            inside.concat(stream)
+        with pytest.raises(FlowError, match="enter takes a stream from outside the loop"):
+            loop.enter(inside)
+        with pytest.raises(FlowError, match="leave takes a stream from inside the loop"):
+            loop.leave(stream)
+        with pytest.raises(FlowError, match="which is in loop 'again'. Leave the loop first"):
+            flow.output("out", inside)
+
+
+def test_streams_of_different_flows_do_not_meet() -> None:
+    one, other = ps.Dataflow("one"), ps.Dataflow("other")
+    left, right = one.input("a", "x long"), other.input("b", "x long")
+    with pytest.raises(FlowError, match="different flows"):
+        left.concat(right)
+    with pytest.raises(FlowError, match="of another flow"):
+        one.output("out", right)
+
+
+def test_concat_of_different_schemas_shows_both() -> None:
+    flow = ps.Dataflow("test")
+    with pytest.raises(SchemaError, match="'x' int64 and the second 'y' string"):
+        flow.input("a", "x long").concat(flow.input("b", "y string"))
+
+
+def test_an_operator_without_methods_or_inputs_is_refused() -> None:
+    stream = ps.Dataflow("test").input("numbers", "x long")
+    with pytest.raises(FlowError, match="operator 'lazy' is a object without any of on_start"):
+        ps.operator("lazy", object(), numbers=stream)
+    with pytest.raises(FlowError, match="operator 'alone' needs at least one input"):
+        ps.operator("alone", object())
+
+
+def test_a_cycle_without_a_feedback_cannot_even_be_written_and_limits_are_checked() -> None:
+    stream = ps.Dataflow("test").input("numbers", "x long")
+    with pytest.raises(FlowError, match="max_rounds must be at least 1"):
+        stream.loop("again", max_rounds=0)
+    with pytest.raises(FlowError, match="at_limit 'error' or 'stop'"):
+        stream.loop("again", at_limit="perhaps")
+    with pytest.raises(FlowError, match="at least one epoch"):
+        stream.delay(0)
+
+
+# Feeding a flow.
+
+
+def plain_flow() -> ps.Dataflow:
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long"))
+    return flow
+
+
+def test_an_input_that_goes_back_or_is_used_after_closing_is_refused() -> None:
+    with plain_flow().open_local() as run:
+        numbers = run.input("numbers")
+        numbers.advance_to(3)
+        with pytest.raises(FlowError, match="input 'numbers' is at 3 and was advanced to 2"):
+            numbers.advance_to(2)
+        numbers.close()
+        with pytest.raises(FlowError, match="input 'numbers' was sent to after it was closed"):
+            numbers.send(rows(1))
+        with pytest.raises(FlowError, match="after it was closed"):
+            numbers.advance_to(9)
+        with pytest.raises(FlowError, match="no input 'letters'; it has 'numbers'"):
+            run.input("letters")
+
+
+def test_a_batch_that_does_not_fit_names_the_input_the_column_and_both_types() -> None:
+    flow = plain_flow()
+    with pytest.raises(SchemaError, match=r"input 'numbers'.*'x'.*int64.*string"):
+        flow.run_local(numbers=[pa.table({"x": ["one"]})])
+    with pytest.raises(SchemaError, match=r"input 'numbers'.*'x'"):
+        flow.run_local(numbers=[pa.table({"y": [1]})])
+
+
+def test_inputs_that_are_missing_or_unknown_are_listed() -> None:
+    with pytest.raises(FlowError, match="has the inputs 'numbers'; nothing was given for 'numbers'"):
+        plain_flow().run_local()
+    with pytest.raises(FlowError, match="there is no input 'letters'"):
+        plain_flow().run_local(numbers=[], letters=[])
+    with pytest.raises(FlowError, match="at least one worker"):
+        plain_flow().run_local(numbers=[], workers=0)
+
+
+def test_epochs_of_a_column_may_not_go_back_between_batches() -> None:
+    parts = [pa.table({"x": [1], "e": [2]}), pa.table({"x": [1], "e": [1]})]
+    with pytest.raises(FlowError, match="came to epoch 2 and then to 1"):
+        plain_flow().run_local(numbers=parts, epoch="e")
+
+
+def test_a_batch_that_an_operator_sends_is_checked_too() -> None:
+    class Wrong:
+        def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+            context.send(pa.record_batch({"x": ["text"]}))
+
+    with pytest.raises(SchemaError, match=r"operator 'mine', output 'out'.*'x'"):
+        flow_with(Wrong()).run_local(numbers=[rows(1)])
+
+
+# Operators.
+
+
+class Keeps:
+    """Retains a capability and does something with it when told."""
+
+    def __init__(self, misuse: str) -> None:
+        self.misuse = misuse
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        later = context.retain(at=(context.epoch + 3,))
+        match self.misuse:
+            case "dropped":
+                later.drop()
+                later.drop()
+                context.send(batch, capability=later)
+            case "below":
+                context.send(batch, at=(context.epoch + 2,), capability=later)
+            case "back":
+                later.delayed((context.epoch,))
+            case "downgrade back":
+                later.downgrade((context.epoch,))
+            case "past":
+                context.notify_at((context.epoch - 1,))
+            case "send before":
+                context.send(batch, at=(context.epoch - 1,))
+            case "retain before":
+                context.retain(at=(context.epoch - 1,))
+            case "no output":
+                context.send(batch, output="side")
+            case "no input":
+                context.frontier("side")
+
+
+@pytest.mark.parametrize(
+    ("misuse", "said"),
+    [
+        ("dropped", r"dropped capability for \(4,\) was used to send"),
+        ("below", r"operator 'mine' sent at \(3,\) with a capability for \(4,\).*Keep an earlier capability"),
+        ("back", r"operator 'mine' has a capability for \(4,\) that was delayed to \(1,\)"),
+        ("downgrade back", r"that was downgraded to \(1,\)"),
+        ("past", r"operator 'mine' asked at \(1,\) to be notified at \(0,\), which is not later"),
+        ("send before", r"operator 'mine' sent at \(0,\) on output 'out' while it was handling \(1,\)"),
+        ("retain before", r"asked for a capability at \(0,\)"),
+        ("no output", "operator 'mine' has no output 'side'; it has 'out'"),
+        ("no input", "operator 'mine' has no input 'side'; it has 'numbers'"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::pointstamp.errors.PointstampWarning")
+def test_an_operator_may_do_only_what_it_has_the_right_to(misuse: str, said: str) -> None:
+    with pytest.raises((CapabilityError, FlowError), match=said):
+        flow_with(Keeps(misuse)).run_local(numbers=[rows(), rows(1)])
+
+
+def test_sending_without_any_authority_says_what_to_keep() -> None:
+    class Eager:
+        def on_frontier(self, context: ps.Context) -> None:
+            context.send(rows(1))
+
+    with pytest.raises(CapabilityError, match="without a message, a notification or a capability"):
+        flow_with(Eager()).run_local(numbers=[rows(1)])
+
+
+def test_an_exception_in_a_users_function_says_operator_time_line_and_sample() -> None:
+    def halve(batch: pa.RecordBatch) -> pa.RecordBatch:
+        raise ZeroDivisionError("by nothing")
+
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long").map_batches(halve, name="halve"))
+    with pytest.raises(OperatorError) as caught:
+        flow.run_local(numbers=[rows(), rows(7, 8, 9, 10)])
+    message = str(caught.value)
+    assert (
+        "operator 'halve' failed with a batch at input 'in' at (1,): ZeroDivisionError: by nothing" in message
+    )
+    assert "test_misuse.py" in message
+    assert 'raise ZeroDivisionError("by nothing")' in message
+    assert "4 rows and begins [{'x': 7}, {'x': 8}, {'x': 9}]" in message
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_condition_that_is_no_mask_is_refused() -> None:
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long").filter(lambda batch: [1, 2]))
+    with pytest.raises(SchemaError, match="one boolean per row"):
+        flow.run_local(numbers=[rows(1, 2)])
+
+
+def test_a_capability_that_is_garbage_collected_is_released_and_reported_once() -> None:
+    class Forgets:
+        def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+            for _ in range(3):
+                context.retain()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results = flow_with(Forgets()).run_local(numbers=[rows(1), rows(2)])
+        gc.collect()
+    lost = [str(each.message) for each in caught if each.category is PointstampWarning]
+    assert len(lost) == 1
+    assert "operator 'mine' lost a capability for (0,) on output 'out'" in lost[0]
+    assert list(results["out"]) == [0, 1]
+
+
+def test_a_capability_that_is_never_dropped_is_named_instead_of_hanging() -> None:
+    class Hoards:
+        def __init__(self) -> None:
+            self.kept: list[ps.Capability] = []
+
+        def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+            self.kept.append(context.retain())
+
+    with pytest.raises(FlowError, match=r"is not complete: time \(0,\) is outstanding at output 0 of 'mine'"):
+        flow_with(Hoards()).run_local(numbers=[rows(1)])
+
+
+def endless(at_limit: str) -> ps.Dataflow:
+    flow = ps.Dataflow("test")
+    stream = flow.input("numbers", "x long")
+    with stream.loop("again", max_rounds=4, at_limit=at_limit) as loop:
+        variable = loop.variable("x long")
+        inside = loop.enter(stream).concat(variable)
+        grown = inside.map_batches(lambda batch: pa.record_batch({"x": pc.add(batch["x"], 1)}))
+        loop.feedback(variable, grown)
+        flow.output("out", loop.leave(grown))
+    return flow
+
+
+def test_a_loop_past_its_limit_is_an_error_that_says_the_round() -> None:
+    with pytest.raises(
+        LoopError, match=r"loop 'again' wanted to begin round 4 at \(0, 3\), and max_rounds is 4"
+    ):
+        endless("error").run_local(numbers=[rows(0)])
+
+
+def test_a_loop_past_its_limit_returns_what_there_is_if_asked_to() -> None:
+    results = endless("stop").run_local(numbers=[rows(0), rows(10)], workers=2)
+    assert sorted(results["out"][0]["x"].to_pylist()) == [1, 2, 3, 4]
+    assert sorted(results["out"][1]["x"].to_pylist()) == [11, 12, 13, 14]
