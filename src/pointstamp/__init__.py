@@ -12,9 +12,8 @@ from pointstamp.flow import Dataflow
 from pointstamp.runtime.feeding import FlowControl
 from pointstamp.runtime.local import LocalRun
 from pointstamp.runtime.results import OutputTables, Results
-from pointstamp.topology.summary import Summary
-
-__version__ = "0.1.0"
+from pointstamp.topology.summary import Summary, delay
+from pointstamp.version import __version__
 
 __all__ = [
     "Aggregate",
@@ -33,6 +32,7 @@ __all__ = [
     "Summary",
     "__version__",
     "count",
+    "delay",
     "max",
     "mean",
     "min",

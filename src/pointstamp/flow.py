@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from pointstamp.dataflow.builder import PlanBuilder, wired
 from pointstamp.dataflow.endpoints import Collect
-from pointstamp.dataflow.plan import Kind, Plan
+from pointstamp.dataflow.loop import feed
+from pointstamp.dataflow.plan import InputPort, Kind, Plan
 from pointstamp.dataflow.schema import as_schema
 from pointstamp.dataflow.stream import Stream, scope_name
 from pointstamp.errors import FlowError
@@ -25,6 +26,7 @@ from pointstamp.runtime.local import LocalRun, OnResult
 from pointstamp.runtime.results import Results
 from pointstamp.topology.domain import EPOCHS, TimeOrder
 from pointstamp.topology.ports import Source
+from pointstamp.topology.summary import Summary
 
 OnEpoch: TypeAlias = Callable[[Any, dict[str, pa.Table]], None]
 """Takes an epoch and the tables of all outputs for it."""
@@ -50,6 +52,31 @@ class Dataflow:
         declared = as_schema(schema)
         node = self._builder.add(Kind.INPUT, name, (), [], {"out": declared})
         return Stream(self._builder, Source(node.index, 0), declared, ())
+
+    def variable(self, schema: str | pa.Schema, summary: Summary, name: str = "variable") -> Stream:
+        """A stream that is fed later, with ``feedback``, and comes out at the times that the summary says.
+
+        This is a cycle outside loops: into the next epoch with ``ps.delay(1)``, or along a flow's own times.
+        """
+        declared = as_schema(schema)
+        node = self._builder.add(
+            Kind.FEEDBACK,
+            name,
+            (),
+            [InputPort("in", None)],
+            {"out": declared},
+            summaries={(0, 0): (summary,)},
+        )
+        return Stream(self._builder, Source(node.index, 0), declared, ())
+
+    def feedback(self, variable: Stream, stream: Stream) -> None:
+        """Let a stream come out of a variable of this flow."""
+        node = self.plan.nodes[variable.source.operator]
+        if variable.builder is not self._builder or node.kind is not Kind.FEEDBACK or node.scope:
+            raise FlowError(
+                f"flow '{self.name}': feedback needs a variable of this flow, and came with {variable}."
+            )
+        feed(node, stream, f"flow '{self.name}'")
 
     def output(self, name: str, stream: Stream) -> None:
         """Let a stream be a result of the flow, under a name."""

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pointstamp.dataflow.ddl import SchemaError, parse_ddl, to_ddl
+from pointstamp.dataflow.ddl import parse_ddl, to_ddl
+from pointstamp.errors import SchemaError
 
 SPARK_TYPES = {
     "boolean": spark_types.BooleanType(),

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointstamp.dataflow.ddl import SchemaError
 from pointstamp.dataflow.schema import as_schema, fit, to_batches
+from pointstamp.errors import SchemaError
 
 EDGES = as_schema("src long, dst long")
 WHO = "input 'edges'"

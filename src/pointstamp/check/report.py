@@ -9,11 +9,11 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-import pointstamp
 from pointstamp.check.catalogue.entry import Entry
 from pointstamp.check.explorer import Violation
 from pointstamp.check.judge import Kind, Verdict
 from pointstamp.check.models import Findings
+from pointstamp.version import __version__
 
 
 class Row(NamedTuple):
@@ -168,7 +168,7 @@ def _counted(number: int, noun: str) -> str:
 def to_json(findings: Findings) -> str:
     """The whole run as one JSON document."""
     document = {
-        "version": pointstamp.__version__,
+        "version": __version__,
         "right": findings.right,
         "seconds": round(findings.seconds, 3),
         "models": [_entry_json(findings, entry) for entry in findings.entries],

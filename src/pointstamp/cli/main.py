@@ -13,9 +13,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
-import pointstamp
 from pointstamp.cli import check
 from pointstamp.errors import PointstampError, UsageError
+from pointstamp.version import __version__
 
 SUBCOMMANDS: Final = (check,)
 
@@ -96,7 +96,7 @@ def _parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"pointstamp {pointstamp.__version__}")
+    parser.add_argument("--version", action="version", version=f"pointstamp {__version__}")
     parser.set_defaults(command=parser, run=None)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for subcommand in SUBCOMMANDS:

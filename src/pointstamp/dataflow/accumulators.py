@@ -1,6 +1,6 @@
 """What the built-in aggregates keep per key, and how rows change it: whole arrays at a time.
 
-Each class here follows ``pointstamp.dataflow.aggregate.Accumulator`` for columns of one type. State is a set of
+Each class follows ``pointstamp.dataflow.aggregate.Accumulator`` for columns of one type. State is a set of
 numpy columns indexed by slot; the values that arrive are never null, for nulls have no part in an aggregate.
 """
 
@@ -36,15 +36,19 @@ class Count:
     """How many rows, or how many values that are not null."""
 
     def empty(self) -> dict[str, Any]:
+        """The state of a new key."""
         return {"rows": 0}
 
     def update(self, state: State, slots: Slots, values: pa.Array) -> None:
+        """Bring values in."""
         np.add.at(state["rows"], slots, 1)
 
     def merge(self, state: State, slots: Slots, other: State) -> None:
+        """Bring the states of other rows in."""
         state["rows"][slots] += other["rows"]
 
     def result(self, state: State) -> pa.Array:
+        """The results, one for each row."""
         return pa.array(state["rows"])
 
 
@@ -52,15 +56,19 @@ class FloatSum:
     """The sum of floats, added in the order in which they come."""
 
     def empty(self) -> dict[str, Any]:
+        """The state of a new key."""
         return {"sum": 0.0}
 
     def update(self, state: State, slots: Slots, values: pa.Array) -> None:
+        """Bring values in."""
         np.add.at(state["sum"], slots, floats_of(values))
 
     def merge(self, state: State, slots: Slots, other: State) -> None:
+        """Bring the states of other rows in."""
         state["sum"][slots] += other["sum"]
 
     def result(self, state: State) -> pa.Array:
+        """The results, one for each row."""
         return pa.array(state["sum"])
 
 
@@ -68,17 +76,21 @@ class Mean:
     """The mean as a double, of numbers of any kind."""
 
     def empty(self) -> dict[str, Any]:
+        """The state of a new key."""
         return {"sum": 0.0, "rows": 0}
 
     def update(self, state: State, slots: Slots, values: pa.Array) -> None:
+        """Bring values in."""
         np.add.at(state["sum"], slots, floats_of(values))
         np.add.at(state["rows"], slots, 1)
 
     def merge(self, state: State, slots: Slots, other: State) -> None:
+        """Bring the states of other rows in."""
         state["sum"][slots] += other["sum"]
         state["rows"][slots] += other["rows"]
 
     def result(self, state: State) -> pa.Array:
+        """The results, one for each row."""
         return pa.array(state["sum"] / state["rows"])
 
 
@@ -94,9 +106,11 @@ class ExactSum:
         self._limbs = [f"limb{i}" for i in range(result.bit_width // _LIMB_BITS)]
 
     def empty(self) -> dict[str, Any]:
+        """The state of a new key."""
         return dict.fromkeys(self._limbs, 0)
 
     def update(self, state: State, slots: Slots, values: pa.Array) -> None:
+        """Bring values in."""
         if not len(values):
             return
         words = self._as_words(values)
@@ -109,11 +123,13 @@ class ExactSum:
         self._carry_if_large(state, slots)
 
     def merge(self, state: State, slots: Slots, other: State) -> None:
+        """Bring the states of other rows in."""
         for limb in self._limbs:
             state[limb][slots] += other[limb]
         self._carry_if_large(state, slots)
 
     def result(self, state: State) -> pa.Array:
+        """The results, one for each row."""
         limbs = {limb: state[limb].copy() for limb in self._limbs}
         self._carry(limbs, np.arange(len(limbs[self._limbs[0]])))
         highest = limbs[self._limbs[-1]]
@@ -122,11 +138,11 @@ class ExactSum:
         sums = pa.Array.from_buffers(self._result, len(stored), [None, pa.py_buffer(stored)])
         if types.is_decimal(self._result):
             most = (9,) * self._result.precision
-            greatest, least = (Decimal((sign, most, -self._result.scale)) for sign in (0, 1))
-            outside = pc.or_(
-                pc.greater(sums, pa.scalar(greatest, self._result)), pc.less(sums, pa.scalar(least, self._result))
+            greatest, least = (
+                pa.scalar(Decimal((sign, most, -self._result.scale)), self._result) for sign in (0, 1)
             )
-            wraps |= outside.to_numpy(zero_copy_only=False)
+            is_outside = pc.or_(pc.greater(sums, greatest), pc.less(sums, least))
+            wraps |= is_outside.to_numpy(zero_copy_only=False)
         if wraps.any():
             raise SumTooLarge(int(np.argmax(wraps)))
         return sums
@@ -185,15 +201,19 @@ class Extreme:
             self._neutral = dtype.type(np.iinfo(dtype).min if greatest else np.iinfo(dtype).max)
 
     def empty(self) -> dict[str, Any]:
+        """The state of a new key."""
         return {"value": self._neutral}
 
     def update(self, state: State, slots: Slots, values: pa.Array) -> None:
+        """Bring values in."""
         self._choose.at(state["value"], slots, self._to_stored(values).to_numpy())
 
     def merge(self, state: State, slots: Slots, other: State) -> None:
+        """Bring the states of other rows in."""
         state["value"][slots] = self._choose(state["value"][slots], other["value"])
 
     def result(self, state: State) -> pa.Array:
+        """The results, one for each row."""
         stored = pa.array(state["value"])
         return stored.view(self._kind) if types.is_temporal(self._kind) else stored.cast(self._kind)
 
@@ -204,7 +224,7 @@ class Extreme:
 class ObjectExtreme:
     """The least or the greatest of strings, binaries and decimals, which the state keeps as Python objects.
 
-    Arrow finds the extreme of a batch for each key; an object is made for each key of a batch, not for each row.
+    Arrow finds the extreme of a batch for each key; objects are made per key of a batch, not per row.
     """
 
     def __init__(self, kind: pa.DataType, compared: pa.DataType, *, greatest: bool) -> None:
@@ -215,18 +235,22 @@ class ObjectExtreme:
         )
 
     def empty(self) -> dict[str, Any]:
+        """The state of a new key."""
         return {"value": None}
 
     def update(self, state: State, slots: Slots, values: pa.Array) -> None:
+        """Bring values in."""
         table = pa.table({"slot": slots, "value": values.cast(self._compared)})
         grouped = table.group_by("slot", use_threads=False).aggregate([("value", self._function)])
         extremes = grouped.column(f"value_{self._function}").combine_chunks()
         self._merge(state, grouped.column("slot").to_numpy(), extremes)
 
     def merge(self, state: State, slots: Slots, other: State) -> None:
+        """Bring the states of other rows in."""
         self._merge(state, slots, pa.array(other["value"], self._compared))
 
     def result(self, state: State) -> pa.Array:
+        """The results, one for each row."""
         return pa.array(state["value"], self._compared).cast(self._kind)
 
     def _merge(self, state: State, slots: Slots, values: pa.Array) -> None:

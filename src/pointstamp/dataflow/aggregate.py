@@ -1,9 +1,9 @@
 """Aggregates as plain values: ``sum("amount")``, ``max("at")``, ``count()``, and any of one's own.
 
-The built-in ones follow SQL: nulls have no part in them, ``count()`` counts rows and ``count("x")`` the values
-that are not null, and the sum, least, greatest or mean of nothing is null. Sums of integers are int64 and sums
-of decimals have ten digits more than their column, as in Spark; both are exact, and a sum that does not fit is
-refused and never wraps. Sums of floats and all means are doubles.
+The built-in ones follow SQL: nulls have no part in them, ``count()`` counts rows and ``count("x")`` the
+values that are not null, and the sum, least, greatest or mean of nothing is null. Sums of integers are int64,
+and sums of decimals have ten digits more than their column, as in Spark; both are exact, and a sum that does
+not fit is refused and never wraps. Sums of floats and all means are doubles.
 
 An aggregate of one's own is an object with the methods of ``Accumulator``. It works on whole arrays:
 
@@ -55,9 +55,9 @@ AggregateKind: TypeAlias = Literal["count", "sum", "min", "max", "mean"]
 class Accumulator(Protocol):
     """An aggregate of one's own over one column; to look at several, bring them into a struct before.
 
-    The state of all keys is a set of numpy columns, kept, grown and saved by the operator. A slot is the number
-    of a key: its place in these columns. Only values that are not null arrive, and the result of a key that had
-    none is null. An accumulator itself keeps nothing: one object serves many operators and times.
+    The state of all keys is a set of numpy columns, kept and grown by the operator. A slot is the number of a
+    key: its place in these columns. Only values that are not null arrive, and the result of a key that had
+    none is null. An accumulator itself keeps nothing: one object serves many times.
     """
 
     @property
@@ -85,7 +85,7 @@ class Accumulator(Protocol):
         ...
 
     def merge(self, state: State, slots: Slots, other: State) -> None:
-        """Bring the states of other rows in: row i of ``other`` is of the key ``slots[i]``, each there once."""
+        """Bring states of other rows in: ``other[...][i]`` is of the key ``slots[i]``, each there once."""
         ...
 
     def result(self, state: State) -> Any:  # noqa: ANN401 - an Arrow or numpy array, or a list

@@ -24,12 +24,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from pointstamp.errors import PointstampError
-
-
-class SchemaError(PointstampError):
-    """Rows or a schema were given that do not fit: the message names the column, the need and what came."""
-
+from pointstamp.errors import SchemaError
 
 # The first name of each type is the one that to_ddl writes.
 _PLAIN_TYPES: Final[tuple[tuple[pa.DataType, tuple[str, ...]], ...]] = (

@@ -7,7 +7,6 @@ aggregate. All of it is plain arrays.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import ne
 from typing import Any, Final
 
 import numpy as np
@@ -89,14 +88,9 @@ class Groups:
         columns = list(keys.columns)
         for name, state in self.states.items():
             try:
-                columns.append(state.results(slots))
+                columns.append(state.results(slots, f"operator '{operator}': '{name}'"))
             except SumTooLarge as too_large:
                 raise _sum_error(operator, name, state.bound, keys.slice(too_large.row, 1)) from None
-            except (pa.ArrowException, TypeError, ValueError) as error:
-                raise SchemaError(
-                    f"operator '{operator}': the results of '{name}' must be {state.bound.result_type}, one for "
-                    f"each of {len(slots)} keys, and are not: {error}"
-                ) from error
         return pa.RecordBatch.from_arrays(columns, schema=self.reduction.result)
 
     def _distinct(self, slots: Slots) -> Slots:
@@ -105,7 +99,8 @@ class Groups:
             self._last_row = np.empty(2 * len(self), np.intp)
         rows = np.arange(len(slots))
         self._last_row[slots] = rows
-        return slots[self._last_row[slots] == rows]
+        distinct: Slots = slots[self._last_row[slots] == rows]
+        return distinct
 
 
 class TimeRows:
@@ -187,27 +182,28 @@ class KeyStates:
         differ = np.zeros(len(slots), np.bool_)
         for name, old in before.items():
             new = self.columns[name][slots]
-            differ |= np.fromiter(map(ne, old, new), np.bool_) if new.dtype == object else old != new
-            if new.dtype.kind == "f":
-                differ &= ~(np.isnan(old) & np.isnan(new))
+            if new.dtype == object:
+                differ |= np.fromiter(map(_is_another, old, new), np.bool_, len(new))
+            elif new.dtype.kind == "f":
+                differ |= (old != new) & ~(np.isnan(old) & np.isnan(new))
+            else:
+                differ |= old != new
         return differ
 
-    def results(self, slots: Slots) -> pa.Array:
+    def results(self, slots: Slots, who: str) -> pa.Array:
         """The results of these slots, in the type that was promised."""
-        has_value = self.has_value[slots]
-        wanted = slots if has_value.all() else slots[has_value]
-        made = self.bound.accumulator.result(self.taken(wanted))
-        if not isinstance(made, pa.Array):
-            made = pa.array(made, self.bound.result_type)
-        elif made.type != self.bound.result_type:
-            made = made.cast(self.bound.result_type)
-        if len(made) != len(wanted):
-            raise ValueError(f"there are {len(made)} of them.")
-        if len(wanted) == len(slots):
+        with_value = np.flatnonzero(self.has_value[slots])
+        try:
+            made = self.bound.accumulator.result(self.taken(slots[with_value]))
+        except SumTooLarge as too_large:
+            raise SumTooLarge(int(with_value[too_large.row])) from None
+        made = _fitted(made, self.bound.result_type, len(with_value), who)
+        if len(with_value) == len(slots):
             return made
         # A key without a value takes the row behind the last one.
         nothing = pa.array([self.bound.of_nothing], self.bound.result_type)
-        rows = np.where(has_value, np.cumsum(has_value) - 1, len(made))
+        rows = np.full(len(slots), len(made))
+        rows[with_value] = np.arange(len(made))
         return pa.concat_arrays([made, nothing]).take(pa.array(rows))
 
 
@@ -224,6 +220,22 @@ def _filled(value: Any, size: int) -> npt.NDArray[Any]:  # noqa: ANN401 - what t
     column = np.empty(size, object)
     column[:] = [value] * size
     return column
+
+
+def _is_another(old: Any, new: Any) -> bool:  # noqa: ANN401 - whatever a user keeps
+    if isinstance(new, np.ndarray):
+        return not np.array_equal(old, new)
+    return old is not new and bool(old != new)
+
+
+def _fitted(made: Any, wanted: pa.DataType, size: int, who: str) -> pa.Array:  # noqa: ANN401 - a user made it
+    try:
+        fitted = made.cast(wanted) if isinstance(made, pa.Array) else pa.array(made, wanted)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise SchemaError(f"{who} promised {wanted} and made something else: {error}") from error
+    if len(fitted) != size:
+        raise SchemaError(f"{who} must make one result for each of {size} keys, and made {len(fitted)}.")
+    return fitted
 
 
 def _sum_error(operator: str, name: str, bound: Bound, key: pa.RecordBatch) -> FlowError:

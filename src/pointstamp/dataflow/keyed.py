@@ -13,26 +13,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from pointstamp.dataflow.aggregate import Aggregate, Aggregation, bind, count, max, mean, min, sum
+from pointstamp.dataflow.aggregate import Aggregate, Aggregation, bind
 from pointstamp.dataflow.context import Context
 from pointstamp.dataflow.groups import Groups, Reduction, TimeRows
-from pointstamp.dataflow.keycolumns import codec_of
+from pointstamp.dataflow.keycodec import codec_of
 from pointstamp.dataflow.keyindex import KeyIndex
 from pointstamp.errors import SchemaError
 from pointstamp.topology.domain import Time
 
-__all__ = [
-    "Aggregate",
-    "Aggregation",
-    "RunningReduce",
-    "WindowedReduce",
-    "count",
-    "max",
-    "mean",
-    "min",
-    "reduced_schema",
-    "sum",
-]
+__all__ = ["Aggregate", "Aggregation", "RunningReduce", "WindowedReduce", "reduced_schema"]
+
 
 def reduced_schema(
     who: str, schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, Aggregation]
@@ -75,11 +65,11 @@ class RunningReduce:
 
     What is sent at a time holds the rows of that time and of all that were complete before. With epochs these
     are exactly the rows of epochs up to that one. In a loop, times such as (0, 5) and (1, 0) are not ordered;
-    they are then taken in the order of notifications, which agrees with the order of times where there is one.
+    they are taken in the order of notifications, which agrees with the order of times where there is one.
 
-    A key has changed when it is new, or when what is kept for one of its aggregates is another than before: a
-    count changes with every row, a sum or mean with every row that adds to it, a least value only when there is
-    a lesser one. So a loop that feeds a running ``min`` back comes to an end.
+    A key has changed when it is new, or when what is kept for one of its aggregates is not what it was: a
+    count changes with every row, a sum with what is added to it, a least value only when there is a lesser
+    one. So a loop that feeds a running ``min`` back comes to an end.
     """
 
     def __init__(self, schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, Aggregation]) -> None:
@@ -97,9 +87,7 @@ class RunningReduce:
         context.send(self._groups.results(changed, context.operator))
 
 
-def _reduction(
-    schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, Aggregation]
-) -> Reduction:
+def _reduction(schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, Aggregation]) -> Reduction:
     bound = {name: bind("reduce", name, wanted, schema) for name, wanted in aggregates.items()}
     return Reduction(tuple(keys), bound, reduced_schema("reduce", schema, keys, aggregates))
 

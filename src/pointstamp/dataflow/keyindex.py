@@ -1,27 +1,28 @@
 """A growing map from keys to slots: each new key gets the next number, and every row learns its key's number.
 
 State of a keyed operator is then a set of plain arrays indexed by slot. Keys are one or more Arrow columns of
-any type with equality (``pointstamp.dataflow.keycolumns`` says what equal means); null is a key like another.
+any type with equality (``pointstamp.dataflow.keycodec`` says what equal means); null is a key like another.
 
 A single column of integers, dates, times, booleans or floats is looked up exactly by its 64 bits. All other
-keys are looked up by a 64-bit hash, and every hit is compared with the stored key: two keys with one hash stay
-two keys. No Python runs per row.
+keys are looked up by a 64-bit hash, and every hit is compared with the stored key: two keys with one hash
+stay two keys. No Python runs per row.
 
 Invariant: ``keys(slots(batch))`` are the keys of the batch, and different keys have different slots.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from pointstamp.dataflow.hashing import hash_columns
-from pointstamp.dataflow.keycolumns import WORDS, KeyColumn, WordColumn, codec_of, column_of, words_of
-from pointstamp.dataflow.keytable import UNKNOWN, HashTable, IntegerTable, Slots, Words
+from pointstamp.dataflow.keycodec import codec_of
+from pointstamp.dataflow.keycolumns import KeyColumn, WordColumn, column_of, words_of
+from pointstamp.dataflow.keytable import UNKNOWN, Hashes, HashTable, IntegerTable, Slots, Words
 
-# Looking up distinct integers only wins where a batch repeats them; finding them costs what five rows do.
+# To find the distinct keys of a batch first wins where it is large enough to repeat them.
 _DISTINCT_ROWS_MIN: Final = 8_192
 
 
@@ -39,25 +40,45 @@ class KeyIndex:
         assert len(schema), "a key has at least one column"
         self._schema = schema
         self._codecs = [codec_of(field, KeyIndex) for field in schema]
-        is_integer = len(schema) == 1 and self._codecs[0].coded == WORDS
-        self._entries: _IntegerEntries | _HashedEntries = (
-            _IntegerEntries() if is_integer else _HashedEntries([codec.coded for codec in self._codecs])
+        self._columns = [column_of(codec.coded) for codec in self._codecs]
+        first = self._columns[0]
+        self._lookup: _Lookup = (
+            _IntegerLookup(first)
+            if len(self._columns) == 1 and isinstance(first, WordColumn)
+            else _HashLookup(self._columns)
         )
+        self._count = 0
 
     def __len__(self) -> int:
-        return self._entries.count
+        return self._count
 
     def slots(self, batch: pa.RecordBatch) -> Slots:
         """The slot of each row's key; a key that was not known gets the next one."""
-        return self._entries.slots(self._coded(batch, inserts=True), inserts=True)
+        coded = self._coded(batch, inserts=True)
+        if self._is_reduced_first(coded):
+            coded, codes = distinct_rows(coded)
+            slots = self._lookup.find(coded)
+            unknown = np.flatnonzero(slots < 0)
+            slots[unknown] = self._append([column.take(pa.array(unknown)) for column in coded])
+            return slots[codes]
+        slots = self._lookup.find(coded)
+        unknown = np.flatnonzero(slots < 0)
+        if len(unknown):
+            new, codes = distinct_rows([column.take(pa.array(unknown)) for column in coded])
+            slots[unknown] = self._append(new)[codes]
+        return slots
 
     def find(self, batch: pa.RecordBatch) -> Slots:
         """The slot of each row's key, or -1 where it is not known."""
-        return self._entries.slots(self._coded(batch, inserts=False), inserts=False)
+        coded = self._coded(batch, inserts=False)
+        if self._is_reduced_first(coded):
+            coded, codes = distinct_rows(coded)
+            return self._lookup.find(coded)[codes]
+        return self._lookup.find(coded)
 
     def keys(self, slots: Slots) -> pa.RecordBatch:
         """The key columns of these slots, in this order."""
-        coded = zip(self._codecs, self._entries.columns, strict=True)
+        coded = zip(self._codecs, self._columns, strict=True)
         return pa.RecordBatch.from_arrays(
             [codec.decode(column.take(slots)) for codec, column in coded], schema=self._schema
         )
@@ -66,97 +87,113 @@ class KeyIndex:
         named = zip(self._codecs, self._schema.names, strict=True)
         return [codec.encode(batch.column(name), inserts=inserts) for codec, name in named]
 
+    def _is_reduced_first(self, coded: list[pa.Array]) -> bool:
+        return len(coded[0]) >= _DISTINCT_ROWS_MIN and not self._lookup.is_cheap
 
-class _IntegerEntries:
+    def _append(self, coded: list[pa.Array]) -> Slots:
+        """Give the next slots to keys that are distinct and not known."""
+        first, self._count = self._count, self._count + len(coded[0])
+        slots = np.arange(first, self._count)
+        self._lookup.place(coded, slots)
+        for column, values in zip(self._columns, coded, strict=True):
+            column.append(values)
+        return slots
+
+
+class _Lookup(Protocol):
+    """How coded keys are looked up."""
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether looking up every row costs less than finding the distinct ones."""
+        ...
+
+    def find(self, coded: list[pa.Array]) -> Slots:
+        """The slot of each row, or -1."""
+        ...
+
+    def place(self, coded: list[pa.Array], slots: Slots) -> None:
+        """Enter distinct keys that are not known, before they are appended to the columns."""
+        ...
+
+
+class _IntegerLookup:
     """Keys that are one 64-bit integer or null."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self._column = WordColumn()
-        self.columns: list[KeyColumn] = [self._column]
+    def __init__(self, column: WordColumn) -> None:
+        self._column = column
         self._table = IntegerTable()
         self._null_slot = UNKNOWN
 
-    def slots(self, coded: list[pa.Array], *, inserts: bool) -> Slots:
-        (column,) = coded
-        if not column.null_count:
-            return self._slots(words_of(column), inserts=inserts)
-        if inserts and self._null_slot == UNKNOWN:
-            self._null_slot = self.count
-            self._append(pa.nulls(1, WORDS))
-        slots = np.full(len(column), self._null_slot, np.intp)
-        valid = column.is_valid().to_numpy(zero_copy_only=False)
-        slots[valid] = self._slots(column.drop_null().to_numpy(), inserts=inserts)
+    @property
+    def is_cheap(self) -> bool:
+        return self._table.is_direct
+
+    def find(self, coded: list[pa.Array]) -> Slots:
+        slots = self._table.find(words_of(coded[0]))
+        if coded[0].null_count:
+            slots[coded[0].is_null().to_numpy(zero_copy_only=False)] = self._null_slot
         return slots
 
-    def _slots(self, words: Words, *, inserts: bool) -> Slots:
-        if len(words) >= _DISTINCT_ROWS_MIN and not self._table.is_direct:
-            encoded = pa.array(words).dictionary_encode()
-            return self._slots_of_few(encoded.dictionary.to_numpy(), inserts=inserts)[encoded.indices.to_numpy()]
-        return self._slots_of_few(words, inserts=inserts)
-
-    def _slots_of_few(self, words: Words, *, inserts: bool) -> Slots:
-        slots = self._table.find(words)
-        if inserts:
-            unknown = np.flatnonzero(slots < 0)
-            if len(unknown):
-                encoded = pa.array(words[unknown]).dictionary_encode()
-                new = np.arange(self.count, self.count + len(encoded.dictionary))
-                self._table.place(encoded.dictionary.to_numpy(), new, self._known)
-                self._append(encoded.dictionary)
-                slots[unknown] = new[encoded.indices.to_numpy()]
-        return slots
-
-    def _append(self, column: pa.Array) -> None:
-        self._column.append(column)
-        self.count += len(column)
+    def place(self, coded: list[pa.Array], slots: Slots) -> None:
+        if coded[0].null_count:
+            is_null = coded[0].is_null().to_numpy(zero_copy_only=False)
+            self._null_slot = int(slots[is_null][0])
+            slots = slots[~is_null]
+        self._table.place(coded[0].drop_null().to_numpy(), slots, self._known)
 
     def _known(self) -> tuple[Words, Slots]:
         slots = np.flatnonzero(self._column.valid)
         return self._column.words[slots], slots
 
 
-class _HashedEntries:
+class _HashLookup:
     """Keys that are looked up by hash and compared: bytes, or several columns."""
 
-    def __init__(self, types: Sequence[pa.DataType]) -> None:
-        self.count = 0
-        self.columns = [column_of(coded) for coded in types]
-        self._schema = pa.schema([pa.field(str(i), coded) for i, coded in enumerate(types)])
+    is_cheap = False
+
+    def __init__(self, columns: Sequence[KeyColumn]) -> None:
+        self._columns = columns
         self._table = HashTable()
 
-    def slots(self, coded: list[pa.Array], *, inserts: bool) -> Slots:
-        distinct, codes = _distinct(coded)
-        batch = pa.RecordBatch.from_arrays(distinct, schema=self._schema)
-        hashes = hash_columns(batch, self._schema.names)
+    def find(self, coded: list[pa.Array]) -> Slots:
+        hashes = _hashes(coded)
+        slots = self._table.find(hashes)
+        hits = np.flatnonzero(slots >= 0)
+        # Nearly always the first key with this hash is the same key, and then they are compared once.
+        others = hits[~self._same(coded, hits, slots[hits])]
+        if len(others):
+            slots[others] = self._table.find(
+                hashes[others], lambda rows, candidates: self._same(coded, others[rows], candidates)
+            )
+        return slots
 
-        def same(rows: Slots, slots: Slots) -> npt.NDArray[np.bool_]:
-            answers = (c.equal(d, rows, slots) for c, d in zip(self.columns, distinct, strict=True))
-            return np.logical_and.reduce(list(answers))
+    def place(self, coded: list[pa.Array], slots: Slots) -> None:
+        self._table.place(_hashes(coded), slots)
 
-        slots = self._table.find(hashes, same)
-        unknown = np.flatnonzero(slots < 0)
-        if inserts and len(unknown):
-            new = np.arange(self.count, self.count + len(unknown))
-            self.count += len(unknown)
-            for column, values in zip(self.columns, distinct, strict=True):
-                column.append(values.take(pa.array(unknown)))
-            self._table.place(hashes[unknown], new)
-            slots[unknown] = new
-        return slots[codes]
+    def _same(self, coded: list[pa.Array], rows: Slots, slots: Slots) -> npt.NDArray[np.bool_]:
+        same = np.ones(len(rows), np.bool_)
+        for column, values in zip(self._columns, coded, strict=True):
+            same &= column.equal(values, rows, slots)
+        return same
 
 
-def _distinct(coded: list[pa.Array]) -> tuple[list[pa.Array], Slots]:
-    """The distinct rows, and which of them each row is."""
+def distinct_rows(coded: list[pa.Array]) -> tuple[list[pa.Array], npt.NDArray[np.int32]]:
+    """The distinct rows in the order in which they first come, and which of them each row is."""
     first = coded[0].dictionary_encode(null_encoding="encode")
-    if len(coded) == 1:
-        return [first.dictionary], first.indices.to_numpy()
     codes = first.indices.to_numpy()
+    if len(coded) == 1:
+        return [first.dictionary], codes
     for column in coded[1:]:
         encoded = column.dictionary_encode(null_encoding="encode")
-        pairs = codes.astype(np.int64) * len(encoded.dictionary) + encoded.indices.to_numpy()
-        # Numbered anew after each column, so that the product of the next two stays below 2^63.
+        pairs = codes * np.int64(len(encoded.dictionary)) + encoded.indices.to_numpy()
+        # Numbered anew after each column, so that the next product stays below 2^63.
         codes = pa.array(pairs).dictionary_encode().indices.to_numpy()
     rows = np.empty(int(codes.max(initial=-1)) + 1, np.intp)
-    rows[codes] = np.arange(len(codes))
+    rows[codes[::-1]] = np.arange(len(codes))[::-1]
     return [column.take(pa.array(rows)) for column in coded], codes
+
+
+def _hashes(coded: list[pa.Array]) -> Hashes:
+    names = [str(number) for number in range(len(coded))]
+    return hash_columns(pa.RecordBatch.from_arrays(coded, names=names), names)

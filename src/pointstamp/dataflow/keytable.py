@@ -24,8 +24,9 @@ SameKey: TypeAlias = Callable[[Slots, Slots], npt.NDArray[np.bool_]]
 UNKNOWN: Final = -1
 
 _PLACES_MIN: Final = 1_024
-# Direct addresses cost 8 bytes each, a place of the hash table 16 and there are two to four per key.
-_ADDRESSES_PER_KEY_MAX: Final = 8
+# A direct address costs 8 bytes, a place of the hash table 16, and there are two to four of these per key.
+_ADDRESSES_PER_KEY_MAX: Final = 4
+_INT64: Final = np.iinfo(np.int64)
 # Block by block, what lies between the passes stays in the nearest caches.
 _BLOCK_ROWS: Final = 16_384
 
@@ -97,23 +98,25 @@ class HashTable:
 
 
 class IntegerTable:
-    """Integers to slots, by direct address or by hash; changed by the key index that owns it."""
+    """Integers to slots, by direct address or by hash; changed by the key index that owns it.
+
+    Each change between the two needs the number of keys or their range to double, so there are few.
+    """
 
     def __init__(self) -> None:
         self._entries = 0
-        self._least = 0
-        self._greatest = -1
-        self._hashed: HashTable | None = None
-        self._base = 0
-        self._direct: Slots = np.empty(0, np.intp)
+        self._least = self._greatest = 0
+        self._table: HashTable | _DirectTable | None = None
 
     @property
     def is_direct(self) -> bool:
         """Whether integers are looked up by their own value, which costs next to nothing per row."""
-        return self._hashed is None
+        return isinstance(self._table, _DirectTable)
 
     def find(self, words: Words) -> Slots:
         """The slot of each integer, or UNKNOWN."""
+        if self._table is None:
+            return np.full(len(words), UNKNOWN, np.intp)
         if len(words) <= _BLOCK_ROWS:
             return self._find(words)
         found = np.empty(len(words), np.intp)
@@ -122,44 +125,60 @@ class IntegerTable:
             found[start:stop] = self._find(words[start:stop])
         return found
 
-    def _find(self, words: Words) -> Slots:
-        if self._hashed is not None:
-            return self._hashed.find(mixed(words))
-        if not len(self._direct):
-            return np.full(len(words), UNKNOWN, np.intp)
-        # As unsigned, everything outside is too large; the last address is kept free and stands for it.
-        at = np.minimum((words - self._base).view(np.uint64), np.uint64(len(self._direct) - 1))
-        return self._direct[at.view(np.int64)]
-
     def place(self, words: Words, slots: Slots, known: Callable[[], tuple[Words, Slots]]) -> None:
-        """Enter distinct integers that are not in the table yet; ``known`` are all that were placed before."""
+        """Enter distinct integers that are not in the table yet; ``known`` has all that already are."""
         if not len(words):
             return
         least, greatest = int(words.min()), int(words.max())
         self._least = min(self._least, least) if self._entries else least
         self._greatest = max(self._greatest, greatest) if self._entries else greatest
         self._entries += len(words)
-        addresses = self._greatest - self._least + 1
-        if addresses > _ADDRESSES_PER_KEY_MAX * self._entries + _PLACES_MIN:
-            if self._hashed is None:
-                self._hashed = HashTable()
-                self._direct = np.empty(0, np.intp)
+        table = self._table
+        if not self._are_close():
+            if not isinstance(table, HashTable):
+                self._table = table = HashTable()
                 old_words, old_slots = known()
-                self._hashed.place(mixed(old_words), old_slots)
-            self._hashed.place(mixed(words), slots)
-            return
-        is_inside = self._base <= self._least and self._greatest < self._base + len(self._direct) - 1
-        if self._hashed is not None or not is_inside:
-            self._lay(addresses, *known())
-        self._direct[words - self._base] = slots
+                table.place(mixed(old_words), old_slots)
+            table.place(mixed(words), slots)
+        else:
+            if not isinstance(table, _DirectTable) or not table.covers(self._least, self._greatest):
+                self._table = table = _DirectTable(self._least, self._greatest)
+                table.place(*known())
+            table.place(words, slots)
 
-    def _lay(self, addresses: int, words: Words, slots: Slots) -> None:
-        """Lay the direct addresses anew, with as much room on both sides as they have in the middle."""
-        self._hashed = None
-        lowest, highest = max(self._least - addresses, -(1 << 63)), min(self._greatest + addresses, (1 << 63) - 1)
-        self._base = lowest
-        self._direct = np.full(highest - lowest + 2, UNKNOWN, np.intp)
-        self._direct[words - lowest] = slots
+    def _find(self, words: Words) -> Slots:
+        if isinstance(self._table, _DirectTable):
+            return self._table.find(words)
+        assert self._table is not None
+        return self._table.find(mixed(words))
+
+    def _are_close(self) -> bool:
+        """Whether direct addresses are worth their memory; whoever has left them must be closer to return."""
+        per_key = (
+            _ADDRESSES_PER_KEY_MAX // 2 if isinstance(self._table, HashTable) else _ADDRESSES_PER_KEY_MAX
+        )
+        return self._greatest - self._least < per_key * self._entries + _PLACES_MIN
+
+
+class _DirectTable:
+    """One place for every integer of a range."""
+
+    def __init__(self, least: int, greatest: int) -> None:
+        room = (greatest - least) // 2 + 1
+        self._base = max(least - room, _INT64.min)
+        # The last place is never filled, and stands for all integers outside.
+        self._slots: Slots = np.full(min(greatest + room, _INT64.max) - self._base + 2, UNKNOWN, np.intp)
+
+    def covers(self, least: int, greatest: int) -> bool:
+        return self._base <= least and greatest < self._base + len(self._slots) - 1
+
+    def find(self, words: Words) -> Slots:
+        # The difference may wrap, and as unsigned everything outside is too large.
+        at = np.minimum((words - self._base).view(np.uint64), np.uint64(len(self._slots) - 1))
+        return self._slots[at.view(np.int64)]
+
+    def place(self, words: Words, slots: Slots) -> None:
+        self._slots[words - self._base] = slots
 
 
 def mixed(words: Words) -> Hashes:

@@ -42,7 +42,7 @@ class Loop:
         self.outside = outside
         self.scope = (*outside, name)
         self._limit = None if max_rounds is None else RoundLimit(max_rounds, at_limit == "error")
-        self._variables: dict[int, tuple[Stream, Node]] = {}
+        self._variables: dict[int, Node] = {}
 
     def enter(self, stream: Stream) -> Stream:
         """Bring a stream from outside into round 0 of the loop."""
@@ -58,9 +58,8 @@ class Loop:
             Kind.FEEDBACK, name, self.scope, [unwired], {"out": declared}, summaries=summaries
         )
         node.limit = self._limit
-        stream = Stream(self.builder, Source(node.index, 0), declared, self.scope)
-        self._variables[node.index] = (stream, node)
-        return stream
+        self._variables[node.index] = node
+        return Stream(self.builder, Source(node.index, 0), declared, self.scope)
 
     def feedback(self, variable: Stream, stream: Stream) -> None:
         """Let a stream come out of the variable, one round later."""
@@ -69,23 +68,8 @@ class Loop:
             raise FlowError(
                 f"loop '{self.name}': feedback needs a variable of this loop, and came with {variable}."
             )
-        opened, node = known
-        if node.inputs[0].source is not None:
-            raise FlowError(
-                f"loop '{self.name}': the variable '{node.name}' is fed twice. Bring the streams together "
-                "first, with concat."
-            )
         self._check_scope(stream, self.scope, "feedback", "inside the loop")
-        if stream.schema != opened.schema:
-            raise SchemaError(
-                f"loop '{self.name}': the variable '{node.name}' is declared as "
-                f"{opened.schema.to_string()!r} and fed with {stream.schema.to_string()!r}; both must be the "
-                "same."
-            )
-        if isinstance(stream.pact, ToEveryWorker):
-            stream = add_operator("copies", Concat, {"in": stream}, {"out": stream.schema})[0]
-        node.inputs[0].source = stream.source
-        node.inputs[0].pact = stream.pact
+        feed(known, stream, f"loop '{self.name}'")
 
     def leave(self, stream: Stream) -> Stream:
         """Take a stream out of the loop; its round is dropped."""
@@ -109,9 +93,28 @@ class Loop:
     ) -> None:
         if kind is not None:
             return
-        for _, node in self._variables.values():
+        for node in self._variables.values():
             if node.inputs[0].source is None:
                 raise FlowError(
                     f"loop '{self.name}': the variable '{node.name}' was never fed. Call "
                     "loop.feedback(variable, stream) inside the loop."
                 )
+
+
+def feed(variable: Node, stream: Stream, who: str) -> None:
+    """Wire a stream to a variable, once, if their schemas are the same."""
+    declared = variable.outputs[0].schema
+    if variable.inputs[0].source is not None:
+        raise FlowError(
+            f"{who}: the variable '{variable.name}' is fed twice. Bring the streams together first, with "
+            "concat."
+        )
+    if stream.schema != declared:
+        raise SchemaError(
+            f"{who}: the variable '{variable.name}' is declared as {declared.to_string()!r} and fed with "
+            f"{stream.schema.to_string()!r}; both must be the same."
+        )
+    if isinstance(stream.pact, ToEveryWorker):
+        stream = add_operator("copies", Concat, {"in": stream}, {"out": stream.schema})[0]
+    variable.inputs[0].source = stream.source
+    variable.inputs[0].pact = stream.pact

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from pointstamp.dataflow.ddl import SchemaError, parse_ddl, to_ddl
+from pointstamp.dataflow.ddl import parse_ddl, to_ddl
+from pointstamp.errors import SchemaError
 
 # Kinds of types whose members hold the same values, in other encodings or units.
 _KINDS: Final = (

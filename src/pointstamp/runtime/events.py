@@ -18,7 +18,7 @@ class Counted(NamedTuple):
 
     location: Location
     time: Time
-    count: int
+    number: int
 
 
 class WorkerStarted(msgspec.Struct, frozen=True, tag=True):

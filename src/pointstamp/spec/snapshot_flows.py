@@ -1,8 +1,8 @@
-"""Flows with epochs and loops: nodes that are pure functions, edges that move times, what could result in what.
+"""Flows with epochs and loops: nodes that are pure functions, edges that move times, and could-result-in.
 
-The dataflow graphs of Abadi & Isard 2015 as far as snapshots need them. A time is (epoch, round); the round is
-0 outside of the loop. An event of a node is the receipt of a message or of a notification; it happens at a
-time, and everything it sends leaves at that time and arrives at the time to which the edge moves it.
+The dataflow graphs of Abadi & Isard 2015 as far as snapshots need them. A time is (epoch, round); the round
+is 0 outside of the loop. An event of a node is the receipt of a message or of a notification; it happens at
+a time, and everything it sends leaves at that time and arrives at the time to which the edge moves it.
 
 All edges into a node end in one inbox. A capability (p, t) stands for a node that may still act at time t, a
 message (inbox of p, t) for one that has not been received. ``Clock`` (section 4.2) is the set of inbox

@@ -21,8 +21,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar
 
 from pointstamp.spec.model import Label, Model
-from pointstamp.spec.snapshot_flows import Effects, Epoch, Flow, Locations, Node, NodeIndex, Source, Time, Value
-from pointstamp.spec.snapshot_flows import less_equal
+from pointstamp.spec.snapshot_flows import (
+    Effects,
+    Epoch,
+    Flow,
+    Locations,
+    Node,
+    NodeIndex,
+    Source,
+    Time,
+    Value,
+    less_equal,
+)
 
 EMIT: Final = "emit"
 ADVANCE: Final = "advance"
@@ -80,7 +90,8 @@ class SnapshotRules(Model[Configuration]):
     def initial(self) -> Iterable[Configuration]:
         """Sources may emit in epoch 1; nothing else has happened."""
         saved: list[Saved] = [
-            (0, (((1, 0), 0),), ()) if isinstance(part, Source) else (part.initial, (), ()) for part in self.parts
+            (0, (((1, 0), 0),), ()) if isinstance(part, Source) else (part.initial, (), ())
+            for part in self.parts
         ]
         empty = ((),) * len(saved)
         yield Configuration(
@@ -115,7 +126,9 @@ class SnapshotRules(Model[Configuration]):
 
     # Events.
 
-    def _source_steps(self, c: Configuration, v: NodeIndex, source: Source) -> Iterator[tuple[Label, Configuration]]:
+    def _source_steps(
+        self, c: Configuration, v: NodeIndex, source: Source
+    ) -> Iterator[tuple[Label, Configuration]]:
         """Emit the next record of this epoch, or leave the epoch when it has none left."""
         for time, _ in c.held[v]:
             emitted = c.states[v]
@@ -128,7 +141,7 @@ class SnapshotRules(Model[Configuration]):
                 yield (ADVANCE, source.name, time), self._advanced(c, v, time[0])
 
     def _advanced(self, c: Configuration, v: NodeIndex, epoch: Epoch) -> Configuration:
-        """The source holds the least time of the next epoch, if there is one, and has snapshotted this one."""
+        """The source holds the least time of the next epoch, if there is one, and has saved this one."""
         held: Held = (((epoch + 1, 0), epoch),) if epoch < self.flow.epochs_max else ()
         archive = (*c.archives[v], (c.states[v], held, ()))
         return c._replace(held=_replaced(c.held, v, held), archives=_replaced(c.archives, v, archive))
@@ -175,10 +188,10 @@ class SnapshotRules(Model[Configuration]):
         )
 
     def deliverable(self, inbox: Inbox) -> list[int]:
-        """The places of messages that may be received: a message overtakes only what is not before it in time.
+        """The places of messages that may be received: one overtakes only what is not before it in time.
 
-        This is the variant of Mess with reordering. It is needed: an earlier epoch must not have to wait
-        behind a message of a later one.
+        This is the variant of Mess with reordering. It is needed: a message of an earlier epoch must not
+        have to wait behind one of a later epoch.
         """
         return [
             place

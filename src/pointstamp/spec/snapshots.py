@@ -6,8 +6,8 @@ comes round. Here the frontier says it, out of band. The rules are in ``spec.sna
 what must hold of them, in every configuration (*Explain*, *ConsistentCut*), at every step, and finally.
 
 *ConsistentCut* is the heart: what is restored for a committed epoch is a configuration of a run without
-failures, the one that performs exactly the events of epochs up to it. *Explain* is failure transparency as far
-as single configurations show it. That whole executions are explained is judged by
+failures, the one that performs exactly the events of epochs up to it. *Explain* is failure transparency as
+far as single configurations show it. That whole executions are explained is judged by
 ``pointstamp.check.transparency``, whose questions the last methods answer.
 
 The oracle Clock stands for the frontiers of a progress tracker, which are never ahead of it; the tracker
@@ -17,7 +17,7 @@ itself is another model.
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeAlias
 
 from pointstamp.spec.model import Invariant, Label, LeadsTo, StepProperty
 from pointstamp.spec.snapshot_flows import Effects, Epoch, Node, NodeIndex, Value
@@ -36,6 +36,9 @@ from pointstamp.spec.snapshot_rules import (
 EVENTS: Final = (EMIT, ADVANCE, TAKE, NOTIFY)
 """The steps that happen at a time, which stands third in the label."""
 
+Seen: TypeAlias = tuple[Epoch, tuple[tuple[Epoch, str, Value], ...]]
+"""The newest committed epoch, and the output up to it: (epoch, sink, value)."""
+
 
 class EpochSnapshots(SnapshotRules):
     """The rules with their properties."""
@@ -51,7 +54,7 @@ class EpochSnapshots(SnapshotRules):
         """What holds of every reachable step."""
         return {
             "GceMono": lambda c, label, d: self.gce(c) <= self.gce(d),
-            "OutMono": lambda c, label, d: self.observe(d)[: len(self.observe(c))] == self.observe(c),
+            "OutMono": lambda c, label, d: is_prefix(self.observe(c)[1], self.observe(d)[1]),
             "CommitOnly": self.only_a_commit_changes_the_output,
             "FrontierSound": lambda c, label, d: label[0] == RECOVER or not self.clock(d) & ~self.clock(c),
             "NothingLate": self.nothing_is_late,
@@ -109,7 +112,9 @@ class EpochSnapshots(SnapshotRules):
         epoch = self.epoch_of(label, c)
         if epoch is None:
             return True
-        made = {time for before, after in zip(c.held, d.held, strict=True) for time, _ in {*after} - {*before}}
+        made = {
+            time for before, after in zip(c.held, d.held, strict=True) for time, _ in {*after} - {*before}
+        }
         for before, after in zip(c.inboxes, d.inboxes, strict=True):
             made |= {time for time, _ in Counter(after) - Counter(before)}
         return all(time[0] >= epoch for time in made)
@@ -197,23 +202,26 @@ class EpochSnapshots(SnapshotRules):
         return frozenset(reached)
 
     @cached_property
-    def failure_free_outputs(self) -> frozenset[Value]:
-        """Every output that a run without failures shows."""
+    def failure_free_outputs(self) -> frozenset[Seen]:
+        """Everything that is seen of a run without failures."""
         return frozenset(self.specification.observe(c) for c in self.failure_free_configurations)
 
-    def observe(self, state: Configuration) -> tuple[tuple[Epoch, str, Value], ...]:
-        """What the outside sees: the output of the committed epochs."""
-        return self.output(state, self.gce(state))
+    def observe(self, state: Configuration) -> Seen:
+        """What the outside sees: how far epochs are committed, and their output."""
+        return self.seen_up_to(state, self.gce(state))
 
-    def output(self, state: Configuration, last: Epoch) -> tuple[tuple[Epoch, str, Value], ...]:
-        """The output records of epochs up to the last one, epoch by epoch."""
-        seen = [
+    def seen_up_to(self, state: Configuration, last: Epoch) -> Seen:
+        """The output records of epochs up to the last one, epoch by epoch.
+
+        The epoch is seen with them, so that committing an epoch before its output came is seen too.
+        """
+        records = [
             (epoch, name, value)
             for name in self.flow.sinks
             for epoch, value in state.states[self.flow.index_of[name]]
             if epoch <= last
         ]
-        return tuple(sorted(seen, key=lambda record: record[:2]))
+        return last, tuple(sorted(records, key=lambda record: record[:2]))
 
     def is_recovery(self, label: Label) -> bool:
         """Whether the step is RECOVER."""
@@ -234,7 +242,7 @@ class EpochSnapshots(SnapshotRules):
         return next((after for step, after in self.specification.steps(state) if step == label), None)
 
     def describe_state(self, state: Configuration) -> str:
-        """For each source and node its state, what it holds and what waits for it, and how far it is saved."""
+        """For each source and node its state, what it holds, what waits for it, and how far it is saved."""
         shown = [f"gce = {self.gce(state)}"]
         for v, part in enumerate(self.parts):
             shown.append(f"{part.name}{' failed' * (v in state.failed)} = {self._describe_part(state, v)}")
@@ -248,3 +256,8 @@ class EpochSnapshots(SnapshotRules):
         if state.inboxes[v]:
             shown.append("awaits " + ", ".join(f"{value} at {time}" for time, value in state.inboxes[v]))
         return "; ".join(shown)
+
+
+def is_prefix(shorter: tuple[Value, ...], longer: tuple[Value, ...]) -> bool:
+    """Whether what was there first is still there first."""
+    return longer[: len(shorter)] == shorter

@@ -1,0 +1,144 @@
+"""The judge of traces: every event must be a legal action of the models, and every state must be safe.
+
+The events of a run are mapped to the actions of the exchange protocol and the combined tracker (Brun et al.
+2021, sections 4 and 6). After each event the guards of its action and the properties that it could break are
+checked, under the papers' names; what users are promised (Abadi & Isard 2015) is checked with them.
+
+The judge shares nothing with ``order``, ``topology`` and ``progress``: it walks a plain description of the
+flow (``pointstamp.check.shape``) and takes its predicates from ``pointstamp.spec``. It stops at the first
+event that breaks something, so the prefix up to there is the shortest. A judge that fails answers unknown.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pointstamp.check.abstract import AbstractState
+from pointstamp.check.exchange_rules import ExchangeRules
+from pointstamp.check.frontier_rules import FrontierRules
+from pointstamp.check.rules import BrokenError
+from pointstamp.check.shape import Walker
+from pointstamp.runtime.events import (
+    ActivationEnded,
+    CapabilityChanged,
+    Event,
+    FrontiersMoved,
+    FrontiersShown,
+    MessagePulled,
+    MessageSent,
+    Notified,
+    ProgressReceived,
+    ProgressSent,
+    WorkerStarted,
+)
+
+PROPERTIES: Final = {
+    "RecvCapEnabled": "a message that is pulled was sent to that worker and not pulled before",
+    "NoLateMessages": "nothing arrives at or before a time that was notified or passed",
+    "DnegOwned": "nobody drops a capability that it does not own",
+    "DselfAbove": "a capability is minted at or above something owned before the activation",
+    "DdataAbove": "a message is sent strictly above something owned before the activation",
+    "ArrivesLater": "a message arrives where and when its source could result in it",
+    "RecordCount": "what truly exists is what anybody knows of, is told of, and has yet to tell",
+    "TempJustified": "what a worker has yet to tell is justified by what it owns",
+    "SendUpdEnabled": "a batch of progress is a part of what its worker has yet to tell",
+    "GaplessSequence": "batches of progress are numbered without gaps and applied in that order, once",
+    "PtsEqGlob": "a worker counts exactly what it has been told",
+    "CMEnabled": "every change that is applied is one that the frontiers still expect",
+    "SafeCombined": "no frontier has passed anything that exists anywhere",
+    "FrontierNeverRegresses": "no frontier moves back",
+    "Converged": "after a propagation every frontier is the implied frontier of the counts",
+    "OperatorFrontierNotAhead": "no operator is shown a frontier ahead of the propagated one",
+    "NotifiedComplete": "a time of which completion is told is before every input's frontier",
+    "NotifiedInOrder": "of two comparable times the earlier is told first",
+    "Completes": "when all inputs are closed and nothing is left to do, every frontier is empty",
+}
+"""Every property that a trace is judged by, and what it says."""
+
+
+class Status(Enum):
+    """What the judge says of a trace."""
+
+    VALID = "valid"
+    INVALID = "invalid"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Valid; or invalid, with the property and the number of the event that broke it; or unknown."""
+
+    status: Status
+    property: str = ""
+    reason: str = ""
+    event: int | None = None
+    """None where no event but the end broke it."""
+
+    def __str__(self) -> str:
+        match self.status:
+            case Status.VALID:
+                return "valid"
+            case Status.INVALID:
+                where = "at the end" if self.event is None else f"at event {self.event}"
+                return f"invalid {where}: {self.property} ({PROPERTIES[self.property]}): {self.reason}"
+            case Status.UNKNOWN:
+                return f"unknown: {self.reason}"
+
+
+def judge(
+    walker: Walker, workers: int, events: Sequence[Event], *, at_rest: bool = True, thorough: bool = False
+) -> Verdict:
+    """Judge the events of a run of this many workers, in the order in which they happened.
+
+    ``at_rest`` says that the run came to an end with all inputs closed, so that everything must be complete.
+    ``thorough`` counts everything anew after each event, which costs more than all the rest.
+    """
+    state = AbstractState(walker, workers)
+    exchange, frontiers = ExchangeRules(state), FrontierRules(state)
+    number: int | None = None
+    try:
+        for number, event in enumerate(events):  # noqa: B007 - it stands in the verdict
+            _take(exchange, frontiers, event)
+            if thorough:
+                exchange.check_record_count()
+        number = None
+        exchange.check_record_count()
+        if at_rest:
+            frontiers.check_completes()
+    except BrokenError as rule:
+        return Verdict(Status.INVALID, rule.property, str(rule), number)
+    except Exception as error:
+        reason = f"the judge failed: {type(error).__name__}: {error}"
+        return Verdict(Status.UNKNOWN, reason=reason, event=number)
+    return Verdict(Status.VALID)
+
+
+def _take(exchange: ExchangeRules, frontiers: FrontierRules, event: Event) -> None:
+    """Check that an event may happen now, and let it happen."""
+    match event:
+        case MessagePulled():
+            frontiers.message_pulled(event)
+            exchange.message_pulled(event)
+        case MessageSent():
+            exchange.message_sent(event)
+        case CapabilityChanged():
+            exchange.capability_changed(event)
+        case ActivationEnded():
+            exchange.activation_ended(event)
+        case ProgressSent():
+            exchange.progress_sent(event)
+        case ProgressReceived():
+            exchange.progress_received(event)
+        case FrontiersMoved():
+            frontiers.frontiers_moved(event)
+        case FrontiersShown():
+            frontiers.frontiers_shown(event)
+        case Notified():
+            frontiers.notified(event)
+        case WorkerStarted():
+            # Everybody's first capabilities exist from the beginning, whoever starts first.
+            if event.workers != exchange.state.workers:
+                raise ValueError(
+                    f"a worker of {event.workers} in a trace of {exchange.state.workers} workers"
+                )

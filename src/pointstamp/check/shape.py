@@ -1,0 +1,200 @@
+"""The shape of a flow as the judge sees it: ports and edges as plain data, and what could result in what.
+
+A time is a tuple of numbers, the epoch first. An edge keeps the first coordinates of a time, adds to them and
+appends constants. Pointstamps are ordered by could-result-in (Abadi & Isard 2015; Brun et al. 2021, section
+6): (p, t) is at or below (q, u) where some way from p to q brings t to a time at or below u. That is found by
+walking the edges, and a time that lies above one already seen at its port is not followed further: every
+cycle advances time, so the walk ends. Paths that pass a port twice matter: the way round an outer loop leads
+from (e, 0, 5) to (e, 1, 0) at the same port inside, and neither of the two is below the other.
+
+The shape is read off the plan's nodes once; no order, graph or tracker of the judged code takes part, and of
+summaries only their numbers.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from operator import le
+from typing import TypeAlias
+
+import msgspec
+
+from pointstamp.dataflow.plan import Kind, Node, Plan
+from pointstamp.topology.domain import EPOCHS
+from pointstamp.topology.summary import Advance, Stay, Summary
+
+Stamp: TypeAlias = tuple[int, ...]
+"""A time: the epoch, then one round for each loop around the port."""
+
+Point: TypeAlias = int
+"""A pointstamp by its number, as ``Walker.point`` gave it."""
+
+_REACHED_MAX = 200_000
+"""So many answers are remembered before all are forgotten."""
+
+
+class PortShape(msgspec.Struct, frozen=True):
+    """One port: its operator, whether it is an output, and how many loops stand around it."""
+
+    name: str
+    operator: int
+    is_output: bool
+    rounds: int
+
+
+class Edge(msgspec.Struct, frozen=True):
+    """From port to port: ``add`` to as many first coordinates, drop the rest, append constants."""
+
+    origin: int
+    target: int
+    add: tuple[int, ...]
+    append: tuple[int, ...] = ()
+
+    def arrival(self, time: Stamp) -> Stamp:
+        """The time as it arrives over this edge."""
+        return (*(t + n for t, n in zip(time, self.add, strict=False)), *self.append)
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """All ports, numbered as locations are, and all edges of a flow."""
+
+    ports: tuple[PortShape, ...]
+    edges: tuple[Edge, ...]
+
+
+def shape_of(plan: Plan) -> Shape | None:
+    """The shape of a flow; None for one with root times of its own, which are no plain data."""
+    if plan.root != EPOCHS:
+        return None
+    ports: list[PortShape] = []
+    first_input: list[int] = []
+    for node in plan.nodes:
+        first_input.append(len(ports))
+        for i in range(len(node.inputs)):
+            ports.append(PortShape(f"input {i} of '{node.name}'", node.index, False, node.input_rounds))
+        for o in range(len(node.outputs)):
+            ports.append(PortShape(f"output {o} of '{node.name}'", node.index, True, node.output_rounds))
+    edges: list[Edge] = []
+    for node in plan.nodes:
+        here = first_input[node.index]
+        for i, port in enumerate(node.inputs):
+            if port.source is not None:
+                feeder = plan.nodes[port.source.operator]
+                origin = first_input[feeder.index] + len(feeder.inputs) + port.source.port
+                edges.append(Edge(origin, here + i, (0,) * (1 + node.input_rounds)))
+            for o in range(len(node.outputs)):
+                edges.extend(_inside(node, i, o, here + i, here + len(node.inputs) + o))
+    return Shape(tuple(ports), tuple(edges))
+
+
+def _inside(node: Node, i: int, o: int, origin: int, target: int) -> Iterator[Edge]:
+    """The ways through a node; for doors that loops are made of, by what the door is."""
+    still = (0,) * node.input_rounds
+    match node.kind:
+        case Kind.ENTER:
+            yield Edge(origin, target, (0, *still), (0,))
+        case Kind.LEAVE:
+            yield Edge(origin, target, (0, *still[1:]))
+        case Kind.FEEDBACK:
+            yield Edge(origin, target, (0, *still[1:], 1))
+        case Kind.DELAY | Kind.OPERATOR | Kind.INPUT | Kind.OUTPUT:
+            if node.summaries is None:
+                yield Edge(origin, target, (0, *still))
+                return
+            for summary in node.summaries.get((i, o), ()):
+                yield Edge(origin, target, (_epochs(summary), *summary.increments), summary.appended)
+
+
+def _epochs(summary: Summary) -> int:
+    match summary.root:
+        case Advance(epochs):
+            return epochs
+        case Stay():
+            return 0
+        case other:
+            raise TypeError(f"{other} does not move epochs")
+
+
+def below(a: Stamp, b: Stamp) -> bool:
+    """Whether a <= b in the product order of times of one length."""
+    return all(map(le, a, b))
+
+
+class Walker:
+    """Answers questions about pointstamps of one shape, and remembers the answers; good for many traces."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self._outgoing: list[list[Edge]] = [[] for _ in shape.ports]
+        for edge in shape.edges:
+            self._outgoing[edge.origin].append(edge)
+        self._numbers: dict[tuple[int, Stamp], Point] = {}
+        self.points: list[tuple[int, Stamp]] = []
+        self._reached: dict[Point, tuple[frozenset[Stamp], ...]] = {}
+        self._implied: dict[frozenset[Point], tuple[frozenset[Stamp], ...]] = {}
+        self._less: dict[tuple[Point, Point], bool] = {}
+
+    def point(self, location: int, time: Stamp) -> Point:
+        """The number of a pointstamp."""
+        key = (location, time)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.points)
+            self.points.append(key)
+        return number
+
+    def less(self, lower: Point, upper: Point) -> bool:
+        """Whether one pointstamp could result in another one; never in itself."""
+        known = self._less.get((lower, upper))
+        if known is None:
+            if len(self._less) > _REACHED_MAX:
+                self._less.clear()
+            location, time = self.points[upper]
+            known = lower != upper and any(below(first, time) for first in self.reached(lower)[location])
+            self._less[lower, upper] = known
+        return known
+
+    def reached(self, point: Point) -> tuple[frozenset[Stamp], ...]:
+        """For each location the minimal times at which something at this pointstamp may arrive."""
+        known = self._reached.get(point)
+        if known is None:
+            if len(self._reached) > _REACHED_MAX:
+                self._reached.clear()
+            known = self._reached[point] = self._walk([point])
+        return known
+
+    def implied_frontiers(self, points: Iterable[Point]) -> tuple[frozenset[Stamp], ...]:
+        """For each location the minimal times that any of these pointstamps could result in."""
+        key = frozenset(points)
+        known = self._implied.get(key)
+        if known is None:
+            if len(self._implied) > _REACHED_MAX:
+                self._implied.clear()
+            known = self._implied[key] = self._walk(key)
+        return known
+
+    def _walk(self, points: Iterable[Point]) -> tuple[frozenset[Stamp], ...]:
+        seen: list[list[Stamp]] = [[] for _ in self.shape.ports]
+        # Early times first, so that later ones are seldom followed in vain.
+        waiting = sorted((self.points[point] for point in points), key=lambda at: at[1], reverse=True)
+        while waiting:
+            location, time = waiting.pop()
+            here = seen[location]
+            if any(below(other, time) for other in here):
+                continue
+            seen[location] = [other for other in here if not below(time, other)]
+            seen[location].append(time)
+            waiting.extend((edge.target, edge.arrival(time)) for edge in self._outgoing[location])
+        return tuple(map(frozenset, seen))
+
+    def describe(self, point: Point) -> str:
+        """A pointstamp in words."""
+        location, time = self.points[point]
+        return f"{time} at {self.shape.ports[location].name}"
+
+
+def first_points(walker: Walker) -> Sequence[Point]:
+    """Where every worker holds a capability at the start: each output, at the least time."""
+    return [
+        walker.point(number, (0,) * (1 + port.rounds))
+        for number, port in enumerate(walker.shape.ports)
+        if port.is_output
+    ]

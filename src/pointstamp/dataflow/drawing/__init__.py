@@ -1,0 +1,1 @@
+"""Flows as pictures: Mermaid text for pages that draw it, and SVG with a layout of its own."""

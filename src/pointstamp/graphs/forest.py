@@ -1,0 +1,113 @@
+"""What one worker knows of the components of a graph, and whom it has to tell about what it learns.
+
+A *fact* is a pair of ids (vertex, other) that lie in one component, brought to the worker that owns the
+vertex. The forest joins everything that its facts connect and labels each set with its least id. Three kinds
+of ids are in a set:
+
+- *mine*: vertices that this worker owns, whose components are its to report;
+- *strangers*: ids that belong to another worker, and stand here only as the label of a set;
+- *followers*: one vertex of another worker for each worker that has vertices with a label of mine.
+
+Whenever the label of a set becomes less, those that lost theirs are told: mine here and now, strangers and
+followers by a fact, after which they are forgotten, for their owners know more. Who comes to have a label
+that is a stranger follows it: it sends its owner the fact (label, one of mine). So facts with ``other`` less
+than ``vertex`` say that something is less, and facts with a greater one ask to be told when it becomes less.
+A label that is not the last word is answered with a lesser one, by owner after owner; since all of them do
+that at once, paths halve (the pointer jumping of Shiloach and Vishkin 1982; Kiveris et al. 2014 have the same
+exchange as large-star and small-star, by vertices where here it is by sets).
+
+Invariant: what is said is true of the edges so far. When no fact is under way any more, every label is the
+least id of its component: a label that I do not own I follow, its owner says of it that it is least, and of
+two least ones in a component an edge would tell.
+
+What it costs follows what it is told and what changes, never what there is. It knows no times: who owns it
+gives it the facts of one epoch after the other.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pointstamp.graphs.collapse import least_of_components
+from pointstamp.graphs.members import MemberLists
+from pointstamp.graphs.slots import Slots, distinct, grown
+from pointstamp.graphs.vertices import Ids, VertexTable
+
+_ROOM_MIN: Final = 1_024
+_NO_SLOTS: Final[Slots] = np.empty(0, np.intp)
+
+
+class Pairs(NamedTuple):
+    """Two columns of ids: facts as (vertex, other), or labels as (vertex, component)."""
+
+    vertex: Ids
+    other: Ids
+
+
+class Forest:
+    """The labelled sets of one worker; changed by the operator that owns it."""
+
+    def __init__(self, *, owns_all: bool) -> None:
+        self._owns_all = owns_all
+        self._vertices = VertexTable()
+        self._members = MemberLists()
+        self._label: Slots = np.empty(_ROOM_MIN, np.intp)
+        self._is_mine: npt.NDArray[np.bool_] = np.empty(_ROOM_MIN, np.bool_)
+        # Where a root stands among those that a call joins; says nothing between calls.
+        self._rank: Slots = np.empty(_ROOM_MIN, np.intp)
+        self._changed: list[Slots] = []
+
+    def absorb(self, facts: Pairs) -> Pairs:
+        """Take in facts whose vertices are mine; return the facts that others need to know."""
+        vertex, other = self._slots_of(facts)
+        if not self._owns_all:
+            self._own(vertex)
+        forgotten, heirs, firsts = self._join(self._label[vertex], self._label[other])
+        if self._owns_all:
+            return NO_PAIRS
+        self._admit(vertex, other)
+        ...
+
+    def take_changes(self) -> Pairs:
+        """Mine that are new or have another label since this was last asked, with their labels."""
+        parts, self._changed = self._changed, []
+        if not parts:
+            return NO_PAIRS
+        changed = distinct(np.concatenate(parts), self._vertices.count)
+        ids = self._vertices.ids
+        return Pairs(ids[changed], ids[self._label[changed]])
+
+    def _slots_of(self, facts: Pairs) -> tuple[Slots, Slots]:
+        """The slots of both columns; new ones are sets of their own."""
+        before = self._vertices.count
+        slots = self._vertices.slots_of(np.concatenate(facts))
+        count = self._vertices.count
+        if count > before:
+            new = np.arange(before, count)
+            self._label = grown(self._label, before, count)
+            self._is_mine = grown(self._is_mine, before, count)
+            self._rank = grown(self._rank, 0, count)
+            self._label[before:count] = new
+            self._is_mine[before:count] = self._owns_all
+            self._members.grow(count)
+            if self._owns_all:
+                self._changed.append(new)
+        return slots[: len(facts.vertex)], slots[len(facts.vertex) :]
+
+    def _own(self, vertices: Slots) -> None:
+        new = vertices[~self._is_mine[vertices]]
+        self._is_mine[new] = True
+        self._changed.append(new)
+
+    def _join(self, left: Slots, right: Slots) -> Joined:
+        """Make one set of the two of each row; roots only."""
+        apart = np.flatnonzero(left != right)
+        roots, left, right = self._ranked(left[apart], right[apart])
+        least = least_of_components(len(roots), left, right)
+        ended = np.flatnonzero(least != np.arange(len(roots)))
+        losers, winners = roots[ended], roots[least[ended]]
+        members, which = self._members.take(losers)
+        moved = np.concatenate((losers, members))
+        into = np.concatenate((winners, winners[which]))
+        ...

@@ -1,0 +1,364 @@
+"""The mesh: every member of a run connected to every other, with pyzmq; and the workers' Transport over it.
+
+Each member binds one PULL socket and connects one PUSH socket to each peer, so that each ordered pair has one
+connection of its own, which is in order, and a member waits for all of them at a single place. pyzmq's I/O
+thread moves the bytes outside of Python's lock. Queues have no limit (high-water marks of 0): a sender that
+waited for a receiver could deadlock in a loop of the flow, so what is on its way is bounded at the inputs.
+
+Invariant: what a member collects from a peer is what that peer posted, in order, without gap or repetition.
+Every message carries its number; a gap, a connection that closes without a goodbye, or a peer that answers no
+heartbeat raises TransportError with the peer's name. Connections are never made anew: what was on its way
+would be lost unseen, so whoever lost a peer starts again from a snapshot, in a new generation. Messages of
+older generations are dropped and counted.
+
+Members meet once. They learn each other's addresses through a channel that they trust (a pipe, Spark's own),
+connect, and say hello; when everybody has said hello, a member stops to listen, so nobody can come later.
+With CURVE (the default for tcp) each side proves that it owns its key and all bytes are encrypted; only keys
+of members are let in. Without it, as between processes of one user through a private folder, whoever can
+reach the address while the members meet can speak.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from pointstamp.errors import TransportError
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.runtime.ports import Message
+from pointstamp.runtime.wire import ENVELOPE_BYTES, Body, Codec, Kind, seal, unseal
+
+SILENCE_SECONDS_MAX: Final = 10.0
+"""A peer that answers no heartbeat for so long is taken for dead."""
+
+_CHECK_SECONDS: Final = 0.05
+# How long a goodbye may take to arrive after the connection in the other direction was seen to close.
+_GOODBYE_SECONDS_MAX: Final = 0.2
+_LINGER_MS: Final = 500
+# Above this size a frame is handed to the I/O thread as it is; below, copying is cheaper than keeping track.
+_COPY_BYTES_MAX: Final = 64 * 1024
+_COLLECT_MAX: Final = 1_024
+_ZAP_ADDRESS: Final = "inproc://zeromq.zap.01"
+
+
+class KeyPair(NamedTuple):
+    """A CURVE key: the public half is told to the peers, the secret half never leaves its process."""
+
+    public: bytes
+    secret: bytes
+
+    @classmethod
+    def new(cls) -> "KeyPair":
+        """A fresh key."""
+        return cls(*zmq.curve_keypair())
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a member listens, and its public key where it has one."""
+
+    endpoint: str
+    public_key: bytes | None = None
+
+
+class Parcel(NamedTuple):
+    """What came from a peer: the kind of message, its header, and the frames that followed."""
+
+    sender: WorkerIndex
+    kind: int
+    header: memoryview
+    bodies: Sequence[Body]
+
+
+class Mesh:
+    """One member's connections to all others; used by one thread of one process."""
+
+    def __init__(
+        self,
+        member: int,
+        members: int,
+        *,
+        listen: str = "tcp://127.0.0.1:0",
+        encrypted: bool | None = None,
+        keys: KeyPair | None = None,
+        generation: int = 0,
+        names: Sequence[str] = (),
+        silence_seconds_max: float = SILENCE_SECONDS_MAX,
+    ) -> None:
+        self.member = member
+        self.generation = generation
+        self.dropped_old = 0
+        self._names = names or [f"worker {number}" for number in range(members)]
+        self._keys: KeyPair | None = None
+        if encrypted or (encrypted is None and not listen.startswith("ipc:")) or keys is not None:
+            self._keys = keys or KeyPair.new()
+        self._heartbeat_ms = max(1, int(silence_seconds_max * 1000))
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._doorman: zmq.Socket[bytes] | None = None
+        self._allowed_keys: set[bytes] = set()
+        self._pushes: dict[int, zmq.Socket[bytes]] = {}
+        self._monitors: dict[int, zmq.Socket[bytes]] = {}
+        self._posted = [0] * members
+        self._expected = [0] * members
+        self._early: deque[Parcel] = deque()
+        self._unmet = set(range(members)) - {member}
+        self._left: set[int] = set()
+        self._lost: dict[int, tuple[float, str]] = {}
+        self._next_check = 0.0
+        try:
+            self._pull = self._listen(listen)
+        except zmq.ZMQError as error:
+            self._context.destroy(linger=0)
+            raise TransportError(f"{self.name} cannot listen at {listen}: {error}.") from error
+        self._poller = zmq.Poller()
+        self._poller.register(self._pull, zmq.POLLIN)
+
+    @property
+    def name(self) -> str:
+        """What this member is called in errors."""
+        return self._names[self.member]
+
+    @property
+    def address(self) -> Address:
+        """Where the others can reach this member; to be told through a channel that is trusted."""
+        return Address(self._endpoint, self._keys.public if self._keys else None)
+
+    # Meeting.
+
+    def connect(self, addresses: Sequence[Address]) -> None:
+        """Connect to all others, whose addresses come in the order of their numbers, and say hello."""
+        self._allowed_keys = {each.public_key for each in addresses if each.public_key is not None}
+        for peer, address in enumerate(addresses):
+            if peer == self.member:
+                continue
+            push = self._socket(zmq.PUSH)
+            if self._keys is not None:
+                if address.public_key is None:
+                    raise TransportError(
+                        f"{self.name} encrypts its connections, and {self._names[peer]} came without a key. "
+                        "Let all members encrypt, or none."
+                    )
+                push.curve_publickey, push.curve_secretkey = self._keys
+                push.curve_serverkey = address.public_key
+            push.reconnect_ivl = -1
+            # A session of hours may have minutes without a message; the I/O threads keep it alive.
+            push.heartbeat_ivl = max(1, self._heartbeat_ms // 4)
+            push.heartbeat_timeout = self._heartbeat_ms
+            self._monitors[peer] = push.get_monitor_socket(_MONITORED)
+            push.connect(address.endpoint)
+            self._pushes[peer] = push
+        for peer in self._pushes:
+            self.post(peer, Kind.HELLO, b"")
+
+    def greet(self) -> bool:
+        """Take part in the meeting without waiting; True when everybody has said hello."""
+        if self._unmet:
+            self._open_door()
+            self._early.extend(self._take())
+            self._look_after_peers()
+            if not self._unmet:
+                self._pull.unbind(self._endpoint)
+        return not self._unmet
+
+    def meet(self, timeout_seconds: float) -> None:
+        """Wait until everybody has said hello; TransportError with the names of those who have not."""
+        deadline = monotonic() + timeout_seconds
+        while not self.greet():
+            if monotonic() > deadline:
+                missing = ", ".join(self._names[peer] for peer in sorted(self._unmet))
+                raise TransportError(
+                    f"{self.name} has waited {timeout_seconds:g} seconds for {missing}. Look whether the "
+                    "process runs, and whether its address can be reached from here."
+                )
+            # The doorman and the listener are looked at in turn; meetings are short.
+            self._poller.poll(1)
+
+    # Posting and collecting.
+
+    def post(self, peer: int, kind: int, header: bytes, bodies: Sequence[Body] = ()) -> None:
+        """Put a message on its way without waiting."""
+        push = self._pushes[peer]
+        number = self._posted[peer]
+        self._posted[peer] = number + 1
+        try:
+            first = seal(kind, self.member, self.generation, number) + header
+            push.send(first, zmq.NOBLOCK | zmq.SNDMORE if bodies else zmq.NOBLOCK)
+            for left, body in enumerate(bodies, start=1 - len(bodies)):
+                flags = zmq.NOBLOCK | zmq.SNDMORE if left else zmq.NOBLOCK
+                push.send(body, flags, copy=memoryview(body).nbytes <= _COPY_BYTES_MAX)
+        except zmq.Again:
+            how = "which has left the run" if peer in self._left else "whose connection is closed"
+            raise TransportError(f"{self.name} cannot reach {self._names[peer]}, {how}.") from None
+
+    def collect(self) -> list[Parcel]:
+        """What has arrived, without waiting: in order per peer."""
+        if monotonic() >= self._next_check:
+            self._look_after_peers()
+        if self._early:
+            early = list(self._early)
+            self._early.clear()
+            return early
+        return self._take()
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Sleep until something arrives, at most so long; False where nothing did."""
+        deadline = monotonic() + timeout_seconds
+        while not self._early:
+            now = monotonic()
+            left = min(deadline, max(self._next_check, now)) - now
+            if self._poller.poll(max(0, int(left * 1000) + 1 if left > 0 else 0)):
+                break
+            if monotonic() >= self._next_check:
+                self._look_after_peers()
+            if monotonic() >= deadline:
+                return False
+        return True
+
+    def close(self, *, linger_ms: int = _LINGER_MS) -> None:
+        """Say goodbye and close; what was posted is still delivered, for a moment."""
+        if self._context.closed:
+            return
+        if linger_ms:
+            for peer in self._pushes.keys() - self._left - self._lost.keys():
+                try:
+                    self.post(peer, Kind.GOODBYE, b"")
+                except TransportError:
+                    continue
+        self._context.destroy(linger=linger_ms)
+
+    # Inside.
+
+    def _take(self) -> list[Parcel]:
+        pull = self._pull
+        parcels: list[Parcel] = []
+        while len(parcels) < _COLLECT_MAX and pull.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator]
+            frame = pull.recv(zmq.NOBLOCK)
+            kind, sender, generation, sequence = unseal(frame)
+            bodies: Sequence[Body] = ()
+            if kind >= Kind.DATA and pull.rcvmore:
+                bodies = [each.buffer for each in pull.recv_multipart(zmq.NOBLOCK, copy=False)]
+            if not 0 <= sender < len(self._expected) or sender == self.member:
+                raise TransportError(
+                    f"{self.name} received a message of member {sender}, whom it cannot know."
+                )
+            if generation != self.generation and self._is_old(sender, generation):
+                continue
+            if sequence != self._expected[sender]:
+                raise self._out_of_order(sender, sequence)
+            self._expected[sender] = sequence + 1
+            if kind == Kind.HELLO:
+                self._unmet.discard(sender)
+            elif kind == Kind.GOODBYE:
+                self._left.add(sender)
+            else:
+                parcels.append(Parcel(WorkerIndex(sender), kind, memoryview(frame)[ENVELOPE_BYTES:], bodies))
+        return parcels
+
+    def _is_old(self, sender: int, generation: int) -> bool:
+        if generation > self.generation:
+            raise TransportError(
+                f"{self.name} is of generation {self.generation} and received a message of "
+                f"{self._names[sender]} of generation {generation}: the run was started again without it."
+            )
+        self.dropped_old += 1
+        return True
+
+    def _out_of_order(self, sender: int, sequence: int) -> TransportError:
+        expected = self._expected[sender]
+        what = "lost" if sequence > expected else "delivered twice"
+        return TransportError(
+            f"{self.name} received message {sequence} of {self._names[sender]} and expected {expected}: a "
+            f"message was {what}. Start the run again from its last snapshot."
+        )
+
+    def _look_after_peers(self) -> None:
+        """Read what the I/O thread says about connections; raise for a peer that is gone without goodbye."""
+        now = monotonic()
+        self._next_check = now + _CHECK_SECONDS
+        for peer, monitor in self._monitors.items():
+            while monitor.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator]
+                event: Any = recv_monitor_message(monitor, zmq.NOBLOCK)["event"]
+                self._lost.setdefault(peer, (now + _GOODBYE_SECONDS_MAX, _WHAT_HAPPENED.get(event, "closed")))
+        for peer, (deadline, what) in self._lost.items():
+            if now > deadline and peer not in self._left:
+                raise TransportError(
+                    f"{self.name} has lost {self._names[peer]}: the connection {what}. Its process has ended, "
+                    "has stopped answering, or is not who it should be."
+                )
+
+    def _listen(self, endpoint: str) -> "zmq.Socket[bytes]":
+        pull = self._socket(zmq.PULL)
+        if self._keys is not None:
+            pull.curve_server = True
+            pull.curve_publickey, pull.curve_secretkey = self._keys
+            pull.zap_domain = b"pointstamp"
+            # It must be there before the first handshake; who is let in is known when addresses are.
+            self._doorman = self._socket(zmq.REP)
+            self._doorman.bind(_ZAP_ADDRESS)
+        pull.bind(endpoint)
+        self._endpoint = pull.last_endpoint.rstrip(b"\0").decode()
+        return pull
+
+    def _open_door(self) -> None:
+        """Answer who may come in, as ZeroMQ's authentication protocol (RFC 27) asks."""
+        doorman = self._doorman
+        while doorman is not None and doorman.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator]
+            version, request, _, _, _, mechanism, *credentials = doorman.recv_multipart(zmq.NOBLOCK)
+            known = mechanism == b"CURVE" and zmq.utils.z85.encode(credentials[0]) in self._allowed_keys
+            verdict = (b"200", b"OK") if known else (b"400", b"not a member of this run")
+            doorman.send_multipart([version, request, *verdict, b"", b""], zmq.NOBLOCK)
+
+    def _socket(self, kind: int) -> "zmq.Socket[bytes]":
+        socket = self._context.socket(kind)
+        socket.linger = _LINGER_MS
+        socket.sndhwm = socket.rcvhwm = 0
+        return socket
+
+
+_WHAT_HAPPENED: Final = {
+    zmq.EVENT_DISCONNECTED: "was closed",
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH: "was refused, because the key is not that of a member",
+    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: "failed in its handshake",
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "failed in its handshake",
+    zmq.EVENT_CONNECT_RETRIED: "could not be made",
+}
+_MONITORED: Final = sum(_WHAT_HAPPENED)
+
+
+class ZmqTransport:
+    """The Transport of a worker that is a member of a mesh; messages that steer the worker are put aside."""
+
+    def __init__(self, mesh: Mesh, codec: Codec) -> None:
+        self.mesh = mesh
+        self.sent = 0
+        self.received = 0
+        self.control: deque[Parcel] = deque()
+        self._codec = codec
+
+    def send(self, peer: WorkerIndex, message: Message) -> None:
+        """Put a message on its way to another worker."""
+        kind, header, bodies = self._codec.encode(message)
+        self.mesh.post(peer, kind, header, bodies)
+        self.sent += 1
+
+    def receive(self) -> Sequence[Message]:
+        """What has arrived, oldest first per sender, without waiting."""
+        messages = []
+        for parcel in self.mesh.collect():
+            if parcel.kind == Kind.CONTROL:
+                self.control.append(parcel)
+            else:
+                messages.append(self._codec.decode(*parcel))
+        self.received += len(messages)
+        return messages
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Sleep until something arrives, at most so long; False where nothing did."""
+        return self.mesh.wait(timeout_seconds)
+
+    def close(self) -> None:
+        """Say goodbye to everybody and close."""
+        self.mesh.close()
