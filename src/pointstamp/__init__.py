@@ -12,6 +12,8 @@ from pointstamp.flow import Dataflow
 from pointstamp.runtime.feeding import FlowControl
 from pointstamp.runtime.local import LocalRun
 from pointstamp.runtime.results import OutputTables, Results
+from pointstamp.topology.domain import Time
+from pointstamp.topology.stacks import Stacks
 from pointstamp.topology.summary import Summary, delay
 from pointstamp.version import __version__
 
@@ -28,8 +30,10 @@ __all__ = [
     "PointstampWarning",
     "Probe",
     "Results",
+    "Stacks",
     "Stream",
     "Summary",
+    "Time",
     "__version__",
     "count",
     "delay",

@@ -86,14 +86,14 @@ def test_streams_of_different_scopes_do_not_meet_without_a_door() -> None:
     with stream.loop("again") as loop:
         inside = loop.enter(stream)
         with pytest.raises(
-            FlowError, match="in loop 'again'.*outside all loops|outside all loops.*in loop 'again'"
+            FlowError, match=r"in loop 'again'.*outside all loops|outside all loops.*in loop 'again'"
         ):
             inside.concat(stream)
         with pytest.raises(FlowError, match="enter takes a stream from outside the loop"):
             loop.enter(inside)
         with pytest.raises(FlowError, match="leave takes a stream from inside the loop"):
             loop.leave(stream)
-        with pytest.raises(FlowError, match="which is in loop 'again'. Leave the loop first"):
+        with pytest.raises(FlowError, match=r"which is in loop 'again'\. Leave the loop first"):
             flow.output("out", inside)
 
 

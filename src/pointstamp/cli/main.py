@@ -13,11 +13,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
-from pointstamp.cli import check
+from pointstamp.cli import check, simulate
 from pointstamp.errors import PointstampError, UsageError
 from pointstamp.version import __version__
 
-SUBCOMMANDS: Final = (check,)
+SUBCOMMANDS: Final = (check, simulate)
 
 _DESCRIPTION: Final = """\
 Timely dataflow for Apache Spark: streams with loops, exact completion, and

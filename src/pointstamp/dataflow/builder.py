@@ -63,7 +63,7 @@ class PlanBuilder:
         if kind in (Kind.INPUT, Kind.OUTPUT):
             if name in self.plan.named(kind):
                 raise FlowError(
-                    f"flow '{self.plan.name}' has two {kind.value}s named '{name}'; give each a name of its own."
+                    f"flow '{self.plan.name}' has two {kind.value}s named '{name}'; give each its own name."
                 )
             return name
         taken = {node.name for node in self.plan.nodes}

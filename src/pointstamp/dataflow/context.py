@@ -17,7 +17,7 @@ import pyarrow as pa
 from pointstamp.dataflow.capability import Capability
 from pointstamp.dataflow.notify import Notifications, Request
 from pointstamp.dataflow.portstate import InputState, Moves, OutputState
-from pointstamp.dataflow.schema import fit
+from pointstamp.dataflow.schema import fit, to_batches
 from pointstamp.errors import CapabilityError, FlowError
 from pointstamp.order.antichain import Antichain
 from pointstamp.progress.pointstamp import WorkerIndex
@@ -64,16 +64,17 @@ class Context:
 
     def send(
         self,
-        batch: pa.RecordBatch,
+        data: Any,  # noqa: ANN401 - anything that holds rows
         *,
         at: Time | None = None,
         output: int | str = 0,
         capability: Capability | None = None,
     ) -> None:
-        """Send a batch, at the time that is being handled unless another is given.
+        """Send rows, at the time that is being handled unless another is given.
 
-        With a capability it is sent on the capability's authority; otherwise on that of the message or
-        notification that is being handled. Batches without rows are not sent.
+        Rows are an Arrow batch, or slower a table, a frame, or a list of dictionaries. With a capability they
+        are sent on the capability's authority; otherwise on that of the message or notification that is
+        being handled. Without rows nothing is sent.
         """
         port = self._output(output)
         if capability is not None:
@@ -83,10 +84,12 @@ class Context:
             at = self._least(port)
         else:
             self._check_authority(port, at, "sent at")
-        if batch.schema is not port.schema:
-            batch = fit(batch, port.schema, f"operator '{self.operator}', output '{port.name}'")
-        if batch.num_rows:
-            port.sent.append((at, batch))
+        who = f"operator '{self.operator}', output '{port.name}'"
+        if isinstance(data, pa.RecordBatch):
+            batches = [data if data.schema is port.schema else fit(data, port.schema, who)]
+        else:
+            batches = to_batches(data, port.schema, who)
+        port.sent.extend((at, batch) for batch in batches if batch.num_rows)
 
     def retain(self, *, at: Time | None = None, output: int | str = 0) -> Capability:
         """Keep the right to send later, at the time that is being handled or a later one."""

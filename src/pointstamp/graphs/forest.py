@@ -45,8 +45,28 @@ class Pairs(NamedTuple):
     other: Ids
 
 
+class _Joined(NamedTuple):
+    """What followed from joining sets, in slots."""
+
+    forgotten: Slots
+    """Strangers and followers that lost their label and are no longer in a set,"""
+    label: Slots
+    """and the label that each has now."""
+    followed: Slots
+    """Strangers that have become the label of something of mine,"""
+    mine: Slots
+    """and one of mine for each."""
+
+
+NO_PAIRS: Final = Pairs(np.empty(0, np.int64), np.empty(0, np.int64))
+_NOTHING: Final = _Joined(_NO_SLOTS, _NO_SLOTS, _NO_SLOTS, _NO_SLOTS)
+
+
 class Forest:
-    """The labelled sets of one worker; changed by the operator that owns it."""
+    """The labelled sets of one worker; changed by the operator that owns it.
+
+    With ``owns_all`` there is no other worker, and no id is a stranger.
+    """
 
     def __init__(self, *, owns_all: bool) -> None:
         self._owns_all = owns_all
@@ -54,7 +74,7 @@ class Forest:
         self._members = MemberLists()
         self._label: Slots = np.empty(_ROOM_MIN, np.intp)
         self._is_mine: npt.NDArray[np.bool_] = np.empty(_ROOM_MIN, np.bool_)
-        # Where a root stands among those that a call joins; says nothing between calls.
+        # Where a root stands among those that are being joined; says nothing between calls.
         self._rank: Slots = np.empty(_ROOM_MIN, np.intp)
         self._changed: list[Slots] = []
 
@@ -63,11 +83,15 @@ class Forest:
         vertex, other = self._slots_of(facts)
         if not self._owns_all:
             self._own(vertex)
-        forgotten, heirs, firsts = self._join(self._label[vertex], self._label[other])
+        joined = self._join(self._label[vertex], self._label[other])
         if self._owns_all:
             return NO_PAIRS
         self._admit(vertex, other)
-        ...
+        # Who has just asked to be told of a label knows it.
+        untold = np.flatnonzero(self._label[joined.forgotten] == joined.forgotten)
+        to = np.concatenate((joined.forgotten[untold], joined.followed))
+        about = np.concatenate((joined.label[untold], joined.mine))
+        return Pairs(self._vertices.ids[to], self._vertices.ids[about])
 
     def take_changes(self) -> Pairs:
         """Mine that are new or have another label since this was last asked, with their labels."""
@@ -100,14 +124,52 @@ class Forest:
         self._is_mine[new] = True
         self._changed.append(new)
 
-    def _join(self, left: Slots, right: Slots) -> Joined:
-        """Make one set of the two of each row; roots only."""
-        apart = np.flatnonzero(left != right)
-        roots, left, right = self._ranked(left[apart], right[apart])
+    def _join(self, left: Slots, right: Slots) -> _Joined:
+        """Make one set of the two sets of each row, which are given by their labels."""
+        roots, left, right = self._ranked(left, right)
         least = least_of_components(len(roots), left, right)
         ended = np.flatnonzero(least != np.arange(len(roots)))
         losers, winners = roots[ended], roots[least[ended]]
         members, which = self._members.take(losers)
         moved = np.concatenate((losers, members))
-        into = np.concatenate((winners, winners[which]))
-        ...
+        label = np.concatenate((winners, winners[which]))
+        if self._owns_all:
+            self._move(moved, label)
+            return _NOTHING
+        is_mine = self._is_mine[moved]
+        followed, mine = self._move(moved[is_mine], label[is_mine])
+        forgotten = moved[~is_mine]
+        self._label[forgotten] = forgotten
+        are_strangers = ~self._is_mine[followed]
+        return _Joined(forgotten, label[~is_mine], followed[are_strangers], mine[are_strangers])
+
+    def _ranked(self, left: Slots, right: Slots) -> tuple[Slots, Slots, Slots]:
+        """The labels that are to be joined, by ascending id, and both columns as places among them."""
+        apart = np.flatnonzero(left != right)
+        left, right = left[apart], right[apart]
+        count = self._vertices.count
+        roots = distinct(np.concatenate((left, right)), count)
+        if self._vertices.is_ascending:
+            if len(roots) == count:
+                return roots, left, right
+        else:
+            roots = roots[np.argsort(self._vertices.ids[roots])]
+        self._rank[roots] = np.arange(len(roots))
+        return roots, self._rank[left], self._rank[right]
+
+    def _move(self, moved: Slots, label: Slots) -> tuple[Slots, Slots]:
+        """Give mine their new labels; return the labels that had no members before, and a member of each."""
+        self._label[moved] = label
+        self._changed.append(moved)
+        return self._members.add(moved, label)
+
+    def _admit(self, vertex: Slots, other: Slots) -> None:
+        """Take in the followers among the others: strangers to a vertex that is still a label.
+
+        By now they are joined, so a stranger that is less than the vertex has taken the label from it.
+        """
+        asks = (self._label[vertex] == vertex) & (self._label[other] == other) & ~self._is_mine[other]
+        rows = np.flatnonzero(asks)
+        self._label[other[rows]] = vertex[rows]
+        followers = distinct(other[rows], self._vertices.count)
+        self._members.add(followers, self._label[followers])

@@ -12,14 +12,15 @@ would be lost unseen, so whoever lost a peer starts again from a snapshot, in a 
 older generations are dropped and counted.
 
 Members meet once. They learn each other's addresses through a channel that they trust (a pipe, Spark's own),
-connect, and say hello; when everybody has said hello, a member stops to listen, so nobody can come later.
-With CURVE (the default for tcp) each side proves that it owns its key and all bytes are encrypted; only keys
-of members are let in. Without it, as between processes of one user through a private folder, whoever can
-reach the address while the members meet can speak.
+connect, and say hello. With CURVE (the default for tcp) each side proves that it owns its key and all bytes
+are encrypted; only keys of members are let in, and when all have met nobody is. Unix sockets in a private
+folder need no keys; their files are removed when all have met. Plain tcp is for measurements: whoever can
+reach the port can speak.
 """
 
 from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
@@ -160,7 +161,7 @@ class Mesh:
             self._early.extend(self._take())
             self._look_after_peers()
             if not self._unmet:
-                self._pull.unbind(self._endpoint)
+                self._stop_listening()
         return not self._unmet
 
     def meet(self, timeout_seconds: float) -> None:
@@ -301,6 +302,12 @@ class Mesh:
         pull.bind(endpoint)
         self._endpoint = pull.last_endpoint.rstrip(b"\0").decode()
         return pull
+
+    def _stop_listening(self) -> None:
+        # zmq_unbind would close the connections that were accepted, too. With keys nobody gets in any more
+        # because the doorman has stopped to answer; and a socket file can be taken away.
+        if self._endpoint.startswith("ipc://"):
+            Path(self._endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
 
     def _open_door(self) -> None:
         """Answer who may come in, as ZeroMQ's authentication protocol (RFC 27) asks."""

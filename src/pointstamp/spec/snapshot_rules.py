@@ -143,8 +143,12 @@ class SnapshotRules(Model[Configuration]):
     def _advanced(self, c: Configuration, v: NodeIndex, epoch: Epoch) -> Configuration:
         """The source holds the least time of the next epoch, if there is one, and has saved this one."""
         held: Held = (((epoch + 1, 0), epoch),) if epoch < self.flow.epochs_max else ()
-        archive = (*c.archives[v], (c.states[v], held, ()))
-        return c._replace(held=_replaced(c.held, v, held), archives=_replaced(c.archives, v, archive))
+        archive = (*c.archives[v], (c.states[v], held, self.saved_ahead(c, v, epoch)))
+        return c._replace(
+            held=_replaced(c.held, v, held),
+            ahead=_replaced(c.ahead, v, beyond(c.ahead[v], epoch + 1)),
+            archives=_replaced(c.archives, v, archive),
+        )
 
     def _node_events(
         self, c: Configuration, v: NodeIndex, node: Node, clock: Locations
@@ -308,7 +312,10 @@ class SnapshotRules(Model[Configuration]):
         return offset
 
     def restored_inboxes(self, c: Configuration, epoch: Epoch) -> tuple[Inbox, ...]:
-        """Only what was sent ahead is under way again; the order of one sender's messages is kept."""
+        """Only what was sent ahead is under way again.
+
+        The order of one sender's messages is kept; that between two senders is not stored.
+        """
         inboxes: list[Inbox] = [()] * len(self.parts)
         for archive in c.archives:
             for time, _, target, value in archive[epoch][2]:

@@ -91,8 +91,8 @@ def without_cycles(items: int, links: Sequence[Link]) -> list[Link]:
         stack = [(start, iter(outgoing[start]))]
         while stack:
             cell, rest = stack[-1]
-            number = next(rest, None)
-            if number is None:
+            number = next(rest, -1)
+            if number < 0:
                 stack.pop()
                 on_way.discard(cell)
                 done.add(cell)

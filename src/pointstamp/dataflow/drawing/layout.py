@@ -192,7 +192,7 @@ class _Composer:
             if edge.origin.scope[: len(tree.scope)] != tree.scope:
                 edge.pieces = [*edge.pieces, *pieces]
             else:
-                edge.pieces = [*pieces, (edge.start,), *edge.pieces] if edge.pieces else pieces
+                edge.pieces = [*pieces, *edge.pieces]
                 edge.start = start
             edge.goes_back = edge.goes_back or course.goes_back
         for node in tree.nodes():

@@ -1,8 +1,11 @@
 """A flow as a Mermaid flowchart: text that GitHub, GitLab and notebooks draw.
 
-One subgraph for each loop, one shape for each kind of node, dotted edges for what comes round again. An edge
-says which ports it connects where there is a choice, its pact, and, where it leads into a node that changes
-times, what becomes of them.
+One subgraph for each loop, one shape for each kind of node. An edge says which ports it connects where there
+is a choice, its pact, and, where it leads into a node that changes times, what becomes of them.
+
+What comes round again is a dotted line without a tip, written from the variable to what feeds it and marked
+with a hooked arrow. Mermaid breaks cycles wherever its search happens to close one, and an edge in the true
+direction turned nested loops inside out; it has no edge with its tip at the start.
 
 Labels are the flow's own names, which may contain anything. Whatever is not a letter, a digit or harmless
 is written as a character code, so that no name can end a label, open markup, or be taken for Markdown.
@@ -34,6 +37,9 @@ _SHAPES: Final = {
     Kind.DELAY: ("(", ")"),
 }
 
+_ARROW: Final = "#8594;"
+_HOOK: Final = "#8617;"
+
 _UNSAFE: Final = re.compile(r"(?<=\w)([-._+])(?=\w)|([^\w ,()']|_)")
 """Marks inside a word are harmless and kept (first group); any other mark is not (second group)."""
 
@@ -60,7 +66,7 @@ def _scope_lines(plan: Plan, tree: ScopeTree) -> Iterator[str]:
             continue
         # The number of a loop's first node is a name that nothing else has.
         first = min(node.index for node in member.nodes_within())
-        label = f"loop {escaped(member.scope[-1])}<br/>times {times_of(plan.root, len(member.scope))}"
+        label = f"loop {escaped(member.scope[-1])}, times {times_of(plan.root, len(member.scope))}"
         yield f'subgraph l{first}_{len(member.scope)}["{label}"]'
         yield "    direction LR"
         yield from ("    " + line for line in _scope_lines(plan, member))
@@ -68,12 +74,12 @@ def _scope_lines(plan: Plan, tree: ScopeTree) -> Iterator[str]:
 
 
 def _node(plan: Plan, node: Node) -> str:
-    lines = [escaped(node.name)]
+    lines = [escaped(node.name) or "(no name)"]  # an empty label is a syntax error
     if node.kind in (Kind.INPUT, Kind.OUTPUT):
         lines.append(escaped(f"{node.kind.value} {schema_of_end(plan, node)}"))
     elif node.kind is Kind.OPERATOR:
         lines.extend(
-            f"{escaped(i)} #8594; {escaped(o)} {escaped(words or 'never')}"
+            f"{escaped(i)} {_ARROW} {escaped(o)} {escaped(words or 'never')}"
             for i, o, words in changed_times(plan, node)
         )
     if node.limit is not None:
@@ -84,26 +90,24 @@ def _node(plan: Plan, node: Node) -> str:
 
 def _edge(plan: Plan, node: Node, number: int, source: Source) -> str:
     origin, port = plan.nodes[source.operator], node.inputs[number]
+    comes_back = node.kind is Kind.FEEDBACK
     ports = [
         origin.outputs[source.port].name if len(origin.outputs) > 1 else "",
         port.name if len(node.inputs) > 1 else "",
     ]
     said = [
-        " #8594; ".join(escaped(name) for name in ports if name),
+        f" {_ARROW} ".join(escaped(name) for name in ports if name),
         escaped(str(port.pact)),
         *(
-            f"#8594; {escaped(words or 'never')}"
+            f"{_HOOK if comes_back else _ARROW} {escaped(words or 'never')}"
             for _, _, words in changed_times(plan, node)
-            if _is_door(node)
         ),
     ]
-    label = "<br/>".join(part for part in said if part)
-    arrow = "-.->" if node.kind is Kind.FEEDBACK else "-->"
-    return f"n{origin.index} {arrow}" + (f'|"{label}"|' if label else "") + f" n{node.index}"
-
-
-def _is_door(node: Node) -> bool:
-    return node.kind.is_door
+    # The summaries of an operator are written in its box.
+    label = "<br/>".join(part for part in (said if node.kind.is_door else said[:2]) if part)
+    if comes_back:
+        return f'n{node.index} -.-|"{label}"| n{origin.index}'
+    return f"n{origin.index} -->" + (f'|"{label}"|' if label else "") + f" n{node.index}"
 
 
 def escaped(text: str) -> str:

@@ -2,7 +2,7 @@
 
 Within a column the order is given. Each cell wants to stand where its links run level; where two want the
 same room, the least squares solution under the given order is taken (isotonic regression, pooling adjacent
-violators). Columns are visited rightwards and leftwards in turn. Invariant: cells of a column never overlap,
+violators). Columns are visited rightwards and leftwards in turn; strips that stay empty are closed at the end. Invariant: cells of a column never overlap,
 and between two there is at least the space asked for.
 """
 
@@ -51,8 +51,7 @@ def rows(
             wishes = [_wish(cell, wanted.get(cell), top[cell], cell in bends) for cell in column]
             placed = spread(wishes, [heights[cell] + space for cell in column])
             top.update(zip(column, placed, strict=True))
-    highest = min(top.values(), default=0.0)
-    return {cell: y - highest for cell, y in top.items()}
+    return _closed_up(top, heights, space)
 
 
 def spread(wishes: Sequence[tuple[float, float]], sizes: Sequence[float]) -> list[float]:
@@ -73,6 +72,20 @@ def spread(wishes: Sequence[tuple[float, float]], sizes: Sequence[float]) -> lis
         pools.append((mean, total, members))
     means = [mean for mean, _, members in pools for _ in range(members)]
     return [mean + offset for mean, offset in zip(means, offsets, strict=True)]
+
+
+def _closed_up(top: Mapping[Cell, float], heights: Mapping[Cell, float], space: float) -> dict[Cell, float]:
+    """The same without empty strips: parts that no link holds together drift apart while columns are placed."""
+    closed: dict[Cell, float] = {}
+    shift, bottom = 0.0, -space
+    for cell in sorted(top, key=top.__getitem__):
+        y = top[cell] - shift
+        if not closed or y > bottom + space:
+            shift += y - bottom - space
+            y = bottom + space
+        closed[cell] = y
+        bottom = max(bottom, y + heights[cell])
+    return closed
 
 
 def _wish(cell: Cell, places: list[float] | None, now: float, is_bend: bool) -> tuple[float, float]:

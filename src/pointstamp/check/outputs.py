@@ -1,0 +1,96 @@
+"""Comparing what two runs put out: per output and epoch as multisets of rows, whatever their order.
+
+Floating point sums depend on the order of their terms, and no schedule promises one; rows that differ in
+floats by no more than a billionth part count as equal.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from pointstamp.topology.domain import Time
+
+Outputs: TypeAlias = Mapping[tuple[str, Time], Sequence[pa.RecordBatch]]
+"""What a run put out, by output and time."""
+
+Row: TypeAlias = tuple[Any, ...]
+
+TOLERANCE: Final = 1e-9
+_SHOWN_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Rows of one output and epoch that one run has and the other has not."""
+
+    output: str
+    epoch: int
+    missing: tuple[Mapping[str, Any], ...]
+    unexpected: tuple[Mapping[str, Any], ...]
+
+    def __str__(self) -> str:
+        parts = [f"output '{self.output}', epoch {self.epoch}, differs from the one-worker run"]
+        for what, rows in (("missing", self.missing), ("not expected", self.unexpected)):
+            parts += [f"  {what}: {row}" for row in rows[:_SHOWN_MAX]]
+            if len(rows) > _SHOWN_MAX:
+                parts.append(f"  {what}: {len(rows) - _SHOWN_MAX} more rows")
+        return "\n".join(parts)
+
+
+def first_difference(expected: Outputs, got: Outputs) -> Difference | None:
+    """Where two runs differ for the first time, by epoch and then by output; None where they do not."""
+    for output, time in sorted({*expected, *got}, key=lambda part: (part[1], part[0])):
+        wanted, came = expected.get((output, time), ()), got.get((output, time), ())
+        missing, unexpected = _apart(_rows(wanted), _rows(came))
+        if missing or unexpected:
+            names = (wanted or came)[0].schema.names
+            return Difference(
+                output,
+                time[0],
+                tuple(dict(zip(names, row, strict=True)) for row in missing),
+                tuple(dict(zip(names, row, strict=True)) for row in unexpected),
+            )
+    return None
+
+
+def _rows(batches: Sequence[pa.RecordBatch]) -> Counter[Row]:
+    rows: Counter[Row] = Counter()
+    for batch in batches:
+        rows.update(zip(*(map(_frozen, column.to_pylist()) for column in batch.columns), strict=True))
+    return rows
+
+
+def _frozen(value: Any) -> Any:  # noqa: ANN401 - any value of a column
+    """The value as one that can be counted; NaN equals itself here."""
+    if isinstance(value, list):
+        return tuple(map(_frozen, value))
+    if isinstance(value, dict):
+        return tuple((name, _frozen(part)) for name, part in value.items())
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    return value
+
+
+def _apart(wanted: Counter[Row], came: Counter[Row]) -> tuple[list[Row], list[Row]]:
+    if wanted == came:
+        return [], []
+    missing = sorted((wanted - came).elements(), key=repr)
+    unexpected = sorted((came - wanted).elements(), key=repr)
+    for row in list(missing):
+        alike = next((other for other in unexpected if _alike(row, other)), None)
+        if alike is not None:
+            missing.remove(row)
+            unexpected.remove(alike)
+    return missing, unexpected
+
+
+def _alike(a: Any, b: Any) -> bool:  # noqa: ANN401 - any values of a row
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        return all(map(_alike, a, b))
+    return bool(a == b)

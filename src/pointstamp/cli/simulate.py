@@ -1,0 +1,187 @@
+"""``pointstamp simulate``: a user's flow in many worlds, compared with one worker and judged event by event.
+
+Exit code 0 only if every world put out what one worker puts out and the judge found nothing; 1 for a finding,
+and where some world did not come to an end; 2 for a file or a command line that cannot be used.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from pointstamp.errors import FlowError, UsageError
+
+if TYPE_CHECKING:
+    from pointstamp.check.case import Case
+    from pointstamp.check.simulate import Outcome, Report, Simulator
+
+AddParser = Callable[..., argparse.ArgumentParser]
+
+_DESCRIPTION = """\
+Runs a flow of yours in many simulated worlds: with several workers, messages that take their time, workers
+that stall, rows that are split and dealt out differently, epochs that overlap. Each world must put out the
+same rows in the same epochs as one worker does, and every event is judged against the formal models. A world
+that fails is shrunk, and a command that repeats it is printed.
+
+FLOW.py has a Dataflow named flow, and inputs: a dictionary, or a function that returns one, with a list of
+epochs for each input of the flow; an epoch is a list of dictionaries, an Arrow table or a frame.
+"""
+
+
+def add_to(add_parser: AddParser) -> None:
+    """Add ``simulate`` to the command line."""
+    simulate = add_parser(
+        "simulate",
+        help="run a flow of yours in many simulated worlds",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    simulate.add_argument("flow", metavar="FLOW.py", help="a Python file with a flow and its inputs")
+    simulate.add_argument(
+        "--seeds", metavar="N", type=_positive, default=200, help="how many worlds to try (default: 200)"
+    )
+    simulate.add_argument(
+        "--workers",
+        metavar="A-B",
+        type=_span,
+        default=(1, 4),
+        help="how many workers they have (default: 1-4)",
+    )
+    simulate.add_argument("--replay", metavar="SEED", type=int, help="run only the world of this seed")
+    simulate.add_argument("--epochs", metavar="LIST", help="with --replay: feed only these epochs, 0,3-5")
+    simulate.add_argument(
+        "--rows", metavar="ROWS", help="with --replay: feed only these, input=epoch.row,..."
+    )
+    simulate.add_argument("--choices", metavar="LIST", help="with --replay: leave all other choices plain")
+    simulate.add_argument("--trace", metavar="FILE", help="save the events of the failing or replayed world")
+    simulate.add_argument("--json", action="store_true", help="print one JSON document instead of words")
+    simulate.set_defaults(command=simulate, run=_run)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"needs a number of at least 1, and got {text!r}")
+    return int(text)
+
+
+def _span(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    fewest = int(found[1]) if found else 0
+    most = int(found[2] or fewest) if found else 0
+    if not 1 <= fewest <= most:
+        raise argparse.ArgumentTypeError(f"needs a number of workers, 2, or a range, 1-4, and got {text!r}")
+    return fewest, most
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from pointstamp.check.case import prepared
+    from pointstamp.check.simulate import Simulator
+    from pointstamp.cli import flowfile
+
+    chosen = _case(arguments)
+    file = flowfile.load(arguments.flow)
+    try:
+        simulator = Simulator(file.flow.plan, prepared(file.flow.plan, file.inputs), file=arguments.flow)
+    except FlowError as error:
+        raise UsageError(f"{arguments.flow}: {error}") from error
+    began = perf_counter()
+    report, found = _replay(simulator, chosen) if chosen is not None else _many(simulator, arguments)
+    seconds = perf_counter() - began
+    if arguments.trace and found is not None:
+        _save(simulator, found, arguments.trace)
+    if arguments.json:
+        sys.stdout.write(_json(simulator, report, found, seconds) + "\n")
+    else:
+        sys.stdout.write(_text(simulator, report, found, seconds, arguments) + "\n")
+    return 0 if report.verdict.value == "valid" else 1
+
+
+def _case(arguments: argparse.Namespace) -> "Case | None":
+    """The one world that was asked for, if one was."""
+    from pointstamp.check.case import Case, parse_numbers, parse_rows
+    from pointstamp.check.simulate import workers_of
+
+    if arguments.replay is None:
+        for option in ("epochs", "rows", "choices"):
+            if getattr(arguments, option) is not None:
+                raise UsageError(f"simulate: --{option} belongs to --replay SEED, which is missing.")
+        return None
+    return Case(
+        arguments.replay,
+        workers_of(arguments.replay, *arguments.workers),
+        None if arguments.epochs is None else parse_numbers("epochs", arguments.epochs),
+        None if arguments.rows is None else parse_rows(arguments.rows),
+        None if arguments.choices is None else frozenset(parse_numbers("choices", arguments.choices)),
+    )
+
+
+def _replay(simulator: "Simulator", case: "Case") -> "tuple[Report, Outcome | None]":
+    from pointstamp.check.simulate import replay
+
+    return replay(simulator, case)
+
+
+def _many(simulator: "Simulator", arguments: argparse.Namespace) -> "tuple[Report, Outcome | None]":
+    from pointstamp.check.shrink import Shrinking
+    from pointstamp.check.simulate import cases, simulate
+    from pointstamp.cli import simulate_display
+
+    wanted = cases(range(arguments.seeds), *arguments.workers)
+    with simulate_display.progress(arguments.seeds + 1, quiet=arguments.json) as shown:
+        report = simulate(simulator, wanted, shown.world)
+        if report.finding is None:
+            return report, None
+        return report, Shrinking(simulator, report.finding, shown.shrinking).run()
+
+
+def _save(simulator: "Simulator", outcome: "Outcome", name: str) -> None:
+    from pathlib import Path
+
+    from pointstamp.check.trace import save
+
+    try:
+        save(simulator.trace(outcome), Path(name))
+    except OSError as error:
+        raise UsageError(f"simulate: the trace cannot be written to {name}: {error.strerror}.") from error
+
+
+def _text(
+    simulator: "Simulator",
+    report: "Report",
+    found: "Outcome | None",
+    seconds: float,
+    arguments: argparse.Namespace,
+) -> str:
+    from pointstamp.cli import simulate_display
+
+    if arguments.replay is not None and found is not None:
+        return simulate_display.replayed_text(simulator, found)
+    return simulate_display.report_text(simulator, report, found, seconds, arguments.workers)
+
+
+def _json(simulator: "Simulator", report: "Report", found: "Outcome | None", seconds: float) -> str:
+    import msgspec
+
+    document: dict[str, Any] = {
+        "flow": simulator.plan.name,
+        "verdict": report.verdict.value,
+        "worlds": report.worlds,
+        "events": report.events,
+        "seconds": round(seconds, 3),
+        "unknown": [{"seed": each.case.seed, "reason": each.reason} for each in report.unknown],
+        "finding": None,
+    }
+    if found is not None and found.is_finding:
+        document["finding"] = {
+            "kind": found.kind.value,
+            "property": found.verdict.property,
+            "reason": found.reason,
+            "seed": found.case.seed,
+            "workers": found.case.workers,
+            "events": len(found.run.events),
+            "replay": found.case.command(simulator.file),
+        }
+    return msgspec.json.format(msgspec.json.encode(document)).decode()

@@ -1,0 +1,183 @@
+"""What ``pointstamp simulate`` shows: how many worlds are done while they run, and the findings in words.
+
+On a terminal progress is drawn with rich, on standard error; elsewhere it is plain lines, ten or so in all.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pointstamp.check.conformance import Status
+from pointstamp.check.shrink import Shrinking
+from pointstamp.check.simulate import Kind, Outcome, Report, Simulator
+from pointstamp.check.trace import describe_event
+from pointstamp.runtime.events import MessagePulled, MessageSent, Notified
+
+_LINES: Final = 10
+_EVENTS_MAX: Final = 40
+_ROWS_MAX: Final = 20
+
+
+class Shown:
+    """Takes news of worlds; this one shows nothing."""
+
+    def world(self, report: Report, outcome: Outcome) -> None:
+        """One more world was tried."""
+
+    def shrinking(self, shrinking: Shrinking) -> None:
+        """One more world was tried while a failure shrinks."""
+
+
+class _Lines(Shown):
+    """Plain lines on standard error."""
+
+    def __init__(self, worlds: int) -> None:
+        self._every = max(1, worlds // _LINES)
+        self._worlds = worlds
+
+    def world(self, report: Report, outcome: Outcome) -> None:
+        if outcome.is_finding:
+            _say(f"{_name(outcome)}: {outcome.kind.value}; shrinking it")
+        elif report.worlds % self._every == 0 or report.worlds == self._worlds:
+            _say(f"{report.worlds} of {self._worlds} worlds{_unknown(report)}")
+
+    def shrinking(self, shrinking: Shrinking) -> None:
+        if shrinking.worlds % 100 == 0:
+            _say(f"{shrinking.worlds} smaller worlds tried; {_size(shrinking.best)}")
+
+
+class _Bars(Shown):
+    """A bar on a terminal."""
+
+    def __init__(self, bars: Progress, worlds: int) -> None:
+        self._bars = bars
+        self._task = bars.add_task("worlds", total=worlds, news="")
+        self._is_shrinking = False
+
+    def world(self, report: Report, outcome: Outcome) -> None:
+        self._bars.update(self._task, completed=report.worlds, news=_unknown(report).removeprefix(", "))
+
+    def shrinking(self, shrinking: Shrinking) -> None:
+        if not self._is_shrinking:
+            self._is_shrinking = True
+            self._bars.update(self._task, description="shrinking", total=None)
+        self._bars.update(self._task, completed=shrinking.worlds, news=_size(shrinking.best))
+
+
+@contextmanager
+def progress(worlds: int, *, quiet: bool) -> Iterator[Shown]:
+    """Show worlds while they run; ``quiet`` shows nothing where no terminal would draw it over itself."""
+    console = Console(stderr=True)
+    # Asked of the file itself: rich takes FORCE_COLOR in the environment for a terminal.
+    if console.file.isatty() and not console.is_dumb_terminal:
+        with Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[news]}", markup=False),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        ) as bars:
+            yield _Bars(bars, worlds)
+    else:
+        yield Shown() if quiet else _Lines(worlds)
+
+
+def report_text(
+    simulator: Simulator, report: Report, found: Outcome | None, seconds: float, workers: tuple[int, int]
+) -> str:
+    """What many worlds came to, in words."""
+    speed = f"{report.worlds / seconds:.0f} worlds per second" if found is None else f"{seconds:.1f} s"
+    extent = f"{report.worlds:,} worlds on {'-'.join(map(str, sorted(set(workers))))} workers"
+    if report.finding is not None and found is not None:
+        first = f"{report.finding.kind.value}: {_name(report.finding)}, after {extent} ({speed})"
+        return f"{first}\nshrunk: {_size(found)}\n\n{finding_text(simulator, found)}"
+    if report.verdict is Status.VALID:
+        return (
+            f"valid: {extent} put out the same as one worker, and the judge found nothing in "
+            f"{report.events:,} events ({speed})"
+        )
+    unknown = [f"  {_name(each)}: {each.reason}" for each in report.unknown[:_LINES]]
+    return "\n".join([f"unknown: {len(report.unknown)} of {extent} ({speed})", *unknown])
+
+
+def replayed_text(simulator: Simulator, outcome: Outcome) -> str:
+    """What came of one world, in words."""
+    if outcome.is_finding:
+        return finding_text(simulator, outcome)
+    events = f"{len(outcome.run.events):,} events"
+    return f"{outcome.kind.value}: {_name(outcome)}, {events}" + (
+        f": {outcome.reason}" if outcome.reason else ""
+    )
+
+
+def finding_text(simulator: Simulator, found: Outcome) -> str:
+    """A failing world: what is wrong, what was fed, what happened, and how to see it again."""
+    lines = []
+    if found.kind is Kind.INVALID:
+        trace = simulator.trace(found)
+        lines += [trace.explained(found.verdict).rpartition("\n")[0]]
+    else:
+        lines += [found.reason, "", "what happened, without progress:"]
+        lines += _what_happened(simulator, found)
+    lines += ["", "what was fed:", *_fed(simulator, found)]
+    if found.case.epochs is not None:
+        lines += ["  (epochs are numbered anew from 0)"]
+    lines += ["", f"replay: {found.case.command(simulator.file)}"]
+    return "\n".join(lines)
+
+
+def _what_happened(simulator: Simulator, found: Outcome) -> list[str]:
+    shape = simulator.trace(found).header.shape
+    shown = [event for event in found.run.events if isinstance(event, MessagePulled | MessageSent | Notified)]
+    lines = [f"  {describe_event(shape, event)}" for event in shown[-_EVENTS_MAX:]]
+    if len(shown) > _EVENTS_MAX:
+        lines.insert(0, f"  ... {len(shown) - _EVENTS_MAX} events ...")
+    return lines
+
+
+def _fed(simulator: Simulator, found: Outcome) -> list[str]:
+    lines = [
+        f"  {name}, epoch {epoch}: {row}"
+        for name, epochs in found.case.select(simulator.inputs).items()
+        for epoch, batch in enumerate(epochs)
+        for row in batch.slice(0, _ROWS_MAX + 1).to_pylist()
+    ]
+    if len(lines) > _ROWS_MAX:
+        lines[_ROWS_MAX:] = ["  ..."]
+    return lines
+
+
+def _name(outcome: Outcome) -> str:
+    if outcome.case.choices == frozenset() and outcome.case.workers == 1:
+        return "the run on one worker with nothing left to chance"
+    return f"seed {outcome.case.seed} on {_counted(outcome.case.workers, 'worker')}"
+
+
+def _size(outcome: Outcome) -> str:
+    case = outcome.case
+    parts = [_counted(case.workers, "worker")]
+    if case.epochs is not None:
+        parts.append(_counted(len(case.epochs), "epoch"))
+    if case.rows is not None:
+        parts.append(_counted(len(case.rows), "row"))
+    parts.append(_counted(len(outcome.run.choices), "choice"))
+    return f"it takes {', '.join(parts)} and {_counted(len(outcome.run.events), 'event')}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _unknown(report: Report) -> str:
+    return f", {len(report.unknown)} unknown" if report.unknown else ""
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,209 @@
+"""Connected components of a graph that grows: for every epoch the vertices whose component has changed.
+
+    components = connected_components(edges)          # edges "src long, dst long" -> "vertex long, component long"
+
+The component of a vertex is named by its least vertex. An epoch's result has exactly the vertices that were
+new in it or have another component than before, each once; kept by vertex, the results of epochs 0 to e are
+the components of the edges of epochs 0 to e.
+
+The flow is one loop around one operator. A worker owns the vertices that hash to it and joins what it can by
+itself, whole epochs of edges at a time (``forest``); what concerns vertices of others goes round, by owner,
+until nobody has anything to tell. With one worker that is never; with several the rounds grow with the
+logarithm of the longest path between labels, not with its length.
+
+Epochs may overlap on the way in, but the labels have one version. So an operator keeps what comes for an
+epoch, with the capabilities to act on it (Brun et al. 2021, section 4), until the edges of that epoch are
+complete and every round of the epochs before is. Edges are added only; taking one away could split a
+component, which labels alone cannot tell.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pointstamp.dataflow.capability import Capability
+from pointstamp.dataflow.context import Context
+from pointstamp.dataflow.operator import operator
+from pointstamp.dataflow.stream import Stream
+from pointstamp.errors import FlowError, SchemaError
+from pointstamp.graphs.forest import Forest, Pairs
+
+FACTS: Final = pa.schema([("vertex", pa.int64()), ("other", pa.int64())])
+LABELS: Final = pa.schema([("vertex", pa.int64()), ("component", pa.int64())])
+
+# No loop gets so far: a time of this round is complete when its whole epoch is.
+_LAST_ROUND: Final = 1 << 62
+
+
+def connected_components(
+    edges: Stream, *, src: str = "src", dst: str = "dst", diff: str | None = None
+) -> Stream:
+    """The component of every vertex, as "vertex long, component long": per epoch those that changed.
+
+    ``src`` and ``dst`` name the columns of the two ends, whole numbers; which end is which does not matter,
+    an edge may come again, and an edge from a vertex to itself makes the vertex known. ``diff`` names a
+    column that says how often each edge is added, at least once: an edge that is to be taken away is refused.
+    """
+    _check_stream(edges, src, dst, diff)
+    pairs = operator("edges to pairs", EdgesToPairs(src, dst, diff), edges=edges)
+    with pairs.loop("labels") as loop:
+        facts = loop.variable(FACTS, "facts")
+        again, labels = operator(
+            "least labels",
+            LeastLabels(),
+            edges=loop.enter(pairs).exchange("vertex"),
+            again=facts.exchange("vertex"),
+        )
+        loop.feedback(facts, again)
+        components: Stream = loop.leave(labels)
+    return components
+
+
+class EdgesToPairs:
+    """Checks edges where they come in, and names the greater end first, which is to be told of the lesser."""
+
+    outputs = FACTS
+
+    def __init__(self, src: str, dst: str, diff: str | None) -> None:
+        self._src = src
+        self._dst = dst
+        self._diff = diff
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Send the two ends of every edge."""
+        ends = [batch.column(name) for name in (self._src, self._dst)]
+        for name, column in zip((self._src, self._dst), ends, strict=True):
+            if column.null_count:
+                raise SchemaError(
+                    f"operator '{context.operator}': column '{name}' must name a vertex in every row, and is "
+                    f"null in {column.null_count} of {batch.num_rows} rows of epoch {context.epoch}. Filter "
+                    "such rows out, or give the vertex a number."
+                )
+        if self._diff is not None:
+            self._check_added(context, batch)
+        src, dst = (column.cast(pa.int64()) for column in ends)
+        greater, lesser = pc.max_element_wise(src, dst), pc.min_element_wise(src, dst)
+        context.send(pa.RecordBatch.from_arrays([greater, lesser], schema=context.outputs[0].schema))
+
+    def _check_added(self, context: Context, batch: pa.RecordBatch) -> None:
+        added = pc.fill_null(pc.greater(batch.column(self._diff), 0), False)
+        refused = batch.filter(pc.invert(added))
+        if refused.num_rows:
+            first = refused.slice(0, 1).to_pylist()[0]
+            raise FlowError(
+                f"operator '{context.operator}': edges can only be added, and in epoch {context.epoch} the "
+                f"edge from {first[self._src]} to {first[self._dst]} came with '{self._diff}' "
+                f"{first[self._diff]} ({refused.num_rows} such rows). Components are kept for growing graphs: "
+                "for a graph that loses edges, begin a new run with the edges that are left."
+            )
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """What has come for an epoch that cannot begin yet, and the right to act on it."""
+
+    again: Capability
+    labels: Capability
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+
+
+class LeastLabels:
+    """Takes the facts of one epoch after the other into its forest, and reports what each has changed."""
+
+    outputs = {"again": FACTS, "labels": LABELS}  # noqa: RUF012 - read when the flow is written, never changed
+
+    def __init__(self) -> None:
+        self._forest: Forest | None = None
+        self._waiting: dict[int, _Waiting] = {}
+        # The epoch that is being worked on, and the right to report it: both or none.
+        self._epoch: int | None = None
+        self._report: Capability | None = None
+
+    def on_start(self, context: Context) -> None:
+        """Begin without edges."""
+        self._forest = Forest(owns_all=context.workers == 1)
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Take in facts of the epoch that is being worked on; keep others until it is their turn."""
+        if context.epoch == self._epoch:
+            self._absorb(context, [batch], None)
+        else:
+            self._keep(context, batch)
+
+    def on_frontier(self, context: Context) -> None:
+        """Report an epoch that has become complete, and begin the next whose edges are."""
+        while self._begin(context) if self._report is None else self._finish(context):
+            pass
+
+    def _keep(self, context: Context, batch: pa.RecordBatch) -> None:
+        waiting = self._waiting.get(context.epoch)
+        if waiting is None:
+            if not isinstance(context.epoch, int):
+                raise FlowError(
+                    f"operator '{context.operator}' needs epochs, which come one after the other, and this "
+                    f"flow has times of its own, such as {context.epoch!r}. Use a flow without 'times'."
+                )
+            again, labels = context.retain(output="again"), context.retain(output="labels")
+            waiting = self._waiting[context.epoch] = _Waiting(again, labels)
+        waiting.batches.append(batch)
+
+    def _begin(self, context: Context) -> bool:
+        """Begin the earliest epoch, if its edges have all come and nothing of earlier ones goes round."""
+        epoch = min(self._waiting, default=None)
+        if epoch is None or not (
+            context.is_complete((epoch, 0), "edges")
+            and context.is_complete((epoch - 1, _LAST_ROUND), "again")
+        ):
+            return False
+        waiting = self._waiting.pop(epoch)
+        self._epoch, self._report = epoch, waiting.labels
+        self._absorb(context, waiting.batches, waiting.again)
+        waiting.again.drop()
+        return True
+
+    def _finish(self, context: Context) -> bool:
+        """Report what the epoch has changed, if nothing of it goes round any more."""
+        assert self._report is not None
+        # What one worker sends itself is nothing, so it need not wait to hear that nothing is under way.
+        if context.workers > 1 and not context.is_complete((self._epoch, _LAST_ROUND)):
+            return False
+        self._send(context, "labels", self._known().take_changes(), self._report)
+        self._report.drop()
+        self._epoch = self._report = None
+        return True
+
+    def _absorb(
+        self, context: Context, batches: list[pa.RecordBatch], capability: Capability | None
+    ) -> None:
+        facts = pa.concat_batches(batches) if len(batches) > 1 else batches[0]
+        told = self._known().absorb(Pairs(*(column.to_numpy() for column in facts.columns)))
+        self._send(context, "again", told, capability)
+
+    def _send(self, context: Context, output: str, pairs: Pairs, capability: Capability | None) -> None:
+        if len(pairs.vertex):
+            schema = FACTS if output == "again" else LABELS
+            batch = pa.RecordBatch.from_arrays([pa.array(column) for column in pairs], schema=schema)
+            context.send(batch, output=output, capability=capability)
+
+    def _known(self) -> Forest:
+        assert self._forest is not None, "on_start comes first"
+        return self._forest
+
+
+def _check_stream(edges: Stream, src: str, dst: str, diff: str | None) -> None:
+    if edges.scope:
+        raise FlowError(
+            f"connected_components was given {edges}, which is in loop '{edges.scope[-1]}'; it follows epochs, "
+            "and inside a loop rounds are among the times. Leave the loop first."
+        )
+    for name in (src, dst, *(() if diff is None else (diff,))):
+        found = edges.schema.field(name).type if edges.schema.names.count(name) == 1 else None
+        if found is None or not pa.types.is_signed_integer(found):
+            came = "no such column" if found is None else f"'{name}' {found}"
+            raise SchemaError(
+                f"connected_components of {edges} needs whole numbers (long) in column '{name}', and came with "
+                f"{came} among {', '.join(map(repr, edges.schema.names))}. Name the columns with src=, dst= and "
+                "diff=, or number the vertices first."
+            )

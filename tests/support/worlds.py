@@ -1,0 +1,110 @@
+"""Flows for simulated worlds, small and with everything in them that progress tracking has to get right.
+
+None of them depends on the order in which rows arrive, so every world must put out the same.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+
+import pointstamp as ps
+from pointstamp.check.case import prepared
+from pointstamp.check.simulate import Simulator
+from pointstamp.dataflow.plan import Plan
+
+SCHEMA = "key string, n long"
+Rows = list[dict[str, Any]]
+
+
+class Steps:
+    """Naiad's style: gathers what arrives at a time, and when it is complete sends each sum, less one."""
+
+    outputs = SCHEMA
+
+    def __init__(self) -> None:
+        self._sums: dict[Any, dict[str, int]] = {}
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        sums = self._sums.setdefault(context.time, {})
+        for row in batch.to_pylist():
+            sums[row["key"]] = sums.get(row["key"], 0) + row["n"]
+        context.notify_at()
+
+    def on_notify(self, context: ps.Context) -> None:
+        sums = self._sums.pop(context.time)
+        rows = [{"key": key[1:] + key[:1], "n": n - 1} for key, n in sorted(sums.items()) if n > 1]
+        if rows:
+            context.send(pa.RecordBatch.from_pylist(rows, schema=context.outputs[0].schema))
+
+
+class Holds:
+    """Timely's style: keeps a capability for each time, and sends what it has when no earlier one can come."""
+
+    outputs = SCHEMA
+
+    def __init__(self) -> None:
+        self._held: dict[Any, tuple[ps.Capability, dict[str, int]]] = {}
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        if context.time not in self._held:
+            self._held[context.time] = (context.retain(), {})
+        sums = self._held[context.time][1]
+        for row in batch.to_pylist():
+            sums[row["key"]] = sums.get(row["key"], 0) + row["n"]
+
+    def on_frontier(self, context: ps.Context) -> None:
+        for time in sorted(self._held):
+            if context.is_complete(time):
+                capability, sums = self._held.pop(time)
+                rows = [{"key": key, "n": n} for key, n in sorted(sums.items())]
+                batch = pa.RecordBatch.from_pylist(rows, schema=context.outputs[0].schema)
+                context.send(batch, capability=capability)
+                capability.drop()
+
+
+def busy_flow() -> ps.Dataflow:
+    """Two inputs, a loop with notifications in every round, capabilities held, an epoch's delay."""
+    flow = ps.Dataflow("busy")
+    rows, more = flow.input("rows", SCHEMA), flow.input("more", SCHEMA)
+    flow.output("sums", ps.operator("sums", Steps(), rows=rows.exchange("key")))
+    with rows.loop("down") as loop:
+        again = loop.variable(SCHEMA)
+        steps = ps.operator("steps", Steps(), rows=loop.enter(rows).concat(again).exchange("key"))
+        loop.feedback(again, steps)
+        flow.output("down", loop.leave(steps))
+    delayed = more.delay(1)
+    flow.output("held", ps.operator("holds", Holds(), rows=rows.concat(delayed).exchange("key")))
+    return flow
+
+
+def nested_flow() -> ps.Dataflow:
+    """A loop in a loop: what goes round the outer one begins the inner one anew."""
+    flow = ps.Dataflow("nested")
+    rows = flow.input("rows", SCHEMA)
+    with rows.loop("outer") as outer:
+        back = outer.variable(SCHEMA)
+        with back.loop("inner") as inner:
+            again = inner.variable(SCHEMA)
+            entered = inner.enter(outer.enter(rows).concat(back))
+            steps = ps.operator("steps", Steps(), rows=entered.concat(again).exchange("key"))
+            inner.feedback(again, steps)
+            left = inner.leave(steps)
+        rest = left.filter(lambda batch: [n == 2 for n in batch.column("n").to_pylist()])
+        outer.feedback(back, ps.operator("rest", Steps(), rows=rest.exchange("key")))
+        flow.output("out", outer.leave(rest))
+    return flow
+
+
+def some_rows(epochs: int = 4) -> list[Rows]:
+    """A few rows in each epoch, with keys that move between workers."""
+    return [[{"key": key, "n": 1 + (position + epoch) % 4} for position, key in enumerate(("ab", "ba", "cd", "ab"))] for epoch in range(epochs)]
+
+
+def inputs_of(plan: Plan, epochs: int = 4) -> dict[str, Any]:
+    """The same rows for every input of a flow."""
+    return {node.name: some_rows(epochs) for node in plan.nodes if node.kind.value == "input"}
+
+
+def simulator_of(flow: ps.Dataflow, epochs: int = 4) -> Simulator:
+    """A flow with its rows, ready for any world."""
+    return Simulator(flow.plan, prepared(flow.plan, inputs_of(flow.plan, epochs)))
