@@ -83,7 +83,7 @@ def test_what_is_unknown_gets_one_line_that_says_what_is_known_and_code_2(
 def test_the_process_ends_with_code_2_too() -> None:
     done = start("frobnicate")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "pointstamp: unknown command 'frobnicate'; known: check\n"
+    assert done.stderr.startswith("pointstamp: unknown command 'frobnicate'; known: check")
 
 
 @pytest.mark.parametrize("arguments", [[], ["check"]], ids=["pointstamp", "check"])

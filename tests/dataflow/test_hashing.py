@@ -20,7 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointstamp.dataflow.hashing import hash_array, hash_columns, partition, worker_of
+from pointstamp.dataflow.hashing import hash_array, hash_columns
+from pointstamp.dataflow.partition import partition, worker_of
 from pointstamp.errors import SchemaError
 
 ALL_ONES = (1 << 64) - 1

@@ -1,4 +1,4 @@
-"""Which worker a row belongs to: one published hash of its key columns, and the split of a batch by it.
+"""One published hash of key columns, which says where a row belongs.
 
 The hash of a value depends on the value alone: not on the process, the run, the Python version, the batch it
 came in, its slice or its encoding. Two workers that never met agree on where a key lives, and a worker that
@@ -50,7 +50,7 @@ _GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR_1: Final = np.uint64(0xBF58476D1CE4E5B9)
 _FACTOR_2: Final = np.uint64(0x94D049BB133111EB)
 _BASE: Final = np.uint64(0xD6E8FEB86659FD93)
-_SHIFT_30, _SHIFT_27, _SHIFT_31, _SHIFT_32 = (np.uint64(bits) for bits in (30, 27, 31, 32))
+_SHIFT_30, _SHIFT_27, _SHIFT_31 = (np.uint64(bits) for bits in (30, 27, 31))
 _NAN_BITS: Final = np.uint64(0x7FF8000000000000)
 # The low k bytes of a word, for k from 0 to 8.
 _LOW_BYTES: Final = np.array([(1 << 8 * k) - 1 for k in range(9)], dtype=np.uint64)
@@ -64,44 +64,6 @@ def hash_columns(batch: pa.RecordBatch, keys: Sequence[str]) -> Hashes:
     """Every row's hash of its key columns, in the order of the keys; without keys all rows hash alike."""
     columns = [hash_array(_column(batch, key)) for key in keys]
     return columns[0] if len(columns) == 1 else _fold_fields(columns, batch.num_rows)
-
-
-def worker_of(hashes: Hashes, workers: int) -> npt.NDArray[np.intp]:
-    """The worker of each hash: its high 32 bits, scaled from [0, 2^32) down to [0, workers).
-
-    Multiply and shift, and not modulo: it is several times faster in numpy, it is as even for every number of
-    workers, and it leaves the low bits alone, so that a worker's own tables can use those.
-    """
-    assert 1 <= workers < 1 << 32
-    return (((hashes >> _SHIFT_32) * np.uint64(workers)) >> _SHIFT_32).astype(np.intp)
-
-
-def partition(batch: pa.RecordBatch, keys: Sequence[str], workers: int) -> list[pa.RecordBatch | None]:
-    """The rows of each worker, in the order in which they came; None where it has none.
-
-    Where all rows belong to one worker that part is the batch itself. Otherwise all rows are copied once, and
-    the parts are slices of that copy: they share its buffers, so one part alive keeps all of it.
-    """
-    parts: list[pa.RecordBatch | None] = [None] * workers
-    if batch.num_rows == 0:
-        return parts
-    if workers == 1:
-        return [batch]
-    worker = worker_of(hash_columns(batch, keys), workers)
-    counts = np.bincount(worker, minlength=workers)
-    first = int(worker[0])
-    if counts[first] == batch.num_rows:
-        parts[first] = batch
-        return parts
-    # A stable sort of 8- or 16-bit integers is a radix sort in numpy: one counting pass per byte.
-    narrow = worker.astype(np.min_scalar_type(workers - 1))
-    sorted_batch = pc.take(batch, pa.array(np.argsort(narrow, kind="stable")), boundscheck=False)
-    start = 0
-    for index, count in enumerate(counts.tolist()):
-        if count:
-            parts[index] = sorted_batch.slice(start, count)
-            start += count
-    return parts
 
 
 def _column(batch: pa.RecordBatch, key: str) -> pa.Array:

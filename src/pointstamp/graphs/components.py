@@ -11,13 +11,13 @@ itself, whole epochs of edges at a time (``forest``); what concerns vertices of 
 until nobody has anything to tell. With one worker that is never; with several the rounds grow with the
 logarithm of the longest path between labels, not with its length.
 
-Epochs may overlap on the way in, but the labels have one version. So an operator keeps what comes for an
-epoch, with the capabilities to act on it (Brun et al. 2021, section 4), until the edges of that epoch are
-complete and every round of the epochs before is. Edges are added only; taking one away could split a
+Epochs may overlap on the way in, but the labels have one version. So the operator keeps what comes for a
+time, with the capabilities to act on it (Brun et al. 2021, section 4), until that time is complete and so is
+every round of the epochs before. Edges are added only; taking one away could split a
 component, which labels alone cannot tell.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -100,25 +100,28 @@ class EdgesToPairs:
             )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Waiting:
-    """What has come for an epoch that cannot begin yet, and the right to act on it."""
+    """What has come for a time that is not complete yet, and the right to act on it."""
 
     again: Capability
     labels: Capability
-    batches: list[pa.RecordBatch] = field(default_factory=list)
+    batches: list[pa.RecordBatch]
 
 
 class LeastLabels:
-    """Takes the facts of one epoch after the other into its forest, and reports what each has changed."""
+    """Takes facts into its forest, round by round of one epoch after the other, and reports each epoch.
+
+    A round is taken in whole, when it is complete. Acting on every batch would be right as well, but each
+    would be answered by as many as there are workers: their number would grow by that factor every round.
+    """
 
     outputs = {"again": FACTS, "labels": LABELS}  # noqa: RUF012 - read when the flow is written, never changed
 
     def __init__(self) -> None:
         self._forest: Forest | None = None
-        self._waiting: dict[int, _Waiting] = {}
-        # The epoch that is being worked on, and the right to report it: both or none.
-        self._epoch: int | None = None
+        self._waiting: dict[tuple[int, int], _Waiting] = {}
+        # The right to report the epoch that is being worked on.
         self._report: Capability | None = None
 
     def on_start(self, context: Context) -> None:
@@ -126,70 +129,63 @@ class LeastLabels:
         self._forest = Forest(owns_all=context.workers == 1)
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
-        """Take in facts of the epoch that is being worked on; keep others until it is their turn."""
-        if context.epoch == self._epoch:
-            self._absorb(context, [batch], None)
-        else:
-            self._keep(context, batch)
+        """Keep facts until their time is complete."""
+        waiting = self._waiting.get(context.time)
+        if waiting is not None:
+            waiting.batches.append(batch)
+            return
+        if not isinstance(context.epoch, int):
+            raise FlowError(
+                f"operator '{context.operator}' needs epochs, which come one after the other, and this flow "
+                f"has times of its own, such as {context.epoch!r}. Use a flow without 'times'."
+            )
+        again, labels = context.retain(output="again"), context.retain(output="labels")
+        self._waiting[context.time] = _Waiting(again, labels, [batch])
 
     def on_frontier(self, context: Context) -> None:
-        """Report an epoch that has become complete, and begin the next whose edges are."""
-        while self._begin(context) if self._report is None else self._finish(context):
+        """Take in the rounds that are complete, and report the epochs that are."""
+        while self._report_epoch(context) or self._take_round(context):
             pass
 
-    def _keep(self, context: Context, batch: pa.RecordBatch) -> None:
-        waiting = self._waiting.get(context.epoch)
-        if waiting is None:
-            if not isinstance(context.epoch, int):
-                raise FlowError(
-                    f"operator '{context.operator}' needs epochs, which come one after the other, and this "
-                    f"flow has times of its own, such as {context.epoch!r}. Use a flow without 'times'."
-                )
-            again, labels = context.retain(output="again"), context.retain(output="labels")
-            waiting = self._waiting[context.epoch] = _Waiting(again, labels)
-        waiting.batches.append(batch)
-
-    def _begin(self, context: Context) -> bool:
-        """Begin the earliest epoch, if its edges have all come and nothing of earlier ones goes round."""
-        epoch = min(self._waiting, default=None)
-        if epoch is None or not (
-            context.is_complete((epoch, 0), "edges")
-            and context.is_complete((epoch - 1, _LAST_ROUND), "again")
-        ):
+    def _take_round(self, context: Context) -> bool:
+        """Take in the earliest time, if it is complete and nothing of the epochs before goes round."""
+        time = min(self._waiting, default=None)
+        if time is None or not context.is_complete(time):
             return False
-        waiting = self._waiting.pop(epoch)
-        self._epoch, self._report = epoch, waiting.labels
-        self._absorb(context, waiting.batches, waiting.again)
-        waiting.again.drop()
-        return True
-
-    def _finish(self, context: Context) -> bool:
-        """Report what the epoch has changed, if nothing of it goes round any more."""
-        assert self._report is not None
-        # What one worker sends itself is nothing, so it need not wait to hear that nothing is under way.
-        if context.workers > 1 and not context.is_complete((self._epoch, _LAST_ROUND)):
+        if not context.is_complete((time[0] - 1, _LAST_ROUND), "again"):
             return False
-        self._send(context, "labels", self._known().take_changes(), self._report)
-        self._report.drop()
-        self._epoch = self._report = None
-        return True
-
-    def _absorb(
-        self, context: Context, batches: list[pa.RecordBatch], capability: Capability | None
-    ) -> None:
-        facts = pa.concat_batches(batches) if len(batches) > 1 else batches[0]
+        waiting = self._waiting.pop(time)
+        facts = pa.concat_batches(waiting.batches)
         told = self._known().absorb(Pairs(*(column.to_numpy() for column in facts.columns)))
-        self._send(context, "again", told, capability)
+        _send(context, "again", FACTS, told, waiting.again)
+        waiting.again.drop()
+        if self._report is None:
+            self._report = waiting.labels
+        else:
+            waiting.labels.drop()
+        return True
 
-    def _send(self, context: Context, output: str, pairs: Pairs, capability: Capability | None) -> None:
-        if len(pairs.vertex):
-            schema = FACTS if output == "again" else LABELS
-            batch = pa.RecordBatch.from_arrays([pa.array(column) for column in pairs], schema=schema)
-            context.send(batch, output=output, capability=capability)
+    def _report_epoch(self, context: Context) -> bool:
+        """Report what an epoch has changed, if nothing of it goes round any more."""
+        if self._report is None:
+            return False
+        # A single worker has told nobody, so it need not wait to hear that nothing is under way.
+        if context.workers > 1 and not context.is_complete((self._report.time[0], _LAST_ROUND)):
+            return False
+        _send(context, "labels", LABELS, self._known().take_changes(), self._report)
+        self._report.drop()
+        self._report = None
+        return True
 
     def _known(self) -> Forest:
         assert self._forest is not None, "on_start comes first"
         return self._forest
+
+
+def _send(context: Context, output: str, schema: pa.Schema, pairs: Pairs, capability: Capability) -> None:
+    if len(pairs.vertex):
+        batch = pa.RecordBatch.from_arrays([pa.array(column) for column in pairs], schema=schema)
+        context.send(batch, output=output, capability=capability)
 
 
 def _check_stream(edges: Stream, src: str, dst: str, diff: str | None) -> None:

@@ -22,10 +22,11 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 import zmq
+from zmq.utils import z85
 from zmq.utils.monitor import recv_monitor_message
 
 from pointstamp.errors import TransportError
@@ -235,7 +236,7 @@ class Mesh:
     def _take(self) -> list[Parcel]:
         pull = self._pull
         parcels: list[Parcel] = []
-        while len(parcels) < _COLLECT_MAX and pull.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator]
+        while len(parcels) < _COLLECT_MAX and _has_news(pull):
             frame = pull.recv(zmq.NOBLOCK)
             kind, sender, generation, sequence = unseal(frame)
             bodies: Sequence[Body] = ()
@@ -280,7 +281,7 @@ class Mesh:
         now = monotonic()
         self._next_check = now + _CHECK_SECONDS
         for peer, monitor in self._monitors.items():
-            while monitor.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator]
+            while _has_news(monitor):
                 event: Any = recv_monitor_message(monitor, zmq.NOBLOCK)["event"]
                 self._lost.setdefault(peer, (now + _GOODBYE_SECONDS_MAX, _WHAT_HAPPENED.get(event, "closed")))
         for peer, (deadline, what) in self._lost.items():
@@ -300,7 +301,7 @@ class Mesh:
             self._doorman = self._socket(zmq.REP)
             self._doorman.bind(_ZAP_ADDRESS)
         pull.bind(endpoint)
-        self._endpoint = pull.last_endpoint.rstrip(b"\0").decode()
+        self._endpoint = cast("bytes", pull.last_endpoint).rstrip(b"\0").decode()
         return pull
 
     def _stop_listening(self) -> None:
@@ -312,9 +313,9 @@ class Mesh:
     def _open_door(self) -> None:
         """Answer who may come in, as ZeroMQ's authentication protocol (RFC 27) asks."""
         doorman = self._doorman
-        while doorman is not None and doorman.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator]
+        while doorman is not None and _has_news(doorman):
             version, request, _, _, _, mechanism, *credentials = doorman.recv_multipart(zmq.NOBLOCK)
-            known = mechanism == b"CURVE" and zmq.utils.z85.encode(credentials[0]) in self._allowed_keys
+            known = mechanism == b"CURVE" and z85.encode(credentials[0]) in self._allowed_keys
             verdict = (b"200", b"OK") if known else (b"400", b"not a member of this run")
             doorman.send_multipart([version, request, *verdict, b"", b""], zmq.NOBLOCK)
 
@@ -323,6 +324,11 @@ class Mesh:
         socket.linger = _LINGER_MS
         socket.sndhwm = socket.rcvhwm = 0
         return socket
+
+
+def _has_news(socket: "zmq.Socket[bytes]") -> bool:
+    # Asking first is three times cheaper than a receive that raises because there is nothing.
+    return bool(cast("int", socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
 
 _WHAT_HAPPENED: Final = {

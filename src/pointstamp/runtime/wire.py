@@ -188,6 +188,9 @@ def _has_dictionary(kind: pa.DataType) -> bool:
     return any(_has_dictionary(kind.field(i).type) for i in range(kind.num_fields))
 
 
+_Unpack: TypeAlias = Callable[[Body], Any]
+
+
 class Codec:
     """Turns the messages of one flow into frames and back; used by one worker."""
 
@@ -195,10 +198,10 @@ class Codec:
         self.times = TimeFormat(root)
         self._formats = {location: BatchFormat(schema) for location, schema in schemas.items()}
         self._pack: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
-        change = _EpochChange if self.times.is_epochs else Change
-        time = tuple[int, ...] if self.times.is_epochs else tuple[Any, ...]
-        self._unpack_progress = msgspec.msgpack.Decoder(tuple[int, tuple[change, ...]]).decode  # type: ignore[valid-type]
-        self._unpack_data = msgspec.msgpack.Decoder(tuple[int, time]).decode  # type: ignore[valid-type]
+        change: Any = _EpochChange if self.times.is_epochs else Change
+        time: Any = tuple[int, ...] if self.times.is_epochs else tuple[Any, ...]
+        self._unpack_progress: _Unpack = msgspec.msgpack.Decoder(tuple[int, tuple[change, ...]]).decode
+        self._unpack_data: _Unpack = msgspec.msgpack.Decoder(tuple[int, time]).decode
         self._last: tuple[ProgressBatch | None, bytes] = (None, b"")
 
     @classmethod

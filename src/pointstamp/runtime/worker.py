@@ -13,8 +13,8 @@ from typing import Final
 import pyarrow as pa
 
 from pointstamp.dataflow.endpoints import Collect, Deliver
-from pointstamp.dataflow.hashing import partition
 from pointstamp.dataflow.pact import ExchangeBy, Stay
+from pointstamp.dataflow.partition import partition
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.portstate import OutputState
 from pointstamp.errors import FlowError

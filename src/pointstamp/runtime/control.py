@@ -1,0 +1,172 @@
+"""What the driving process and its workers say to each other, as values and as bytes.
+
+The driving process is a member of the workers' mesh, after the last worker, and is no worker itself: it sends
+rows, times and questions, and workers send results, frontiers, answers and errors. All of it is msgpack with
+a type, plus Arrow bodies where rows travel; nothing is unpickled. An error travels as its kind, one of
+``pointstamp.errors`` by name, its message, and the text of its traceback.
+
+Invariant: a worker's results of a time are sent before the frontier that says that the time is complete.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+from pointstamp import errors
+from pointstamp.errors import InternalError, PointstampError
+from pointstamp.runtime.mesh import Mesh, Parcel
+from pointstamp.runtime.wire import BatchFormat, Kind, TimeFormat, unreadable
+from pointstamp.topology.domain import Time
+
+# From the driving process to a worker.
+
+
+class SendRows(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Send the rows that follow into an input, at its current time."""
+
+    input: str
+
+
+class AdvanceInput(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Promise that nothing will be sent before this time any more."""
+
+    input: str
+    time: Any
+
+
+class CloseInput(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Promise that nothing will be sent any more."""
+
+    input: str
+
+
+class Watch(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Tell the frontier of a location now and whenever it moves."""
+
+    location: int
+
+
+class AskCounts(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Tell every pointstamp that is counted."""
+
+
+class Sync(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Answer when there is nothing to do."""
+
+    wave: int
+
+
+class Stop(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """End, wherever you are."""
+
+
+Order: TypeAlias = SendRows | AdvanceInput | CloseInput | Watch | AskCounts | Sync | Stop
+
+# From a worker to the driving process.
+
+
+class Started(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """This worker has met the others."""
+
+
+class ResultRows(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """What this worker has for an output at a time that is complete; the rows follow."""
+
+    output: str
+    time: Any
+
+
+class FrontierAt(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The frontier of a location as this worker knows it."""
+
+    location: int
+    times: list[Any]
+
+
+class Counts(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Every pointstamp that this worker knows to be counted: location, time, count."""
+
+    counts: list[tuple[int, Any, int]]
+
+
+class Synced(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """This worker has nothing to do, and has sent and received so many messages of the flow."""
+
+    wave: int
+    sent: int
+    received: int
+    is_complete: bool
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """This worker has ended with an error."""
+
+    kind: str
+    message: str
+    traceback: str
+
+
+Report: TypeAlias = Started | ResultRows | FrontierAt | Counts | Synced | Failed
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_order = msgspec.msgpack.Decoder(Order).decode
+_decode_report = msgspec.msgpack.Decoder(Report).decode
+
+
+def post(mesh: Mesh, member: int, content: Order | Report, bodies: Sequence[pa.Buffer] = ()) -> None:
+    """Put an order or a report on its way."""
+    mesh.post(member, Kind.CONTROL, _encode(content), bodies)
+
+
+def order_in(parcel: Parcel) -> Order:
+    """The order that came from the driving process."""
+    try:
+        order: Order = _decode_order(parcel.header)
+    except msgspec.MsgspecError as error:
+        raise unreadable("the driving process", str(error)) from error
+    return order
+
+
+def report_in(parcel: Parcel) -> Report:
+    """The report that came from a worker."""
+    try:
+        if parcel.kind != Kind.CONTROL:
+            raise ValueError(f"kind {parcel.kind}, which only workers take")
+        report: Report = _decode_report(parcel.header)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise unreadable(f"worker {parcel.sender}", str(error)) from error
+    return report
+
+
+def rows_in(parcel: Parcel, rows: BatchFormat, sender: str) -> list[pa.RecordBatch]:
+    """The batches that follow an order or a report."""
+    try:
+        return [rows.decode(body) for body in parcel.bodies]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise unreadable(sender, f"{type(error).__name__}: {error}") from error
+
+
+def time_in(parcel: Parcel, times: TimeFormat, time: object, sender: str) -> Time:
+    """A time of an order or a report, exactly as it was sent."""
+    try:
+        return times.restore(time)
+    except ValueError as error:
+        raise unreadable(sender, str(error)) from error
+
+
+def failure_of(error: BaseException, traceback: str) -> Failed:
+    """An error as a report."""
+    if isinstance(error, PointstampError):
+        return Failed(type(error).__name__, str(error), traceback)
+    return Failed(InternalError.__name__, f"{type(error).__name__}: {error}", traceback)
+
+
+def error_of(failure: Failed, worker: str) -> PointstampError:
+    """The error that a worker reported, with the same message; its traceback there is a note."""
+    kind = getattr(errors, failure.kind, InternalError)
+    known = isinstance(kind, type) and issubclass(kind, PointstampError)
+    error: PointstampError = (kind if known else InternalError)(failure.message)
+    error.add_note(f"In {worker}:\n{failure.traceback}")
+    return error

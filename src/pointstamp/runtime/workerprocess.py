@@ -1,0 +1,239 @@
+"""A worker in a process of its own: it steps while there is something to do, and sleeps until news arrives.
+
+``work`` is the main function of such a process. It meets the others, builds its copy of the flow, and then
+alternates between ``Worker.step`` and the orders of the driving process. It ends when it is told to, when it
+fails, and when the driving process is gone: it never outlives it by more than a moment.
+"""
+
+import os
+import signal
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from pointstamp.dataflow.plan import Kind, Plan
+from pointstamp.errors import PointstampError
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.runtime.control import (
+    AdvanceInput,
+    AskCounts,
+    CloseInput,
+    Counts,
+    Failed,
+    FrontierAt,
+    Order,
+    Report,
+    ResultRows,
+    SendRows,
+    Started,
+    Stop,
+    Sync,
+    Synced,
+    Watch,
+    failure_of,
+    order_in,
+    post,
+    rows_in,
+    time_in,
+)
+from pointstamp.runtime.mesh import Address, Mesh, Parcel, ZmqTransport
+from pointstamp.runtime.wire import BatchFormat, Codec, schemas_by_location
+from pointstamp.runtime.worker import Worker
+from pointstamp.topology.domain import Time
+from pointstamp.topology.graph import Graph
+from pointstamp.topology.ports import Location, Target
+
+MEETING_SECONDS_MAX: Final = 60.0
+# How long an idle worker sleeps at most; only a bound, everything that matters wakes it.
+_SLEEP_SECONDS: Final = 1.0
+
+WHOLE_FLOW: Final = -1
+"""In place of a location: the least root times that are counted anywhere, for flows without outputs."""
+
+DRIVER: Final = "the driving process"
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """What a worker process is told at its start."""
+
+    worker: int
+    workers: int
+    listen: str
+    encrypted: bool | None
+    silence_seconds_max: float
+
+
+def member_names(workers: int) -> list[str]:
+    """What the members of the mesh are called: the workers, and the driving process after them."""
+    return [*(f"worker {number}" for number in range(workers)), DRIVER]
+
+
+def work(plan: Plan, seat: Seat, pipe: Connection, others: Sequence[Connection]) -> None:
+    """Run one worker until it is told to stop; the main function of a process."""
+    # Ctrl-C reaches every process of a terminal; the driving process is the one to act on it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for other in others:
+        other.close()  # or a pipe whose end only this process holds would never say that it is closed
+    mesh = _meet(seat, pipe)
+    if mesh is None:
+        return
+    try:
+        WorkerProcess(plan, mesh, seat).run()
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the driving process must know
+        _report_failure(mesh, seat, error)
+    finally:
+        mesh.close()
+
+
+def _meet(seat: Seat, pipe: Connection) -> Mesh | None:
+    """Exchange addresses through the pipe; None where the driving process is gone already."""
+    mesh: Mesh | None = None
+    try:
+        mesh = Mesh(
+            seat.worker,
+            seat.workers + 1,
+            listen=seat.listen,
+            encrypted=seat.encrypted,
+            names=member_names(seat.workers),
+            silence_seconds_max=seat.silence_seconds_max,
+        )
+        pipe.send_bytes(msgspec.msgpack.encode(mesh.address))
+        mesh.connect(msgspec.msgpack.decode(pipe.recv_bytes(), type=list[Address]))
+        mesh.meet(MEETING_SECONDS_MAX)
+    except (EOFError, OSError):
+        if mesh is not None:
+            mesh.close(linger_ms=0)
+        return None
+    except PointstampError as error:
+        pipe.send_bytes(msgspec.msgpack.encode(failure_of(error, traceback.format_exc())))
+        if mesh is not None:
+            mesh.close(linger_ms=0)
+        return None
+    finally:
+        pipe.close()
+    return mesh
+
+
+def _report_failure(mesh: Mesh, seat: Seat, error: BaseException) -> None:
+    text = "".join(traceback.format_exception(error))
+    failure: Failed = failure_of(error, text)
+    try:
+        post(mesh, seat.workers, failure)
+    except PointstampError:
+        os.write(2, text.encode())  # nobody is left to be told
+
+
+class WorkerProcess:
+    """One worker with the orders that it follows and the frontiers that it reports."""
+
+    def __init__(self, plan: Plan, mesh: Mesh, seat: Seat) -> None:
+        graph: Graph = plan.graph()
+        codec = Codec.of(plan, graph)
+        self._mesh = mesh
+        self._driver = seat.workers
+        self._transport = ZmqTransport(mesh, codec)
+        self._times = codec.times
+        self._tell(Started())
+        self._worker = Worker(
+            plan, self._transport, WorkerIndex(seat.worker), seat.workers, deliver=self._deliver
+        )
+        schemas = schemas_by_location(plan, graph)
+        outputs = plan.named(Kind.OUTPUT)
+        self._inputs = {
+            name: BatchFormat(node.outputs[0].schema) for name, node in plan.named(Kind.INPUT).items()
+        }
+        at = {name: graph.location(Target(node.index, 0)) for name, node in outputs.items()}
+        self._outputs = {name: BatchFormat(schemas[location]) for name, location in at.items()}
+        # An output has passed a time on when its operator has looked at the frontier, not before.
+        self._readers = {at[name]: self._worker.instances[node.index] for name, node in outputs.items()}
+        self._watched: dict[int, list[Time] | None] = dict.fromkeys(at.values() or [WHOLE_FLOW])
+        self._wave: int | None = None
+        self._is_stopped = False
+
+    def run(self) -> None:
+        """Work until told to stop."""
+        worker, transport = self._worker, self._transport
+        while not self._is_stopped:
+            busy = worker.step()
+            while transport.control:
+                busy = True
+                self._follow(transport.control.popleft())
+            self._report_frontiers(busy=busy)
+            if not busy:
+                if self._wave is not None:
+                    self._answer_wave()
+                transport.wait(_SLEEP_SECONDS)
+        worker.close()
+
+    def _follow(self, parcel: Parcel) -> None:
+        order: Order = order_in(parcel)
+        match order:
+            case SendRows(name):
+                for batch in rows_in(parcel, self._inputs[name], DRIVER):
+                    self._worker.inputs[name].send(batch)
+            case AdvanceInput(name, time):
+                (root,) = time_in(parcel, self._times, time, DRIVER)
+                self._worker.inputs[name].advance_to(root)
+            case CloseInput(name):
+                self._worker.inputs[name].close()
+            case Watch(location):
+                self._watched[location] = None
+            case AskCounts():
+                self._tell(Counts(self._counts()))
+            case Sync(wave):
+                self._wave = wave
+            case Stop():
+                self._is_stopped = True
+
+    def _report_frontiers(self, *, busy: bool) -> None:
+        """Tell each watched frontier that has moved."""
+        frontier = self._worker.view.tracker.frontier
+        for location, told in self._watched.items():
+            if location == WHOLE_FLOW:
+                if busy:
+                    continue
+                now = self._least_times()
+            else:
+                reader = self._readers.get(Location(location))
+                if reader is not None and reader.frontier_moved:
+                    continue
+                now = list(frontier(Location(location)))
+            if now != told:
+                self._watched[location] = now
+                self._tell(FrontierAt(location, now))
+
+    def _answer_wave(self) -> None:
+        assert self._wave is not None
+        transport = self._transport
+        self._tell(Synced(self._wave, transport.sent, transport.received, self._worker.is_complete))
+        self._wave = None
+
+    def _deliver(self, output: str, time: Time, batches: list[pa.RecordBatch]) -> None:
+        rows = self._outputs[output]
+        report = ResultRows(output, self._times.check(time))
+        self._tell(report, [rows.encode(batch) for batch in batches])
+
+    def _counts(self) -> list[tuple[int, Time, int]]:
+        worker = self._worker
+        return [
+            (number, time, count)
+            for number in range(len(worker.graph.ports))
+            for time, count in worker.view.tracker.occurrences(Location(number)).items()
+        ]
+
+    def _least_times(self) -> list[Time]:
+        """The minimal root times of everything that is counted, in a fixed order."""
+        root = self._worker.plan.root
+        found = {time[0] for _, time, _ in self._counts()}
+        least = [a for a in found if not any(b != a and root.less_equal(b, a) for b in found)]
+        return [(each,) for each in sorted(least, key=root.sort_key)]
+
+    def _tell(self, report: Report, bodies: Sequence[pa.Buffer] = ()) -> None:
+        post(self._mesh, self._driver, report, bodies)
