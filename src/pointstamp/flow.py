@@ -9,7 +9,7 @@ flow.run_local(words=[first_batch, second_batch])["counts"][1]    # the counts a
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -27,6 +27,9 @@ from pointstamp.runtime.results import Results
 from pointstamp.topology.domain import EPOCHS, TimeOrder
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import Summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 OnEpoch: TypeAlias = Callable[[Any, dict[str, pa.Table]], None]
 """Takes an epoch and the tables of all outputs for it."""
@@ -107,7 +110,7 @@ class Dataflow:
         part of the schema) that says the epoch of each row. ``on_epoch`` is called with each epoch and its
         tables as soon as it is complete.
         """
-        results = Results(self._output_schemas())
+        results = Results(self.plan.output_schemas())
         for time, tables in self.stream_local(
             inputs, workers=workers, epoch=epoch, control=control, **streams
         ):
@@ -130,20 +133,32 @@ class Dataflow:
 
         Inputs may be endless: they are read as the results are taken.
         """
-        collector = Collector(self._output_schemas())
+        collector = Collector(self.plan.output_schemas())
         with LocalRun(self.plan, workers, on_result=collector.on_result) as run:
             data = {**(inputs or {}), **streams}
             fed = feeder(run, data, epoch=epoch, control=control)
             yield from drive(run, fed, collector, reads_ahead=False)
 
-    def _output_schemas(self) -> dict[str, pa.Schema]:
-        nodes = self.plan.nodes
-        return {
-            name: nodes[port.source.operator].outputs[port.source.port].schema
-            for name, node in self.plan.named(Kind.OUTPUT).items()
-            for port in node.inputs
-            if port.source is not None
-        }
+    def run(
+        self,
+        spark: "SparkSession",
+        inputs: "Mapping[str, DataFrame] | None" = None,
+        *,
+        workers: int | None = None,
+        epoch: EpochColumns = None,
+        path: str | None = None,
+        **streams: "DataFrame",
+    ) -> "dict[str, DataFrame]":
+        """Run the flow as a Spark job to the end of its inputs; DataFrames in, DataFrames out.
+
+        Without ``epoch`` everything is epoch 0; with it a column says the epoch of each row, in any order.
+        The outputs have the column ``epoch`` first, lie as Parquet files under ``path`` (a temporary folder
+        unless given), and can be read again and again. Workers are as many as Spark has slots, unless given.
+        """
+        from pointstamp.spark import job  # pyspark is loaded by those who use it
+
+        frames = {**(inputs or {}), **streams}
+        return job.run(self.plan, spark, frames, workers=workers, epoch=epoch, path=path)
 
     def open_local(self, workers: int = 1, *, on_result: OnResult | None = None) -> LocalRun:
         """Start the flow in this process, to be fed and stepped by hand."""

@@ -1,27 +1,11 @@
 """Spark itself works here: Java is found, Arrow moves, and a gang of two tasks meets at a barrier."""
 
-import os
-import sys
 from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 from pyspark import BarrierTaskContext
 from pyspark.sql import SparkSession
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # the tasks' Python is this environment's
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
 
 
 @pytest.mark.spark

@@ -48,7 +48,8 @@ class _Writer:
         return self.rng.choice(self.streams[scope])
 
     def pact(self) -> Pact:
-        return self.rng.choice([STAY, ExchangeBy(("src",)), ExchangeBy(("src", "dst")), EVERYWHERE])
+        pacts: list[Pact] = [STAY, ExchangeBy(("src",)), ExchangeBy(("src", "dst")), EVERYWHERE]
+        return self.rng.choice(pacts)
 
     def keep(self, index: int, outputs: int, scope: Scope) -> list[Source]:
         made = [Source(self.builder.plan.nodes[index].index, number) for number in range(outputs)]
@@ -103,7 +104,8 @@ class _Writer:
         self.fill(inside)
         # What is fed back must not be the variable itself: an operator stands between.
         self.operator(inside)
-        unwired.source, unwired.pact = self.streams[inside][-1], self.rng.choice([STAY, ExchangeBy(("src",))])
+        unwired.source = self.streams[inside][-1]
+        unwired.pact = ExchangeBy(("src",)) if self.rng.random() < 0.5 else STAY
         for _ in range(self.rng.randint(1, 2)):
             self.door(Kind.LEAVE, self.some(inside), scope, depth, leave(depth))
 
@@ -126,7 +128,16 @@ def random_plan(seed: int) -> Plan:
     for number in range(rng.randint(1, 3)):
         node = builder.add(Kind.INPUT, f"input {number}", (), [], {"out": SCHEMA})
         writer.keep(node.index, 1, ())
+    again = InputPort("in", None)
+    if has_cycle := rng.random() < 0.3:
+        # A cycle outside loops, into the next epoch.
+        later = {(0, 0): (delay(1),)}
+        variable = builder.add(Kind.FEEDBACK, "variable", (), [again], {"out": SCHEMA}, summaries=later)
+        writer.keep(variable.index, 1, ())
     writer.fill(())
+    if has_cycle:
+        writer.operator(())
+        again.source = writer.streams[()][-1]
     for number in range(rng.randint(0, 3)):
         port = wired("in", writer.some(()), writer.pact())
         builder.add(Kind.OUTPUT, f"output {number}", (), [port], {})

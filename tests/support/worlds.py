@@ -38,7 +38,7 @@ class Steps:
 
 
 class Holds:
-    """Timely's style: keeps a capability for each time, and sends what it has when no earlier one can come."""
+    """Timely's style: keeps a capability for each time, and sends what it has when that is complete."""
 
     outputs = SCHEMA
 
@@ -73,7 +73,8 @@ def busy_flow() -> ps.Dataflow:
         loop.feedback(again, steps)
         flow.output("down", loop.leave(steps))
     delayed = more.delay(1)
-    flow.output("held", ps.operator("holds", Holds(), rows=rows.concat(delayed).exchange("key")))
+    held = ps.operator("holds", Holds(), rows=rows.exchange("key"), more=delayed.exchange("key"))
+    flow.output("held", held)
     return flow
 
 
@@ -97,7 +98,13 @@ def nested_flow() -> ps.Dataflow:
 
 def some_rows(epochs: int = 4) -> list[Rows]:
     """A few rows in each epoch, with keys that move between workers."""
-    return [[{"key": key, "n": 1 + (position + epoch) % 4} for position, key in enumerate(("ab", "ba", "cd", "ab"))] for epoch in range(epochs)]
+    return [
+        [
+            {"key": key, "n": 1 + (position + epoch) % 4}
+            for position, key in enumerate(("ab", "ba", "cd", "ab"))
+        ]
+        for epoch in range(epochs)
+    ]
 
 
 def inputs_of(plan: Plan, epochs: int = 4) -> dict[str, Any]:

@@ -68,7 +68,8 @@ class ExchangeRules(Rules):
     def _check_messages(self, w: int) -> None:
         owned = self.state.caps[w]
         for source, target, _ in self.state.activations[w].sent:
-            if not (source in owned or self._covered(owned, source)) or not self._covered(owned, target):
+            # What lies above the source lies above what covers the source: the guard holds for the target.
+            if source not in owned and not self._covered(owned, source):
                 broken(
                     "DdataAbove",
                     f"worker {w} sent {self.describe(target)} from {self.describe(source)}, and owned "
@@ -77,7 +78,7 @@ class ExchangeRules(Rules):
             if not self.walker.less(source, target):
                 broken(
                     "ArrivesLater",
-                    f"worker {w} sent from {self.describe(source)} what cannot arrive there at "
+                    f"worker {w} sent from {self.describe(source)} what cannot arrive as "
                     f"{self.describe(target)}",
                 )
 

@@ -63,7 +63,7 @@ def _split(batch: pa.RecordBatch, splits_max: int, choices: Choices) -> Iterator
     rows = batch.num_rows
     if not rows:
         return
-    cuts = sorted(choices.choose(rows) for _ in range(choices.choose(min(rows, splits_max))))
+    cuts = sorted(1 + choices.choose(rows - 1) for _ in range(choices.choose(min(rows, splits_max))))
     for first, last in zip([0, *cuts], [*cuts, rows], strict=True):
         if first < last:
             yield batch.slice(first, last - first)

@@ -11,13 +11,15 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from pointstamp.check.case import Case
+from pointstamp.check.outputs import first_difference
 from pointstamp.check.simulate import NOTHING_BY_CHANCE, Outcome, Simulator
 
-WORLDS_MAX: Final = 600
+WORLDS_MAX: Final = 1_000
 """How many worlds are tried at most for the inputs, and as many again for the schedule."""
 
-_SEEDS_TRIED: Final = 6
-_SEEDS_TRIED_FOR_WORKERS: Final = 25
+_SEEDS_TRIED: Final = 25
+_SEEDS_TRIED_OF_MANY: Final = 4
+_FEW_ROWS: Final = 16
 
 T = TypeVar("T")
 
@@ -34,21 +36,31 @@ class Shrinking:
         self._left = WORLDS_MAX
         self.best = found
         self.worlds = 0
+        self.is_repeatable = True
+        """Whether the smallest failure came again when it was repeated."""
 
     def run(self) -> Outcome:
         """Shrink as far as the bound allows, and return the smallest failure found."""
-        if self._found.case == NOTHING_BY_CHANCE:
-            self._shrink_inputs()
-            return self.best
-        self._shrink_workers()
+        if self._found.case != NOTHING_BY_CHANCE:
+            self._shrink_workers()
         self._shrink_inputs()
-        self._left = WORLDS_MAX
-        self._shrink_choices()
+        if self._found.case != NOTHING_BY_CHANCE:
+            self._left = WORLDS_MAX
+            self._shrink_choices()
+        self.is_repeatable = self._comes_again()
         return self.best
+
+    def _comes_again(self) -> bool:
+        best, again = self.best, self._simulator.run(self.best.case)
+        return (
+            again.is_like(best)
+            and again.run.events == best.run.events
+            and first_difference(best.run.outputs, again.run.outputs) is None
+        )
 
     def _shrink_workers(self) -> None:
         for workers in range(1, self.best.case.workers):
-            if self._fails(replace(self.best.case, workers=workers), _SEEDS_TRIED_FOR_WORKERS):
+            if self._fails(replace(self.best.case, workers=workers)):
                 return
 
     def _shrink_inputs(self) -> None:
@@ -63,7 +75,13 @@ class Shrinking:
             if epoch < len(batches)
             for row in range(batches[epoch].num_rows)
         ]
-        fewest(rows, lambda kept: self._fails(replace(self.best.case, rows=tuple(kept))))
+        fewest(
+            rows,
+            lambda kept: self._fails(
+                replace(self.best.case, rows=tuple(kept)),
+                _SEEDS_TRIED if len(kept) <= _FEW_ROWS else _SEEDS_TRIED_OF_MANY,
+            ),
+        )
         # Fewer rows may need fewer epochs; those that have none left say nothing by their number.
         if self.best.case.rows is not None:
             used = {epoch for _, epoch, _ in self.best.case.rows}
@@ -77,7 +95,7 @@ class Shrinking:
 
     def _fails(self, case: Case, seeds: int = _SEEDS_TRIED) -> bool:
         """Whether a case fails as the first did, with its own seed or with one of a few others."""
-        for seed in _some(case.seed, seeds):
+        for seed in _some(case.seed, 1 if case.choices == frozenset() else seeds):
             if self._left <= 0:
                 return False
             self._left -= 1
@@ -99,16 +117,18 @@ def fewest(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> Sequence
     [3, 7]
     """
     kept = list(items)
-    size = len(kept) // 2
+    size = (len(kept) + 1) // 2
     while size:
+        before = len(kept)
         position = 0
         while position < len(kept):
             fewer = kept[:position] + kept[position + size :]
-            if len(fewer) < len(kept) and fails(fewer):
+            if fails(fewer):
                 kept = fewer
             else:
                 position += size
-        size = min(size // 2, len(kept) // 2) if size > 1 else 0
+        # What could not be left out may be now that others are gone.
+        size = size // 2 if size > 1 else int(len(kept) < before)
     return kept
 
 

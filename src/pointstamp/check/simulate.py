@@ -24,6 +24,12 @@ from pointstamp.errors import FlowError
 NOTHING_BY_CHANCE: Final = Case(seed=0, workers=1, choices=frozenset())
 """The world to compare with."""
 
+UNKNOWN_MAX: Final = 10
+"""After so many worlds that do not come to an end, others are not expected to."""
+
+_EXPECTED_MAX: Final = 100
+"""So many runs on one worker are remembered: while shrinking each is used a few times and never again."""
+
 
 class Kind(Enum):
     """What came of a world."""
@@ -70,7 +76,7 @@ class Simulator:
         self.plan = SharedPlan.of(plan)
         self.inputs = inputs
         self.file = file
-        self._shape = shape
+        self.shape = shape
         self._walker = Walker(shape)
         self._steps_max = steps_max
         self._expected: dict[tuple[tuple[int, ...] | None, tuple[RowName, ...] | None], Run] = {}
@@ -89,7 +95,7 @@ class Simulator:
         header = Header(
             self.plan.name,
             outcome.case.workers,
-            self._shape,
+            self.shape,
             run.ended.value,
             run.reason,
             outcome.case.command(self.file),
@@ -114,7 +120,7 @@ class Simulator:
     def _one_worker_outputs(self, case: Case) -> Outputs | None:
         key = (case.epochs, case.rows)
         if key not in self._expected:
-            if len(self._expected) > 100:  # while shrinking each is used a few times and never again
+            if len(self._expected) >= _EXPECTED_MAX:
                 self._expected.clear()
             self._expected[key] = self._world(replace(NOTHING_BY_CHANCE, epochs=case.epochs, rows=case.rows))
         expected = self._expected[key]
@@ -140,6 +146,23 @@ class Report:
     events: int = 0
     unknown: list[Outcome] = field(default_factory=list)
     finding: Outcome | None = None
+    is_repeatable: bool = True
+    """Whether the finding, made smaller, came again when it was repeated."""
+
+    def add(self, outcome: Outcome) -> Outcome:
+        """Take down what came of one more world."""
+        self.worlds += 1
+        self.events += len(outcome.run.events)
+        if outcome.kind is Kind.UNKNOWN:
+            self.unknown.append(outcome)
+        if outcome.is_finding:
+            self.finding = outcome
+        return outcome
+
+    @property
+    def has_nothing_to_compare_with(self) -> bool:
+        """Whether the run on one worker did not come to an end."""
+        return any(outcome.case == NOTHING_BY_CHANCE for outcome in self.unknown)
 
     @property
     def verdict(self) -> Status:
@@ -165,28 +188,17 @@ def workers_of(seed: int, fewest: int, most: int) -> int:
 
 def replay(simulator: Simulator, case: Case) -> tuple[Report, Outcome]:
     """Run one world again."""
-    outcome = simulator.run(case)
-    report = Report(1, len(outcome.run.events))
-    if outcome.kind is Kind.UNKNOWN:
-        report.unknown.append(outcome)
-    if outcome.is_finding:
-        report.finding = outcome
-    return report, outcome
+    report = Report()
+    return report, report.add(simulator.run(case))
 
 
 def simulate(simulator: Simulator, wanted: Iterable[Case], notice: Notice | None = None) -> Report:
-    """Run the world to compare with, then these, until one of them fails."""
+    """Run the world to compare with, then these, until one fails or too many do not come to an end."""
     report = Report()
     for case in (NOTHING_BY_CHANCE, *wanted):
-        outcome = simulator.run(case)
-        report.worlds += 1
-        report.events += len(outcome.run.events)
-        if outcome.kind is Kind.UNKNOWN:
-            report.unknown.append(outcome)
-        if outcome.is_finding:
-            report.finding = outcome
+        outcome = report.add(simulator.run(case))
         if notice is not None:
             notice(report, outcome)
-        if outcome.is_finding:
+        if outcome.is_finding or len(report.unknown) >= UNKNOWN_MAX or report.has_nothing_to_compare_with:
             break
     return report

@@ -63,7 +63,8 @@ class Trace(msgspec.Struct, frozen=True):
             Walker(self.header.shape), self.header.workers, self.events, at_rest=self.header.is_at_rest
         )
         if verdict.status is Status.VALID and not self.header.is_at_rest:
-            return Verdict(Status.UNKNOWN, reason=f"the run {self.header.ended}: {self.header.reason}")
+            how = f"the run was broken off ({self.header.ended})"
+            return Verdict(Status.UNKNOWN, reason=f"{how}: {self.header.reason}")
         return verdict
 
     def explained(self, verdict: Verdict) -> str:

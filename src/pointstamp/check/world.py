@@ -110,13 +110,13 @@ class World:
         self._run = Run(self._log.events, {})
         self._workers: list[Worker] = []
         self._scripts: list[tuple[int, Script]] = []
-        self._paces = [choices_of(choices, _PACES) for _ in range(workers)]
+        self._paces = [_one_of(choices, _PACES) for _ in range(workers)]
         for receiver in range(workers):
             for sender in range(workers):
-                self._network.delays_max[receiver][sender] = choices_of(choices, _DELAYS_MAX)
-        self._feeds_one_in = choices_of(choices, _FEEDS_ONE_IN)
-        self._stalls_one_in = choices_of(choices, _STALLS_ONE_IN)
-        self._silent_activations_max = choices_of(choices, _SILENT_ACTIVATIONS)
+                self._network.delays_max[receiver][sender] = _one_of(choices, _DELAYS_MAX)
+        self._feeds_one_in = _one_of(choices, _FEEDS_ONE_IN)
+        self._stalls_one_in = _one_of(choices, _STALLS_ONE_IN)
+        self._silent_activations_max = _one_of(choices, _SILENT_ACTIVATIONS)
         self._stalled_until = [0] * workers
         self._is_idle = [False] * workers
         self._turn = 0
@@ -210,6 +210,6 @@ class World:
         self._run.outputs.setdefault((output, time), []).extend(batches)
 
 
-def choices_of(choices: Choices, options: tuple[int, ...]) -> int:
+def _one_of(choices: Choices, options: tuple[int, ...]) -> int:
     """One of these, the first where the choice is not made."""
     return options[choices.choose(len(options))]

@@ -134,7 +134,10 @@ def _many(simulator: "Simulator", arguments: argparse.Namespace) -> "tuple[Repor
         report = simulate(simulator, wanted, shown.world)
         if report.finding is None:
             return report, None
-        return report, Shrinking(simulator, report.finding, shown.shrinking).run()
+        shrinking = Shrinking(simulator, report.finding, shown.shrinking)
+        smallest = shrinking.run()
+        report.is_repeatable = shrinking.is_repeatable
+        return report, smallest
 
 
 def _save(simulator: "Simulator", outcome: "Outcome", name: str) -> None:
@@ -182,6 +185,7 @@ def _json(simulator: "Simulator", report: "Report", found: "Outcome | None", sec
             "seed": found.case.seed,
             "workers": found.case.workers,
             "events": len(found.run.events),
+            "is_repeatable": report.is_repeatable,
             "replay": found.case.command(simulator.file),
         }
     return msgspec.json.format(msgspec.json.encode(document)).decode()

@@ -20,6 +20,10 @@ from pointstamp.runtime.events import MessagePulled, MessageSent, Notified
 _LINES: Final = 10
 _EVENTS_MAX: Final = 40
 _ROWS_MAX: Final = 20
+_NOT_REPEATABLE: Final = (
+    "Repeated at once, this world went another way: the flow depends on something besides its inputs, such "
+    "as the clock, random numbers, or state outside its operators that one run leaves to the next."
+)
 
 
 class Shown:
@@ -96,7 +100,8 @@ def report_text(
     extent = f"{report.worlds:,} worlds on {'-'.join(map(str, sorted(set(workers))))} workers"
     if report.finding is not None and found is not None:
         first = f"{report.finding.kind.value}: {_name(report.finding)}, after {extent} ({speed})"
-        return f"{first}\nshrunk: {_size(found)}\n\n{finding_text(simulator, found)}"
+        text = f"{first}\nshrunk: {_size(found)}\n\n{finding_text(simulator, found)}"
+        return text if report.is_repeatable else f"{text}\n\n{_NOT_REPEATABLE}"
     if report.verdict is Status.VALID:
         return (
             f"valid: {extent} put out the same as one worker, and the judge found nothing in "
@@ -133,9 +138,8 @@ def finding_text(simulator: Simulator, found: Outcome) -> str:
 
 
 def _what_happened(simulator: Simulator, found: Outcome) -> list[str]:
-    shape = simulator.trace(found).header.shape
     shown = [event for event in found.run.events if isinstance(event, MessagePulled | MessageSent | Notified)]
-    lines = [f"  {describe_event(shape, event)}" for event in shown[-_EVENTS_MAX:]]
+    lines = [f"  {describe_event(simulator.shape, event)}" for event in shown[-_EVENTS_MAX:]]
     if len(shown) > _EVENTS_MAX:
         lines.insert(0, f"  ... {len(shown) - _EVENTS_MAX} events ...")
     return lines

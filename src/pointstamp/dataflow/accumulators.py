@@ -24,6 +24,10 @@ _LIMB_MASK: Final = np.int64((1 << _LIMB_BITS) - 1)
 _LOWEST_LIMB_MAX: Final = (1 << 62) - 1
 
 
+# Infinities and NaNs are values like others: what comes of them is the answer, and no reason to warn.
+_quiet: Final = np.errstate(invalid="ignore", over="ignore")
+
+
 class SumTooLarge(Exception):  # noqa: N818 - it is caught and told with operator and key
     """A sum does not fit the type of the result: the first row where it does not."""
 
@@ -59,10 +63,12 @@ class FloatSum:
         """The state of a new key."""
         return {"sum": 0.0}
 
+    @_quiet
     def update(self, state: State, slots: Slots, values: pa.Array) -> None:
         """Bring values in."""
         np.add.at(state["sum"], slots, floats_of(values))
 
+    @_quiet
     def merge(self, state: State, slots: Slots, other: State) -> None:
         """Bring the states of other rows in."""
         state["sum"][slots] += other["sum"]
@@ -79,11 +85,13 @@ class Mean:
         """The state of a new key."""
         return {"sum": 0.0, "rows": 0}
 
+    @_quiet
     def update(self, state: State, slots: Slots, values: pa.Array) -> None:
         """Bring values in."""
         np.add.at(state["sum"], slots, floats_of(values))
         np.add.at(state["rows"], slots, 1)
 
+    @_quiet
     def merge(self, state: State, slots: Slots, other: State) -> None:
         """Bring the states of other rows in."""
         state["sum"][slots] += other["sum"]
@@ -113,6 +121,8 @@ class ExactSum:
         """Bring values in."""
         if not len(values):
             return
+        if types.is_decimal(values.type) and values.type.bit_width < self._result.bit_width:
+            values = values.cast(pa.decimal128(38, values.type.scale))
         words = self._as_words(values)
         lowest = state[self._limbs[0]]
         if words is not None and max(int(words.max()), -int(words.min())) * len(words) <= _LOWEST_LIMB_MAX:
@@ -204,10 +214,12 @@ class Extreme:
         """The state of a new key."""
         return {"value": self._neutral}
 
+    @_quiet
     def update(self, state: State, slots: Slots, values: pa.Array) -> None:
         """Bring values in."""
         self._choose.at(state["value"], slots, self._to_stored(values).to_numpy())
 
+    @_quiet
     def merge(self, state: State, slots: Slots, other: State) -> None:
         """Bring the states of other rows in."""
         state["value"][slots] = self._choose(state["value"][slots], other["value"])

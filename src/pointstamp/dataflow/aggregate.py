@@ -175,9 +175,12 @@ def bind(who: str, name: str, aggregation: Aggregation, schema: pa.Schema) -> Bo
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values that a dictionary or run-end encoding stands for."""
-    encoded = types.is_dictionary(kind) or types.is_run_end_encoded(kind)
-    return plain_type(kind.value_type) if encoded else kind
+    """The type in which values of this type are aggregated: without encodings and views."""
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    if types.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if types.is_binary_view(kind) else kind
 
 
 def _count_of(column: str, kind: pa.DataType) -> Bound:
@@ -210,10 +213,6 @@ def _compared_as(kind: pa.DataType) -> pa.DataType | None:
     """The type of the same values that Arrow can compare; None if it has no order."""
     if types.is_decimal(kind):
         return kind if kind.bit_width >= 128 else pa.decimal128(kind.precision, kind.scale)
-    if types.is_string_view(kind):
-        return pa.large_string()
-    if types.is_binary_view(kind):
-        return pa.large_binary()
     has_offsets = types.is_string(kind) or types.is_binary(kind)
     is_large = types.is_large_string(kind) or types.is_large_binary(kind)
     return kind if has_offsets or is_large or types.is_fixed_size_binary(kind) else None

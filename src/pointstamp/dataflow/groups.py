@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 
 from pointstamp.dataflow.accumulators import State, SumTooLarge
-from pointstamp.dataflow.aggregate import Bound
+from pointstamp.dataflow.aggregate import Bound, plain_type
 from pointstamp.dataflow.keyindex import KeyIndex
 from pointstamp.dataflow.keytable import Slots
 from pointstamp.errors import FlowError, SchemaError
@@ -28,17 +28,12 @@ _NO_SLOTS: Final[Slots] = np.empty(0, np.intp)
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What is to be computed: the key columns, the aggregates by name, and the schema of the result."""
+    """What is to be computed, of which columns, and the schema of the result."""
 
     keys: tuple[str, ...]
     bound: Mapping[str, Bound]
+    columns: list[str]
     result: pa.Schema
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that are looked at, each once."""
-        looked_at = (bound.column for bound in self.bound.values() if bound.column is not None)
-        return list(dict.fromkeys((*self.keys, *looked_at)))
 
 
 class Groups:
@@ -109,13 +104,12 @@ class TimeRows:
     def __init__(self, reduction: Reduction) -> None:
         self.groups: Groups | None = None
         self._reduction = reduction
-        self._columns = reduction.columns
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take a batch in."""
-        self._waiting.append(batch.select(self._columns))
+        self._waiting.append(batch.select(self._reduction.columns))
         self._waiting_rows += batch.num_rows
         if self._waiting_rows > _WAITING_ROWS_MAX:
             self.folded()
@@ -159,7 +153,7 @@ class KeyStates:
         """Bring the values of rows in; nulls are left out."""
         values = None
         if self.bound.column is not None:
-            values = plain(batch.column(self.bound.column))
+            values = _plain(batch.column(self.bound.column))
             if values.null_count:
                 slots = slots[values.is_valid().to_numpy(zero_copy_only=False)]
                 values = values.drop_null()
@@ -207,11 +201,11 @@ class KeyStates:
         return pa.concat_arrays([made, nothing]).take(pa.array(rows))
 
 
-def plain(array: pa.Array) -> pa.Array:
-    """The values that a dictionary or run-end encoding stands for."""
-    if types.is_dictionary(array.type):
-        return plain(array.dictionary_decode())
-    return plain(pc.run_end_decode(array)) if types.is_run_end_encoded(array.type) else array
+def _plain(array: pa.Array) -> pa.Array:
+    if types.is_run_end_encoded(array.type):
+        return _plain(pc.run_end_decode(array))
+    wanted = plain_type(array.type)
+    return array if wanted is array.type else array.cast(wanted)
 
 
 def _filled(value: Any, size: int) -> npt.NDArray[Any]:  # noqa: ANN401 - what the state of a new key is
@@ -230,7 +224,8 @@ def _is_another(old: Any, new: Any) -> bool:  # noqa: ANN401 - whatever a user k
 
 def _fitted(made: Any, wanted: pa.DataType, size: int, who: str) -> pa.Array:  # noqa: ANN401 - a user made it
     try:
-        fitted = made.cast(wanted) if isinstance(made, pa.Array) else pa.array(made, wanted)
+        fitted = made if isinstance(made, pa.Array) else pa.array(made, wanted)
+        fitted = fitted if fitted.type == wanted else fitted.cast(wanted)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SchemaError(f"{who} promised {wanted} and made something else: {error}") from error
     if len(fitted) != size:

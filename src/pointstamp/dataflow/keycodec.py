@@ -72,6 +72,8 @@ def codec_of(field: pa.Field, index_of: IndexOf) -> Codec:
         return Cast(WORDS, lambda a: a.cast(WORDS), lambda a: a.cast(kind))
     if types.is_floating(kind):
         return Cast(WORDS, _bits_of_floats, lambda a: a.view(pa.float64()).cast(kind))
+    if kind == WORDS:
+        return Cast(WORDS, lambda a: a, lambda a: a)
     if types.is_uint64(kind):
         return Cast(WORDS, lambda a: a.view(WORDS), lambda a: a.view(kind))
     if types.is_integer(kind) or (types.is_temporal(kind) and not types.is_interval(kind)):
@@ -80,6 +82,9 @@ def codec_of(field: pa.Field, index_of: IndexOf) -> Codec:
     if types.is_decimal(kind) or types.is_interval(kind):
         width = pa.binary(kind.bit_width // 8)
         return Cast(BYTES, lambda a: a.view(width).cast(BYTES), lambda a: a.cast(width).view(kind))
+    if types.is_string(kind) or types.is_large_string(kind):
+        # The view spares checking again that the bytes are text.
+        return Cast(BYTES, lambda a: a.cast(BYTES), lambda a: a.view(pa.large_string()).cast(kind))
     if _is_bytes(kind):
         return Cast(BYTES, lambda a: a.cast(BYTES), lambda a: a.cast(kind))
     if types.is_struct(kind):
@@ -193,10 +198,8 @@ def _mask(array: pa.Array) -> Validity | None:
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
-    has_offsets = types.is_string(kind) or types.is_binary(kind)
-    has_large_offsets = types.is_large_string(kind) or types.is_large_binary(kind)
-    is_view = types.is_string_view(kind) or types.is_binary_view(kind)
-    return bool(has_offsets or has_large_offsets or is_view or types.is_fixed_size_binary(kind))
+    is_binary = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    return bool(is_binary or types.is_string_view(kind) or types.is_binary_view(kind))
 
 
 def _is_list(kind: pa.DataType) -> bool:

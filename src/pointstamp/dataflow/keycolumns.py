@@ -27,7 +27,10 @@ class KeyColumn(Protocol):
         ...
 
     def equal(self, coded: pa.Array, rows: Slots, slots: Slots) -> Validity:
-        """Where the values of these rows are those of these slots; null is equal to null."""
+        """Where the values of these rows are those of these slots; null is equal to null.
+
+        The rows are ascending and each is there once, so as many rows as there are values are all of them.
+        """
         ...
 
 
@@ -97,14 +100,16 @@ class BytesColumn:
 
     def take(self, slots: Slots) -> pa.Array:
         """The values of these slots."""
-        taken = self._all().take(pa.array(slots))
+        taken = pc.take(self._all(), pa.array(slots), boundscheck=False)
         valid = self._valid[slots]
         return taken if valid.all() else pc.if_else(pa.array(valid), taken, None)
 
     def equal(self, coded: pa.Array, rows: Slots, slots: Slots) -> Validity:
         """Where the values of these rows are those of these slots; null is equal to null."""
-        filled = coded.fill_null(b"") if coded.null_count else coded
-        here, there = filled.take(pa.array(rows)), self._all().take(pa.array(slots))
+        here = coded.fill_null(b"") if coded.null_count else coded
+        if len(rows) < len(coded):
+            here = pc.take(here, pa.array(rows), boundscheck=False)
+        there = pc.take(self._all(), pa.array(slots), boundscheck=False)
         same: Validity = pc.equal(here, there).to_numpy(zero_copy_only=False)
         if coded.null_count or not self._valid[slots].all():
             same = same & (valid_of(coded)[rows] == self._valid[slots])

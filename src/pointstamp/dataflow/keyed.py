@@ -89,7 +89,9 @@ class RunningReduce:
 
 def _reduction(schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, Aggregation]) -> Reduction:
     bound = {name: bind("reduce", name, wanted, schema) for name, wanted in aggregates.items()}
-    return Reduction(tuple(keys), bound, reduced_schema("reduce", schema, keys, aggregates))
+    looked_at = [wanted.column for wanted in bound.values() if wanted.column is not None]
+    columns = list(dict.fromkeys((*keys, *looked_at)))
+    return Reduction(tuple(keys), bound, columns, reduced_schema("reduce", schema, keys, aggregates))
 
 
 def _take_in(plan: Reduction, rows: dict[Time, TimeRows], context: Context, batch: pa.RecordBatch) -> None:

@@ -113,3 +113,12 @@ class Plan:
     def named(self, kind: Kind) -> dict[str, Node]:
         """The nodes of one kind by name, in the order in which they were written."""
         return {node.name: node for node in self.nodes if node.kind is kind}
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """The schema of each output of the flow, by name."""
+        schemas = {}
+        for name, node in self.named(Kind.OUTPUT).items():
+            source = node.inputs[0].source
+            assert source is not None, f"output '{name}' reads nothing"
+            schemas[name] = self.nodes[source.operator].outputs[source.port].schema
+        return schemas

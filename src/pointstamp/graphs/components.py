@@ -1,6 +1,7 @@
 """Connected components of a graph that grows: for every epoch the vertices whose component has changed.
 
-    components = connected_components(edges)          # edges "src long, dst long" -> "vertex long, component long"
+    edges = flow.input("edges", "src long, dst long")
+    flow.output("components", connected_components(edges))        # vertex long, component long
 
 The component of a vertex is named by its least vertex. An epoch's result has exactly the vertices that were
 new in it or have another component than before, each once; kept by vertex, the results of epochs 0 to e are
@@ -18,15 +19,12 @@ component, which labels alone cannot tell.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pointstamp.dataflow.capability import Capability
-from pointstamp.dataflow.context import Context
-from pointstamp.dataflow.operator import operator
-from pointstamp.dataflow.stream import Stream
+from pointstamp import Capability, Context, Stream, operator
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.graphs.forest import Forest, Pairs
 
@@ -95,8 +93,8 @@ class EdgesToPairs:
             raise FlowError(
                 f"operator '{context.operator}': edges can only be added, and in epoch {context.epoch} the "
                 f"edge from {first[self._src]} to {first[self._dst]} came with '{self._diff}' "
-                f"{first[self._diff]} ({refused.num_rows} such rows). Components are kept for growing graphs: "
-                "for a graph that loses edges, begin a new run with the edges that are left."
+                f"{first[self._diff]} ({refused.num_rows} such rows). For a graph that loses edges, begin a "
+                "new run with those that are left."
             )
 
 
@@ -116,7 +114,7 @@ class LeastLabels:
     would be answered by as many as there are workers: their number would grow by that factor every round.
     """
 
-    outputs = {"again": FACTS, "labels": LABELS}  # noqa: RUF012 - read when the flow is written, never changed
+    outputs: ClassVar = {"again": FACTS, "labels": LABELS}
 
     def __init__(self) -> None:
         self._forest: Forest | None = None
@@ -154,8 +152,10 @@ class LeastLabels:
             return False
         if not context.is_complete((time[0] - 1, _LAST_ROUND), "again"):
             return False
+        assert self._report is None or self._report.time[0] == time[0]
         waiting = self._waiting.pop(time)
-        facts = pa.concat_batches(waiting.batches)
+        first, *more = waiting.batches
+        facts = pa.concat_batches([first, *more]) if more else first
         told = self._known().absorb(Pairs(*(column.to_numpy() for column in facts.columns)))
         _send(context, "again", FACTS, told, waiting.again)
         waiting.again.drop()
@@ -191,15 +191,15 @@ def _send(context: Context, output: str, schema: pa.Schema, pairs: Pairs, capabi
 def _check_stream(edges: Stream, src: str, dst: str, diff: str | None) -> None:
     if edges.scope:
         raise FlowError(
-            f"connected_components was given {edges}, which is in loop '{edges.scope[-1]}'; it follows epochs, "
-            "and inside a loop rounds are among the times. Leave the loop first."
+            f"connected_components was given {edges}, which is in loop '{edges.scope[-1]}'; it goes from "
+            "epoch to epoch, and in a loop there are rounds as well. Leave the loop first."
         )
     for name in (src, dst, *(() if diff is None else (diff,))):
         found = edges.schema.field(name).type if edges.schema.names.count(name) == 1 else None
         if found is None or not pa.types.is_signed_integer(found):
             came = "no such column" if found is None else f"'{name}' {found}"
             raise SchemaError(
-                f"connected_components of {edges} needs whole numbers (long) in column '{name}', and came with "
-                f"{came} among {', '.join(map(repr, edges.schema.names))}. Name the columns with src=, dst= and "
-                "diff=, or number the vertices first."
+                f"connected_components of {edges} needs whole numbers (long) in column '{name}', and came "
+                f"with {came} among {', '.join(map(repr, edges.schema.names))}. Name the columns with src=, "
+                "dst= and diff=, or number the vertices first."
             )

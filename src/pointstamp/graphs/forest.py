@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.collapse import least_of_components
+from pointstamp.graphs.collapse import between, least_of_components
 from pointstamp.graphs.members import MemberLists
 from pointstamp.graphs.slots import Slots, distinct, grown
 from pointstamp.graphs.vertices import Ids, VertexTable
@@ -83,7 +83,7 @@ class Forest:
         vertex, other = self._slots_of(facts)
         if not self._owns_all:
             self._own(vertex)
-        joined = self._join(self._label[vertex], self._label[other])
+        joined = self._join(*between(self._label, vertex, other))
         if self._owns_all:
             return NO_PAIRS
         self._admit(vertex, other)
@@ -98,7 +98,7 @@ class Forest:
         parts, self._changed = self._changed, []
         if not parts:
             return NO_PAIRS
-        changed = distinct(np.concatenate(parts), self._vertices.count)
+        changed = distinct(self._vertices.count, *parts)
         ids = self._vertices.ids
         return Pairs(ids[changed], ids[self._label[changed]])
 
@@ -125,7 +125,7 @@ class Forest:
         self._changed.append(new)
 
     def _join(self, left: Slots, right: Slots) -> _Joined:
-        """Make one set of the two sets of each row, which are given by their labels."""
+        """Make one set of two for each row; they are given by their labels, which differ."""
         roots, left, right = self._ranked(left, right)
         least = least_of_components(len(roots), left, right)
         ended = np.flatnonzero(least != np.arange(len(roots)))
@@ -145,10 +145,8 @@ class Forest:
 
     def _ranked(self, left: Slots, right: Slots) -> tuple[Slots, Slots, Slots]:
         """The labels that are to be joined, by ascending id, and both columns as places among them."""
-        apart = np.flatnonzero(left != right)
-        left, right = left[apart], right[apart]
         count = self._vertices.count
-        roots = distinct(np.concatenate((left, right)), count)
+        roots = distinct(count, left, right)
         if self._vertices.is_ascending:
             if len(roots) == count:
                 return roots, left, right
@@ -171,5 +169,5 @@ class Forest:
         asks = (self._label[vertex] == vertex) & (self._label[other] == other) & ~self._is_mine[other]
         rows = np.flatnonzero(asks)
         self._label[other[rows]] = vertex[rows]
-        followers = distinct(other[rows], self._vertices.count)
+        followers = distinct(self._vertices.count, other[rows])
         self._members.add(followers, self._label[followers])

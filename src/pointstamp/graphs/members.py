@@ -24,9 +24,14 @@ class MemberLists:
 
     def __init__(self) -> None:
         self._roots = 0
-        self._head: Slots = np.empty(_ROOM_MIN, np.intp)
-        self._tail: Slots = np.empty(_ROOM_MIN, np.intp)
-        self._forget()
+        self._head: Slots = _room()
+        self._tail: Slots = _room()
+        # One long array of members, of which some are still in a chain; and its segments.
+        self._live = self._used = self._segments = 0
+        self._members: Slots = _room()
+        self._start: Slots = _room()
+        self._length: Slots = _room()
+        self._next: Slots = _room()
 
     def grow(self, roots: int) -> None:
         """Know slots up to this one; the new ones have no members."""
@@ -95,12 +100,9 @@ class MemberLists:
         """Lay all chains anew, one segment each."""
         roots = np.flatnonzero(self._head[: self._roots] >= 0)
         members, which = self.take(roots)
-        self._forget()
+        self._live = self._used = self._segments = 0
         self._add(members, roots[which])
 
-    def _forget(self) -> None:
-        self._live = self._used = self._segments = 0
-        self._members: Slots = np.empty(_ROOM_MIN, np.intp)
-        self._start: Slots = np.empty(_ROOM_MIN, np.intp)
-        self._length: Slots = np.empty(_ROOM_MIN, np.intp)
-        self._next: Slots = np.empty(_ROOM_MIN, np.intp)
+
+def _room() -> Slots:
+    return np.empty(_ROOM_MIN, np.intp)

@@ -1,4 +1,4 @@
-"""Slots: the numbers from 0 on by which every array of a graph is indexed, and what is done with many of them.
+"""Slots: the numbers by which every array of a graph is indexed, and what is done with many of them at once.
 
 Which of two ways is taken in ``distinct`` and ``order_of`` depends on sizes alone and shows in the cost only.
 """
@@ -21,22 +21,24 @@ def grown(array: npt.NDArray[T], used: int, needed: int) -> npt.NDArray[T]:
     """The array, or one at least twice as long with the same used part, so that as many fit as needed."""
     if needed <= len(array):
         return array
-    longer = np.empty(max(needed, 2 * len(array)), array.dtype)
+    # Half as much room again after a large load too: what follows it is small and must not copy it.
+    longer = np.empty(max(needed + needed // 2, 2 * len(array)), array.dtype)
     longer[:used] = array[:used]
     return longer
 
 
-def distinct(values: Slots, bound: int) -> Slots:
-    """Each value once, ascending; all are from 0 to bound - 1.
+def distinct(bound: int, *values: Slots) -> Slots:
+    """Each value of some arrays once, ascending; all are from 0 to bound - 1.
 
-    >>> distinct(np.array([4, 0, 4, 2]), 5).tolist()
-    [0, 2, 4]
+    >>> distinct(5, np.array([4, 0, 4, 2]), np.array([2, 3])).tolist()
+    [0, 2, 3, 4]
     """
-    if bound <= _FLAGS_PER_VALUE_MAX * len(values):
-        seen = np.zeros(bound, np.bool_)
-        seen[values] = True
-        return np.flatnonzero(seen)
-    ordered = np.sort(values)
+    if bound <= _FLAGS_PER_VALUE_MAX * sum(map(len, values)):
+        is_there = np.zeros(bound, np.bool_)
+        for each in values:
+            is_there[each] = True
+        return np.flatnonzero(is_there)
+    ordered = np.sort(np.concatenate(values))
     is_first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
     return ordered[is_first]

@@ -39,8 +39,8 @@ class VertexTable:
         self._least, self._greatest = _ID_MAX, _ID_MIN
         self._is_direct = True
         self._base = 0
-        # The last address is never taken: it stands for everything outside.
-        self._direct: Slots = np.full(1, _NONE, np.intp)
+        # The first and the last address are never taken: they stand for everything outside.
+        self._direct: Slots = _no_addresses()
         self._keys: Ids = np.empty(0, np.int64)
         self._places: Slots = np.empty(0, np.intp)
 
@@ -51,58 +51,55 @@ class VertexTable:
 
     def slots_of(self, ids: Ids) -> Slots:
         """The slot of each id; ids that are seen for the first time get the next ones."""
-        if not self._is_direct:
+        if not len(ids):
+            return np.empty(0, np.intp)
+        self._least, self._greatest = min(self._least, int(ids.min())), max(self._greatest, int(ids.max()))
+        if not self._is_direct or not self._reach(len(ids)):
             return self._hashed(ids)
-        slots = self._addressed(ids)
-        unknown = ids[slots < 0]
-        if not len(unknown):
-            return slots
-        self._widen(unknown)
-        if self._is_direct:
-            self._add(unknown)
-            return self._addressed(ids)
-        return self._hashed(ids)
+        self._add(ids)
+        return self._addressed(ids)
 
     # By direct address.
 
     def _addressed(self, ids: Ids) -> Slots:
-        # Seen as unsigned, whatever is less than the base is far too large.
-        at = np.minimum((ids - self._base).view(np.uint64), np.uint64(len(self._direct) - 1))
-        return self._direct[at.view(np.int64)]
+        slots = np.empty(len(ids), np.intp)
+        for start in range(0, len(ids), _BLOCK_IDS):
+            block = slice(start, start + _BLOCK_IDS)
+            # Where the difference wraps around, the id is as far outside as where it does not.
+            np.take(self._direct, ids[block] - self._base, out=slots[block], mode="clip")
+        return slots
 
-    def _widen(self, unknown: Ids) -> None:
-        """Let the direct addresses reach these ids, or change to hashing where they lie too far apart."""
-        self._note_bounds(unknown)
-        if self._base <= self._least and self._greatest < self._base + len(self._direct) - 1:
-            return
-        if self._is_dense(self.count + len(unknown)):
+    def _reach(self, ids: int) -> bool:
+        """Let the direct addresses cover all ids, or change to hashing where they lie too far apart."""
+        is_inside = self._base < self._least and self._greatest < self._base + len(self._direct) - 1
+        if not is_inside and self._is_dense(self.count + ids):
             self._lay_direct()
-        else:
+        elif not is_inside:
             self._is_direct = False
-            self._direct = np.full(1, _NONE, np.intp)
+            self._direct = _no_addresses()
             self._lay_places(self.count)
+        return self._is_direct
 
-    def _note_bounds(self, ids: Ids) -> None:
-        self._least = min(self._least, int(ids.min()))
-        self._greatest = max(self._greatest, int(ids.max()))
-
-    def _is_dense(self, count: int) -> bool:
-        return self._greatest - self._least < max(_ADDRESSES_PER_ID_MAX * count, _ADDRESSES_MIN)
+    def _is_dense(self, ids: int) -> bool:
+        span = self._greatest - self._least
+        is_far_from_the_ends = self._least - span > _ID_MIN and self._greatest + span < _ID_MAX
+        return is_far_from_the_ends and span < max(_ADDRESSES_PER_ID_MAX * ids, _ADDRESSES_MIN)
 
     def _lay_direct(self) -> None:
         """Lay the addresses anew, with half as much room again on both sides."""
         room = (self._greatest - self._least) // 2 + 1
-        lowest, highest = max(self._least - room, _ID_MIN), min(self._greatest + room, _ID_MAX)
-        self._base = lowest
-        self._direct = np.full(highest - lowest + 2, _NONE, np.intp)
-        self._direct[self.ids - lowest] = np.arange(self.count)
+        self._base = self._least - room
+        self._direct = np.full(self._greatest + room - self._base + 1, _NONE, np.intp)
+        self._direct[self.ids - self._base] = np.arange(self.count)
 
-    def _add(self, unknown: Ids) -> None:
-        # Ascending, so that a graph that is loaded at once has its slots in the order of ids.
-        new = distinct(unknown - self._least, self._greatest - self._least + 1) + self._least
-        first = self.count
-        self._append(new)
-        self._direct[new - self._base] = np.arange(first, self.count)
+    def _add(self, ids: Ids) -> None:
+        """Give slots to those that have none, ascending: a graph loaded at once has them in order of ids."""
+        unknown = ids[self._addressed(ids) < 0] if self.count else ids
+        if len(unknown):
+            new = distinct(self._greatest - self._least + 1, unknown - self._least) + self._least
+            first = self.count
+            self._append(new)
+            self._direct[new - self._base] = np.arange(first, self.count)
 
     def _append(self, new: Ids) -> None:
         if self.is_ascending:
@@ -122,8 +119,6 @@ class VertexTable:
             if 2 * (self.count + len(block)) > len(self._places):
                 self._lay_places(self.count + len(block))
             slots[start : start + _BLOCK_IDS] = self._enter(block, None)
-        if len(ids):
-            self._note_bounds(ids)
         if len(self._places) > places and self._is_dense(self.count):
             self._is_direct = True
             self._lay_direct()
@@ -168,6 +163,10 @@ class VertexTable:
         else:
             self._places[at] = np.arange(self.count, self.count + len(rows))
             self._append(ids[rows])
+
+
+def _no_addresses() -> Slots:
+    return np.full(2, _NONE, np.intp)
 
 
 def mixed(ids: Ids) -> npt.NDArray[np.uint64]:

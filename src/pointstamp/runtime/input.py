@@ -31,12 +31,18 @@ class InputHandle:
         """Whether nothing can be sent any more."""
         return self._capability is None
 
-    def send(self, data: Any) -> None:  # noqa: ANN401 - anything that holds rows
-        """Send rows at the current time: an Arrow batch or table, a pandas or polars frame."""
+    def send(self, data: Any, *, at: Any = None) -> None:  # noqa: ANN401 - rows, and a root time
+        """Send rows at the current time, or at a later one: an Arrow batch or table, a frame."""
         capability = self._held("sent to")
+        time: Time = capability.time if at is None else (at,)
+        if at is not None and not self._output.less_equal(capability.time, time):
+            raise FlowError(
+                f"input '{self.name}' is at {capability.time[0]} and was sent rows at {at}; rows may come at "
+                "its time or later."
+            )
         for batch in to_batches(data, self._output.schema, f"input '{self.name}'"):
             if batch.num_rows:
-                self._output.sent.append((capability.time, batch))
+                self._output.sent.append((time, batch))
         self._finish(self._instance, [])
 
     def advance_to(self, time: Any) -> None:  # noqa: ANN401 - a root time

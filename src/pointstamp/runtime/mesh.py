@@ -136,22 +136,12 @@ class Mesh:
         for peer, address in enumerate(addresses):
             if peer == self.member:
                 continue
-            push = self._socket(zmq.PUSH)
-            if self._keys is not None:
-                if address.public_key is None:
-                    raise TransportError(
-                        f"{self.name} encrypts its connections, and {self._names[peer]} came without a key. "
-                        "Let all members encrypt, or none."
-                    )
-                push.curve_publickey, push.curve_secretkey = self._keys
-                push.curve_serverkey = address.public_key
-            push.reconnect_ivl = -1
-            # A session of hours may have minutes without a message; the I/O threads keep it alive.
-            push.heartbeat_ivl = max(1, self._heartbeat_ms // 4)
-            push.heartbeat_timeout = self._heartbeat_ms
-            self._monitors[peer] = push.get_monitor_socket(_MONITORED)
-            push.connect(address.endpoint)
-            self._pushes[peer] = push
+            if (address.public_key is None) != (self._keys is None):
+                raise TransportError(
+                    f"{self.name} came {'with' if self._keys else 'without'} a key, and {self._names[peer]} "
+                    f"{'with' if address.public_key else 'without'} one. Let all members encrypt, or none."
+                )
+            self._pushes[peer] = self._connected(peer, address)
         for peer in self._pushes:
             self.post(peer, Kind.HELLO, b"")
 
@@ -290,6 +280,19 @@ class Mesh:
                     f"{self.name} has lost {self._names[peer]}: the connection {what}. Its process has ended, "
                     "has stopped answering, or is not who it should be."
                 )
+
+    def _connected(self, peer: int, address: Address) -> "zmq.Socket[bytes]":
+        push = self._socket(zmq.PUSH)
+        if self._keys is not None:
+            push.curve_publickey, push.curve_secretkey = self._keys
+            push.curve_serverkey = address.public_key
+        push.reconnect_ivl = -1
+        # The I/O threads answer heartbeats, also while a worker is busy with one batch for minutes.
+        push.heartbeat_ivl = max(1, self._heartbeat_ms // 4)
+        push.heartbeat_timeout = self._heartbeat_ms
+        self._monitors[peer] = push.get_monitor_socket(_MONITORED)
+        push.connect(address.endpoint)
+        return push
 
     def _listen(self, endpoint: str) -> "zmq.Socket[bytes]":
         pull = self._socket(zmq.PULL)

@@ -1,0 +1,228 @@
+"""A gang of worker processes: started together, met together, and ended together.
+
+``Gang`` starts n processes, lets them and the driving process meet in one mesh, says who has died and of what,
+and ends them all. The members of one machine speak through unix sockets in a private folder, which is gone as
+soon as they have met; nothing is left behind, whoever is killed and when.
+"""
+
+import multiprocessing
+import os
+import pickle
+import shutil
+import signal
+import tempfile
+import warnings
+import weakref
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from pointstamp.dataflow.plan import Plan
+from pointstamp.errors import FlowError, TransportError
+from pointstamp.runtime.control import Failed, error_of
+from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Address, Mesh
+from pointstamp.runtime.workerprocess import MEETING_SECONDS_MAX, Seat, member_names, work
+
+_Process: TypeAlias = Any
+_GRACE_SECONDS: Final = 1.0
+# A unix socket's path has 108 bytes, the last of which is zero.
+_SOCKET_PATH_BYTES_MAX: Final = 107
+
+
+class Gang:
+    """Worker processes that belong to one run, and the mesh that joins them with this process."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        processes: int,
+        *,
+        transport: str = "ipc",
+        encrypted: bool | None = None,
+        start_method: str | None = None,
+        silence_seconds_max: float = SILENCE_SECONDS_MAX,
+    ) -> None:
+        method = start_method or ("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
+        if method != "fork":
+            _check_picklable(plan, method)
+        self._folder = Path(tempfile.mkdtemp(prefix="pointstamp-"))
+        self._processes: list[_Process] = []
+        self.mesh: Mesh | None = None
+        listen = _listener(transport, self._folder)
+        # Also when the run is forgotten without being closed; in this process only, not in a fork of it.
+        self._finalizer = weakref.finalize(self, _end, os.getpid(), self._processes, self._folder)
+        pipes: list[tuple[Connection, Connection]] = []
+        try:
+            # pyarrow imports pandas when it first sees a numpy array: once here, and not in every fork.
+            pa.array(np.zeros(1))
+            context = multiprocessing.get_context(method)
+            pipes = [context.Pipe() for _ in range(processes)]
+            for number in range(processes):
+                seat = Seat(number, processes, listen(number), encrypted, silence_seconds_max)
+                inherited = method == "fork"
+                others = [end for pair in pipes for end in pair if end is not pipes[number][1]]
+                self._start(context, plan, seat, pipes[number][1], others if inherited else [])
+            self.mesh = Mesh(
+                processes,
+                processes + 1,
+                listen=listen(processes),
+                encrypted=encrypted,
+                names=member_names(processes),
+                silence_seconds_max=silence_seconds_max,
+            )
+            self._meet(self.mesh, [mine for mine, _ in pipes])
+        except BaseException:
+            self.end()
+            raise
+        finally:
+            for pair in pipes:
+                for end in pair:
+                    end.close()
+
+    def name(self, worker: int) -> str:
+        """A worker and its process, for errors."""
+        return f"worker {worker} (process {self._processes[worker].pid})"
+
+    @property
+    def pids(self) -> list[int]:
+        """The process of each worker."""
+        return [process.pid for process in self._processes]
+
+    def deaths(self) -> list[tuple[int, str]]:
+        """The workers whose process has ended, and how each has ended, those that were killed first."""
+        ended = [
+            (worker, process.exitcode)
+            for worker, process in enumerate(self._processes)
+            if process.exitcode is not None
+        ]
+        return [
+            (worker, f"{self.name(worker)} {_how(code)}") for worker, code in sorted(ended, key=lambda e: e[1])
+        ]
+
+    def forget_folder(self) -> None:
+        """Everybody has met: nobody needs the sockets' files any more."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def end(self) -> None:
+        """End all processes: those that were told to stop get a moment to do so."""
+        deadline = monotonic() + (_GRACE_SECONDS if self.mesh is not None else 0)
+        for process in self._processes:
+            process.join(max(0, deadline - monotonic()))
+        self._finalizer()
+        if self.mesh is not None:
+            self.mesh.close(linger_ms=0)
+
+    def _start(
+        self, context: Any, plan: Plan, seat: Seat, pipe: Connection, others: list[Connection]  # noqa: ANN401
+    ) -> None:
+        process = context.Process(
+            target=work, args=(plan, seat, pipe, others), name=f"pointstamp-{seat.worker}", daemon=True
+        )
+        with warnings.catch_warnings():
+            # Python 3.12 warns of a fork beside threads. Ours are those of Arrow and ZeroMQ, which take care
+            # of forks themselves, and the child uses nothing of its parent's but the plan.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process.start()
+        self._processes.append(process)
+
+    def _meet(self, mesh: Mesh, pipes: list[Connection]) -> None:
+        deadline = monotonic() + MEETING_SECONDS_MAX
+        addresses = [self._address(worker, pipe, deadline) for worker, pipe in enumerate(pipes)]
+        addresses.append(mesh.address)
+        told = msgspec.msgpack.encode(addresses)
+        for pipe in pipes:
+            pipe.send_bytes(told)
+        mesh.connect(addresses)
+        while not mesh.greet():
+            self._check_alive()
+            for worker, pipe in enumerate(pipes):
+                # Whoever fails while the members meet says so through its pipe.
+                if pipe.poll(0.001):
+                    self._address(worker, pipe, deadline)
+            if monotonic() > deadline:
+                mesh.meet(0)
+
+    def _address(self, worker: int, pipe: Connection, deadline: float) -> Address:
+        while not pipe.poll(0.05):
+            self._check_alive()
+            if monotonic() > deadline:
+                raise TransportError(
+                    f"{self.name(worker)} has not said its address for {MEETING_SECONDS_MAX:g} s."
+                )
+        try:
+            said = msgspec.msgpack.decode(pipe.recv_bytes())
+            if isinstance(said, dict):
+                return msgspec.convert(said, Address)
+            raise error_of(msgspec.convert(said, Failed), self.name(worker))
+        except (EOFError, OSError):
+            self._processes[worker].join(_GRACE_SECONDS)
+            self._check_alive()
+            raise TransportError(f"{self.name(worker)} has closed its pipe before it met the others.") from None
+
+    def _check_alive(self) -> None:
+        for _, how in self.deaths():
+            raise TransportError(f"{how} before it met the others.")
+
+
+def _listener(transport: str, folder: Path) -> Callable[[int], str]:
+    """Where each member listens."""
+    if transport == "tcp":
+        return lambda _: "tcp://127.0.0.1:0"
+    if transport != "ipc":
+        raise FlowError(f"processes speak through 'ipc' or 'tcp', and not through '{transport}'.")
+    if len(os.fsencode(folder)) + 8 > _SOCKET_PATH_BYTES_MAX:
+        raise FlowError(
+            f"the folder {folder} is too long a path for unix sockets, which have {_SOCKET_PATH_BYTES_MAX} "
+            "bytes. Set TMPDIR to a shorter one."
+        )
+    return lambda member: f"ipc://{folder}/{member}"
+
+
+def _check_picklable(plan: Plan, method: str) -> None:
+    for node in plan.nodes:
+        try:
+            pickle.dumps(node)
+        except Exception as error:
+            raise FlowError(
+                f"operator '{node.name}' of flow '{plan.name}' cannot be pickled ({error}), and processes that "
+                f"are started by '{method}' need that. Define its functions at the top of a module."
+            ) from error
+    try:
+        pickle.dumps(plan.root)
+    except Exception as error:
+        raise FlowError(
+            f"the times of flow '{plan.name}' cannot be pickled ({error}), and processes that are started by "
+            f"'{method}' need that. Define their class at the top of a module."
+        ) from error
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"has ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "unknown"
+    hint = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+    return f"was killed by signal {-code} ({name}{hint})"
+
+
+def _end(owner: int, processes: list[_Process], folder: Path) -> None:
+    """Make sure that no process and no file is left."""
+    if os.getpid() != owner:
+        return
+    for end in (lambda process: process.terminate(), lambda process: process.kill()):
+        running = [process for process in processes if process.is_alive()]
+        for process in running:
+            end(process)
+        for process in running:
+            process.join(_GRACE_SECONDS)
+    shutil.rmtree(folder, ignore_errors=True)
+
+

@@ -1,0 +1,284 @@
+"""The status of a run as plain data: how far it is, what goes round in its loops, and what it waits for.
+
+A status is made of a plan and of a tracker, that is of counted pointstamps and nothing else of a worker, so
+it can be made of a run in this process as well as of counts that came from elsewhere. A display shows it; a
+program may read it, keep it and compare it.
+
+``describe_interruption`` is for a run that was stopped in the middle of anything, even of a propagation: it
+reads counts and queues only, and never a frontier.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeAlias
+
+from pointstamp.dataflow.plan import Kind, Node, Plan
+from pointstamp.errors import FlowError
+from pointstamp.order.multiset import SignedMultiset
+from pointstamp.progress.broadcast import DirectBroadcast
+from pointstamp.progress.pointstamp import Pointstamp
+from pointstamp.progress.tracker import Tracker
+from pointstamp.progress.why import Holder, holders
+from pointstamp.runtime.worker import Worker
+from pointstamp.topology.domain import EPOCHS, Time
+from pointstamp.topology.graph import Graph
+from pointstamp.topology.ports import Location, Source, Target
+
+HOLDERS_MAX: Final = 3
+PLACES_MAX: Final = 5
+"""How many holders and places are named before the rest is only counted."""
+
+Scope: TypeAlias = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class RowCounts:
+    """The rows that went into and came out of a run, by name; changed by whoever counts them."""
+
+    sent: dict[str, int] = field(default_factory=dict)
+    finished: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class InputStatus:
+    """One input: the rows sent, and the times it may still send at; none where it is closed."""
+
+    name: str
+    rows: int
+    frontier: tuple[Time, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStatus:
+    """One output: rows of finished times, what may still come, and what holds that back, in words.
+
+    ``epochs_complete`` is None where the output is complete, or the flow has times of its own. Of what holds
+    it back the farthest upstream comes first, because the rest often waits for that; how many are not named
+    is ``held_by_more``.
+    """
+
+    name: str
+    rows: int
+    epochs_complete: int | None
+    frontier: tuple[Time, ...]
+    held_by: tuple[str, ...]
+    held_by_more: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStatus:
+    """One loop in one epoch: its outstanding rounds, and the messages that wait in it.
+
+    ``scope`` is the path of loops to it; ``epoch`` the root time, whatever the flow's root times are.
+    """
+
+    scope: Scope
+    epoch: Any
+    first_round: int
+    last_round: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """A run at one moment."""
+
+    flow: str
+    inputs: tuple[InputStatus, ...]
+    outputs: tuple[OutputStatus, ...]
+    loops: tuple[LoopStatus, ...]
+    is_complete: bool
+
+    @property
+    def rows_in(self) -> int:
+        """All rows that were sent."""
+        return sum(each.rows for each in self.inputs)
+
+    @property
+    def rows_out(self) -> int:
+        """All rows of finished times."""
+        return sum(each.rows for each in self.outputs)
+
+    @property
+    def epochs_complete(self) -> int | None:
+        """The epochs that are complete at every output; None where all are, or where there are no epochs."""
+        return min((n for each in self.outputs if (n := each.epochs_complete) is not None), default=None)
+
+
+class Observed(Protocol):
+    """A run whose workers are in this process."""
+
+    plan: Plan
+    workers: list[Worker]
+
+
+def status_of(run: Observed, rows: RowCounts | None = None) -> RunStatus:
+    """The status of a run between two steps, as its first worker knows it."""
+    return status_from(run.plan, run.workers[0].view.tracker, rows or RowCounts())
+
+
+def status_from(plan: Plan, tracker: Tracker, rows: RowCounts) -> RunStatus:
+    """The status that a tracker knows, between two propagations."""
+    graph = tracker.graph
+    inputs = tuple(
+        InputStatus(name, rows.sent.get(name, 0), _frontier(tracker, Source(node.index, 0)))
+        for name, node in plan.named(Kind.INPUT).items()
+    )
+    outputs = tuple(
+        _output(plan, tracker, node, rows.finished.get(name, 0))
+        for name, node in plan.named(Kind.OUTPUT).items()
+    )
+    loops = _loops(plan, graph, _counted(tracker, graph).items())
+    return RunStatus(plan.name, inputs, outputs, tuple(loops), tracker.is_complete())
+
+
+def _frontier(tracker: Tracker, port: Source | Target) -> tuple[Time, ...]:
+    return tuple(tracker.frontier(tracker.graph.location(port)))
+
+
+def _output(plan: Plan, tracker: Tracker, node: Node, rows: int) -> OutputStatus:
+    port = Target(node.index, 0)
+    frontier = _frontier(tracker, port)
+    epochs = min(time[0] for time in frontier) if frontier and plan.root == EPOCHS else None
+    found = sorted(holders(tracker, port), key=lambda holder: -len(holder.path))
+    words = tuple(_holder_words(plan, tracker.graph, holder) for holder in found[:HOLDERS_MAX])
+    return OutputStatus(node.name, rows, epochs, frontier, words, len(found) - len(words))
+
+
+def _loops(plan: Plan, graph: Graph, counted: Iterable[tuple[Pointstamp, int]]) -> Iterator[LoopStatus]:
+    """Every loop that something is counted in, by root time; outer loops have the rounds of inner ones."""
+    rounds: dict[tuple[Scope, Any], list[int]] = {}
+    messages: dict[tuple[Scope, Any], int] = {}
+    for (location, time), count in counted:
+        port = graph.ports[location]
+        node = plan.nodes[port.operator]
+        if node.kind.is_door:
+            continue  # nothing stays there
+        for depth in range(1, len(node.scope) + 1):
+            key = (node.scope[:depth], time[0])
+            rounds.setdefault(key, []).append(time[depth])
+            messages[key] = messages.get(key, 0) + (count if isinstance(port, Target) else 0)
+    for key in sorted(rounds, key=lambda key: (key[0], plan.root.sort_key(key[1]))):
+        yield LoopStatus(*key, min(rounds[key]), max(rounds[key]), messages[key])
+
+
+def _holder_words(plan: Plan, graph: Graph, holder: Holder) -> str:
+    location, time = holder.pointstamp
+    port = graph.ports[location]
+    if isinstance(port, Target):
+        return (
+            f"{_number(holder.count, 'message')} at {time_words(plan, time)} for {graph.describe(location)}"
+        )
+    return _sender_words(plan, graph, holder.pointstamp)
+
+
+def time_words(plan: Plan, time: Time) -> str:
+    """A time in words: ``epoch 3`` outside loops, ``(3, 7)`` within."""
+    if len(time) > 1:
+        return f"({', '.join(map(str, time))})"
+    return f"epoch {time[0]}" if plan.root == EPOCHS else str(time[0])
+
+
+# When a run is interrupted.
+
+
+def describe_interruption(run: Observed) -> str:
+    """Where a run was when it was interrupted: the round of each loop, and what circulates, in words."""
+    plan, graph = run.plan, run.workers[0].graph
+    rows = _rows_waiting(run)
+    counted = _counted_everywhere(run)
+    said = [f"flow '{plan.name}' was interrupted", *_rounds_reached(run, counted)]
+    places = [
+        _message_words(plan, graph, point, count, rows.get(point, 0))
+        if isinstance(graph.ports[point.location], Target)
+        else _sender_words(plan, graph, point)
+        for point, count in sorted(counted.items(), key=lambda item: _circulating_first(graph, item[0]))
+    ]
+    return "; ".join([*said, *(_first(places, PLACES_MAX) or ["nothing was on its way"])])
+
+
+def _circulating_first(graph: Graph, point: Pointstamp) -> tuple[bool, bool, int, str]:
+    """Messages before senders, and what goes round in a loop before what does not."""
+    is_sender = isinstance(graph.ports[point.location], Source)
+    return is_sender, graph.domains[point.location].rounds == 0, point.location, str(point.time)
+
+
+def _rounds_reached(run: Observed, counted: Mapping[Pointstamp, int]) -> Iterator[str]:
+    """For each loop that is not done the last round that anything there has come to."""
+    plan, reached = run.plan, _last_active(run)
+    for loop in _loops(plan, run.workers[0].graph, counted.items()):
+        last = max(loop.last_round, reached.get((loop.scope, loop.epoch), 0))
+        where = "' in loop '".join(reversed(loop.scope))
+        yield f"loop '{where}' is in round {last} of {time_words(plan, (loop.epoch,))}"
+
+
+def _counted(tracker: Tracker, graph: Graph) -> dict[Pointstamp, int]:
+    return {
+        Pointstamp(location, time): count
+        for location in map(Location, range(len(graph.ports)))
+        for time, count in tracker.occurrences(location).items()
+        if count > 0
+    }
+
+
+def _counted_everywhere(run: Observed) -> dict[Pointstamp, int]:
+    """What the first worker has been told, and what none has told yet: workers speak now and then only."""
+    graph = run.workers[0].graph
+    total = SignedMultiset(_counted(run.workers[0].view.tracker, graph))
+    for worker in run.workers:
+        broadcast = worker.view._broadcast  # noqa: SLF001 - there is no other way to what is not sent yet
+        if isinstance(broadcast, DirectBroadcast):
+            total.extend(list(broadcast._pending.items()))  # noqa: SLF001 - as above
+    return {
+        point: count
+        for point, count in total.items()
+        if count > 0 and not run.plan.nodes[graph.ports[point.location].operator].kind.is_door
+    }
+
+
+def _rows_waiting(run: Observed) -> Mapping[Pointstamp, int]:
+    """The rows in the queues of all operators on all workers."""
+    found: SignedMultiset[Pointstamp] = SignedMultiset()
+    for worker in run.workers:
+        for instance in worker.instances.values():
+            for port, time, batch in list(instance.queue):
+                found.add(Pointstamp(instance.inputs[port].location, time), batch.num_rows)
+    return dict(found.items())
+
+
+def _last_active(run: Observed) -> dict[tuple[Scope, Any], int]:
+    """The highest round of each loop and root time that an operator was last active in."""
+    found: dict[tuple[Scope, Any], int] = {}
+    for worker in run.workers:
+        for instance in worker.instances.values():
+            try:
+                time = instance.context.time
+            except FlowError:  # it has not been active, or not for a time
+                continue
+            for depth in range(1, len(instance.node.scope) + 1):
+                key = (instance.node.scope[:depth], time[0])
+                found[key] = max(found.get(key, 0), time[depth])
+    return found
+
+
+def _message_words(plan: Plan, graph: Graph, point: Pointstamp, count: int, rows: int) -> str:
+    waiting = f" with {_number(rows, 'row')}" if rows else ""
+    messages = f"{_number(count, 'message')} at {time_words(plan, point.time)}"
+    return f"at {graph.describe(point.location)}: {messages}{waiting}"
+
+
+def _sender_words(plan: Plan, graph: Graph, point: Pointstamp) -> str:
+    node = plan.nodes[graph.ports[point.location].operator]
+    who = f"input '{node.name}'" if node.kind is Kind.INPUT else graph.describe(point.location)
+    return f"{who} may still send at {time_words(plan, point.time)}"
+
+
+def _first(words: Sequence[str], count: int) -> list[str]:
+    """The first few, and how many more there are."""
+    if len(words) <= count:
+        return list(words)
+    return [*words[:count], f"and {len(words) - count} more"]
+
+
+def _number(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,220 @@
+"""One task of the gang: it meets the others, runs one worker over its share of the inputs, and reports.
+
+The tasks of a barrier stage run at the same time. Each binds a port, and one ``allGather`` (it takes a
+second, so it is used once) tells everybody the addresses, the public keys and the versions; from then on
+they speak directly, authenticated and encrypted. What the workers find leaves through files; the rows that
+the job returns are reports: which files there are, or what went wrong. An error is reported and not
+raised, because a task that fails makes Spark kill the gang and answer with a Java stack trace.
+"""
+
+import os
+import platform
+import socket
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import msgspec
+import pandas as pd
+import pyarrow as pa
+from pyspark import BarrierTaskContext
+
+from pointstamp.dataflow.plan import Plan
+from pointstamp.errors import PointstampError, TransportError
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.runtime.mesh import Address, Mesh, ZmqTransport
+from pointstamp.runtime.wire import Codec, Kind
+from pointstamp.runtime.worker import Worker
+from pointstamp.spark.output import EpochFiles
+from pointstamp.spark.packing import InputSpec, from_bytes
+from pointstamp.topology.domain import Time
+from pointstamp.version import __version__
+
+REPORT_DDL: Final = "worker int, report binary"
+REPORT: Final = pa.schema([("worker", pa.int32()), ("report", pa.binary())])
+
+MEETING_SECONDS_MAX: Final = 60.0
+_SLEEP_SECONDS: Final = 0.5
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """What each task tells the others when they meet."""
+
+    worker: int
+    address: Address
+    versions: dict[str, str]
+
+
+class FileWritten(msgspec.Struct, frozen=True, tag=True):
+    """A file holds rows of an output."""
+
+    output: str
+    epoch: int
+    path: str
+    rows: int
+
+
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """A worker has come to the end."""
+
+    rows_in: int
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """A worker has failed; ``kind`` is the name of the error's class."""
+
+    kind: str
+    message: str
+    details: str
+
+
+Report: TypeAlias = FileWritten | Done | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Everything that a task needs to know; it travels to the executors with the function."""
+
+    plan: Plan
+    inputs: Sequence[InputSpec]
+    workers: int
+    folder: str
+    generation: int = 0
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run one worker; the function of ``mapInArrow``."""
+        context = BarrierTaskContext.get()
+        assert context is not None
+        number = context.partitionId()
+        reports = _Member(self, number).run(context, batches)
+        encoded = [msgspec.msgpack.encode(report) for report in reports]
+        yield pa.record_batch(
+            [pa.array([number] * len(encoded), pa.int32()), pa.array(encoded, pa.binary())], schema=REPORT
+        )
+
+
+class _Member:
+    """One worker of the gang while it runs."""
+
+    def __init__(self, gang: Gang, number: int) -> None:
+        self.gang = gang
+        self.number = WorkerIndex(number)
+        self.files = EpochFiles(gang.folder, number)
+        self.rows_in = 0
+
+    def run(self, context: BarrierTaskContext, batches: Iterator[pa.RecordBatch]) -> list[Report]:
+        mesh = Mesh(
+            self.number,
+            self.gang.workers,
+            listen=f"tcp://{_own_address()}:0",
+            encrypted=True,
+            generation=self.gang.generation,
+        )
+        try:
+            self._meet(context, mesh)
+            transport = ZmqTransport(mesh, Codec.of(self.gang.plan, self.gang.plan.graph()))
+            return self._work(transport, batches)
+        except Exception as error:  # whatever it is, the driver must hear of it
+            self._tell_peers(mesh)
+            kind = type(error).__name__ if isinstance(error, PointstampError) else "InternalError"
+            return [Failed(kind, str(error) or repr(error), traceback.format_exc())]
+        finally:
+            mesh.close()
+
+    def _meet(self, context: BarrierTaskContext, mesh: Mesh) -> None:
+        hello = Hello(self.number, mesh.address, versions())
+        said = context.allGather(msgspec.json.encode(hello).decode())
+        everybody = sorted(
+            (msgspec.json.decode(each, type=Hello) for each in said), key=lambda each: each.worker
+        )
+        for other in everybody:
+            for package, version in hello.versions.items():
+                if other.versions.get(package) != version:
+                    raise TransportError(
+                        f"worker {self.number} runs {package} {version} and worker {other.worker} runs "
+                        f"{other.versions.get(package)}; all executors need the same. Install one "
+                        "environment on all of them, or ship one with spark.archives."
+                    )
+        mesh.connect([each.address for each in everybody])
+        mesh.meet(MEETING_SECONDS_MAX)
+
+    def _work(self, transport: ZmqTransport, batches: Iterator[pa.RecordBatch]) -> list[Report]:
+        plan = self.gang.plan
+        worker = Worker(plan, transport, self.number, self.gang.workers, deliver=self._deliver)
+        specs = {spec.number: spec for spec in self.gang.inputs}
+        for packed in batches:
+            for number, epoch, rows in zip(
+                packed["input"].to_pylist(), packed["epoch"].to_pylist(), packed["rows"], strict=True
+            ):
+                spec = specs[number]
+                batch = from_bytes(rows.as_py(), spec.schema)
+                self.rows_in += batch.num_rows
+                worker.input(spec.name).send(batch, at=epoch)
+            self._step(worker, transport)
+        for spec in self.gang.inputs:
+            worker.input(spec.name).close()
+        while not worker.is_complete:
+            if not worker.step():
+                _check_peers(transport)
+                transport.wait(_SLEEP_SECONDS)
+        worker.close()
+        return [*(FileWritten(*each) for each in self.files.written), Done(self.rows_in)]
+
+    def _step(self, worker: Worker, transport: ZmqTransport) -> None:
+        """Do what can be done before more is read."""
+        while worker.step():
+            pass
+        _check_peers(transport)
+
+    def _deliver(self, output: str, time: Time, batches: list[pa.RecordBatch]) -> None:
+        self.files.write(output, time[0], batches)
+
+    def _tell_peers(self, mesh: Mesh) -> None:
+        for peer in range(self.gang.workers):
+            if peer != self.number:
+                try:
+                    mesh.post(peer, Kind.CONTROL, b"failed")
+                except (TransportError, KeyError):
+                    continue  # it has gone already, or was never met
+
+
+class _PeerError(TransportError):
+    """Another worker has failed and reports why."""
+
+
+def _check_peers(transport: ZmqTransport) -> None:
+    if transport.control:
+        raise _PeerError(f"worker {transport.control[0].sender} has failed.")
+
+
+def versions() -> dict[str, str]:
+    """The versions that all workers must share."""
+    return {
+        "Python": ".".join(platform.python_version_tuple()[:2]),
+        "pyarrow": pa.__version__,
+        "pandas": pd.__version__,
+        "pointstamp": __version__,
+    }
+
+
+def decode_report(encoded: bytes) -> Report:
+    """A report of a task."""
+    report: Report = msgspec.msgpack.decode(encoded, type=FileWritten | Done | Failed)
+    return report
+
+
+def is_consequence(report: Report) -> bool:
+    """Whether a failure only says that another worker failed."""
+    return isinstance(report, Failed) and report.kind in (_PeerError.__name__, TransportError.__name__)
+
+
+def _own_address() -> str:
+    """An address of this host that its peers can reach; loopback where the host knows no other."""
+    wanted = os.environ.get("SPARK_LOCAL_IP")
+    if wanted:
+        return wanted
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"

@@ -1,0 +1,112 @@
+"""Rows on their way from DataFrames to the workers: packed, so that Spark's shuffle brings them there.
+
+The inputs of a flow have different schemas, and a gang of tasks reads one DataFrame. So the rows of each
+input are packed: a row of the packed DataFrame is (worker, input, epoch, an Arrow batch as bytes). Where
+everybody who reads an input exchanges it by the same key first, the rows of a batch are split by the owner
+of their key here, by the very hash that the workers use: Spark's shuffle then moves each row once, to the
+worker that owns it. Otherwise batches are dealt out in turn.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pointstamp.dataflow.pact import ExchangeBy
+from pointstamp.dataflow.partition import partition
+from pointstamp.dataflow.plan import Kind, Plan
+from pointstamp.dataflow.schema import fit
+from pointstamp.errors import SchemaError
+from pointstamp.runtime.routes import routes_of
+from pointstamp.topology.graph import Graph
+
+PACKED_DDL: Final = "worker int, input int, epoch long, rows binary"
+PACKED: Final = pa.schema(
+    [("worker", pa.int32()), ("input", pa.int32()), ("epoch", pa.int64()), ("rows", pa.binary())]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """One input of a flow as a gang reads it."""
+
+    number: int
+    name: str
+    schema: pa.Schema
+    keys: tuple[str, ...] | None
+    epoch: str | None
+
+
+def input_specs(plan: Plan, graph: Graph, epochs: Mapping[str, str]) -> list[InputSpec]:
+    """The inputs of a plan, with the key that all their readers exchange by, if there is one."""
+    routes = routes_of(plan, graph)
+    specs = []
+    for number, (name, node) in enumerate(plan.named(Kind.INPUT).items()):
+        pacts = {route.pact for route in routes[node.index, 0]}
+        pact = next(iter(pacts)) if len(pacts) == 1 else None
+        keys = pact.keys if isinstance(pact, ExchangeBy) else None
+        specs.append(InputSpec(number, name, node.outputs[0].schema, keys, epochs.get(name)))
+    return specs
+
+
+def packer(spec: InputSpec, workers: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that packs one input, for ``mapInArrow``."""
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        turn = 0
+        for batch in batches:
+            packed: list[tuple[int, int, bytes]] = []
+            for epoch, rows in _by_epoch(batch, spec):
+                parts = _parts(rows, spec, workers, turn)
+                packed.extend((worker, epoch, to_bytes(part)) for worker, part in parts)
+                turn += 1
+            if packed:
+                columns = list(zip(*packed, strict=True))
+                yield pa.record_batch(
+                    [
+                        pa.array(columns[0], pa.int32()),
+                        pa.array([spec.number] * len(packed), pa.int32()),
+                        pa.array(columns[1], pa.int64()),
+                        pa.array(columns[2], pa.binary()),
+                    ],
+                    schema=PACKED,
+                )
+
+    return pack
+
+
+def _by_epoch(batch: pa.RecordBatch, spec: InputSpec) -> Iterator[tuple[int, pa.RecordBatch]]:
+    who = f"input '{spec.name}'"
+    if spec.epoch is None:
+        yield 0, fit(batch, spec.schema, who)
+        return
+    epochs = batch.column(spec.epoch)
+    if epochs.null_count:
+        raise SchemaError(f"{who}: the epoch column '{spec.epoch}' has nulls; every row needs an epoch.")
+    rows = fit(batch.drop_columns([spec.epoch]), spec.schema, who)
+    for epoch in np.unique(epochs.to_numpy(zero_copy_only=False)).tolist():
+        yield epoch, rows.filter(pc.equal(epochs, epoch))
+
+
+def _parts(
+    rows: pa.RecordBatch, spec: InputSpec, workers: int, turn: int
+) -> Sequence[tuple[int, pa.RecordBatch]]:
+    if not rows.num_rows:
+        return ()
+    if spec.keys is None:
+        return ((turn % workers, rows),)
+    return [(n, part) for n, part in enumerate(partition(rows, spec.keys, workers)) if part is not None]
+
+
+def to_bytes(batch: pa.RecordBatch) -> bytes:
+    """A batch without its schema, as Arrow IPC."""
+    encoded: bytes = batch.serialize().to_pybytes()
+    return encoded
+
+
+def from_bytes(encoded: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of a known schema from Arrow IPC."""
+    return pa.ipc.read_record_batch(pa.py_buffer(encoded), schema)

@@ -1,0 +1,101 @@
+"""Bounded runs on Spark: the same flows, DataFrames in and DataFrames out.
+
+Families:
+- answers: what Spark's own operations say on the same rows, and what the run in this process says;
+- refusals: what can be known to be wrong is said in one sentence, and a user's exception comes back as such.
+"""
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+import pointstamp as ps
+from pointstamp.errors import FlowError, OperatorError, SchemaError
+
+pytestmark = pytest.mark.spark
+
+
+def test_counts_by_key_and_epoch_are_those_of_group_by(spark: SparkSession) -> None:
+    flow = ps.Dataflow("counts")
+    flow.output("counts", flow.input("numbers", "x long").count("x"))
+    frame = spark.range(0, 5_000).selectExpr("id % 91 as x", "id % 4 as at")
+    result = flow.run(spark, numbers=frame, epoch="at")["counts"]
+    expected = frame.groupBy("at", "x").count()
+    assert Counter(map(tuple, result.collect())) == Counter(map(tuple, expected.collect()))
+    assert result.count() == expected.count()  # again, without running the job again
+
+
+def test_a_loop_gives_what_it_gives_in_this_process(spark: SparkSession) -> None:
+    flow = ps.Dataflow("halving")
+    numbers = flow.input("numbers", "x long")
+    with numbers.loop("halve") as loop:
+        again = loop.variable("x long")
+        now = loop.enter(numbers).concat(again).exchange("x")
+        half = now.map_batches(lambda batch: pa.record_batch({"x": pc.shift_right(batch["x"], 1)}))
+        loop.feedback(again, half.filter(pc.field("x") > 0))
+        flow.output("seen", loop.leave(now).count("x"))
+    table = pa.table({"x": list(range(1, 200))})
+    local = flow.run_local(numbers=[table])["seen"].table().to_pylist()
+    frame = spark.createDataFrame(table.to_pandas())
+    rows = [row.asDict() for row in flow.run(spark, numbers=frame)["seen"].collect()]
+    assert sorted(map(str, rows)) == sorted(map(str, local))
+
+
+def test_several_inputs_of_different_schemas_and_empty_ones_make_one_job(spark: SparkSession) -> None:
+    flow = ps.Dataflow("two")
+    words, numbers = flow.input("words", "w string"), flow.input("numbers", "x long, y double")
+    flow.output("words", words.count("w"))
+    flow.output("numbers", numbers.filter(pc.field("y") > 0.5))
+    flow.output("nothing", numbers.filter(pc.field("y") > 9.0))
+    results = flow.run(
+        spark,
+        words=spark.createDataFrame([("a",), ("b",), ("a",)], "w string"),
+        numbers=spark.createDataFrame([], "x long, y double"),
+    )
+    assert sorted(map(tuple, results["words"].collect())) == [(0, "a", 2), (0, "b", 1)]
+    assert results["numbers"].count() == 0
+    assert results["nothing"].columns == ["epoch", "x", "y"]
+
+
+def test_the_output_lies_where_it_was_asked_for(spark: SparkSession) -> None:
+    flow = ps.Dataflow("copy")
+    flow.output("copied", flow.input("numbers", "x long"))
+    with tempfile.TemporaryDirectory() as folder:
+        flow.run(spark, numbers=spark.range(10).selectExpr("id as x"), path=folder)
+        assert list(Path(folder, "copied").glob("*.parquet"))
+        assert spark.read.parquet(f"{folder}/copied").count() == 10
+
+
+def test_a_users_exception_comes_back_with_operator_time_and_line(spark: SparkSession) -> None:
+    def fail(batch: pa.RecordBatch) -> pa.RecordBatch:
+        raise ZeroDivisionError("by nothing")
+
+    flow = ps.Dataflow("fails")
+    flow.output("out", flow.input("numbers", "x long").exchange("x").map_batches(fail, name="divide"))
+    with pytest.raises(OperatorError, match=r"operator 'divide' failed .* ZeroDivisionError: by nothing"):
+        flow.run(spark, numbers=spark.range(10).selectExpr("id as x"))
+
+
+def test_what_cannot_work_is_said_before_spark_starts(spark: SparkSession) -> None:
+    flow = ps.Dataflow("refused")
+    flow.output("out", flow.input("numbers", "x long"))
+    frame = spark.range(10).selectExpr("id as y")
+    with pytest.raises(FlowError, match=r"3 workers were asked for, and Spark has 2 slots"):
+        flow.run(spark, numbers=frame, workers=3)
+    with pytest.raises(SchemaError, match=r"input 'numbers': the DataFrame has no column 'x'; it has 'y'"):
+        flow.run(spark, numbers=frame)
+    with pytest.raises(FlowError, match=r"has the inputs 'numbers' and was given 'letters'"):
+        flow.run(spark, letters=frame)
+
+
+def test_a_column_of_another_type_is_named(spark: SparkSession) -> None:
+    flow = ps.Dataflow("refused")
+    flow.output("out", flow.input("numbers", "x long"))
+    frame = spark.createDataFrame([("one",)], "x string")
+    with pytest.raises(FlowError, match=r"input 'numbers': column 'x' must be int64 and came as string"):
+        flow.run(spark, numbers=frame)
