@@ -1,4 +1,4 @@
-"""What coordination costs alone: empty epochs and empty loop rounds per second, in one process and in several.
+"""What coordination costs alone: empty epochs and empty loop rounds per second, in one process or several.
 
     .venv/bin/python benchmarks/rounds.py
 
@@ -16,6 +16,7 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from time import perf_counter
 
 from pointstamp.dataflow.context import Context
@@ -82,7 +83,7 @@ def per_second(open_run: Open, flow: Dataflow, epochs: int) -> list[float]:
             for _ in range(epochs):
                 done += 1
                 handle.advance_to(done)
-                run.step_until(lambda: run.is_done("out", done - 1))
+                run.step_until(partial(run.is_done, "out", done - 1))
             if part:  # the first one warms up
                 rates.append(epochs / (perf_counter() - started))
     return sorted(rates)

@@ -10,39 +10,47 @@ import pyarrow as pa
 
 import pointstamp as ps
 
+LAST = 2**62
+
 
 class Labels:
-    """b: one instance holds the vertices that hash to its worker."""
+    """b: one instance holds the vertices that hash to its worker, and goes through the versions in order."""
 
     outputs = {"to neighbours": "vertex long, label long", "changed": "vertex long, label long"}
 
     def __init__(self) -> None:
         self.neighbours: dict[int, set[int]] = {}
         self.label: dict[int, int] = {}
-        self.arrived: dict[ps.Time, list[tuple[int, int]]] = {}
+        self.arrived: dict[ps.Time, dict[str, list[tuple[int, int]]]] = {}
+        self.held: dict[ps.Time, tuple[ps.Capability, ps.Capability]] = {}
 
     def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:
-        """Gather a round: edges (s, d) arrive at b.2, labels (n, x) at b.1."""
-        context.notify_at()
-        pairs = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
-        if input == "b2":
-            for s, d in pairs:
-                self.neighbours.setdefault(s, set()).add(d)
-            pairs = [(s, min(s, self.label.get(s, s))) for s, _ in pairs]
-        self.arrived.setdefault(context.time, []).extend(pairs)
+        """Gather edges (s, d) at b.2 and labels (n, x) at b.1; keep the right to answer at their time."""
+        if context.time not in self.arrived:
+            self.arrived[context.time] = {"b1": [], "b2": []}
+            self.held[context.time] = (context.retain(output=0), context.retain(output=1))
+        self.arrived[context.time][input].extend(zip(*batch.to_pydict().values(), strict=True))
 
-    def on_notify(self, context: ps.Context) -> None:
-        """A round is complete: keep what is lower, and tell the neighbours."""
+    def on_frontier(self, context: ps.Context) -> None:
+        """A round is ready when it is complete and all rounds of earlier versions are."""
+        for time in sorted(self.arrived):
+            if context.is_complete(time) and context.is_complete((time[0] - 1, LAST)):
+                self.finish_round(context, time, **self.arrived.pop(time))
+
+    def finish_round(self, context: ps.Context, time: ps.Time, b1: list, b2: list) -> None:
+        """Keep what is lower, and tell the neighbours."""
+        for s, d in b2:
+            self.neighbours.setdefault(s, set()).add(d)
         lower: dict[int, int] = {}
-        spread: set[int] = set()
-        for vertex, label in self.arrived.pop(context.time):
+        for vertex, label in [(s, s) for s, _ in b2] + b1:
             if label < self.label.get(vertex, vertex + 1):
                 self.label[vertex] = lower[vertex] = label
-            if context.time[1] == 0 or vertex in lower:
-                spread.add(vertex)
-        told = [{"vertex": n, "label": self.label[v]} for v in spread for n in self.neighbours.get(v, ())]
-        context.send(told, output="to neighbours")
-        context.send([{"vertex": v, "label": x} for v, x in lower.items()], output="changed")
+        spread = {s for s, _ in b2} | lower.keys()
+        told = [(n, self.label[v]) for v in spread for n in self.neighbours.get(v, ())]
+        for capability, pairs in zip(self.held.pop(time), (told, lower.items()), strict=True):
+            rows = [{"vertex": vertex, "label": label} for vertex, label in pairs]
+            context.send(rows, output=capability.output, capability=capability)
+            capability.drop()
 
 
 flow = ps.Dataflow("weakly connected components")

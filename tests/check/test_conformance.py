@@ -27,7 +27,6 @@ from pointstamp.check.frontier_rules import FrontierRules
 from pointstamp.check.rules import BrokenError
 from pointstamp.check.shape import Shape, Stamp, Walker, below, first_points, shape_of
 from pointstamp.check.trace import Trace, describe_event, from_bytes, load, save, to_bytes
-from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import UsageError
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.runtime.events import (
@@ -335,13 +334,7 @@ def arrivals_in_a_box(shape: Shape, start: tuple[int, Stamp], size: int) -> list
     return found
 
 
-def shape(plan: Plan) -> Shape:
-    found = shape_of(plan)
-    assert found is not None
-    return found
-
-
-NESTED = Walker(shape(nested_flow().plan))
+NESTED = Walker(shape_of(nested_flow().plan))
 
 
 @given(st.integers(0, len(NESTED.shape.ports) - 1), st.tuples(*[st.integers(0, 3)] * 3))

@@ -235,6 +235,12 @@ def test_a_replayed_world_says_what_came_of_it_and_saves_its_trace(
             "import nothing_of_this_name",
             "cannot be run: ModuleNotFoundError: No module named 'nothing_of_this_",
         ),
+        (
+            RIGHT.replace("flow = ", "from pointstamp.topology.domain import Epochs\nflow = ").replace(
+                'Dataflow("words"', 'Dataflow("words", times=type("Own", (Epochs,), {})()'
+            ),
+            "has times of its own; only flows with epochs can be simulated",
+        ),
         ("flow = = 1", "cannot be run: SyntaxError: invalid syntax (line 1)"),
         (RIGHT.replace('count("word")', 'count("wort")'), "needs the column 'wort'"),
     ],

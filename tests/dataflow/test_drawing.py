@@ -244,6 +244,17 @@ def test_wires_run_from_port_to_port_and_over_no_box(plan: Plan) -> None:
 
 
 @given(plans())
+def test_wires_run_level_or_upright_except_in_curves(plan: Plan) -> None:
+    for wire in Drawing(svg(plan)).wires:
+        at = (0.0, 0.0)
+        for command, numbers in re.findall(r"([MLQC])([^MLQC]*)", wire.attrib["d"]):
+            *_, x, y = (float(number) for number in numbers.split())
+            if command == "L":
+                assert abs(x - at[0]) <= ROUNDING or abs(y - at[1]) <= ROUNDING
+            at = (x, y)
+
+
+@given(plans())
 def test_only_what_comes_round_again_or_returns_to_a_loop_is_drawn_backwards(plan: Plan) -> None:
     for wire in Drawing(svg(plan)).wires:
         xs = [x for x, _ in points_on(wire.attrib["d"])]

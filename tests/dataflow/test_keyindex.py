@@ -245,7 +245,10 @@ def test_collisions_of_many_keys_survive_the_growth_of_the_table(
 # ranges
 
 
-@given(st.lists(st.tuples(any_ints, st.integers(1, 3_000), st.integers(1, 50)), max_size=6))
+starts = st.one_of(st.integers(-5_000, 5_000), any_ints)
+
+
+@given(st.lists(st.tuples(starts, st.integers(1, 3_000), st.integers(1, 50)), max_size=6))
 def test_ranges_of_integers_are_told_apart_wherever_they_lie(runs: list[tuple[int, int, int]]) -> None:
     schema = pa.schema({"key": pa.int64()})
     batches = []
@@ -253,6 +256,12 @@ def test_ranges_of_integers_are_told_apart_wherever_they_lie(runs: list[tuple[in
         values = [value for value in range(start, start + length * step, step) if value < 2**63]
         batches.append(pa.record_batch({"key": pa.array(values, pa.int64())}))
     check(schema, batches)
+
+
+def test_ranges_may_grow_at_both_ends() -> None:
+    ends = [(0, 100), (-100, 0), (-1_000, -100), (100, 5_000), (-9_000, -1_000), (4_000, 9_000)]
+    batches = [pa.record_batch({"key": np.arange(*end)}) for end in ends]
+    check(batches[0].schema, batches)
 
 
 def test_ranges_that_were_left_can_become_dense_again() -> None:

@@ -138,7 +138,7 @@ def test_a_result_comes_when_its_epoch_is_complete_and_not_before(workers: int) 
         run.settle()
         assert got == []
         assert not run.is_done("out", 0)
-        assert [str(holder) for holder in run.why("out")][0].startswith("time (0,) is outstanding")
+        assert all(str(holder).startswith("time (0,) is outstanding") for holder in run.why("out"))
         source.advance_to(2)
         run.settle()
         assert got == [(0, 4)]

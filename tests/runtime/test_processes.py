@@ -8,6 +8,7 @@ Families, and what only each can find:
 - *leftovers*: no process, no socket file and no folder remains, after a close and after every failure.
 """
 
+import gc
 import os
 import signal
 import tempfile
@@ -38,7 +39,7 @@ class Halve:
 
     outputs = PAIRS
 
-    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         left = batch.filter(pc.greater(batch.column("value"), 0))
         halves = pc.divide(left.column("value"), 2)
         context.send(pa.record_batch([left.column("key"), halves], schema=batch.schema))
@@ -86,7 +87,7 @@ def counted(table: pa.Table) -> Counter[Any]:
 
 
 def run_to_end(run: LocalRun | ProcessRun, data: list[pa.RecordBatch], results: dict[Any, Any]) -> None:
-    def keep(name: str, time: Any, table: pa.Table) -> None:
+    def keep(name: str, time: object, table: pa.Table) -> None:
         assert time not in results, "a time was handed over twice"
         results[time] = counted(table)
 
@@ -98,6 +99,11 @@ def run_to_end(run: LocalRun | ProcessRun, data: list[pa.RecordBatch], results: 
     handle.close()
     run.settle()
     assert run.is_complete
+
+
+def feed(run: LocalRun | ProcessRun, *values: int) -> None:
+    run.input("in").send(longs(*values))
+    run.settle()
 
 
 def is_running(pid: int) -> bool:
@@ -174,25 +180,31 @@ def test_the_feeding_loop_of_this_process_drives_processes_too() -> None:
     with ProcessRun(flow.plan, 2, on_result=collector.on_result) as run:
         fed = feeder(run, {"in": [longs(1, 2), longs(), longs(3)]})
         found = {time: tables["out"] for time, tables in drive(run, fed, collector, reads_ahead=True)}
-    assert {time: sorted(table["key"].to_pylist()) for time, table in found.items()} == {0: [1, 2], 1: [], 2: [3]}
+    assert {time: sorted(table["key"].to_pylist()) for time, table in found.items()} == {
+        0: [1, 2],
+        1: [],
+        2: [3],
+    }
 
 
 def test_root_times_that_are_no_numbers_cross_processes() -> None:
     class Words:
-        def less_equal(self, a: Any, b: Any, /) -> bool:
-            return bool(b[: len(a)] == a)
+        def less_equal(self, a: tuple[object, ...], b: tuple[object, ...], /) -> bool:
+            return b[: len(a)] == a
 
-        def sort_key(self, element: Any, /) -> Any:
-            return len(element), element
+        def sort_key(self, element: tuple[object, ...], /) -> object:
+            return len(element), repr(element)
 
-        def minimum(self) -> Any:
+        def minimum(self) -> tuple[object, ...]:
             return ()
 
     flow = Dataflow("words", times=Words())
     flow.output("out", flow.input("in", "key long").exchange("key"))
     results: dict[Any, list[int]] = {}
     with ProcessRun(
-        flow.plan, 2, on_result=lambda _, time, table: results.update({time: sorted(table["key"].to_pylist())})
+        flow.plan,
+        2,
+        on_result=lambda _, time, table: results.update({time: sorted(table["key"].to_pylist())}),
     ) as run:
         handle = run.input("in")
         for time in ((), ("a",), ("a", ("b", 2))):
@@ -281,15 +293,13 @@ def fail_for(batch: pa.RecordBatch) -> pa.RecordBatch:
 @pytest.mark.parametrize("processes", [1, 3])
 def test_an_exception_in_one_worker_is_raised_here_with_its_words_and_all_end(processes: int) -> None:
     flow = calling(fail_for)
-    with pytest.raises(OperatorError) as local, LocalRun(flow.plan) as here:
-        here.input("in").send(longs(13))
-        here.settle()
+    with LocalRun(flow.plan) as here, pytest.raises(OperatorError) as local:
+        feed(here, 13)
     began = monotonic()
-    with pytest.raises(OperatorError) as raised, ProcessRun(flow.plan, processes) as run:
-        for number in range(10):
-            run.input("in").send(longs(*range(100, 100 + number)))
-        run.input("in").send(longs(13))
-        run.settle()
+    run = ProcessRun(flow.plan, processes)
+    feed(run, *range(100, 200))
+    with pytest.raises(OperatorError) as raised:
+        feed(run, 13)
     assert str(raised.value) == str(local.value)
     assert "operator 'call' failed" in str(raised.value)
     assert any("ValueError: thirteen" in note for note in raised.value.__notes__)
@@ -303,7 +313,7 @@ def test_an_exception_when_a_worker_builds_its_operators_is_raised_here() -> Non
         def on_start(self, context: Context) -> None:
             raise ValueError("not today")
 
-        def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None: ...
+        def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None: ...  # noqa: A002
 
     flow = Dataflow("broken")
     flow.output("out", operator("broken", Broken(), rows=flow.input("in", "key long")))
@@ -313,13 +323,13 @@ def test_an_exception_when_a_worker_builds_its_operators_is_raised_here() -> Non
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_worker_that_is_killed_is_named_soon_and_all_end(victim: int) -> None:
-    with pytest.raises(TransportError) as raised, ProcessRun(passing().plan, 2) as run:
+    with ProcessRun(passing().plan, 2) as run:
         pid = run.pids[victim]
         run.input("in").send(longs(1, 2, 3))
         os.kill(pid, signal.SIGKILL)
         began = monotonic()
-        while monotonic() - began < 20:
-            run.step()
+        with pytest.raises(TransportError) as raised:
+            run.step_until(lambda: monotonic() - began > 20)
     assert f"worker {victim} (process {pid}) was killed by signal 9 (SIGKILL" in str(raised.value)
     assert monotonic() - began < 5
 
@@ -328,12 +338,9 @@ def test_a_worker_that_dies_in_a_users_function_is_named() -> None:
     def leave(batch: pa.RecordBatch) -> pa.RecordBatch:
         os._exit(7)
 
-    with (
-        pytest.raises(TransportError, match=r"worker [01] \(process \d+\) has ended with exit code 7"),
-        ProcessRun(calling(leave).plan, 2) as run,
-    ):
-        run.input("in").send(longs(1))
-        run.settle()
+    said = r"worker [01] \(process \d+\) has ended with exit code 7"
+    with ProcessRun(calling(leave).plan, 2) as run, pytest.raises(TransportError, match=said):
+        feed(run, 1)
 
 
 def test_an_interrupt_here_ends_all_workers_even_one_that_would_never_return() -> None:
@@ -346,10 +353,10 @@ def test_an_interrupt_here_ends_all_workers_even_one_that_would_never_return() -
 
     previous = signal.signal(signal.SIGALRM, interrupt)
     try:
-        with pytest.raises(KeyboardInterrupt), ProcessRun(calling(forever).plan, 2) as run:
-            run.input("in").send(longs(1))
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
-            run.settle()
+        run = ProcessRun(calling(forever).plan, 2)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(KeyboardInterrupt):
+            feed(run, 1)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
@@ -389,9 +396,10 @@ def test_a_result_that_its_taker_refuses_ends_the_run_with_the_takers_error() ->
     def refuse(*_: object) -> None:
         raise LookupError("no room")
 
-    with pytest.raises(LookupError, match="no room"), ProcessRun(passing().plan, 2, on_result=refuse) as run:
-        run.input("in").send(longs(1))
-        run.input("in").close()
+    run = ProcessRun(passing().plan, 2, on_result=refuse)
+    feed(run, 1)
+    run.input("in").close()
+    with pytest.raises(LookupError, match="no room"):
         run.settle()
 
 
@@ -405,6 +413,7 @@ def test_closing_twice_and_forgetting_to_close_leave_nothing() -> None:
     forgotten = ProcessRun(passing().plan, 2)
     assert all(map(is_running, forgotten.pids))
     del forgotten
+    gc.collect()
 
 
 def test_processes_that_are_not_forked_need_functions_that_can_be_pickled() -> None:

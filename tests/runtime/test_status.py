@@ -215,6 +215,48 @@ def test_what_holds_an_output_back_is_named_from_its_origin_on() -> None:
     assert both.held_by == ("input 'right' may still send at epoch 0",)
 
 
+def test_of_several_holders_the_farthest_upstream_comes_first() -> None:
+    with pairs().open_local() as run:
+        run.workers[0].silent_activations_max = 0  # nothing is activated, only progress moves
+        run.input("left").send(rows(1))
+        run.workers[0].step()
+        only_left = status_of(run).outputs[0]
+    assert only_left.held_by == (
+        "input 'left' may still send at epoch 0",
+        "1 message at epoch 0 for input 0 of 'map'",
+    )
+
+
+class Holding:
+    """Keeps the right to send for ever."""
+
+    outputs = "x long"
+
+    def __init__(self) -> None:
+        self.held: list[ps.Capability] = []
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        self.held.append(context.retain())
+
+
+def test_a_capability_in_a_loop_holds_its_round_and_is_no_message() -> None:
+    flow = ps.Dataflow("held")
+    numbers = flow.input("numbers", "x long")
+    with numbers.loop("keep") as loop:
+        again = loop.variable("x long")
+        kept = ps.operator("holding", Holding(), numbers=loop.enter(numbers).concat(again))
+        loop.feedback(again, kept)
+        flow.output("out", loop.leave(kept))
+    with flow.open_local() as run:
+        run.input("numbers").send(rows(1))
+        run.input("numbers").close()
+        run.settle()
+        status = status_of(run)
+        (loop_status,) = status.loops
+        assert (loop_status.first_round, loop_status.last_round, loop_status.messages) == (0, 0, 0)
+        assert status.outputs[0].held_by == ("output 0 of 'holding' may still send at (0, 0)",)
+
+
 def test_messages_that_wait_are_counted_and_the_rest_of_many_holders_is_a_number() -> None:
     flow = ps.Dataflow("wide")
     streams = [flow.input(f"input {n}", "x long") for n in range(6)]
@@ -271,10 +313,10 @@ def test_what_waits_in_a_loop_is_told_first_and_with_its_rows() -> None:
         words = describe_interruption(run)
     assert words == (
         "flow 'countdown' was interrupted; loop 'down' is in round 3 of epoch 0; "
-        "loop 'down' is in round 2 of epoch 1; at input 0 of 'watch': 1 message at (0, 3); "
-        "at input 0 of 'watch': 1 message at (1, 2) with 3 rows; "
-        "at input 0 of 'steps': 3 messages at epoch 0 with 3 rows; "
-        "at input 0 of 'steps': 2 messages at epoch 1 with 6 rows; input 'numbers' may still send at epoch 1"
+        "loop 'down' is in round 2 of epoch 1; "
+        "2 messages from (0, 3) to (1, 2) with 3 rows for input 0 of 'watch'; "
+        "5 messages from epoch 0 to epoch 1 with 9 rows for input 0 of 'steps'; "
+        "input 'numbers' may still send at epoch 1"
     )
 
 
@@ -285,8 +327,21 @@ def test_a_run_can_be_described_in_the_middle_of_a_propagation() -> None:
         words = describe_interruption(run)
     assert words == (
         "flow 'countdown' was interrupted; loop 'down' is in round 0 of epoch 0; "
-        "at input 0 of 'both': 1 message at (0, 0) with 1 row; input 'numbers' may still send at epoch 0"
+        "1 message at (0, 0) with 1 row for input 0 of 'both'; input 'numbers' may still send at epoch 0"
     )
+
+
+def test_only_the_first_places_are_named_and_an_input_at_several_times_by_its_first() -> None:
+    flow = ps.Dataflow("wide")
+    streams = [flow.input(f"input {n}", "x long") for n in range(7)]
+    flow.output("out", streams[0].concat(*streams[1:]))
+    with flow.open_local(2) as run:
+        run.workers[1].input("input 0").advance_to(3)
+        words = describe_interruption(run)
+    assert words.startswith(
+        "flow 'wide' was interrupted; input 'input 0' may still send at epoch 0 and later; "
+    )
+    assert words.endswith("input 'input 4' may still send at epoch 0; and 2 more")
 
 
 def test_a_run_that_had_nothing_to_do_says_so() -> None:

@@ -9,7 +9,6 @@ Families, and what only each can find:
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -34,13 +33,13 @@ SENDER = WorkerIndex(3)
 class Alphabet:
     """Root times of a user's own, of which only the values matter here."""
 
-    def less_equal(self, a: Any, b: Any, /) -> bool:
+    def less_equal(self, a: object, b: object, /) -> bool:
         return bool(a == b)
 
-    def sort_key(self, element: Any, /) -> Any:
+    def sort_key(self, element: object, /) -> str:
         return repr(element)
 
-    def minimum(self) -> Any:
+    def minimum(self) -> str:
         return ""
 
 
@@ -66,8 +65,8 @@ def there_and_back(codec: Codec, message: Message) -> Message:
     return codec.decode(message.sender, kind, header, bodies)
 
 
-def types_in(value: Any) -> Any:
-    return [types_in(each) for each in value] if type(value) is tuple else type(value)
+def types_in(value: object) -> object:
+    return [types_in(each) for each in value] if isinstance(value, tuple) else type(value)
 
 
 def progress(*times: Time) -> ProgressBatch:
@@ -76,6 +75,18 @@ def progress(*times: Time) -> ProgressBatch:
 
 def rows(time: Time) -> DataMessage:
     return DataMessage(SENDER, AT, time, pa.record_batch([pa.array([1, None, 3])], schema=LONGS))
+
+
+def refusal(codec: Codec, kind: Kind, header: bytes, bodies: list[bytes]) -> str | None:
+    """Why these frames are no message; None where they are one, which must then be whole."""
+    try:
+        message = codec.decode(SENDER, kind, header, bodies)
+    except TransportError as error:
+        return str(error)
+    if isinstance(message, DataMessage):
+        assert message.batch.schema == LONGS
+        message.batch.validate()
+    return None
 
 
 # Round trips.
@@ -98,7 +109,7 @@ def test_progress_at_times_of_ones_own_comes_back_equal_and_of_the_same_types(ti
 def test_rows_at_times_of_ones_own_come_back_equal(time: Time) -> None:
     arrived = there_and_back(OWN_CODEC, rows(time))
     assert arrived == rows(time)
-    assert types_in(arrived.time) == types_in(time)  # type: ignore[union-attr]
+    assert types_in(arrived.time) == types_in(time)
 
 
 def test_changes_come_back_as_changes() -> None:
@@ -127,7 +138,7 @@ def test_envelopes_come_back_equal(kind: Kind, sender: int, generation: int, seq
 @pytest.mark.parametrize(
     "root", [frozenset({1}), 2**64, pa.scalar(1), (1, [2]), Kind.DATA], ids=lambda root: type(root).__name__
 )
-def test_a_time_that_would_come_back_as_something_else_is_refused_by_name(root: Any) -> None:
+def test_a_time_that_would_come_back_as_something_else_is_refused_by_name(root: object) -> None:
     for message in (progress((root, 0)), rows((root, 0))):
         with pytest.raises(FlowError, match="cannot travel between processes"):
             OWN_CODEC.encode(message)
@@ -149,10 +160,8 @@ def test_a_batch_of_another_schema_is_not_sent() -> None:
 
 @given(st.binary(max_size=40), st.sampled_from([EPOCH_CODEC, OWN_CODEC]), st.sampled_from(Kind))
 def test_a_header_of_any_bytes_is_an_error_or_a_message(noise: bytes, codec: Codec, kind: Kind) -> None:
-    try:
-        codec.decode(SENDER, kind, noise, ())
-    except TransportError as error:
-        assert "worker 3" in str(error)
+    refused = refusal(codec, kind, noise, [])
+    assert refused is None or "worker 3" in refused
 
 
 @given(st.binary(max_size=400))
@@ -167,13 +176,8 @@ def test_a_damaged_body_is_an_error_or_a_batch_of_the_schema(position: int, flip
     kind, header, (body,) = EPOCH_CODEC.encode(rows((0,)))
     damaged = bytearray(body)
     damaged[position % len(damaged)] ^= flip
-    try:
-        message = EPOCH_CODEC.decode(SENDER, kind, header, [bytes(damaged)])
-    except TransportError as error:
-        assert "worker 3" in str(error)
-    else:
-        assert isinstance(message, DataMessage)
-        assert message.batch.schema == LONGS
+    refused = refusal(EPOCH_CODEC, kind, header, [bytes(damaged)])
+    assert refused is None or "worker 3" in refused
 
 
 @given(st.binary(max_size=40))
@@ -187,7 +191,7 @@ def test_a_frame_without_an_envelope_is_refused(noise: bytes) -> None:
 @pytest.mark.parametrize(
     "changes", [[[-1, [0], 1]], [[0, ["x"], 1]], [[0, [0]]], [[0, [0], "1"]], "abc", [[0, 0, 1]]], ids=repr
 )
-def test_progress_of_the_wrong_shape_is_refused(changes: Any) -> None:
+def test_progress_of_the_wrong_shape_is_refused(changes: object) -> None:
     with pytest.raises(TransportError, match="worker 3"):
         EPOCH_CODEC.decode(SENDER, Kind.PROGRESS, msgspec.msgpack.encode((0, changes)), ())
 

@@ -89,25 +89,30 @@ class _Writer:
         depth = len(inside)
         for _ in range(self.rng.randint(1, 2)):
             self.door(Kind.ENTER, self.some(scope), inside, len(scope), enter(len(scope)))
-        unwired = InputPort("in", None)
-        variable = self.builder.add(
-            Kind.FEEDBACK,
-            self.name("variable"),
-            inside,
-            [unwired],
-            {"out": SCHEMA},
-            summaries={(0, 0): (feedback(depth),)},
-        )
-        if self.rng.random() < 0.5:
-            variable.limit = RoundLimit(self.rng.choice([1, 50]), self.rng.random() < 0.5)
-        self.keep(variable.index, 1, inside)
+        variables = [self.variable(inside) for _ in range(self.rng.choice([1, 1, 2, 5]))]
         self.fill(inside)
         # What is fed back must not be the variable itself: an operator stands between.
         self.operator(inside)
-        unwired.source = self.streams[inside][-1]
-        unwired.pact = ExchangeBy(("src",)) if self.rng.random() < 0.5 else STAY
+        for port in variables:
+            port.source = self.streams[inside][-1]
+            port.pact = ExchangeBy(("src",)) if self.rng.random() < 0.5 else STAY
         for _ in range(self.rng.randint(1, 2)):
             self.door(Kind.LEAVE, self.some(inside), scope, depth, leave(depth))
+
+    def variable(self, scope: Scope) -> InputPort:
+        unwired = InputPort("in", None)
+        node = self.builder.add(
+            Kind.FEEDBACK,
+            self.name("variable"),
+            scope,
+            [unwired],
+            {"out": SCHEMA},
+            summaries={(0, 0): (feedback(len(scope)),)},
+        )
+        if self.rng.random() < 0.5:
+            node.limit = RoundLimit(self.rng.choice([1, 50]), self.rng.random() < 0.5)
+        self.keep(node.index, 1, scope)
+        return unwired
 
     def fill(self, scope: Scope) -> None:
         for _ in range(self.rng.randint(1, 4)):

@@ -16,6 +16,7 @@ from pointstamp.check.feed import Epochs
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.schema import to_batches
 from pointstamp.errors import FlowError, UsageError
+from pointstamp.topology.domain import EPOCHS
 
 RowName: TypeAlias = tuple[str, int, int]
 """An input, one of its epochs, and a row of that."""
@@ -94,8 +95,18 @@ def parse_numbers(what: str, text: str) -> tuple[int, ...]:
         raise UsageError(f"{what} are written as numbers and ranges, 0,3-5, and came as {text!r}.") from None
 
 
+def check_epochs(plan: Plan) -> None:
+    """Raise FlowError for a flow with times of its own: nothing here knows how to feed or to judge those."""
+    if plan.root != EPOCHS:
+        raise FlowError(
+            f"flow '{plan.name}' has times of its own; only flows with epochs can be simulated. Leave out "
+            "times= where the flow is made."
+        )
+
+
 def prepared(plan: Plan, given: Any) -> dict[str, Epochs]:  # noqa: ANN401 - whatever a user wrote
     """A user's inputs as one batch per input and epoch, checked against what the flow declares."""
+    check_epochs(plan)
     declared = plan.named(Kind.INPUT)
     if not isinstance(given, Mapping):
         raise FlowError(

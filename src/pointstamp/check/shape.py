@@ -60,10 +60,10 @@ class Shape(msgspec.Struct, frozen=True):
     edges: tuple[Edge, ...]
 
 
-def shape_of(plan: Plan) -> Shape | None:
-    """The shape of a flow; None for one with root times of its own, which are no plain data."""
+def shape_of(plan: Plan) -> Shape:
+    """The shape of a flow; its root times must be epochs, because a user's own are no plain data."""
     if plan.root != EPOCHS:
-        return None
+        raise TypeError(f"flow '{plan.name}' has times of its own, which are no plain data")
     ports: list[PortShape] = []
     first_input: list[int] = []
     for node in plan.nodes:

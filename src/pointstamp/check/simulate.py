@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, TypeAlias
 
-from pointstamp.check.case import Case, RowName
+from pointstamp.check.case import Case, RowName, check_epochs
 from pointstamp.check.conformance import Status, Verdict, judge
 from pointstamp.check.feed import Epochs
 from pointstamp.check.outputs import Outputs, first_difference
@@ -19,7 +19,6 @@ from pointstamp.check.shape import Walker, shape_of
 from pointstamp.check.trace import Header, Trace
 from pointstamp.check.world import STEPS_MAX, Ended, Run, SharedPlan, World
 from pointstamp.dataflow.plan import Plan
-from pointstamp.errors import FlowError
 
 NOTHING_BY_CHANCE: Final = Case(seed=0, workers=1, choices=frozenset())
 """The world to compare with."""
@@ -67,12 +66,8 @@ class Simulator:
     def __init__(
         self, plan: Plan, inputs: Mapping[str, Epochs], *, file: str = "FLOW.py", steps_max: int = STEPS_MAX
     ) -> None:
+        check_epochs(plan)
         shape = shape_of(plan)
-        if shape is None:
-            raise FlowError(
-                f"flow '{plan.name}' has times of its own; only flows with epochs can be simulated. Leave "
-                "out times= where the flow is made."
-            )
         self.plan = SharedPlan.of(plan)
         self.inputs = inputs
         self.file = file

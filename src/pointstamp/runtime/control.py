@@ -68,31 +68,31 @@ Order: TypeAlias = SendRows | AdvanceInput | CloseInput | Watch | AskCounts | Sy
 
 
 class Started(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """This worker has met the others."""
+    """The worker has met the others."""
 
 
 class ResultRows(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """What this worker has for an output at a time that is complete; the rows follow."""
+    """What a worker has for an output at a time that is complete; the rows follow."""
 
     output: str
     time: Any
 
 
 class FrontierAt(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """The frontier of a location as this worker knows it."""
+    """The frontier of a location as the worker knows it."""
 
     location: int
     times: list[Any]
 
 
 class Counts(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Every pointstamp that this worker knows to be counted: location, time, count."""
+    """Every pointstamp that the worker knows to be counted: location, time, count."""
 
     counts: list[tuple[int, Any, int]]
 
 
 class Synced(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """This worker has nothing to do, and has sent and received so many messages of the flow."""
+    """The worker has nothing to do, and has sent and received so many messages of the flow."""
 
     wave: int
     sent: int
@@ -101,7 +101,7 @@ class Synced(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """This worker has ended with an error."""
+    """The worker has ended with an error."""
 
     kind: str
     message: str

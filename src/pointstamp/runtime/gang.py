@@ -1,7 +1,7 @@
 """A gang of worker processes: started together, met together, and ended together.
 
-``Gang`` starts n processes, lets them and the driving process meet in one mesh, says who has died and of what,
-and ends them all. The members of one machine speak through unix sockets in a private folder, which is gone as
+``Gang`` starts n processes, lets them and the driving process meet in one mesh, says who has died and of
+what, and ends them all. The members speak through unix sockets in a private folder, which is gone as
 soon as they have met; nothing is left behind, whoever is killed and when.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -26,13 +26,22 @@ import pyarrow as pa
 from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import FlowError, TransportError
 from pointstamp.runtime.control import Failed, error_of
-from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Address, Mesh
+from pointstamp.runtime.door import Address
+from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh
 from pointstamp.runtime.workerprocess import MEETING_SECONDS_MAX, Seat, member_names, work
 
 _Process: TypeAlias = Any
+_Context: TypeAlias = Any  # of multiprocessing, whose kinds of context share no useful type
 _GRACE_SECONDS: Final = 1.0
 # A unix socket's path has 108 bytes, the last of which is zero.
 _SOCKET_PATH_BYTES_MAX: Final = 107
+
+
+class Death(NamedTuple):
+    """The exit code of a process that has ended, negative for a signal, and the same in words."""
+
+    code: int
+    words: str
 
 
 class Gang:
@@ -54,11 +63,11 @@ class Gang:
         self._folder = Path(tempfile.mkdtemp(prefix="pointstamp-"))
         self._processes: list[_Process] = []
         self.mesh: Mesh | None = None
-        listen = _listener(transport, self._folder)
         # Also when the run is forgotten without being closed; in this process only, not in a fork of it.
         self._finalizer = weakref.finalize(self, _end, os.getpid(), self._processes, self._folder)
         pipes: list[tuple[Connection, Connection]] = []
         try:
+            listen = _listener(transport, self._folder)
             # pyarrow imports pandas when it first sees a numpy array: once here, and not in every fork.
             pa.array(np.zeros(1))
             context = multiprocessing.get_context(method)
@@ -94,16 +103,14 @@ class Gang:
         """The process of each worker."""
         return [process.pid for process in self._processes]
 
-    def deaths(self) -> list[tuple[int, str]]:
-        """The workers whose process has ended, and how each has ended, those that were killed first."""
+    def deaths(self) -> list[Death]:
+        """How processes have ended: the killed ones first, and last those that returned by themselves."""
         ended = [
-            (worker, process.exitcode)
+            Death(process.exitcode, f"{self.name(worker)} {_how(process.exitcode)}")
             for worker, process in enumerate(self._processes)
             if process.exitcode is not None
         ]
-        return [
-            (worker, f"{self.name(worker)} {_how(code)}") for worker, code in sorted(ended, key=lambda e: e[1])
-        ]
+        return sorted(ended, key=lambda death: (death.code == 0, death))
 
     def forget_folder(self) -> None:
         """Everybody has met: nobody needs the sockets' files any more."""
@@ -119,7 +126,12 @@ class Gang:
             self.mesh.close(linger_ms=0)
 
     def _start(
-        self, context: Any, plan: Plan, seat: Seat, pipe: Connection, others: list[Connection]  # noqa: ANN401
+        self,
+        context: _Context,
+        plan: Plan,
+        seat: Seat,
+        pipe: Connection,
+        others: list[Connection],
     ) -> None:
         process = context.Process(
             target=work, args=(plan, seat, pipe, others), name=f"pointstamp-{seat.worker}", daemon=True
@@ -163,11 +175,13 @@ class Gang:
         except (EOFError, OSError):
             self._processes[worker].join(_GRACE_SECONDS)
             self._check_alive()
-            raise TransportError(f"{self.name(worker)} has closed its pipe before it met the others.") from None
+            raise TransportError(
+                f"{self.name(worker)} has closed its pipe before it met the others."
+            ) from None
 
     def _check_alive(self) -> None:
-        for _, how in self.deaths():
-            raise TransportError(f"{how} before it met the others.")
+        for death in self.deaths():
+            raise TransportError(f"{death.words} before it met the others.")
 
 
 def _listener(transport: str, folder: Path) -> Callable[[int], str]:
@@ -190,8 +204,8 @@ def _check_picklable(plan: Plan, method: str) -> None:
             pickle.dumps(node)
         except Exception as error:
             raise FlowError(
-                f"operator '{node.name}' of flow '{plan.name}' cannot be pickled ({error}), and processes that "
-                f"are started by '{method}' need that. Define its functions at the top of a module."
+                f"operator '{node.name}' of flow '{plan.name}' cannot be pickled ({error}), and processes "
+                f"that are started by '{method}' need that. Define its functions at the top of a module."
             ) from error
     try:
         pickle.dumps(plan.root)
@@ -217,12 +231,10 @@ def _end(owner: int, processes: list[_Process], folder: Path) -> None:
     """Make sure that no process and no file is left."""
     if os.getpid() != owner:
         return
-    for end in (lambda process: process.terminate(), lambda process: process.kill()):
+    for end in ("terminate", "kill"):
         running = [process for process in processes if process.is_alive()]
         for process in running:
-            end(process)
+            getattr(process, end)()
         for process in running:
             process.join(_GRACE_SECONDS)
     shutil.rmtree(folder, ignore_errors=True)
-
-

@@ -18,19 +18,21 @@ folder need no keys; their files are removed when all have met. Plain tcp is for
 reach the port can speak.
 """
 
+import os
+import weakref
 from collections import deque
 from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final, NamedTuple, cast
 
-import msgspec
 import zmq
-from zmq.utils import z85
 from zmq.utils.monitor import recv_monitor_message
 
 from pointstamp.errors import TransportError
 from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.runtime.door import Address, Doorman, KeyPair, has_news
 from pointstamp.runtime.ports import Message
 from pointstamp.runtime.wire import ENVELOPE_BYTES, Body, Codec, Kind, seal, unseal
 
@@ -44,26 +46,6 @@ _LINGER_MS: Final = 500
 # Above this size a frame is handed to the I/O thread as it is; below, copying is cheaper than keeping track.
 _COPY_BYTES_MAX: Final = 64 * 1024
 _COLLECT_MAX: Final = 1_024
-_ZAP_ADDRESS: Final = "inproc://zeromq.zap.01"
-
-
-class KeyPair(NamedTuple):
-    """A CURVE key: the public half is told to the peers, the secret half never leaves its process."""
-
-    public: bytes
-    secret: bytes
-
-    @classmethod
-    def new(cls) -> "KeyPair":
-        """A fresh key."""
-        return cls(*zmq.curve_keypair())
-
-
-class Address(msgspec.Struct, frozen=True):
-    """Where a member listens, and its public key where it has one."""
-
-    endpoint: str
-    public_key: bytes | None = None
 
 
 class Parcel(NamedTuple):
@@ -99,8 +81,11 @@ class Mesh:
             self._keys = keys or KeyPair.new()
         self._heartbeat_ms = max(1, int(silence_seconds_max * 1000))
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._doorman: zmq.Socket[bytes] | None = None
-        self._allowed_keys: set[bytes] = set()
+        self._sockets: list[zmq.Socket[bytes]] = []
+        # A context that is collected before its sockets waits for them for ever, so a mesh that is forgotten
+        # is closed as well, in the process that made it.
+        self._finalizer = weakref.finalize(self, _close, os.getpid(), self._context, self._sockets)
+        self._doorman: Doorman | None = None
         self._pushes: dict[int, zmq.Socket[bytes]] = {}
         self._monitors: dict[int, zmq.Socket[bytes]] = {}
         self._posted = [0] * members
@@ -113,7 +98,7 @@ class Mesh:
         try:
             self._pull = self._listen(listen)
         except zmq.ZMQError as error:
-            self._context.destroy(linger=0)
+            self._finalizer()
             raise TransportError(f"{self.name} cannot listen at {listen}: {error}.") from error
         self._poller = zmq.Poller()
         self._poller.register(self._pull, zmq.POLLIN)
@@ -132,7 +117,8 @@ class Mesh:
 
     def connect(self, addresses: Sequence[Address]) -> None:
         """Connect to all others, whose addresses come in the order of their numbers, and say hello."""
-        self._allowed_keys = {each.public_key for each in addresses if each.public_key is not None}
+        if self._doorman is not None:
+            self._doorman.allow(addresses)
         for peer, address in enumerate(addresses):
             if peer == self.member:
                 continue
@@ -148,7 +134,8 @@ class Mesh:
     def greet(self) -> bool:
         """Take part in the meeting without waiting; True when everybody has said hello."""
         if self._unmet:
-            self._open_door()
+            if self._doorman is not None:
+                self._doorman.answer()
             self._early.extend(self._take())
             self._look_after_peers()
             if not self._unmet:
@@ -197,21 +184,22 @@ class Mesh:
 
     def wait(self, timeout_seconds: float) -> bool:
         """Sleep until something arrives, at most so long; False where nothing did."""
-        deadline = monotonic() + timeout_seconds
+        now = monotonic()
+        deadline = now + timeout_seconds
         while not self._early:
+            left_seconds = max(0.0, min(deadline, self._next_check) - now)
+            if self._poller.poll(ceil(left_seconds * 1000)):
+                return True
             now = monotonic()
-            left = min(deadline, max(self._next_check, now)) - now
-            if self._poller.poll(max(0, int(left * 1000) + 1 if left > 0 else 0)):
-                break
-            if monotonic() >= self._next_check:
+            if now >= self._next_check:
                 self._look_after_peers()
-            if monotonic() >= deadline:
+            if now >= deadline:
                 return False
         return True
 
     def close(self, *, linger_ms: int = _LINGER_MS) -> None:
         """Say goodbye and close; what was posted is still delivered, for a moment."""
-        if self._context.closed:
+        if not self._finalizer.alive:
             return
         if linger_ms:
             for peer in self._pushes.keys() - self._left - self._lost.keys():
@@ -219,19 +207,20 @@ class Mesh:
                     self.post(peer, Kind.GOODBYE, b"")
                 except TransportError:
                     continue
-        self._context.destroy(linger=linger_ms)
+        self._finalizer.detach()
+        _close(os.getpid(), self._context, self._sockets, linger_ms)
 
     # Inside.
 
     def _take(self) -> list[Parcel]:
         pull = self._pull
         parcels: list[Parcel] = []
-        while len(parcels) < _COLLECT_MAX and _has_news(pull):
+        while len(parcels) < _COLLECT_MAX and has_news(pull):
             frame = pull.recv(zmq.NOBLOCK)
             kind, sender, generation, sequence = unseal(frame)
             bodies: Sequence[Body] = ()
-            if kind >= Kind.DATA and pull.rcvmore:
-                bodies = [each.buffer for each in pull.recv_multipart(zmq.NOBLOCK, copy=False)]
+            if kind >= Kind.DATA and pull.getsockopt(zmq.RCVMORE):
+                bodies = self._bodies()
             if not 0 <= sender < len(self._expected) or sender == self.member:
                 raise TransportError(
                     f"{self.name} received a message of member {sender}, whom it cannot know."
@@ -248,6 +237,16 @@ class Mesh:
             else:
                 parcels.append(Parcel(WorkerIndex(sender), kind, memoryview(frame)[ENVELOPE_BYTES:], bodies))
         return parcels
+
+    def _bodies(self) -> list[Body]:
+        """The frames that follow, which all have arrived with the first one; they are not copied."""
+        bodies = []
+        has_more = True
+        while has_more:
+            frame = self._pull.recv(zmq.NOBLOCK, copy=False)
+            bodies.append(frame.buffer)
+            has_more = frame.more
+        return bodies
 
     def _is_old(self, sender: int, generation: int) -> bool:
         if generation > self.generation:
@@ -271,14 +270,14 @@ class Mesh:
         now = monotonic()
         self._next_check = now + _CHECK_SECONDS
         for peer, monitor in self._monitors.items():
-            while _has_news(monitor):
+            while has_news(monitor):
                 event: Any = recv_monitor_message(monitor, zmq.NOBLOCK)["event"]
                 self._lost.setdefault(peer, (now + _GOODBYE_SECONDS_MAX, _WHAT_HAPPENED.get(event, "closed")))
         for peer, (deadline, what) in self._lost.items():
             if now > deadline and peer not in self._left:
                 raise TransportError(
-                    f"{self.name} has lost {self._names[peer]}: the connection {what}. Its process has ended, "
-                    "has stopped answering, or is not who it should be."
+                    f"{self.name} has lost {self._names[peer]}: the connection {what}. Its process has "
+                    "ended, has stopped answering, or is not who it should be."
                 )
 
     def _connected(self, peer: int, address: Address) -> "zmq.Socket[bytes]":
@@ -291,6 +290,7 @@ class Mesh:
         push.heartbeat_ivl = max(1, self._heartbeat_ms // 4)
         push.heartbeat_timeout = self._heartbeat_ms
         self._monitors[peer] = push.get_monitor_socket(_MONITORED)
+        self._sockets.append(self._monitors[peer])
         push.connect(address.endpoint)
         return push
 
@@ -300,9 +300,7 @@ class Mesh:
             pull.curve_server = True
             pull.curve_publickey, pull.curve_secretkey = self._keys
             pull.zap_domain = b"pointstamp"
-            # It must be there before the first handshake; who is let in is known when addresses are.
-            self._doorman = self._socket(zmq.REP)
-            self._doorman.bind(_ZAP_ADDRESS)
+            self._doorman = Doorman(self._socket(zmq.REP))
         pull.bind(endpoint)
         self._endpoint = cast("bytes", pull.last_endpoint).rstrip(b"\0").decode()
         return pull
@@ -313,25 +311,23 @@ class Mesh:
         if self._endpoint.startswith("ipc://"):
             Path(self._endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
 
-    def _open_door(self) -> None:
-        """Answer who may come in, as ZeroMQ's authentication protocol (RFC 27) asks."""
-        doorman = self._doorman
-        while doorman is not None and _has_news(doorman):
-            version, request, _, _, _, mechanism, *credentials = doorman.recv_multipart(zmq.NOBLOCK)
-            known = mechanism == b"CURVE" and z85.encode(credentials[0]) in self._allowed_keys
-            verdict = (b"200", b"OK") if known else (b"400", b"not a member of this run")
-            doorman.send_multipart([version, request, *verdict, b"", b""], zmq.NOBLOCK)
-
     def _socket(self, kind: int) -> "zmq.Socket[bytes]":
         socket = self._context.socket(kind)
-        socket.linger = _LINGER_MS
+        self._sockets.append(socket)
         socket.sndhwm = socket.rcvhwm = 0
         return socket
 
 
-def _has_news(socket: "zmq.Socket[bytes]") -> bool:
-    # Asking first is three times cheaper than a receive that raises because there is nothing.
-    return bool(cast("int", socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+def _close(
+    owner: int,
+    context: "zmq.Context[zmq.Socket[bytes]]",
+    sockets: "list[zmq.Socket[bytes]]",
+    linger_ms: int = 0,
+) -> None:
+    if os.getpid() == owner:
+        for socket in sockets:
+            socket.close(linger=linger_ms)
+        context.term()
 
 
 _WHAT_HAPPENED: Final = {

@@ -10,29 +10,26 @@ When a worker fails, its error is raised here with the same message, and all wor
 a worker dies, that is noticed and said. This process ending ends them all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
-from pointstamp.dataflow.plan import Kind, Node, Plan
+from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.probe import Probe
 from pointstamp.errors import FlowError, PointstampError, TransportError
-from pointstamp.progress.pointstamp import Change, WorkerIndex
+from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.why import Holder, holders
 from pointstamp.runtime.control import (
-    AdvanceInput,
     AskCounts,
-    CloseInput,
     Counts,
     Failed,
     FrontierAt,
     Order,
     Report,
     ResultRows,
-    SendRows,
     Started,
     Stop,
     Sync,
@@ -45,18 +42,14 @@ from pointstamp.runtime.control import (
     time_in,
 )
 from pointstamp.runtime.gang import Gang
-from pointstamp.runtime.input import InputHandle
-from pointstamp.runtime.instance import Instance
 from pointstamp.runtime.local import OnResult
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh, Parcel
+from pointstamp.runtime.processinput import ProcessInput
+from pointstamp.runtime.quiet import Quiet
 from pointstamp.runtime.wire import BatchFormat, TimeFormat, schemas_by_location
 from pointstamp.runtime.workerprocess import WHOLE_FLOW
 from pointstamp.topology.domain import Time
-from pointstamp.topology.graph import Graph
 from pointstamp.topology.ports import Location, Port, Target
-
-SLICE_ROWS_MIN: Final = 1_024
-"""A batch is cut into slices, one for each worker, where every slice has at least so many rows."""
 
 # How long a step waits for news before it asks whether there is anything left to do.
 _PATIENCE_SECONDS: Final = 0.002
@@ -64,63 +57,11 @@ _WAIT_SECONDS: Final = 0.05
 _CAUSE_SECONDS_MAX: Final = 1.0
 
 
-class ProcessInput:
-    """One input of a flow for all its workers: batches go to them in slices or in turn, times to all."""
-
-    def __init__(self, run: "ProcessRun", node: Node, graph: Graph, workers: int) -> None:
-        # A handle of our own keeps the time and refuses what cannot be, with the words of every other run.
-        instance = Instance(node, graph, WorkerIndex(0), 1, lambda _: ())
-        self._output = instance.outputs[0]
-        self._handle = InputHandle(instance, lambda _, __: None)
-        self._rows = BatchFormat(self._output.schema)
-        self._run = run
-        self._workers = workers
-        self._turn = 0
-        self.name = node.name
-
-    @property
-    def time(self) -> Any:  # noqa: ANN401 - the root time
-        """The time at which batches are sent now."""
-        return self._handle.time
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing can be sent any more."""
-        return self._handle.is_closed
-
-    def send(self, data: Any) -> int:  # noqa: ANN401 - anything that holds rows
-        """Send rows at the current time; return how many bytes they have."""
-        self._handle.send(data)
-        batches = [batch for _, batch in self._output.sent]
-        self._output.sent.clear()
-        for batch in batches:
-            share = -(-batch.num_rows // self._workers)
-            size = share if share >= SLICE_ROWS_MIN else batch.num_rows
-            for start in range(0, batch.num_rows, size):
-                body = self._rows.encode(batch.slice(start, size))
-                self._run.order(self._turn, SendRows(self.name), [body])
-                self._turn = (self._turn + 1) % self._workers
-        return sum(batch.nbytes for batch in batches)
-
-    def advance_to(self, time: Any) -> None:  # noqa: ANN401 - a root time
-        """Promise that nothing will be sent before this time any more."""
-        self._run.times.check((time,))
-        self._handle.advance_to(time)
-        self._output.changes.clear()
-        self._run.order_all(AdvanceInput(self.name, (time,)))
-
-    def close(self) -> None:
-        """Promise that nothing will be sent any more."""
-        if not self._handle.is_closed:
-            self._handle.close()
-            self._run.order_all(CloseInput(self.name))
-
-
 class ProcessRun:
     """A flow that runs in n processes and is driven from this one; as a context manager it closes itself.
 
-    ``transport`` is "ipc" (unix sockets in a private folder) or "tcp" (loopback, encrypted unless ``encrypted``
-    says otherwise). Processes are forked where that exists, so that a flow may hold any function.
+    ``transport`` is "ipc" (unix sockets in a private folder) or "tcp" (loopback, encrypted unless
+    ``encrypted`` is False). Processes are forked where that exists, so that a flow may hold any function.
     """
 
     def __init__(
@@ -150,12 +91,12 @@ class ProcessRun:
             for name, node in plan.named(Kind.INPUT).items()
         }
         self._processes = processes
-        watched = [self.graph.location(port) for port in self._outputs.values()] or [WHOLE_FLOW]
+        watched: list[int] = [self.graph.location(port) for port in self._outputs.values()] or [WHOLE_FLOW]
         self._frontiers: dict[int, dict[int, list[Time]]] = {location: {} for location in watched}
         self._parts: dict[tuple[str, Time], dict[int, list[pa.RecordBatch]]] = {}
-        self._counts: list[Change] | None = None
+        self._counts: list[list[Change]] = []  # the answer to a question, when it has come
         self._started: set[int] = set()
-        self._quiet = _Quiet(processes)
+        self._quiet = Quiet(processes)
         self._orders_since_step = False
         self._next_look = 0.0
         self._is_closed = False
@@ -269,16 +210,13 @@ class ProcessRun:
 
     # Orders.
 
-    def order(self, worker: int, order: Order, bodies: list[pa.Buffer] | None = None) -> None:
+    def order(self, worker: int, order: Order, bodies: Sequence[pa.Buffer] = ()) -> None:
         """Send an order to one worker."""
         if self._is_closed:
             raise FlowError(f"flow '{self.plan.name}' was closed, and can be fed and asked no more.")
         self._quiet.disturb()
         self._orders_since_step = True
-        try:
-            post(self._mesh, worker, order, bodies or ())
-        except TransportError as error:
-            self._fail(error)
+        self._post(worker, order, bodies)
 
     def order_all(self, order: Order) -> None:
         """Send an order to every worker."""
@@ -348,10 +286,12 @@ class ProcessRun:
                 if self._quiet.answer(wave, worker, sent, received, is_complete=is_complete):
                     self._ask_for_quiet()
             case Counts(counts):
-                self._counts = [
-                    Change(Location(at), time_in(parcel, self.times, time, name), count)
-                    for at, time, count in counts
-                ]
+                self._counts.append(
+                    [
+                        Change(Location(at), time_in(parcel, self.times, time, name), count)
+                        for at, time, count in counts
+                    ]
+                )
             case Started():
                 self._started.add(worker)
             case Failed():
@@ -360,7 +300,13 @@ class ProcessRun:
     def _ask_for_quiet(self) -> None:
         wave = self._quiet.ask()
         for worker in range(self._processes):
-            post(self._mesh, worker, Sync(wave))
+            self._post(worker, Sync(wave))
+
+    def _post(self, worker: int, order: Order, bodies: Sequence[pa.Buffer] = ()) -> None:
+        try:
+            post(self._mesh, worker, order, bodies)
+        except TransportError as error:
+            self._fail(error)
 
     def _emit(self) -> None:
         """Hand over, in order of time, what is complete on every worker."""
@@ -386,11 +332,11 @@ class ProcessRun:
 
     def _first_tracker(self) -> Tracker:
         """The counts of the first worker, in a tracker of our own."""
-        self._counts = None
+        self._counts.clear()
         self.order(0, AskCounts())
-        self._until(lambda: self._counts is not None)
+        self._until(lambda: bool(self._counts))
         tracker = Tracker(self.graph)
-        tracker.update_all(self._counts or ())
+        tracker.update_all(self._counts.pop())
         tracker.propagate()
         return tracker
 
@@ -410,25 +356,22 @@ class ProcessRun:
     def _fail(self, first: PointstampError | None) -> NoReturn:
         """Raise what went wrong: an error of the flow before a death, a death before its consequences."""
         deadline = monotonic() + _CAUSE_SECONDS_MAX
-        while isinstance(first, TransportError | None) and monotonic() < deadline:
-            reports = self._last_reports()
-            failures = [error_of(report, self._gang.name(at)) for at, report in reports]
-            first = next((each for each in failures if not isinstance(each, TransportError)), first)
-            deaths = self._gang.deaths()
-            if deaths and "was killed" in deaths[0][1]:
-                break
-            first = first or next(iter(failures), None)
-        deaths = self._gang.deaths()
-        if deaths and isinstance(first, TransportError | None):
-            first = TransportError(
-                f"{deaths[0][1]} while flow '{self.plan.name}' was running; all its workers are ended. Run it "
+        known = [] if first is None else [first]
+        flaw, death = _flaw_in(known), None
+        while flaw is None and death is None and monotonic() < deadline:
+            known.extend(self._last_failures())
+            flaw = _flaw_in(known)
+            death = next((each for each in self._gang.deaths() if each.code), None)
+        if flaw is None and (death is not None or not known):
+            ended = death or next(iter(self._gang.deaths()))
+            flaw = TransportError(
+                f"{ended.words} while flow '{self.plan.name}' was running; all its workers are ended. Run it "
                 "again, from its last snapshot where it has one."
             )
-        assert first is not None
         self.close()
-        raise first
+        raise flaw or known[0]
 
-    def _last_reports(self) -> list[tuple[int, Failed]]:
+    def _last_failures(self) -> list[PointstampError]:
         """Failures that arrive while the run is ending."""
         try:
             self._mesh.wait(0.01)
@@ -436,48 +379,9 @@ class ProcessRun:
         except TransportError:
             return []
         reports = [(parcel.sender, report_in(parcel)) for parcel in parcels]
-        return [(sender, report) for sender, report in reports if isinstance(report, Failed)]
+        return [error_of(said, self._gang.name(at)) for at, said in reports if isinstance(said, Failed)]
 
 
-class _Quiet:
-    """Finds out whether nothing is left to do: two waves of questions with the same, balanced answers."""
-
-    def __init__(self, processes: int) -> None:
-        self._processes = processes
-        self._wave = 0
-        self._answers: dict[int, tuple[int, int, bool]] = {}
-        self._last: tuple[int, int] | None = None
-        self._is_disturbed = False
-        self.is_asked = False
-        self.is_reached = False
-        self.is_complete = False
-
-    def disturb(self) -> None:
-        """Something was ordered: what was found out before says nothing any more."""
-        self._is_disturbed = True
-        self.is_reached = False
-
-    def ask(self) -> int:
-        """Begin a wave of questions; return its number."""
-        if self._is_disturbed:
-            self._last = None
-        self._is_disturbed = False
-        self._wave += 1
-        self._answers = {}
-        self.is_asked = True
-        return self._wave
-
-    def answer(self, wave: int, worker: int, sent: int, received: int, *, is_complete: bool) -> bool:
-        """Take in an answer; True where another wave is to be sent at once."""
-        if wave != self._wave:
-            return False
-        self._answers[worker] = sent, received, is_complete
-        if len(self._answers) < self._processes:
-            return False
-        self.is_asked = False
-        totals = sum(a[0] for a in self._answers.values()), sum(a[1] for a in self._answers.values())
-        is_balanced = totals[0] == totals[1] and not self._is_disturbed
-        self.is_reached = is_balanced and totals == self._last
-        self.is_complete = self.is_reached and all(a[2] for a in self._answers.values())
-        self._last = totals if is_balanced else None
-        return is_balanced and not self.is_reached
+def _flaw_in(errors: Iterable[PointstampError]) -> PointstampError | None:
+    """The first error that is not merely about a connection."""
+    return next((error for error in errors if not isinstance(error, TransportError)), None)

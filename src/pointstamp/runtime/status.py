@@ -8,7 +8,7 @@ program may read it, keep it and compare it.
 reads counts and queues only, and never a frontier.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -18,7 +18,8 @@ from pointstamp.order.multiset import SignedMultiset
 from pointstamp.progress.broadcast import DirectBroadcast
 from pointstamp.progress.pointstamp import Pointstamp
 from pointstamp.progress.tracker import Tracker
-from pointstamp.progress.why import Holder, holders
+from pointstamp.progress.why import holders
+from pointstamp.runtime.places import Place, counted_by, place_words, places_of, time_words
 from pointstamp.runtime.worker import Worker
 from pointstamp.topology.domain import EPOCHS, Time
 from pointstamp.topology.graph import Graph
@@ -119,7 +120,6 @@ def status_of(run: Observed, rows: RowCounts | None = None) -> RunStatus:
 
 def status_from(plan: Plan, tracker: Tracker, rows: RowCounts) -> RunStatus:
     """The status that a tracker knows, between two propagations."""
-    graph = tracker.graph
     inputs = tuple(
         InputStatus(name, rows.sent.get(name, 0), _frontier(tracker, Source(node.index, 0)))
         for name, node in plan.named(Kind.INPUT).items()
@@ -128,7 +128,7 @@ def status_from(plan: Plan, tracker: Tracker, rows: RowCounts) -> RunStatus:
         _output(plan, tracker, node, rows.finished.get(name, 0))
         for name, node in plan.named(Kind.OUTPUT).items()
     )
-    loops = _loops(plan, graph, _counted(tracker, graph).items())
+    loops = _loops(plan, tracker.graph, counted_by(tracker).items())
     return RunStatus(plan.name, inputs, outputs, tuple(loops), tracker.is_complete())
 
 
@@ -140,9 +140,10 @@ def _output(plan: Plan, tracker: Tracker, node: Node, rows: int) -> OutputStatus
     port = Target(node.index, 0)
     frontier = _frontier(tracker, port)
     epochs = min(time[0] for time in frontier) if frontier and plan.root == EPOCHS else None
-    found = sorted(holders(tracker, port), key=lambda holder: -len(holder.path))
-    words = tuple(_holder_words(plan, tracker.graph, holder) for holder in found[:HOLDERS_MAX])
-    return OutputStatus(node.name, rows, epochs, frontier, words, len(found) - len(words))
+    upstream = sorted(holders(tracker, port), key=lambda holder: -len(holder.path))
+    places = places_of(tracker.graph, ((holder.pointstamp, holder.count) for holder in upstream))
+    words = tuple(place_words(plan, tracker.graph, place) for place in places[:HOLDERS_MAX])
+    return OutputStatus(node.name, rows, epochs, frontier, words, len(places) - len(words))
 
 
 def _loops(plan: Plan, graph: Graph, counted: Iterable[tuple[Pointstamp, int]]) -> Iterator[LoopStatus]:
@@ -151,32 +152,13 @@ def _loops(plan: Plan, graph: Graph, counted: Iterable[tuple[Pointstamp, int]]) 
     messages: dict[tuple[Scope, Any], int] = {}
     for (location, time), count in counted:
         port = graph.ports[location]
-        node = plan.nodes[port.operator]
-        if node.kind.is_door:
-            continue  # nothing stays there
-        for depth in range(1, len(node.scope) + 1):
-            key = (node.scope[:depth], time[0])
+        scope = plan.nodes[port.operator].scope
+        for depth in range(1, len(scope) + 1):
+            key = (scope[:depth], time[0])
             rounds.setdefault(key, []).append(time[depth])
             messages[key] = messages.get(key, 0) + (count if isinstance(port, Target) else 0)
     for key in sorted(rounds, key=lambda key: (key[0], plan.root.sort_key(key[1]))):
         yield LoopStatus(*key, min(rounds[key]), max(rounds[key]), messages[key])
-
-
-def _holder_words(plan: Plan, graph: Graph, holder: Holder) -> str:
-    location, time = holder.pointstamp
-    port = graph.ports[location]
-    if isinstance(port, Target):
-        return (
-            f"{_number(holder.count, 'message')} at {time_words(plan, time)} for {graph.describe(location)}"
-        )
-    return _sender_words(plan, graph, holder.pointstamp)
-
-
-def time_words(plan: Plan, time: Time) -> str:
-    """A time in words: ``epoch 3`` outside loops, ``(3, 7)`` within."""
-    if len(time) > 1:
-        return f"({', '.join(map(str, time))})"
-    return f"epoch {time[0]}" if plan.root == EPOCHS else str(time[0])
 
 
 # When a run is interrupted.
@@ -185,22 +167,20 @@ def time_words(plan: Plan, time: Time) -> str:
 def describe_interruption(run: Observed) -> str:
     """Where a run was when it was interrupted: the round of each loop, and what circulates, in words."""
     plan, graph = run.plan, run.workers[0].graph
-    rows = _rows_waiting(run)
     counted = _counted_everywhere(run)
+    rows = _rows_waiting(run)
     said = [f"flow '{plan.name}' was interrupted", *_rounds_reached(run, counted)]
-    places = [
-        _message_words(plan, graph, point, count, rows.get(point, 0))
-        if isinstance(graph.ports[point.location], Target)
-        else _sender_words(plan, graph, point)
-        for point, count in sorted(counted.items(), key=lambda item: _circulating_first(graph, item[0]))
-    ]
-    return "; ".join([*said, *(_first(places, PLACES_MAX) or ["nothing was on its way"])])
+    places = sorted(places_of(graph, counted.items()), key=lambda place: _circulating_first(graph, place))
+    words = [place_words(plan, graph, place, rows) for place in places]
+    if len(words) > PLACES_MAX:
+        words[PLACES_MAX:] = [f"and {len(words) - PLACES_MAX} more"]
+    return "; ".join([*said, *(words or ["nothing was on its way"])])
 
 
-def _circulating_first(graph: Graph, point: Pointstamp) -> tuple[bool, bool, int, str]:
+def _circulating_first(graph: Graph, place: Place) -> tuple[bool, bool, int]:
     """Messages before senders, and what goes round in a loop before what does not."""
-    is_sender = isinstance(graph.ports[point.location], Source)
-    return is_sender, graph.domains[point.location].rounds == 0, point.location, str(point.time)
+    is_sender = isinstance(graph.ports[place.location], Source)
+    return is_sender, graph.domains[place.location].rounds == 0, place.location
 
 
 def _rounds_reached(run: Observed, counted: Mapping[Pointstamp, int]) -> Iterator[str]:
@@ -212,38 +192,25 @@ def _rounds_reached(run: Observed, counted: Mapping[Pointstamp, int]) -> Iterato
         yield f"loop '{where}' is in round {last} of {time_words(plan, (loop.epoch,))}"
 
 
-def _counted(tracker: Tracker, graph: Graph) -> dict[Pointstamp, int]:
-    return {
-        Pointstamp(location, time): count
-        for location in map(Location, range(len(graph.ports)))
-        for time, count in tracker.occurrences(location).items()
-        if count > 0
-    }
-
-
 def _counted_everywhere(run: Observed) -> dict[Pointstamp, int]:
     """What the first worker has been told, and what none has told yet: workers speak now and then only."""
-    graph = run.workers[0].graph
-    total = SignedMultiset(_counted(run.workers[0].view.tracker, graph))
+    total = SignedMultiset(counted_by(run.workers[0].view.tracker))
     for worker in run.workers:
         broadcast = worker.view._broadcast  # noqa: SLF001 - there is no other way to what is not sent yet
         if isinstance(broadcast, DirectBroadcast):
             total.extend(list(broadcast._pending.items()))  # noqa: SLF001 - as above
-    return {
-        point: count
-        for point, count in total.items()
-        if count > 0 and not run.plan.nodes[graph.ports[point.location].operator].kind.is_door
-    }
+    return {point: count for point, count in total.items() if count > 0}
 
 
-def _rows_waiting(run: Observed) -> Mapping[Pointstamp, int]:
-    """The rows in the queues of all operators on all workers."""
-    found: SignedMultiset[Pointstamp] = SignedMultiset()
+def _rows_waiting(run: Observed) -> dict[Location, int]:
+    """The rows in the queues of each input on all workers."""
+    found: dict[Location, int] = {}
     for worker in run.workers:
         for instance in worker.instances.values():
-            for port, time, batch in list(instance.queue):
-                found.add(Pointstamp(instance.inputs[port].location, time), batch.num_rows)
-    return dict(found.items())
+            for port, _, batch in list(instance.queue):
+                location = instance.inputs[port].location
+                found[location] = found.get(location, 0) + batch.num_rows
+    return found
 
 
 def _last_active(run: Observed) -> dict[tuple[Scope, Any], int]:
@@ -259,26 +226,3 @@ def _last_active(run: Observed) -> dict[tuple[Scope, Any], int]:
                 key = (instance.node.scope[:depth], time[0])
                 found[key] = max(found.get(key, 0), time[depth])
     return found
-
-
-def _message_words(plan: Plan, graph: Graph, point: Pointstamp, count: int, rows: int) -> str:
-    waiting = f" with {_number(rows, 'row')}" if rows else ""
-    messages = f"{_number(count, 'message')} at {time_words(plan, point.time)}"
-    return f"at {graph.describe(point.location)}: {messages}{waiting}"
-
-
-def _sender_words(plan: Plan, graph: Graph, point: Pointstamp) -> str:
-    node = plan.nodes[graph.ports[point.location].operator]
-    who = f"input '{node.name}'" if node.kind is Kind.INPUT else graph.describe(point.location)
-    return f"{who} may still send at {time_words(plan, point.time)}"
-
-
-def _first(words: Sequence[str], count: int) -> list[str]:
-    """The first few, and how many more there are."""
-    if len(words) <= count:
-        return list(words)
-    return [*words[:count], f"and {len(words) - count} more"]
-
-
-def _number(count: int, noun: str) -> str:
-    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -12,6 +12,9 @@ one form on the wire (integers, strings, bytes, floats, booleans, None, and tupl
 refused where they are sent. That is also why every array on the wire comes back as a tuple: times are
 hashable, so they hold no lists.
 
+The shape of a body is checked and its values are not read: bytes damaged on the way do not get past tcp and
+CURVE, and strangers do not get past the door.
+
 What bytes go where, and whether a peer still lives, is the business of ``pointstamp.runtime.mesh``.
 """
 
@@ -133,7 +136,7 @@ class _EpochChange(Change):
     """A change whose time is made of integers, so that decoding checks it."""
 
     __slots__ = ()
-    __annotations__ = {"location": Annotated[int, msgspec.Meta(ge=0)], "time": tuple[int, ...], "diff": int}  # noqa: RUF012
+    __annotations__ = {"location": Annotated[int, msgspec.Meta(ge=0)], "time": tuple[int, ...], "diff": int}
 
 
 class BatchFormat:

@@ -2,8 +2,8 @@
 
 Within a column the order is given. Each cell wants to stand where its links run level; where two want the
 same room, the least squares solution under the given order is taken (isotonic regression, pooling adjacent
-violators). Columns are visited rightwards and leftwards in turn; strips that stay empty are closed at the end. Invariant: cells of a column never overlap,
-and between two there is at least the space asked for.
+violators). Columns are visited rightwards and leftwards in turn, and strips that stay empty are closed at the
+end. Invariant: cells of a column never overlap, and between two there is at least the space asked for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ def spread(wishes: Sequence[tuple[float, float]], sizes: Sequence[float]) -> lis
 
 
 def _closed_up(top: Mapping[Cell, float], heights: Mapping[Cell, float], space: float) -> dict[Cell, float]:
-    """The same without empty strips: parts that no link holds together drift apart while columns are placed."""
+    """The same without empty strips: what no link holds together drifts apart while columns are placed."""
     closed: dict[Cell, float] = {}
     shift, bottom = 0.0, -space
     for cell in sorted(top, key=top.__getitem__):

@@ -108,8 +108,8 @@ class _Arrangement:
         self.column_of = {
             cell: number for number, column in enumerate(self.layers.columns) for cell in column
         }
-        self.lanes = self._lanes()
         self.top = self._tops()
+        self.lanes = self._lanes()
         self.left, self.widths = self._columns()
         below = max((y + self._height(cell) for cell, y in self.top.items()), default=0.0)
         self.bottom = below + self.heading.height
@@ -186,13 +186,15 @@ class _Arrangement:
     # Wires that go back.
 
     def _lanes(self) -> list[int]:
-        """The parts that go back, in the order of their lanes: those over the fewest columns first."""
+        """The parts that go back, in the order of their lanes: the shortest first, and to the lowest item."""
         going = [number for number, goes_back in enumerate(self.goes_back) if goes_back]
-        return sorted(going, key=self._columns_back)
+        return sorted(going, key=self._way_back)
 
-    def _columns_back(self, number: int) -> int:
+    def _way_back(self, number: int) -> tuple[int, float]:
+        """Columns, and then height: so that wires that go back to one column do not cross."""
         part = self.parts[number]
-        return self.column_of[Cell(part.origin)] - self.column_of[Cell(part.target)]
+        origin, target = Cell(part.origin), Cell(part.target)
+        return self.column_of[origin] - self.column_of[target], -self.top[target]
 
     def _leaving(self, column: int) -> list[int]:
         return [each for each in self.lanes if self.column_of[Cell(self.parts[each].origin)] == column]
