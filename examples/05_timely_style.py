@@ -18,25 +18,34 @@ class Sessions:
     outputs = "visitor string, visits long"
 
     def __init__(self) -> None:
+        self.arrived: dict[int, tuple[ps.Capability, list[str]]] = {}
         self.open: dict[str, tuple[ps.Capability, int]] = {}
 
     def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:
-        """Open a session or move its end; the new capability is held before the old one goes."""
-        for visitor in batch["visitor"].to_pylist():
-            old, visits = self.open.get(visitor, (None, 0))
-            end = max(context.epoch + GAP, old.time[0] if old else 0)
-            self.open[visitor] = (context.retain(at=(end,)), visits + 1)
-            if old:
-                old.drop()
+        """Epochs overlap: what comes now may be later than what is still to come. Keep it by its epoch."""
+        if context.epoch not in self.arrived:
+            self.arrived[context.epoch] = (context.retain(), [])
+        self.arrived[context.epoch][1].extend(batch["visitor"].to_pylist())
 
     def on_frontier(self, context: ps.Context) -> None:
-        """Close what nobody can come back to in time."""
-        frontier = context.frontier("visits")
-        for visitor, (end, visits) in list(self.open.items()):
-            if not frontier.less_equal(end.time):
-                context.send([{"visitor": visitor, "visits": visits}], capability=end)
-                end.drop()
-                del self.open[visitor]
+        """Take up the epochs that are complete, in order, and close what nobody can come back to in time."""
+        for epoch in sorted(epoch for epoch in self.arrived if context.is_complete((epoch,))):
+            now, visitors = self.arrived.pop(epoch)
+            self.close(context, [v for v, (end, _) in self.open.items() if end.time[0] < epoch])
+            for visitor in visitors:
+                old, visits = self.open.get(visitor, (None, 0))
+                self.open[visitor] = (now.delayed((epoch + GAP,)), visits + 1)
+                if old:
+                    old.drop()
+            now.drop()
+        self.close(context, [v for v, (end, _) in self.open.items() if context.is_complete(end.time)])
+
+    def close(self, context: ps.Context, visitors: list[str]) -> None:
+        """Send these sessions with the capabilities that were kept for them, and give those up."""
+        for visitor in visitors:
+            end, visits = self.open.pop(visitor)
+            context.send([{"visitor": visitor, "visits": visits}], capability=end)
+            end.drop()
 
 
 flow = ps.Dataflow("sessions")

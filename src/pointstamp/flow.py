@@ -13,17 +13,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from pointstamp.dashboard.live import LiveDisplay
 from pointstamp.dataflow.builder import PlanBuilder, wired
+from pointstamp.dataflow.describe import describe
+from pointstamp.dataflow.drawing.mermaid import mermaid
+from pointstamp.dataflow.drawing.svg import svg
 from pointstamp.dataflow.endpoints import Collect
 from pointstamp.dataflow.loop import feed
 from pointstamp.dataflow.plan import InputPort, Kind, Plan
 from pointstamp.dataflow.schema import as_schema
 from pointstamp.dataflow.stream import Stream, scope_name
 from pointstamp.errors import FlowError
+from pointstamp.runtime.counting import count_rows
 from pointstamp.runtime.driving import Collector, drive
 from pointstamp.runtime.feeding import EpochColumns, FlowControl, feeder
 from pointstamp.runtime.local import LocalRun, OnResult
 from pointstamp.runtime.results import Results
+from pointstamp.runtime.status import describe_interruption, status_of
 from pointstamp.topology.domain import EPOCHS, TimeOrder
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import Summary
@@ -49,6 +55,22 @@ class Dataflow:
     def plan(self) -> Plan:
         """The flow as plain data."""
         return self._builder.plan
+
+    def describe(self) -> str:
+        """The flow as readable text."""
+        return describe(self.plan)
+
+    def to_mermaid(self) -> str:
+        """The flow as a Mermaid flowchart."""
+        return mermaid(self.plan)
+
+    def to_svg(self) -> str:
+        """The flow as a self-contained SVG drawing."""
+        return svg(self.plan)
+
+    def _repr_svg_(self) -> str:
+        """What a notebook shows of a flow."""
+        return svg(self.plan)
 
     def input(self, name: str, schema: str | pa.Schema) -> Stream:
         """A stream that comes from outside; the schema is Spark DDL, "src long, dst long", or pyarrow's."""
@@ -100,6 +122,7 @@ class Dataflow:
         workers: int = 1,
         epoch: EpochColumns = None,
         control: FlowControl | None = None,
+        progress: bool = False,
         on_epoch: OnEpoch | None = None,
         **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> Results:
@@ -112,7 +135,7 @@ class Dataflow:
         """
         results = Results(self.plan.output_schemas())
         for time, tables in self.stream_local(
-            inputs, workers=workers, epoch=epoch, control=control, **streams
+            inputs, workers=workers, epoch=epoch, control=control, progress=progress, **streams
         ):
             for name, table in tables.items():
                 results[name].add(time, table)
@@ -127,6 +150,7 @@ class Dataflow:
         workers: int = 1,
         epoch: EpochColumns = None,
         control: FlowControl | None = None,
+        progress: bool = False,
         **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> Iterator[tuple[Any, dict[str, pa.Table]]]:
         """Run the flow in this process and yield each epoch with its tables as soon as it is complete.
@@ -136,8 +160,15 @@ class Dataflow:
         collector = Collector(self.plan.output_schemas())
         with LocalRun(self.plan, workers, on_result=collector.on_result) as run:
             data = {**(inputs or {}), **streams}
-            fed = feeder(run, data, epoch=epoch, control=control)
-            yield from drive(run, fed, collector, reads_ahead=False)
+            try:
+                with LiveDisplay.for_stream(silent=not progress) as display:
+                    rows = count_rows(run) if progress else None
+                    watch = (lambda: display.update(lambda: status_of(run, rows))) if progress else None
+                    fed = feeder(run, data, epoch=epoch, control=control)
+                    yield from drive(run, fed, collector, reads_ahead=False, after_step=watch)
+            except KeyboardInterrupt as interrupt:
+                interrupt.add_note(describe_interruption(run))
+                raise
 
     def run(
         self,

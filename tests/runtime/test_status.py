@@ -314,8 +314,8 @@ def test_what_waits_in_a_loop_is_told_first_and_with_its_rows() -> None:
     assert words == (
         "flow 'countdown' was interrupted; loop 'down' is in round 3 of epoch 0; "
         "loop 'down' is in round 2 of epoch 1; "
-        "2 messages from (0, 3) to (1, 2) with 3 rows for input 0 of 'watch'; "
-        "5 messages from epoch 0 to epoch 1 with 9 rows for input 0 of 'steps'; "
+        "1 message at (1, 2) with 3 rows for input 1 of 'both'; 1 message at (0, 3) for input 0 of 'watch'; "
+        "1 message at epoch 1 with 3 rows for input 0 of 'steps'; "
         "input 'numbers' may still send at epoch 1"
     )
 

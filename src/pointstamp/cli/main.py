@@ -28,6 +28,7 @@ _EPILOG: Final = """\
 begin here:
   pointstamp check models        judge the formal models that pointstamp follows
   pointstamp check models -h     what can be chosen there
+  pointstamp simulate FLOW.py    run a flow of your own in many simulated worlds
 """
 
 

@@ -21,6 +21,7 @@ class PlanBuilder:
 
     def __init__(self, name: str, root: TimeOrder[Any]) -> None:
         self.plan = Plan(name, root)
+        self._scopes: set[Scope] = set()
 
     def add(
         self,
@@ -50,6 +51,14 @@ class PlanBuilder:
         )
         self.plan.nodes.append(node)
         return node
+
+    def open_scope(self, outside: Scope, name: str) -> Scope:
+        """A scope inside another, with a name that no other loop there has."""
+        taken = {scope for scope in self._scopes if scope[:-1] == outside}
+        names = (name, *(f"{name} {number}" for number in range(2, len(taken) + 2)))
+        scope = next(inner for each in names if (inner := (*outside, each)) not in taken)
+        self._scopes.add(scope)
+        return scope
 
     def describe(self, source: Source) -> str:
         """An output in words: its node's name, and its own where the node has several."""

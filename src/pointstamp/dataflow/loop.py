@@ -38,9 +38,9 @@ class Loop:
                 f"{max_rounds} and '{at_limit}'."
             )
         self.builder = builder
-        self.name = name
         self.outside = outside
-        self.scope = (*outside, name)
+        self.scope = builder.open_scope(outside, name)
+        self.name = self.scope[-1]
         self._limit = None if max_rounds is None else RoundLimit(max_rounds, at_limit == "error")
         self._variables: dict[int, Node] = {}
 

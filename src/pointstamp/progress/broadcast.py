@@ -46,6 +46,10 @@ class Broadcast(Protocol):
         """Accept a batch and return the changes to apply."""
         ...
 
+    def unsent(self) -> tuple[Change, ...]:
+        """What has gathered and was not sent yet; for those who look at a run from outside."""
+        ...
+
 
 class DirectBroadcast:
     """Every worker sends every batch to every worker."""
@@ -77,6 +81,10 @@ class DirectBroadcast:
         batch = ProgressBatch(self.worker, self._sent, changes)
         self._sent += 1
         return [(WorkerIndex(peer), batch) for peer in range(self.workers)]
+
+    def unsent(self) -> tuple[Change, ...]:
+        """What has gathered and was not sent yet."""
+        return tuple(Change(*point, count) for point, count in self._pending.items())
 
     def receive(self, batch: ProgressBatch) -> tuple[Change, ...]:
         """Accept the next batch of its sender; a gap or a repetition raises ProgressError."""

@@ -40,6 +40,10 @@ class ProgressView:
         """Apply a batch to the counts; frontiers move at the next ``propagate``."""
         self.tracker.update_all(self._broadcast.receive(batch))
 
+    def unsent(self) -> tuple[Change, ...]:
+        """What this worker has done and told nobody yet."""
+        return self._broadcast.unsent()
+
     def propagate(self) -> list[Location]:
         """Draw all conclusions; return the locations whose frontier moved."""
         return self.tracker.propagate()

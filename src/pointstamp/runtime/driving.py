@@ -1,6 +1,6 @@
 """Driving a run from its inputs to its results: feed, step, hand over what is finished, until all is done."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -31,16 +31,24 @@ class Collector:
 
 
 def drive(
-    run: Run, feeder: Feeder, collector: Collector, *, reads_ahead: bool
+    run: Run,
+    feeder: Feeder,
+    collector: Collector,
+    *,
+    reads_ahead: bool,
+    after_step: Callable[[], None] | None = None,
 ) -> Iterator[tuple[Any, dict[str, pa.Table]]]:
     """Run to the end; yield each time with its tables as soon as it is complete.
 
     With ``reads_ahead`` inputs are read while the flow still works, which pays where it works elsewhere;
     without, all that can be finished is finished before an input is asked for more, which may take it long.
+    ``after_step`` is called between steps, where a run can be asked how far it is.
     """
     sort_key = run.plan.root.sort_key
     while True:
         stepped = run.step()
+        if after_step is not None:
+            after_step()
         if not stepped or reads_ahead:
             # Times that a flow makes itself, by a delay, have results though nobody fed them.
             done = [t for t in {*feeder.fed, *collector.times()} if run.is_time_done(t)]

@@ -15,7 +15,6 @@ from typing import Any, Final, Protocol, TypeAlias
 from pointstamp.dataflow.plan import Kind, Node, Plan
 from pointstamp.errors import FlowError
 from pointstamp.order.multiset import SignedMultiset
-from pointstamp.progress.broadcast import DirectBroadcast
 from pointstamp.progress.pointstamp import Pointstamp
 from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.why import holders
@@ -196,9 +195,7 @@ def _counted_everywhere(run: Observed) -> dict[Pointstamp, int]:
     """What the first worker has been told, and what none has told yet: workers speak now and then only."""
     total = SignedMultiset(counted_by(run.workers[0].view.tracker))
     for worker in run.workers:
-        broadcast = worker.view._broadcast  # noqa: SLF001 - there is no other way to what is not sent yet
-        if isinstance(broadcast, DirectBroadcast):
-            total.extend(list(broadcast._pending.items()))  # noqa: SLF001 - as above
+        total.extend((Pointstamp(at, time), diff) for at, time, diff in worker.view.unsent())
     return {point: count for point, count in total.items() if count > 0}
 
 

@@ -6,8 +6,8 @@ and sent enters the progress protocol as one change, after the batches have been
 is told to anybody.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
-from heapq import heappop, heappush
 from typing import Final
 
 import pyarrow as pa
@@ -79,7 +79,7 @@ class Worker:
             for instance in self.instances.values()
             for port, state in enumerate(instance.inputs)
         }
-        self._active: list[OperatorIndex] = []
+        self._active: deque[OperatorIndex] = deque()
         self._is_active: set[OperatorIndex] = set()
         self._received_progress = False
         # Whoever drives the worker may want to hear of its progress more often.
@@ -142,11 +142,12 @@ class Worker:
     def _wake(self, index: OperatorIndex) -> None:
         if index not in self._is_active:
             self._is_active.add(index)
-            heappush(self._active, index)
+            self._active.append(index)
 
     def _next_active(self) -> OperatorIndex:
         if self._chooser is None:
-            index = heappop(self._active)
+            # First come, first served: an operator behind a loop that spins must get its turn, too.
+            index = self._active.popleft()
         else:
             index = sorted(self._active)[self._chooser.choose(len(self._active))]
             self._active.remove(index)

@@ -23,7 +23,8 @@ from pyspark import BarrierTaskContext
 from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import PointstampError, TransportError
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.runtime.mesh import Address, Mesh, ZmqTransport
+from pointstamp.runtime.door import Address
+from pointstamp.runtime.mesh import Mesh, ZmqTransport
 from pointstamp.runtime.wire import Codec, Kind
 from pointstamp.runtime.worker import Worker
 from pointstamp.spark.output import EpochFiles
