@@ -1,8 +1,9 @@
-# make run        set everything up, run the main job
+# make run        set everything up, run the main job: components of a growing graph, on Spark
+# make models     judge the formal models, state by state
 # make test       set everything up, run linters, types, import contracts and tests
 # make test-long  what takes longer: the large instances of the models, more random examples
 # make lock       resolve the dependencies anew into the hashed requirements files
-.PHONY: help setup run test test-long lint lock clean
+.PHONY: help setup run models test test-long lint lock clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -11,6 +12,9 @@ setup:
 	@scripts/setup.sh
 
 run: setup
+	.venv/bin/pointstamp demo
+
+models: setup
 	.venv/bin/pointstamp check models
 
 lint: setup

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark import BarrierTaskContext
 
 from pointstamp.dataflow.plan import Plan
-from pointstamp.errors import PointstampError, TransportError
+from pointstamp.errors import PointstampError, SchemaError, TransportError
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.door import Address
 from pointstamp.runtime.mesh import Mesh, ZmqTransport
@@ -144,17 +144,27 @@ class _Member:
         plan = self.gang.plan
         worker = Worker(plan, transport, self.number, self.gang.workers, deliver=self._deliver)
         specs = {spec.number: spec for spec in self.gang.inputs}
+        current = 0
         for packed in batches:
             for number, epoch, rows in zip(
                 packed["input"].to_pylist(), packed["epoch"].to_pylist(), packed["rows"], strict=True
             ):
-                spec = specs[number]
-                batch = from_bytes(rows.as_py(), spec.schema)
+                if epoch < current:
+                    raise SchemaError(
+                        f"input '{specs[number].name}' has a row of epoch {epoch}; epochs begin at 0."
+                    )
+                if epoch > current:
+                    # Rows come in the order of epochs, of all inputs together: this one is the next.
+                    for handle in worker.inputs.values():
+                        handle.advance_to(epoch)
+                    current = epoch
+                    self._step(worker, transport)
+                batch = from_bytes(rows.as_py(), specs[number].schema)
                 self.rows_in += batch.num_rows
-                worker.input(spec.name).send(batch, at=epoch)
+                worker.input(specs[number].name).send(batch)
             self._step(worker, transport)
-        for spec in self.gang.inputs:
-            worker.input(spec.name).close()
+        for handle in worker.inputs.values():
+            handle.close()
         while not worker.is_complete:
             if not worker.step():
                 _check_peers(transport)

@@ -99,7 +99,8 @@ def _packed(frames: Mapping[str, DataFrame], specs: list[InputSpec], workers: in
     together = parts[0]
     for part in parts[1:]:
         together = together.unionAll(part)
-    return together.repartitionById(workers, together["worker"])
+    # In the order of epochs, so that a worker can finish one before it reads on.
+    return together.repartitionById(workers, together["worker"]).sortWithinPartitions("epoch")
 
 
 def _collect(reports: DataFrame) -> list[Any]:
