@@ -11,7 +11,6 @@ Families:
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +20,7 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.errors import FlowError
+from support.times import Pairs
 
 WORKERS = [1, 2, 3, 5]
 
@@ -407,20 +407,6 @@ def test_a_loop_in_a_loop_keeps_both_rounds_apart(workers: int) -> None:
     results = flow.run_local(numbers=[rows(3), rows(1)], workers=workers)
     assert by_epoch(results) == {0: [0, 0, 0], 1: [0]}
     assert seen == {(0, 0, 0), (0, 0, 1), (0, 0, 2), (0, 1, 0), (0, 1, 1), (0, 2, 0), (1, 0, 0)}
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Pairs of independent counters, in the product order."""
-
-    def less_equal(self, a: tuple[int, int], b: tuple[int, int], /) -> bool:
-        return a[0] <= b[0] and a[1] <= b[1]
-
-    def sort_key(self, element: tuple[int, int], /) -> tuple[int, int]:
-        return element
-
-    def minimum(self) -> tuple[int, int]:
-        return (0, 0)
 
 
 @pytest.mark.parametrize("workers", WORKERS)

@@ -180,20 +180,19 @@ def test_posting_to_one_who_has_left_says_so() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_a_peer_that_dies_or_falls_silent_is_named_soon(number: signal.Signals, tmp_path: Path) -> None:
-    listen = [f"ipc://{tmp_path}/{member}" for member in range(2)]
-    addresses = [Address(each) for each in listen]
+    addresses = [Address(f"ipc://{tmp_path}/{member}") for member in range(2)]
+    mesh = Mesh(0, 2, listen=addresses[0].endpoint, silence_seconds_max=0.5)
+    ready, say_ready = os.pipe()
     pid = os.fork()
     if pid == 0:  # the peer: it meets, and waits to be ended
-        peer = Mesh(1, 2, listen=listen[1])
-        until((tmp_path / "0").exists)
+        peer = Mesh(1, 2, listen=addresses[1].endpoint)
+        os.write(say_ready, b"!")
         peer.connect(addresses)
         peer.meet(SECONDS_MAX)
         peer.wait(SECONDS_MAX)
         os._exit(0)
-    mesh = None
     try:
-        mesh = Mesh(0, 2, listen=listen[0], silence_seconds_max=0.5)
-        until((tmp_path / "1").exists)
+        os.read(ready, 1)
         mesh.connect(addresses)
         mesh.meet(SECONDS_MAX)
         os.kill(pid, number)
@@ -203,8 +202,9 @@ def test_a_peer_that_dies_or_falls_silent_is_named_soon(number: signal.Signals, 
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        if mesh is not None:
-            mesh.close(linger_ms=0)
+        mesh.close(linger_ms=0)
+        os.close(ready)
+        os.close(say_ready)
 
 
 # Numbers.

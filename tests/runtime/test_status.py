@@ -9,7 +9,6 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +21,7 @@ from pointstamp.runtime.counting import count_rows
 from pointstamp.runtime.local import LocalRun
 from pointstamp.runtime.status import RowCounts, describe_interruption, status_from, status_of
 from pointstamp.topology.ports import Location
+from support.times import Pairs
 
 WORKERS = [1, 3]
 
@@ -122,20 +122,6 @@ def test_without_counts_rows_are_zero_and_all_else_is_said() -> None:
         run.settle()
         assert status_of(run).rows_in == 0
         assert status_of(run).outputs[0].frontier == ((0,),)
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Root times of a flow's own, in the product order."""
-
-    def less_equal(self, a: tuple[int, int], b: tuple[int, int], /) -> bool:
-        return a[0] <= b[0] and a[1] <= b[1]
-
-    def sort_key(self, element: tuple[int, int], /) -> tuple[int, int]:
-        return element
-
-    def minimum(self) -> tuple[int, int]:
-        return (0, 0)
 
 
 def test_times_of_ones_own_are_shown_as_they_are_and_not_counted_as_epochs() -> None:

@@ -11,6 +11,7 @@ from pointstamp.topology.graph import Graph, GraphBuilder
 from pointstamp.topology.paths import PathSummaries
 from pointstamp.topology.ports import OperatorIndex, Port, Source, Target
 from pointstamp.topology.summary import Summary, delay, enter, feedback, identity, leave
+from support.times import Pairs
 
 OUTSIDE, INSIDE, DEEPER = Domain(EPOCHS), Domain(EPOCHS, 1), Domain(EPOCHS, 2)
 
@@ -230,20 +231,6 @@ def test_a_graph_travels_between_processes() -> None:
 
 
 @dataclass(frozen=True)
-class Counters:
-    """Pairs of independent counters: a user's own order of root times."""
-
-    def less_equal(self, a: tuple[int, int], b: tuple[int, int], /) -> bool:
-        return a[0] <= b[0] and a[1] <= b[1]
-
-    def sort_key(self, element: tuple[int, int], /) -> tuple[int, int]:
-        return element
-
-    def minimum(self) -> tuple[int, int]:
-        return (0, 0)
-
-
-@dataclass(frozen=True)
 class Tick:
     """Advance the counters; past ten of the first, nothing takes this path."""
 
@@ -266,7 +253,7 @@ class Tick:
 
 
 def counter_loop(step: Tick) -> GraphBuilder:
-    domain = Domain(Counters())
+    domain = Domain(Pairs())
     builder = GraphBuilder()
     source = builder.add("in", outputs=[domain])
     join = builder.add("join", inputs=[domain, domain], outputs=[domain])

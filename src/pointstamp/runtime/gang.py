@@ -60,7 +60,7 @@ class Gang:
         method = start_method or ("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
         if method != "fork":
             _check_picklable(plan, method)
-        self._folder = Path(tempfile.mkdtemp(prefix="pointstamp-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="pointstamp-mesh-"))
         self._processes: list[_Process] = []
         self.mesh: Mesh | None = None
         # Also when the run is forgotten without being closed; in this process only, not in a fork of it.

@@ -91,7 +91,9 @@ class Mesh:
         self._posted = [0] * members
         self._expected = [0] * members
         self._early: deque[Parcel] = deque()
-        self._unmet = set(range(members)) - {member}
+        self._is_meeting = True
+        self._unheard = set(range(members)) - {member}
+        self._unconnected = set(self._unheard)
         self._left: set[int] = set()
         self._lost: dict[int, tuple[float, str]] = {}
         self._next_check = 0.0
@@ -132,22 +134,23 @@ class Mesh:
             self.post(peer, Kind.HELLO, b"")
 
     def greet(self) -> bool:
-        """Take part in the meeting without waiting; True when everybody has said hello."""
-        if self._unmet:
+        """Take part in the meeting without waiting; True when connected with all, who have said hello."""
+        if self._is_meeting:
             if self._doorman is not None:
                 self._doorman.answer()
             self._early.extend(self._take())
             self._look_after_peers()
-            if not self._unmet:
+            if not self._unheard and not self._unconnected:
+                self._is_meeting = False
                 self._stop_listening()
-        return not self._unmet
+        return not self._is_meeting
 
     def meet(self, timeout_seconds: float) -> None:
-        """Wait until everybody has said hello; TransportError with the names of those who have not."""
+        """Wait until connected with all; TransportError with the names of those who have not come."""
         deadline = monotonic() + timeout_seconds
         while not self.greet():
             if monotonic() > deadline:
-                missing = ", ".join(self._names[peer] for peer in sorted(self._unmet))
+                missing = ", ".join(self._names[peer] for peer in sorted(self._unheard | self._unconnected))
                 raise TransportError(
                     f"{self.name} has waited {timeout_seconds:g} seconds for {missing}. Look whether the "
                     "process runs, and whether its address can be reached from here."
@@ -231,7 +234,7 @@ class Mesh:
                 raise self._out_of_order(sender, sequence)
             self._expected[sender] = sequence + 1
             if kind == Kind.HELLO:
-                self._unmet.discard(sender)
+                self._unheard.discard(sender)
             elif kind == Kind.GOODBYE:
                 self._left.add(sender)
             else:
@@ -272,7 +275,10 @@ class Mesh:
         for peer, monitor in self._monitors.items():
             while has_news(monitor):
                 event: Any = recv_monitor_message(monitor, zmq.NOBLOCK)["event"]
-                self._lost.setdefault(peer, (now + _GOODBYE_SECONDS_MAX, _WHAT_HAPPENED.get(event, "closed")))
+                if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                    self._unconnected.discard(peer)
+                else:
+                    self._lost.setdefault(peer, (now + _GOODBYE_SECONDS_MAX, _WHAT_HAPPENED[event]))
         for peer, (deadline, what) in self._lost.items():
             if now > deadline and peer not in self._left:
                 raise TransportError(
@@ -335,9 +341,9 @@ _WHAT_HAPPENED: Final = {
     zmq.EVENT_HANDSHAKE_FAILED_AUTH: "was refused, because the key is not that of a member",
     zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: "failed in its handshake",
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "failed in its handshake",
-    zmq.EVENT_CONNECT_RETRIED: "could not be made",
+    zmq.EVENT_CLOSED: "could not be made",
 }
-_MONITORED: Final = sum(_WHAT_HAPPENED)
+_MONITORED: Final = sum(_WHAT_HAPPENED) + zmq.EVENT_HANDSHAKE_SUCCEEDED
 
 
 class ZmqTransport:

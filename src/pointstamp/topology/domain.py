@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from operator import le
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from pointstamp.order.partial import PartialOrder
+from pointstamp.order.partial import Naturals, PartialOrder
 
 Time: TypeAlias = tuple[Any, ...]
 """A root time followed by one round for each enclosing loop."""
@@ -64,20 +64,8 @@ class RootSummary(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Epochs:
+class Epochs(Naturals):
     """The default root times: the integers from 0, one per batch of input."""
-
-    def less_equal(self, a: int, b: int, /) -> bool:
-        """Whether a <= b."""
-        return a <= b
-
-    def sort_key(self, element: int, /) -> int:
-        """The epoch itself."""
-        return element
-
-    def chain(self, element: int, /) -> Hashable:
-        """All epochs lie on one chain."""
-        return None
 
     def minimum(self) -> int:
         """Epoch 0."""
