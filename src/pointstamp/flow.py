@@ -26,10 +26,11 @@ from pointstamp.dataflow.stream import Stream, scope_name
 from pointstamp.errors import FlowError
 from pointstamp.runtime.counting import count_rows
 from pointstamp.runtime.driving import Collector, drive
-from pointstamp.runtime.feeding import EpochColumns, FlowControl, feeder
-from pointstamp.runtime.local import LocalRun, OnResult
+from pointstamp.runtime.feeding import EpochColumns, FlowControl, OnResult, feeder
+from pointstamp.runtime.local import LocalRun
+from pointstamp.runtime.processes import ProcessRun
 from pointstamp.runtime.results import Results
-from pointstamp.runtime.status import describe_interruption, status_of
+from pointstamp.runtime.status import describe_interruption, status_from
 from pointstamp.topology.domain import EPOCHS, TimeOrder
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import Summary
@@ -120,13 +121,14 @@ class Dataflow:
         inputs: Mapping[str, Any] | None = None,
         *,
         workers: int = 1,
+        processes: int | None = None,
         epoch: EpochColumns = None,
         control: FlowControl | None = None,
         progress: bool = False,
         on_epoch: OnEpoch | None = None,
         **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> Results:
-        """Run the flow in this process to the end of its inputs and return every output, by epoch.
+        """Run the flow on this machine to the end of its inputs and return every output, by epoch.
 
         Inputs are given by name: ``run_local(edges=[batch0, batch1])``; item i is epoch i, an Arrow batch or
         table, a pandas or polars frame. A single table is epoch 0, unless ``epoch`` names a column of it (not
@@ -135,7 +137,13 @@ class Dataflow:
         """
         results = Results(self.plan.output_schemas())
         for time, tables in self.stream_local(
-            inputs, workers=workers, epoch=epoch, control=control, progress=progress, **streams
+            inputs,
+            workers=workers,
+            processes=processes,
+            epoch=epoch,
+            control=control,
+            progress=progress,
+            **streams,
         ):
             for name, table in tables.items():
                 results[name].add(time, table)
@@ -148,26 +156,29 @@ class Dataflow:
         inputs: Mapping[str, Any] | None = None,
         *,
         workers: int = 1,
+        processes: int | None = None,
         epoch: EpochColumns = None,
         control: FlowControl | None = None,
         progress: bool = False,
         **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> Iterator[tuple[Any, dict[str, pa.Table]]]:
-        """Run the flow in this process and yield each epoch with its tables as soon as it is complete.
+        """Run the flow on this machine and yield each epoch with its tables as soon as it is complete.
 
-        Inputs may be endless: they are read as the results are taken.
+        It runs in this process, on one or several workers, or with ``processes`` in so many of their own.
+        Inputs may be endless: they are read as the results are taken. ``progress`` shows how far it is.
         """
         collector = Collector(self.plan.output_schemas())
-        with LocalRun(self.plan, workers, on_result=collector.on_result) as run:
+        with self._open(workers, processes, collector.on_result) as run:
             data = {**(inputs or {}), **streams}
             try:
                 with LiveDisplay.for_stream(silent=not progress) as display:
-                    rows = count_rows(run) if progress else None
-                    watch = (lambda: display.update(lambda: status_of(run, rows))) if progress else None
+                    watch = _watch(run, display) if progress else None
                     fed = feeder(run, data, epoch=epoch, control=control)
-                    yield from drive(run, fed, collector, reads_ahead=False, after_step=watch)
+                    ahead = processes is not None
+                    yield from drive(run, fed, collector, reads_ahead=ahead, after_step=watch)
             except KeyboardInterrupt as interrupt:
-                interrupt.add_note(describe_interruption(run))
+                if isinstance(run, LocalRun):
+                    interrupt.add_note(describe_interruption(run))
                 raise
 
     def run(
@@ -194,3 +205,23 @@ class Dataflow:
     def open_local(self, workers: int = 1, *, on_result: OnResult | None = None) -> LocalRun:
         """Start the flow in this process, to be fed and stepped by hand."""
         return LocalRun(self.plan, workers, on_result=on_result)
+
+    def open_processes(self, processes: int = 2, *, on_result: OnResult | None = None) -> ProcessRun:
+        """Start the flow in processes of their own, one worker in each, to be fed and stepped by hand."""
+        return ProcessRun(self.plan, processes, on_result=on_result)
+
+    def _open(self, workers: int, processes: int | None, on_result: OnResult) -> LocalRun | ProcessRun:
+        if processes is None:
+            return self.open_local(workers, on_result=on_result)
+        if workers != 1:
+            raise FlowError(
+                f"flow '{self.name}' was given {workers} workers and {processes} processes; each process "
+                "runs one worker, so give one of the two."
+            )
+        return self.open_processes(processes, on_result=on_result)
+
+
+def _watch(run: LocalRun | ProcessRun, display: LiveDisplay) -> Callable[[], None]:
+    """What to call between steps so that the display shows how far the run is."""
+    rows = count_rows(run)
+    return lambda: display.update(lambda: status_from(run.plan, run.tracker(), rows))

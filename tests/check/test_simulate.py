@@ -26,7 +26,6 @@ from pointstamp.check.shrink import Shrinking, fewest
 from pointstamp.check.simulate import Kind, Outcome, Simulator, cases, replay, simulate, workers_of
 from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import FlowError, UsageError
-from pointstamp.topology.domain import Epochs
 from support.worlds import SCHEMA, Rows, Steps, busy_flow, simulator_of, some_rows
 
 
@@ -193,8 +192,8 @@ def test_a_case_feeds_the_rows_and_epochs_that_it_names_and_no_others() -> None:
     simulator = simulator_of(busy_flow(), epochs=3)
     case = Case(0, 1, epochs=(1, 2), rows=(("rows", 1, 0), ("more", 2, 3)))
     fed = {
-        name: [batch.to_pylist() for batch in epochs]
-        for name, epochs in case.select(simulator.inputs).items()
+        name: [item.batch.to_pylist() for item in items]
+        for name, items in case.select(simulator.inputs).items()
     }
     whole = some_rows(3)
     assert fed == {"rows": [[whole[1][0]], []], "more": [[], [whole[2][3]]]}
@@ -261,7 +260,7 @@ def test_lists_and_structs_are_compared_too() -> None:
 def test_a_row_in_another_epoch_is_a_difference_and_the_first_epoch_is_named() -> None:
     difference = first_difference(out({"x": 1}), out({"x": 1}, epoch=1))
     assert difference is not None
-    assert (difference.epoch, difference.missing, difference.unexpected) == (0, ({"x": 1},), ())
+    assert (difference.time, difference.missing, difference.unexpected) == (0, ({"x": 1},), ())
     many = first_difference(out({"x": 0}), out(*({"x": number} for number in range(9))))
     assert "not expected: 3 more rows" in str(many)
 
@@ -288,21 +287,11 @@ def test_inputs_that_do_not_fit_are_refused_with_what_is_needed(given_inputs: An
 @pytest.mark.parametrize("wrapped", [list, pa.Table.from_pylist, pa.RecordBatch.from_pylist])
 def test_rows_may_be_dictionaries_or_arrow(wrapped: Callable[[Rows], Any]) -> None:
     inputs = prepared(flow_with(Steps()), {"rows": [wrapped(rows) for rows in some_rows(2)]})
-    assert [batch.to_pylist() for batch in inputs["rows"]] == some_rows(2)
+    assert [item.batch.to_pylist() for item in inputs["rows"]] == some_rows(2)
 
 
 def test_an_epoch_without_rows_is_an_epoch() -> None:
     inputs = prepared(flow_with(Steps()), {"rows": [[], some_rows(1)[0]]})
-    assert [batch.num_rows for batch in inputs["rows"]] == [0, 4]
+    assert [item.batch.num_rows for item in inputs["rows"]] == [0, 4]
     simulator = Simulator(flow_with(Steps()), inputs)
     assert simulator.run(Case(1, 2)).kind is Kind.VALID
-
-
-def test_a_flow_with_times_of_its_own_is_refused_in_words() -> None:
-    class Stacks(Epochs):
-        pass
-
-    flow = ps.Dataflow("stacks", times=Stacks())
-    flow.output("out", flow.input("rows", SCHEMA))
-    with pytest.raises(FlowError, match="has times of its own; only flows with epochs can be simulated"):
-        Simulator(flow.plan, {})

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 import pointstamp as ps
 from pointstamp.check.case import Case, prepared
 from pointstamp.check.choices import Choices, parse_ranges, ranges_text
-from pointstamp.check.feed import deal
+from pointstamp.check.feed import Item, deal
 from pointstamp.check.network import SimulatedClock, SimulatedNetwork, SimulatedTransport
 from pointstamp.check.simulate import Kind, Simulator
 from pointstamp.check.trace import to_bytes
@@ -160,8 +160,10 @@ def test_the_simulated_ports_are_ports() -> None:
 @given(st.integers(0, 2**32), st.integers(1, 4), st.lists(st.integers(0, 12), max_size=4))
 def test_every_row_is_dealt_exactly_once_at_its_epoch(seed: int, workers: int, sizes: list[int]) -> None:
     schema = pa.schema([("n", pa.int64())])
-    epochs = [pa.RecordBatch.from_pylist([{"n": n} for n in range(size)], schema=schema) for size in sizes]
-    dealt = deal({"rows": epochs}, workers, Choices(seed))["rows"]
+    items = [
+        Item(pa.RecordBatch.from_pylist([{"n": n} for n in range(size)], schema=schema)) for size in sizes
+    ]
+    dealt = deal({"rows": items}, workers, Choices(seed))["rows"]
     for epoch, size in enumerate(sizes):
         parts = [part for of_worker in dealt for part in of_worker[epoch]]
         assert all(part.num_rows for part in parts)

@@ -239,7 +239,7 @@ def test_a_replayed_world_says_what_came_of_it_and_saves_its_trace(
             RIGHT.replace("flow = ", "from pointstamp.topology.domain import Epochs\nflow = ").replace(
                 'Dataflow("words"', 'Dataflow("words", times=type("Own", (Epochs,), {})()'
             ),
-            "has times of its own; only flows with epochs can be simulated",
+            "input 'words', item 0: this flow has times of its own, so its items are (time, rows) pairs",
         ),
         ("flow = = 1", "cannot be run: SyntaxError: invalid syntax (line 1)"),
         (RIGHT.replace('count("word")', 'count("wort")'), "needs the column 'wort'"),

@@ -508,3 +508,34 @@ def test_the_same_run_twice_does_the_same_things_in_the_same_order() -> None:
         return seen
 
     assert trace(1) == trace(1)
+
+
+# Processes.
+
+
+def test_processes_give_what_workers_give_and_stream_their_epochs() -> None:
+    flow, stream = numbers()
+    flow.output("out", collatz(flow, stream))
+    epochs = [rows(27, 6), rows(), rows(97, 7, 3)]
+    alone = by_epoch(flow.run_local(numbers=epochs))
+    assert by_epoch(flow.run_local(numbers=epochs, processes=2)) == alone
+    streamed = {
+        e: sorted(t["out"]["x"].to_pylist()) for e, t in flow.stream_local(numbers=epochs, processes=2)
+    }
+    assert streamed == alone
+
+
+def test_workers_and_processes_are_not_given_together() -> None:
+    flow, stream = numbers()
+    flow.output("out", stream)
+    with pytest.raises(FlowError, match="2 workers and 2 processes; each process runs one worker"):
+        flow.run_local(numbers=[], workers=2, processes=2)
+
+
+def test_progress_is_shown_for_workers_and_for_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    flow, stream = numbers()
+    flow.output("out", stream.exchange("x"))
+    for place in ({"workers": 2}, {"processes": 2}):
+        flow.run_local({"numbers": [rows(1, 2, 3)] * 3}, progress=True, **place)  # type: ignore[arg-type]
+        shown = capsys.readouterr()
+        assert "9 rows in" in shown.out + shown.err

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from pointstamp.check.shape import Point, Stamp, Walker, first_points
+from pointstamp.check.roots import Stamp
+from pointstamp.check.shape import Point, Walker, first_points
 from pointstamp.spec.multiset import ZM
 
 Counts: TypeAlias = dict[Point, int]

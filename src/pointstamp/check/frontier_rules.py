@@ -8,8 +8,8 @@ stands the law of Abadi & Isard (2015): nothing arrives at or before a time of w
 from collections.abc import Iterable
 
 from pointstamp.check.abstract import AbstractState
+from pointstamp.check.roots import Stamp
 from pointstamp.check.rules import Rules, broken, times_text
-from pointstamp.check.shape import Stamp, below
 from pointstamp.runtime.events import FrontiersMoved, FrontiersShown, MessagePulled, Notified
 
 
@@ -18,6 +18,7 @@ class FrontierRules(Rules):
 
     def __init__(self, state: AbstractState) -> None:
         super().__init__(state)
+        self._below = state.walker.below
         self._inputs: dict[int, list[int]] = {}
         for location, port in enumerate(self.walker.shape.ports):
             if not port.is_output:
@@ -32,7 +33,7 @@ class FrontierRules(Rules):
             )
         operator = self.walker.shape.ports[event.location].operator
         for told in self.state.notified[w].get(operator, ()):
-            if below(event.time, told):
+            if self._below(event.time, told):
                 broken(
                     "NoLateMessages",
                     f"worker {w} pulled {self.describe(point)} after the operator was told that {told} is "
@@ -59,7 +60,7 @@ class FrontierRules(Rules):
         self, q: int, location: int, before: frozenset[Stamp], after: frozenset[Stamp]
     ) -> None:
         for time in after:
-            if not any(below(earlier, time) for earlier in before):
+            if not any(self._below(earlier, time) for earlier in before):
                 broken(
                     "FrontierNeverRegresses",
                     f"worker {q}: {self.at(location)} moved back from {times_text(before)} to "
@@ -82,7 +83,7 @@ class FrontierRules(Rules):
         propagated = self.shown(event.worker)
         for location, times in event.frontiers.items():
             for time in propagated[location]:
-                if not any(below(lower, time) for lower in times):
+                if not any(self._below(lower, time) for lower in times):
                     broken(
                         "OperatorFrontierNotAhead",
                         f"worker {event.worker}: {self.at(location)} was shown as {times_text(times)}, and "
@@ -93,7 +94,7 @@ class FrontierRules(Rules):
         """A notification: the time is complete at every input, and no later one was told before."""
         w, operator, time = event.worker, event.operator, event.time
         for location in self._inputs.get(operator, ()):
-            if any(below(lower, time) for lower in self.shown(w)[location]):
+            if any(self._below(lower, time) for lower in self.shown(w)[location]):
                 broken(
                     "NotifiedComplete",
                     f"worker {w} told that {time} is complete while {self.at(location)} was "
@@ -101,9 +102,9 @@ class FrontierRules(Rules):
                 )
         told = self.state.notified[w].setdefault(operator, [])
         for later in told:
-            if time != later and below(time, later):
+            if time != later and self._below(time, later):
                 broken("NotifiedInOrder", f"worker {w} told of {time} after it had told of {later}")
-        told[:] = [other for other in told if not below(other, time)]
+        told[:] = [other for other in told if not self._below(other, time)]
         told.append(time)
 
     def check_completes(self) -> None:

@@ -1,4 +1,4 @@
-"""Comparing what two runs put out: per output and epoch as multisets of rows, whatever their order.
+"""Comparing what two runs put out: per output and time as multisets of rows, whatever their order.
 
 Floating point sums depend on the order of their terms, and no schedule promises one; rows that differ in
 floats by no more than a billionth part count as equal.
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from pointstamp.topology.domain import Time
+from pointstamp.topology.domain import Time, TimeOrder
 
 Outputs: TypeAlias = Mapping[tuple[str, Time], Sequence[pa.RecordBatch]]
 """What a run put out, by output and time."""
@@ -25,15 +25,17 @@ _SHOWN_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Rows of one output and epoch that one run has and the other has not."""
+    """Rows of one output and epoch, or root time, that one run has and the other has not."""
 
     output: str
-    epoch: int
+    time: Any
     missing: tuple[Mapping[str, Any], ...]
     unexpected: tuple[Mapping[str, Any], ...]
+    is_epoch: bool = True
 
     def __str__(self) -> str:
-        parts = [f"output '{self.output}', epoch {self.epoch}, differs from the one-worker run"]
+        when = f"{'epoch' if self.is_epoch else 'time'} {self.time}"
+        parts = [f"output '{self.output}', {when}, differs from the one-worker run"]
         for what, rows in (("missing", self.missing), ("not expected", self.unexpected)):
             parts += [f"  {what}: {row}" for row in rows[:_SHOWN_MAX]]
             if len(rows) > _SHOWN_MAX:
@@ -41,9 +43,18 @@ class Difference:
         return "\n".join(parts)
 
 
-def first_difference(expected: Outputs, got: Outputs) -> Difference | None:
-    """Where two runs differ for the first time, by epoch and then by output; None where they do not."""
-    for output, time in sorted({*expected, *got}, key=lambda part: (part[1], part[0])):
+def first_difference(expected: Outputs, got: Outputs, own: TimeOrder[Any] | None = None) -> Difference | None:
+    """Where two runs differ for the first time, by epoch and then by output; None where they do not.
+
+    Where a flow has times of its own, its order sorts them.
+    """
+
+    def place(part: tuple[str, Time]) -> tuple[Any, ...]:
+        output, time = part
+        # Incomparable times may sort alike; the same one must come first in every process.
+        return (time, output) if own is None else (own.sort_key(time[0]), repr(time), output)
+
+    for output, time in sorted({*expected, *got}, key=place):
         wanted, came = expected.get((output, time), ()), got.get((output, time), ())
         missing, unexpected = _apart(_rows(wanted), _rows(came))
         if missing or unexpected:
@@ -53,6 +64,7 @@ def first_difference(expected: Outputs, got: Outputs) -> Difference | None:
                 time[0],
                 tuple(dict(zip(names, row, strict=True)) for row in missing),
                 tuple(dict(zip(names, row, strict=True)) for row in unexpected),
+                is_epoch=own is None,
             )
     return None
 

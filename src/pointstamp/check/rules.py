@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from pointstamp.check.abstract import AbstractState, Counts
-from pointstamp.check.shape import Point, Stamp, below
+from pointstamp.check.roots import Stamp
+from pointstamp.check.shape import Point
 
 
 class BrokenError(Exception):
@@ -37,6 +38,7 @@ class Rules:
     def expects(self, worker: int, point: Point) -> bool:
         """Whether a worker's frontier has not passed the pointstamp."""
         location, time = self.walker.points[point]
+        below = self.walker.below
         return any(below(lower, time) for lower in self.shown(worker)[location])
 
     def check_exists_safely(self, point: Point, workers: Iterable[int]) -> None:
@@ -71,4 +73,4 @@ class Rules:
 
 def times_text(times: Iterable[Stamp]) -> str:
     """A frontier for a reader."""
-    return "{" + ", ".join(map(str, sorted(times))) + "}"
+    return "{" + ", ".join(sorted(map(str, times))) + "}"

@@ -1,28 +1,28 @@
 """The shape of a flow as the judge sees it: ports and edges as plain data, and what could result in what.
 
-A time is a tuple of numbers, the epoch first. An edge keeps the first coordinates of a time, adds to them and
-appends constants. Pointstamps are ordered by could-result-in (Abadi & Isard 2015; Brun et al. 2021, section
-6): (p, t) is at or below (q, u) where some way from p to q brings t to a time at or below u. That is found by
-walking the edges, and a time that lies above one already seen at its port is not followed further: every
-cycle advances time, so the walk ends. Paths that pass a port twice matter: the way round an outer loop leads
-from (e, 0, 5) to (e, 1, 0) at the same port inside, and neither of the two is below the other.
+A time is a tuple, the root time first and then the rounds. An edge keeps the first coordinates of a time,
+adds to them and appends constants; where a flow has times of its own, a summary of the user's may move the
+root (``pointstamp.check.roots``). Pointstamps are ordered by could-result-in (Abadi & Isard 2015; Brun et al.
+2021, section 6): (p, t) is at or below (q, u) where some way from p to q brings t to a time at or below u.
+That is found by walking the edges, and a time that lies above one already seen at its port is not followed
+further: every cycle advances time, so the walk ends. Paths that pass a port twice matter: the way round an
+outer loop leads from (e, 0, 5) to (e, 1, 0) at the same port inside, and neither of the two is below the
+other.
 
 The shape is read off the plan's nodes once; no order, graph or tracker of the judged code takes part, and of
-summaries only their numbers.
+summaries only their numbers. A shape is plain data; a user's order and summaries are none and stay outside.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from operator import le
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
+from pointstamp.check.roots import Move, OwnTimes, Stamp
 from pointstamp.dataflow.plan import Kind, Node, Plan
-from pointstamp.topology.domain import EPOCHS
+from pointstamp.topology.domain import EPOCHS, RootSummary
 from pointstamp.topology.summary import Advance, Stay, Summary
-
-Stamp: TypeAlias = tuple[int, ...]
-"""A time: the epoch, then one round for each loop around the port."""
 
 Point: TypeAlias = int
 """A pointstamp by its number, as ``Walker.point`` gave it."""
@@ -47,9 +47,11 @@ class Edge(msgspec.Struct, frozen=True):
     target: int
     add: tuple[int, ...]
     append: tuple[int, ...] = ()
+    root: int | None = None
+    """The number of the user's summary that moves the root time, where one does."""
 
     def arrival(self, time: Stamp) -> Stamp:
-        """The time as it arrives over this edge."""
+        """The time as it arrives over this edge, where times are epochs and rounds."""
         return (*(t + n for t, n in zip(time, self.add, strict=False)), *self.append)
 
 
@@ -58,12 +60,30 @@ class Shape(msgspec.Struct, frozen=True):
 
     ports: tuple[PortShape, ...]
     edges: tuple[Edge, ...]
+    has_own_times: bool = False
 
 
 def shape_of(plan: Plan) -> Shape:
-    """The shape of a flow; its root times must be epochs, because a user's own are no plain data."""
-    if plan.root != EPOCHS:
-        raise TypeError(f"flow '{plan.name}' has times of its own, which are no plain data")
+    """The shape of a flow."""
+    return _read(plan)[0]
+
+
+def own_times_of(plan: Plan) -> OwnTimes | None:
+    """What the user supplied where a flow has times of its own; None where times are epochs."""
+    return _read(plan)[1]
+
+
+def walker_of(plan: Plan) -> "Walker":
+    """A walker for the traces of a flow."""
+    return Walker(*_read(plan))
+
+
+def has_own_times(plan: Plan) -> bool:
+    """Whether the root times of a flow are not epochs."""
+    return plan.root is not EPOCHS
+
+
+def _read(plan: Plan) -> tuple[Shape, OwnTimes | None]:
     ports: list[PortShape] = []
     first_input: list[int] = []
     for node in plan.nodes:
@@ -73,6 +93,7 @@ def shape_of(plan: Plan) -> Shape:
         for o in range(len(node.outputs)):
             ports.append(PortShape(f"output {o} of '{node.name}'", node.index, True, node.output_rounds))
     edges: list[Edge] = []
+    summaries: list[RootSummary] = []
     for node in plan.nodes:
         here = first_input[node.index]
         for i, port in enumerate(node.inputs):
@@ -81,11 +102,14 @@ def shape_of(plan: Plan) -> Shape:
                 origin = first_input[feeder.index] + len(feeder.inputs) + port.source.port
                 edges.append(Edge(origin, here + i, (0,) * (1 + node.input_rounds)))
             for o in range(len(node.outputs)):
-                edges.extend(_inside(node, i, o, here + i, here + len(node.inputs) + o))
-    return Shape(tuple(ports), tuple(edges))
+                edges.extend(_inside(node, i, o, here + i, here + len(node.inputs) + o, summaries))
+    shape = Shape(tuple(ports), tuple(edges), has_own_times(plan))
+    return shape, OwnTimes(plan.root, tuple(summaries)) if shape.has_own_times else None
 
 
-def _inside(node: Node, i: int, o: int, origin: int, target: int) -> Iterator[Edge]:
+def _inside(
+    node: Node, i: int, o: int, origin: int, target: int, summaries: list[RootSummary]
+) -> Iterator[Edge]:
     """The ways through a node; for doors that loops are made of, by what the door is."""
     still = (0,) * node.input_rounds
     match node.kind:
@@ -93,24 +117,27 @@ def _inside(node: Node, i: int, o: int, origin: int, target: int) -> Iterator[Ed
             yield Edge(origin, target, (0, *still), (0,))
         case Kind.LEAVE:
             yield Edge(origin, target, (0, *still[1:]))
-        case Kind.FEEDBACK:
+        case Kind.FEEDBACK if node.scope:
             yield Edge(origin, target, (0, *still[1:], 1))
-        case Kind.DELAY | Kind.OPERATOR | Kind.INPUT | Kind.OUTPUT:
+        case Kind.FEEDBACK | Kind.DELAY | Kind.OPERATOR | Kind.INPUT | Kind.OUTPUT:
             if node.summaries is None:
                 yield Edge(origin, target, (0, *still))
                 return
             for summary in node.summaries.get((i, o), ()):
-                yield Edge(origin, target, (_epochs(summary), *summary.increments), summary.appended)
+                later, root = _root(summary, summaries)
+                yield Edge(origin, target, (later, *summary.increments), summary.appended, root)
 
 
-def _epochs(summary: Summary) -> int:
+def _root(summary: Summary, summaries: list[RootSummary]) -> tuple[int, int | None]:
+    """How many epochs are added to a root time, or the number that the user's own summary gets."""
     match summary.root:
         case Advance(epochs):
-            return epochs
+            return epochs, None
         case Stay():
-            return 0
+            return 0, None
         case other:
-            raise TypeError(f"{other} does not move epochs")
+            summaries.append(other)
+            return 0, len(summaries) - 1
 
 
 def below(a: Stamp, b: Stamp) -> bool:
@@ -119,13 +146,22 @@ def below(a: Stamp, b: Stamp) -> bool:
 
 
 class Walker:
-    """Answers questions about pointstamps of one shape, and remembers the answers; good for many traces."""
+    """Answers questions about pointstamps of one shape, and remembers the answers; good for many traces.
 
-    def __init__(self, shape: Shape) -> None:
+    A shape with times of its own needs what the user supplied for them.
+    """
+
+    def __init__(self, shape: Shape, own: OwnTimes | None = None) -> None:
+        if shape.has_own_times and own is None:
+            raise ValueError("the flow has times of its own, and nothing was given to compare them with")
         self.shape = shape
-        self._outgoing: list[list[Edge]] = [[] for _ in shape.ports]
+        self.least: Any = 0 if own is None else own.order.minimum()
+        self.below = below if own is None else own.below
+        self._early_first = own is None
+        self._outgoing: list[list[tuple[int, Move]]] = [[] for _ in shape.ports]
         for edge in shape.edges:
-            self._outgoing[edge.origin].append(edge)
+            move = edge.arrival if own is None else own.move(edge.root, edge.add, edge.append)
+            self._outgoing[edge.origin].append((edge.target, move))
         self._numbers: dict[tuple[int, Stamp], Point] = {}
         self.points: list[tuple[int, Stamp]] = []
         self._reached: dict[Point, tuple[frozenset[Stamp], ...]] = {}
@@ -148,7 +184,7 @@ class Walker:
             if len(self._less) > _REACHED_MAX:
                 self._less.clear()
             location, time = self.points[upper]
-            known = lower != upper and any(below(first, time) for first in self.reached(lower)[location])
+            known = lower != upper and any(self.below(first, time) for first in self.reached(lower)[location])
             self._less[lower, upper] = known
         return known
 
@@ -172,9 +208,12 @@ class Walker:
         return known
 
     def _walk(self, points: Iterable[Point]) -> tuple[frozenset[Stamp], ...]:
+        below = self.below
         seen: list[list[Stamp]] = [[] for _ in self.shape.ports]
-        # Early times first, so that later ones are seldom followed in vain.
-        waiting = sorted((self.points[point] for point in points), key=lambda at: at[1], reverse=True)
+        waiting = [self.points[point] for point in points]
+        if self._early_first:
+            # So that later ones are seldom followed in vain; what the user's order sorts by is not asked for.
+            waiting.sort(key=lambda at: at[1], reverse=True)
         while waiting:
             location, time = waiting.pop()
             here = seen[location]
@@ -182,7 +221,10 @@ class Walker:
                 continue
             seen[location] = [other for other in here if not below(time, other)]
             seen[location].append(time)
-            waiting.extend((edge.target, edge.arrival(time)) for edge in self._outgoing[location])
+            for target, move in self._outgoing[location]:
+                after = move(time)
+                if after is not None:
+                    waiting.append((target, after))
         return tuple(map(frozenset, seen))
 
     def describe(self, point: Point) -> str:
@@ -194,7 +236,7 @@ class Walker:
 def first_points(walker: Walker) -> Sequence[Point]:
     """Where every worker holds a capability at the start: each output, at the least time."""
     return [
-        walker.point(number, (0,) * (1 + port.rounds))
+        walker.point(number, (walker.least, *(0,) * port.rounds))
         for number, port in enumerate(walker.shape.ports)
         if port.is_output
     ]

@@ -3,7 +3,8 @@
 Each part is made smaller by leaving out halves, then quarters, and so on (delta debugging), as long as the
 same property breaks. With other rows the seed's choices mean something else, so a few other seeds are tried
 too; the schedule comes last, when the rest stands, and is shortened choice by choice. How many worlds are
-tried is bounded, so the result is small, not always the smallest.
+tried is bounded, so the result is small, not always the smallest. Where a flow has times of its own, items
+of the inputs take the place of epochs; the times that stay are the user's.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +12,6 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from pointstamp.check.case import Case
-from pointstamp.check.outputs import first_difference
 from pointstamp.check.simulate import NOTHING_BY_CHANCE, Outcome, Simulator
 
 WORLDS_MAX: Final = 1_000
@@ -30,7 +30,7 @@ class Shrinking:
     def __init__(
         self, simulator: Simulator, found: Outcome, notice: Callable[["Shrinking"], None] | None = None
     ) -> None:
-        self._simulator = simulator
+        self.simulator = simulator
         self._found = found
         self._notice = notice
         self._left = WORLDS_MAX
@@ -51,11 +51,11 @@ class Shrinking:
         return self.best
 
     def _comes_again(self) -> bool:
-        best, again = self.best, self._simulator.run(self.best.case)
+        best, again = self.best, self.simulator.run(self.best.case)
         return (
             again.is_like(best)
             and again.run.events == best.run.events
-            and first_difference(best.run.outputs, again.run.outputs) is None
+            and self.simulator.difference(best.run.outputs, again.run.outputs) is None
         )
 
     def _shrink_workers(self) -> None:
@@ -64,16 +64,16 @@ class Shrinking:
                 return
 
     def _shrink_inputs(self) -> None:
-        inputs = self._simulator.inputs
-        length = max((len(epochs) for epochs in inputs.values()), default=0)
+        inputs = self.simulator.inputs
+        length = max((len(items) for items in inputs.values()), default=0)
         fewest(range(length), lambda kept: self._fails(replace(self.best.case, epochs=tuple(kept))))
         epochs = self.best.case.epochs if self.best.case.epochs is not None else tuple(range(length))
         rows = [
             (name, epoch, row)
-            for name, batches in inputs.items()
+            for name, items in inputs.items()
             for epoch in epochs
-            if epoch < len(batches)
-            for row in range(batches[epoch].num_rows)
+            if epoch < len(items)
+            for row in range(items[epoch].batch.num_rows)
         ]
         fewest(
             rows,
@@ -100,7 +100,7 @@ class Shrinking:
                 return False
             self._left -= 1
             self.worlds += 1
-            outcome = self._simulator.run(replace(case, seed=seed))
+            outcome = self.simulator.run(replace(case, seed=seed))
             if outcome.is_like(self._found):
                 self.best = outcome
             if self._notice is not None:

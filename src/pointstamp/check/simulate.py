@@ -1,7 +1,7 @@
 """Running a user's flow in many worlds: each is judged, and must put out what one worker puts out.
 
 The run to compare with has one worker and leaves nothing to chance. Every other world must put out the same
-rows in the same epochs, because a schedule is nothing that a flow may depend on. A world that does not, or
+rows at the same times, because a schedule is nothing that a flow may depend on. A world that does not, or
 whose trace the judge refuses, or in which an operator fails, is a finding; a world that does not come to an
 end is unknown. The first finding is shrunk (``pointstamp.check.shrink``).
 """
@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, TypeAlias
 
-from pointstamp.check.case import Case, RowName, check_epochs
+from pointstamp.check.case import Case, RowName
 from pointstamp.check.conformance import Status, Verdict, judge
-from pointstamp.check.feed import Epochs
-from pointstamp.check.outputs import Outputs, first_difference
-from pointstamp.check.shape import Walker, shape_of
+from pointstamp.check.feed import Items
+from pointstamp.check.outputs import Difference, Outputs, first_difference
+from pointstamp.check.shape import walker_of
 from pointstamp.check.trace import Header, Trace
 from pointstamp.check.world import STEPS_MAX, Ended, Run, SharedPlan, World
 from pointstamp.dataflow.plan import Plan
@@ -64,15 +64,13 @@ class Simulator:
     """One flow with its inputs; runs any case of it."""
 
     def __init__(
-        self, plan: Plan, inputs: Mapping[str, Epochs], *, file: str = "FLOW.py", steps_max: int = STEPS_MAX
+        self, plan: Plan, inputs: Mapping[str, Items], *, file: str = "FLOW.py", steps_max: int = STEPS_MAX
     ) -> None:
-        check_epochs(plan)
-        shape = shape_of(plan)
         self.plan = SharedPlan.of(plan)
         self.inputs = inputs
         self.file = file
-        self.shape = shape
-        self._walker = Walker(shape)
+        self._walker = walker_of(plan)
+        self.shape = self._walker.shape
         self._steps_max = steps_max
         self._expected: dict[tuple[tuple[int, ...] | None, tuple[RowName, ...] | None], Run] = {}
 
@@ -97,6 +95,11 @@ class Simulator:
         )
         return Trace(header, tuple(run.events))
 
+    def difference(self, expected: Outputs, got: Outputs) -> Difference | None:
+        """Where what two worlds put out differs for the first time."""
+        own = self.plan.root if self.shape.has_own_times else None
+        return first_difference(expected, got, own)
+
     def _found(self, case: Case, run: Run, verdict: Verdict) -> tuple[Kind, str]:
         if verdict.status is Status.INVALID:
             return Kind.INVALID, str(verdict)
@@ -109,7 +112,7 @@ class Simulator:
         expected = self._one_worker_outputs(case)
         if expected is None:
             return Kind.UNKNOWN, "on one worker the flow does not complete with these rows"
-        difference = first_difference(expected, run.outputs)
+        difference = self.difference(expected, run.outputs)
         return (Kind.DIFFERS, str(difference)) if difference is not None else (Kind.VALID, "")
 
     def _one_worker_outputs(self, case: Case) -> Outputs | None:

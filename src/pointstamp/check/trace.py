@@ -2,20 +2,28 @@
 
 The first line is the header: the shape of the flow, how many workers, how the run ended, and the command that
 repeats it. Each further line is one event. The same run gives the same bytes in every process.
+
+A flow's own root times are written as they are, if they are made of tuples, strings, numbers and None; other
+types would come back as something else, and are refused. The order of such times is the user's code and in
+no file: to judge a trace that was loaded, the flow has to be at hand.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from pointstamp.check.conformance import Status, Verdict, judge
-from pointstamp.check.shape import Shape, Stamp, Walker
+from pointstamp.check.roots import OwnTimes, Stamp
+from pointstamp.check.shape import Shape, Walker
 from pointstamp.errors import UsageError
+from pointstamp.progress.pointstamp import Change
 from pointstamp.runtime.events import (
     ActivationEnded,
     CapabilityChanged,
+    Counted,
     Event,
     FrontiersMoved,
     FrontiersShown,
@@ -31,6 +39,8 @@ from pointstamp.topology.ports import Location
 FORMAT: Final = 1
 _LINES_MAX: Final = 60
 """So many lines of a prefix are printed; the whole is in the file."""
+_INTEGER_MAX: Final = 2**63 - 1
+_NESTED: Final = (tuple, Change, Counted)
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -57,11 +67,15 @@ class Trace(msgspec.Struct, frozen=True):
     header: Header
     events: tuple[Event, ...]
 
-    def judged(self) -> Verdict:
-        """What the judge says; unknown for a run that was broken off and did nothing wrong until then."""
-        verdict = judge(
-            Walker(self.header.shape), self.header.workers, self.events, at_rest=self.header.is_at_rest
-        )
+    def judged(self, own: OwnTimes | None = None) -> Verdict:
+        """What the judge says; unknown for a run that was broken off and did nothing wrong until then.
+
+        A flow with times of its own supplies what they are compared with: ``own_times_of(plan)``.
+        """
+        if self.header.shape.has_own_times and own is None:
+            return Verdict(Status.UNKNOWN, reason="the order of the flow's own times is needed to judge it")
+        walker = Walker(self.header.shape, own)
+        verdict = judge(walker, self.header.workers, self.events, at_rest=self.header.is_at_rest)
         if verdict.status is Status.VALID and not self.header.is_at_rest:
             how = f"the run was broken off ({self.header.ended})"
             return Verdict(Status.UNKNOWN, reason=f"{how}: {self.header.reason}")
@@ -82,7 +96,10 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 def to_bytes(trace: Trace) -> bytes:
-    """The trace as lines of JSON."""
+    """The trace as lines of JSON; a UsageError where its times cannot be written exactly."""
+    if trace.header.shape.has_own_times:
+        for event in trace.events:
+            check_writable(trace.header.flow, (getattr(event, name) for name in event.__struct_fields__))
     encode = msgspec.json.encode
     return b"\n".join([encode(trace.header), *map(encode, trace.events), b""])
 
@@ -94,7 +111,57 @@ def from_bytes(data: bytes) -> Trace:
     if header.format != FORMAT:
         raise UsageError(f"the trace has format {header.format}, and this version reads format {FORMAT}.")
     decode = msgspec.json.Decoder(Event).decode
-    return Trace(header, tuple(decode(line) for line in rest.splitlines()))
+    events = map(decode, rest.split(b"\n")[:-1])
+    return Trace(header, tuple(map(_exactly, events) if header.shape.has_own_times else events))
+
+
+def check_writable(flow: str, values: Iterable[Any]) -> None:
+    """Raise UsageError where a value, such as a time, would not come back from a file as it was."""
+    for value in values:
+        match value:
+            case _ if type(value) in _NESTED:
+                check_writable(flow, value)
+            case _ if type(value) is dict:
+                check_writable(flow, value.values())
+            case bool() | None:
+                continue
+            case _ if type(value) is str and _is_unicode(value):
+                continue
+            case _ if type(value) is float and math.isfinite(value):
+                continue
+            case _ if type(value) is int and abs(value) <= _INTEGER_MAX:
+                continue
+            case _:
+                raise UsageError(
+                    f"flow '{flow}' has times with {value!r} of type {type(value).__name__} in them, which "
+                    "cannot be written to a trace. Make times of tuples, strings, numbers and None."
+                )
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether the text can be written at all; half of a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _exactly(event: Event) -> Event:
+    """The event with tuples in its times; no time has lists, because times can be hashed."""
+    kind: Any = type(event)
+    read: Event = kind(*(_tuples(getattr(event, name)) for name in event.__struct_fields__))
+    return read
+
+
+def _tuples(value: Any) -> Any:  # noqa: ANN401 - whatever stands in an event
+    if isinstance(value, Change | Counted):
+        return type(value)(*map(_tuples, value))
+    if isinstance(value, list | tuple):
+        return tuple(map(_tuples, value))
+    if isinstance(value, dict):
+        return {at: _tuples(part) for at, part in value.items()}
+    return value
 
 
 def save(trace: Trace, path: Path) -> None:

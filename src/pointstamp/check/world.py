@@ -18,7 +18,7 @@ from typing import Final
 import pyarrow as pa
 
 from pointstamp.check.choices import Choices
-from pointstamp.check.feed import Epochs, Script, deal
+from pointstamp.check.feed import Items, Script, deal
 from pointstamp.check.network import SimulatedClock, SimulatedNetwork, SimulatedTransport
 from pointstamp.dataflow.plan import Plan
 from pointstamp.progress.pointstamp import WorkerIndex
@@ -50,7 +50,7 @@ class Ended(Enum):
 
 @dataclass(slots=True)
 class Run:
-    """What happened in a world: the events, the outputs per epoch, how it ended, the choices it took."""
+    """What happened in a world: the events, the outputs per time, how it ended, the choices it took."""
 
     events: list[Event]
     outputs: dict[tuple[str, Time], list[pa.RecordBatch]]
@@ -92,7 +92,7 @@ class World:
     def __init__(
         self,
         plan: Plan,
-        inputs: Mapping[str, Epochs],
+        inputs: Mapping[str, Items],
         *,
         workers: int,
         seed: int,
@@ -156,7 +156,8 @@ class World:
             self._workers.append(worker)
         for name, of_workers in deal(self._inputs, self._count, self._choices).items():
             for number, parts in enumerate(of_workers):
-                self._scripts.append((number, Script(self._workers[number].input(name), parts)))
+                handle = self._workers[number].input(name)
+                self._scripts.append((number, Script(handle, self._inputs[name], parts)))
 
     def _go_on(self) -> None:
         run = self._run

@@ -10,7 +10,8 @@
         return {"words": [[{"word": "to"}, {"word": "be"}], [{"word": "or"}]]}
 
 ``inputs`` has for each input of the flow a list with the rows of each epoch: lists of dictionaries, Arrow
-batches or tables, pandas or polars frames.
+batches or tables, pandas or polars frames. Where the flow has times of its own, it is a list of (time, rows)
+pairs.
 """
 
 import importlib.util
@@ -20,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from pointstamp.check.shape import has_own_times
 from pointstamp.dataflow.plan import Kind
 from pointstamp.errors import FlowError, UsageError
 from pointstamp.flow import Dataflow
@@ -85,4 +87,5 @@ def _where(path: Path, error: Exception) -> str:
 
 
 def _example(flow: Dataflow) -> str:
-    return ", ".join(f"{name!r}: [rows, rows]" for name in flow.plan.named(Kind.INPUT))
+    each = "(time, rows)" if has_own_times(flow.plan) else "rows"
+    return ", ".join(f"{name!r}: [{each}, {each}]" for name in flow.plan.named(Kind.INPUT))

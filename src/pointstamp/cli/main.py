@@ -13,11 +13,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
-from pointstamp.cli import check, demo, simulate
+from pointstamp.cli import check, demo, describe, run, simulate
 from pointstamp.errors import PointstampError, UsageError
 from pointstamp.version import __version__
 
-SUBCOMMANDS: Final = (check, demo, simulate)
+SUBCOMMANDS: Final = (check, demo, describe, run, simulate)
 
 _DESCRIPTION: Final = """\
 Timely dataflow for Apache Spark: streams with loops, exact completion, and

@@ -22,11 +22,14 @@ AddParser = Callable[..., argparse.ArgumentParser]
 _DESCRIPTION = """\
 Runs a flow of yours in many simulated worlds: with several workers, messages that take their time, workers
 that stall, rows that are split and dealt out differently, epochs that overlap. Each world must put out the
-same rows in the same epochs as one worker does, and every event is judged against the formal models. A world
+same rows at the same times as one worker does, and every event is judged against the formal models. A world
 that fails is shrunk, and a command that repeats it is printed.
 
 FLOW.py has a Dataflow named flow, and inputs: a dictionary, or a function that returns one, with a list of
-epochs for each input of the flow; an epoch is a list of dictionaries, an Arrow table or a frame.
+epochs for each input of the flow; an epoch is a list of dictionaries, an Arrow table or a frame. Where a flow
+has times of its own, it is a list of (time, rows) pairs, the items; --epochs and --rows then number the items
+of each input, from 0, and items keep their times. Where times are epochs, those that are fed are numbered
+anew.
 """
 
 
@@ -51,9 +54,11 @@ def add_to(add_parser: AddParser) -> None:
         help="how many workers they have (default: 1-4)",
     )
     simulate.add_argument("--replay", metavar="SEED", type=int, help="run only the world of this seed")
-    simulate.add_argument("--epochs", metavar="LIST", help="with --replay: feed only these epochs, 0,3-5")
     simulate.add_argument(
-        "--rows", metavar="ROWS", help="with --replay: feed only these, input=epoch.row,..."
+        "--epochs", metavar="LIST", help="with --replay: feed only these epochs (or items), 0,3-5"
+    )
+    simulate.add_argument(
+        "--rows", metavar="ROWS", help="with --replay: feed only these, input=epoch.row,... (or item.row)"
     )
     simulate.add_argument("--choices", metavar="LIST", help="with --replay: leave all other choices plain")
     simulate.add_argument("--trace", metavar="FILE", help="save the events of the failing or replayed world")
@@ -87,6 +92,8 @@ def _run(arguments: argparse.Namespace) -> int:
         simulator = Simulator(file.flow.plan, prepared(file.flow.plan, file.inputs), file=arguments.flow)
     except FlowError as error:
         raise UsageError(f"{arguments.flow}: {error}") from error
+    if arguments.trace:
+        _check_writable(simulator)
     began = perf_counter()
     report, found = _replay(simulator, chosen) if chosen is not None else _many(simulator, arguments)
     seconds = perf_counter() - began
@@ -138,6 +145,14 @@ def _many(simulator: "Simulator", arguments: argparse.Namespace) -> "tuple[Repor
         smallest = shrinking.run()
         report.is_repeatable = shrinking.is_repeatable
         return report, smallest
+
+
+def _check_writable(simulator: "Simulator") -> None:
+    """Refuse at once, and not after all worlds, where times are of a type that no trace can hold."""
+    from pointstamp.check.trace import check_writable
+
+    given = [item.time for items in simulator.inputs.values() for item in items]
+    check_writable(simulator.plan.name, [*given, simulator.plan.root.minimum()])
 
 
 def _save(simulator: "Simulator", outcome: "Outcome", name: str) -> None:

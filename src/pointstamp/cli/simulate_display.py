@@ -51,7 +51,7 @@ class _Lines(Shown):
 
     def shrinking(self, shrinking: Shrinking) -> None:
         if shrinking.worlds % 100 == 0:
-            _say(f"{shrinking.worlds} smaller worlds tried; {_size(shrinking.best)}")
+            _say(f"{shrinking.worlds} smaller worlds tried; {_size_of(shrinking)}")
 
 
 class _Bars(Shown):
@@ -69,7 +69,7 @@ class _Bars(Shown):
         if not self._is_shrinking:
             self._is_shrinking = True
             self._bars.update(self._task, description="shrinking", total=None)
-        self._bars.update(self._task, completed=shrinking.worlds, news=_size(shrinking.best))
+        self._bars.update(self._task, completed=shrinking.worlds, news=_size_of(shrinking))
 
 
 @contextmanager
@@ -100,7 +100,8 @@ def report_text(
     extent = f"{report.worlds:,} worlds on {'-'.join(map(str, sorted(set(workers))))} workers"
     if report.finding is not None and found is not None:
         first = f"{report.finding.kind.value}: {_name(report.finding)}, after {extent} ({speed})"
-        text = f"{first}\nshrunk: {_size(found)}\n\n{finding_text(simulator, found)}"
+        size = _size(found, has_own_times=simulator.shape.has_own_times)
+        text = f"{first}\nshrunk: {size}\n\n{finding_text(simulator, found)}"
         return text if report.is_repeatable else f"{text}\n\n{_NOT_REPEATABLE}"
     if report.verdict is Status.VALID:
         return (
@@ -131,7 +132,7 @@ def finding_text(simulator: Simulator, found: Outcome) -> str:
         lines += [found.reason, "", "what happened, without progress:"]
         lines += _what_happened(simulator, found)
     lines += ["", "what was fed:", *_fed(simulator, found)]
-    if found.case.epochs is not None:
+    if found.case.epochs is not None and not simulator.shape.has_own_times:
         lines += ["  (epochs are numbered anew from 0)"]
     lines += ["", f"replay: {found.case.command(simulator.file)}"]
     return "\n".join(lines)
@@ -147,10 +148,10 @@ def _what_happened(simulator: Simulator, found: Outcome) -> list[str]:
 
 def _fed(simulator: Simulator, found: Outcome) -> list[str]:
     lines = [
-        f"  {name}, epoch {epoch}: {row}"
-        for name, epochs in found.case.select(simulator.inputs).items()
-        for epoch, batch in enumerate(epochs)
-        for row in batch.slice(0, _ROWS_MAX + 1).to_pylist()
+        f"  {name}, {'epoch' if item.time is None else 'at'} {item.root_at(number)}: {row}"
+        for name, items in found.case.select(simulator.inputs).items()
+        for number, item in enumerate(items)
+        for row in item.batch.slice(0, _ROWS_MAX + 1).to_pylist()
     ]
     if len(lines) > _ROWS_MAX:
         lines[_ROWS_MAX:] = ["  ..."]
@@ -163,15 +164,19 @@ def _name(outcome: Outcome) -> str:
     return f"seed {outcome.case.seed} on {_counted(outcome.case.workers, 'worker')}"
 
 
-def _size(outcome: Outcome) -> str:
+def _size(outcome: Outcome, *, has_own_times: bool) -> str:
     case = outcome.case
     parts = [_counted(case.workers, "worker")]
     if case.epochs is not None:
-        parts.append(_counted(len(case.epochs), "epoch"))
+        parts.append(_counted(len(case.epochs), "item" if has_own_times else "epoch"))
     if case.rows is not None:
         parts.append(_counted(len(case.rows), "row"))
     parts.append(_counted(len(outcome.run.choices), "choice"))
     return f"it takes {', '.join(parts)} and {_counted(len(outcome.run.events), 'event')}"
+
+
+def _size_of(shrinking: Shrinking) -> str:
+    return _size(shrinking.best, has_own_times=shrinking.simulator.shape.has_own_times)
 
 
 def _counted(number: int, what: str) -> str:

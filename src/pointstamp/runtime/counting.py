@@ -1,24 +1,24 @@
-"""Counting the rows that go into and come out of a run in this process, for whoever wants to show them.
+"""Counting the rows that go into and come out of a run, for whoever wants to show them.
 
 Counting is done from outside, at the handles of the inputs and where results are handed over, so that a run
 that nobody watches does not pay for it.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from pointstamp.dataflow.plan import Kind
 from pointstamp.dataflow.schema import to_batches
-from pointstamp.runtime.local import LocalInput, LocalRun
+from pointstamp.runtime.feeding import Run, RunInput
 from pointstamp.runtime.status import RowCounts
-from pointstamp.runtime.worker import Worker
 
 
-def count_rows(run: LocalRun) -> RowCounts:
+def count_rows(run: Run) -> RowCounts:
     """Count the rows of a run from now on; input handles that were taken before are not counted."""
     rows = RowCounts(dict.fromkeys(run.inputs, 0))
-    run.inputs = {name: _CountedInput(run.workers, name, rows) for name in run.inputs}
+    for name, node in run.plan.named(Kind.INPUT).items():
+        run.inputs[name] = _CountedInput(run.inputs[name], node.outputs[0].schema, rows)
     hand_over = run.on_result
 
     def counted(output: str, time: Any, table: pa.Table) -> None:  # noqa: ANN401 - a root time
@@ -30,17 +30,32 @@ def count_rows(run: LocalRun) -> RowCounts:
     return rows
 
 
-class _CountedInput(LocalInput):
-    """An input that counts what is sent."""
+class _CountedInput:
+    """An input that counts what is sent, and leaves the rest to the one behind it."""
 
-    def __init__(self, workers: Sequence[Worker], name: str, rows: RowCounts) -> None:
-        super().__init__(workers, name)
+    def __init__(self, handle: RunInput, schema: pa.Schema, rows: RowCounts) -> None:
+        self._handle = handle
+        self._schema = schema
         self._rows = rows
+        self.name = handle.name
+
+    @property
+    def time(self) -> Any:  # noqa: ANN401 - a root time
+        return self._handle.time
+
+    @property
+    def is_closed(self) -> bool:
+        return self._handle.is_closed
 
     def send(self, data: Any) -> int:  # noqa: ANN401 - anything that holds rows
-        """Send rows at the current time; return how many bytes they have."""
         sent = 0
         for batch in to_batches(data, self._schema, f"input '{self.name}'"):
-            sent += super().send(batch)
+            sent += self._handle.send(batch)
             self._rows.sent[self.name] += batch.num_rows
         return sent
+
+    def advance_to(self, time: Any) -> None:  # noqa: ANN401 - a root time
+        self._handle.advance_to(time)
+
+    def close(self) -> None:
+        self._handle.close()

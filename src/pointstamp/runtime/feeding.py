@@ -6,7 +6,7 @@ of epochs, or of bytes, are on their way through the flow, no input is read. Ins
 because a bounded channel in a loop can deadlock; what is inside is bounded by what was let in.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -16,11 +16,15 @@ import pyarrow.compute as pc
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.schema import to_batches
 from pointstamp.errors import FlowError
+from pointstamp.progress.tracker import Tracker
 from pointstamp.topology.domain import EPOCHS
 
 EPOCHS_IN_FLIGHT_MAX: Final = 8
 BYTES_IN_FLIGHT_MAX: Final = 128 * 1024 * 1024
 """Right for a process of 1 GiB: operators hold a few copies of what is in flight."""
+
+OnResult: TypeAlias = Callable[[str, Any, pa.Table], None]
+"""Takes a finished result: the output's name, its root time (the epoch), all its rows."""
 
 EpochColumns: TypeAlias = str | Mapping[str, str] | None
 Item: TypeAlias = tuple[Any, Any]
@@ -28,7 +32,19 @@ Item: TypeAlias = tuple[Any, Any]
 
 
 class RunInput(Protocol):
-    """One input of a run."""
+    """One input of a run, for all its workers."""
+
+    name: str
+
+    @property
+    def time(self) -> Any:  # noqa: ANN401 - a root time
+        """The time at which rows are sent now."""
+        ...
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        ...
 
     def send(self, data: Any, /) -> int:  # noqa: ANN401 - anything that holds rows
         """Send rows at the current time; return how many bytes they have."""
@@ -47,6 +63,8 @@ class Run(Protocol):
     """A flow that runs somewhere and is driven from here."""
 
     plan: Plan
+    inputs: dict[str, RunInput]
+    on_result: OnResult | None
 
     def input(self, name: str, /) -> RunInput:
         """The handle of an input."""
@@ -67,6 +85,10 @@ class Run(Protocol):
 
     def describe_standstill(self) -> str:
         """What the flow waits for, in words."""
+        ...
+
+    def tracker(self) -> Tracker:
+        """The progress of the flow as the first worker knows it; not to be changed."""
         ...
 
 

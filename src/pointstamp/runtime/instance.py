@@ -1,7 +1,6 @@
 """One operator on one worker: its logic, its context, and the messages that wait for it."""
 
 import traceback
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -12,12 +11,10 @@ from pointstamp.dataflow.plan import Kind, Node
 from pointstamp.dataflow.portstate import InputState, OutputState, moves_of
 from pointstamp.errors import OperatorError, PointstampError
 from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.runtime.inbox import Inbox
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import Graph
 from pointstamp.topology.ports import Location, Source, Target
-
-COALESCE_ROWS_MAX: Final = 65_536
-"""Waiting batches of one input and time are brought together up to about this many rows."""
 
 _SAMPLE_ROWS: Final = 3
 
@@ -62,7 +59,7 @@ class Instance:
         ]
         self.logic: Any = node.logic() if node.logic is not None else None
         self.context = Context(node.name, worker, workers, self.inputs, self.outputs, read_frontier)
-        self.queue: deque[tuple[int, Time, pa.RecordBatch]] = deque()
+        self.inbox = Inbox()
         self.frontier_moved = False
         self._on_receive = getattr(self.logic, "on_receive", None)
         self._on_notify = getattr(self.logic, "on_notify", None)
@@ -106,20 +103,6 @@ class Instance:
         if self.on_frontier is not None:
             self.context.act_for(None, None)
             self._call(self.on_frontier, "when a frontier moved", None)
-
-    def pull(self) -> tuple[int, Time, pa.RecordBatch, int]:
-        """The next waiting batch, with what follows for the same input and time; and how many those are."""
-        port, time, batch = self.queue.popleft()
-        parts = [batch]
-        rows = batch.num_rows
-        while self.queue and rows < COALESCE_ROWS_MAX:
-            next_port, next_time, following = self.queue[0]
-            if next_port != port or next_time != time:
-                break
-            self.queue.popleft()
-            parts.append(following)
-            rows += following.num_rows
-        return port, time, batch if len(parts) == 1 else pa.concat_batches(parts), len(parts)
 
     def close(self) -> None:
         """The run is over: capabilities that are still held are nobody's mistake now."""

@@ -7,7 +7,7 @@ and is what a notebook or a test drives by hand.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,14 +16,13 @@ from pointstamp.dataflow.probe import Probe
 from pointstamp.dataflow.schema import to_batches
 from pointstamp.errors import FlowError
 from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.why import Holder, holders
+from pointstamp.runtime.feeding import OnResult, RunInput
 from pointstamp.runtime.ports import EventLog, Message
 from pointstamp.runtime.worker import Worker
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, Port, Source, Target
-
-OnResult: TypeAlias = Callable[[str, Any, pa.Table], None]
-"""Takes a finished result: the output's name, its root time (the epoch), all its rows."""
 
 
 class LocalTransport:
@@ -114,11 +113,13 @@ class LocalRun:
             for number in range(workers)
         ]
         self.graph = self.workers[0].graph
-        self.inputs = {name: LocalInput(self.workers, name) for name in plan.named(Kind.INPUT)}
+        self.inputs: dict[str, RunInput] = {
+            name: LocalInput(self.workers, name) for name in plan.named(Kind.INPUT)
+        }
         self._outputs = {name: Target(node.index, 0) for name, node in plan.named(Kind.OUTPUT).items()}
         self.settle()
 
-    def input(self, name: str) -> LocalInput:
+    def input(self, name: str) -> RunInput:
         """The handle of an input."""
         self.workers[0].input(name)  # raises for a name that is not there
         return self.inputs[name]
@@ -179,6 +180,10 @@ class LocalRun:
     def frontier(self, place: Probe | str) -> list[Time]:
         """What may still pass, as the first worker knows it; empty means complete."""
         return list(self.workers[0].view.tracker.frontier(self.graph.location(self._port(place))))
+
+    def tracker(self) -> Tracker:
+        """The progress of the flow as the first worker knows it; not to be changed."""
+        return self.workers[0].view.tracker
 
     def why(self, place: Probe | str) -> list[Holder]:
         """What holds the frontier of a place back."""

@@ -43,6 +43,9 @@ _CHECK_SECONDS: Final = 0.05
 # How long a goodbye may take to arrive after the connection in the other direction was seen to close.
 _GOODBYE_SECONDS_MAX: Final = 0.2
 _LINGER_MS: Final = 500
+# A lost peer is a failure long before this. Not -1, ZeroMQ's own word for never: with libzmq 4.3.5 a context
+# now and then waits for ever at its end after a peer was lost.
+_NEVER_MS: Final = 86_400_000
 # Above this size a frame is handed to the I/O thread as it is; below, copying is cheaper than keeping track.
 _COPY_BYTES_MAX: Final = 64 * 1024
 _COLLECT_MAX: Final = 1_024
@@ -162,18 +165,16 @@ class Mesh:
 
     def post(self, peer: int, kind: int, header: bytes, bodies: Sequence[Body] = ()) -> None:
         """Put a message on its way without waiting."""
+        if peer in self._left:
+            raise TransportError(f"{self.name} cannot reach {self._names[peer]}, which has left the run.")
         push = self._pushes[peer]
         number = self._posted[peer]
         self._posted[peer] = number + 1
-        try:
-            first = seal(kind, self.member, self.generation, number) + header
-            push.send(first, zmq.NOBLOCK | zmq.SNDMORE if bodies else zmq.NOBLOCK)
-            for left, body in enumerate(bodies, start=1 - len(bodies)):
-                flags = zmq.NOBLOCK | zmq.SNDMORE if left else zmq.NOBLOCK
-                push.send(body, flags, copy=memoryview(body).nbytes <= _COPY_BYTES_MAX)
-        except zmq.Again:
-            how = "which has left the run" if peer in self._left else "whose connection is closed"
-            raise TransportError(f"{self.name} cannot reach {self._names[peer]}, {how}.") from None
+        first = seal(kind, self.member, self.generation, number) + header
+        push.send(first, zmq.NOBLOCK | zmq.SNDMORE if bodies else zmq.NOBLOCK)
+        for left, body in enumerate(bodies, start=1 - len(bodies)):
+            flags = zmq.NOBLOCK | zmq.SNDMORE if left else zmq.NOBLOCK
+            push.send(body, flags, copy=memoryview(body).nbytes <= _COPY_BYTES_MAX)
 
     def collect(self) -> list[Parcel]:
         """What has arrived, without waiting: in order per peer."""
@@ -291,7 +292,7 @@ class Mesh:
         if self._keys is not None:
             push.curve_publickey, push.curve_secretkey = self._keys
             push.curve_serverkey = address.public_key
-        push.reconnect_ivl = -1
+        push.reconnect_ivl = _NEVER_MS
         # The I/O threads answer heartbeats, also while a worker is busy with one batch for minutes.
         push.heartbeat_ivl = max(1, self._heartbeat_ms // 4)
         push.heartbeat_timeout = self._heartbeat_ms

@@ -41,8 +41,8 @@ from pointstamp.runtime.control import (
     rows_in,
     time_in,
 )
+from pointstamp.runtime.feeding import OnResult, RunInput
 from pointstamp.runtime.gang import Gang
-from pointstamp.runtime.local import OnResult
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh, Parcel
 from pointstamp.runtime.processinput import ProcessInput
 from pointstamp.runtime.quiet import Quiet
@@ -86,7 +86,7 @@ class ProcessRun:
         self._rows = {
             name: BatchFormat(schemas[self.graph.location(port)]) for name, port in self._outputs.items()
         }
-        self.inputs = {
+        self.inputs: dict[str, RunInput] = {
             name: ProcessInput(self, node, self.graph, processes)
             for name, node in plan.named(Kind.INPUT).items()
         }
@@ -121,7 +121,7 @@ class ProcessRun:
 
     # Driving it.
 
-    def input(self, name: str) -> ProcessInput:
+    def input(self, name: str) -> RunInput:
         """The handle of an input."""
         handle = self.inputs.get(name)
         if handle is None:
@@ -193,11 +193,11 @@ class ProcessRun:
 
     def frontier(self, place: Probe | str) -> list[Time]:
         """What may still pass, as the first worker knows it; empty means complete."""
-        return list(self._first_tracker().frontier(self.graph.location(self._port(place))))
+        return list(self.tracker().frontier(self.graph.location(self._port(place))))
 
     def why(self, place: Probe | str) -> list[Holder]:
         """What holds the frontier of a place back, as the first worker knows it."""
-        return holders(self._first_tracker(), self._port(place))
+        return holders(self.tracker(), self._port(place))
 
     def describe_standstill(self) -> str:
         """What the flow waits for, in words: who holds which output back."""
@@ -330,8 +330,8 @@ class ProcessRun:
             less_equal(lower[0], time) for frontier in told.values() for lower in frontier
         )
 
-    def _first_tracker(self) -> Tracker:
-        """The counts of the first worker, in a tracker of our own."""
+    def tracker(self) -> Tracker:
+        """The progress of the flow as the first worker knows it, in a tracker of our own."""
         self._counts.clear()
         self.order(0, AskCounts())
         self._until(lambda: bool(self._counts))

@@ -204,7 +204,7 @@ def _rows_waiting(run: Observed) -> dict[Location, int]:
     found: dict[Location, int] = {}
     for worker in run.workers:
         for instance in worker.instances.values():
-            for port, _, batch in list(instance.queue):
+            for port, _, batch in instance.inbox:
                 location = instance.inputs[port].location
                 found[location] = found.get(location, 0) + batch.num_rows
     return found

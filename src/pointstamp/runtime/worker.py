@@ -136,7 +136,7 @@ class Worker:
 
     def _enqueue(self, location: Location, time: Time, batch: pa.RecordBatch) -> None:
         instance, port = self._readers[location]
-        instance.queue.append((port, time, batch))
+        instance.inbox.put(port, time, batch)
         self._wake(instance.index)
 
     def _wake(self, index: OperatorIndex) -> None:
@@ -159,8 +159,8 @@ class Worker:
     def _activate(self, instance: Instance) -> None:
         """Let one operator handle what waits for it, and report all of it as one change."""
         changes: list[Change] = []
-        while instance.queue:
-            port, time, batch, count = instance.pull()
+        while instance.inbox:
+            port, time, batch, count = instance.inbox.pull()
             location = instance.inputs[port].location
             if self._log is not None:
                 for _ in range(count):
@@ -219,7 +219,7 @@ class Worker:
                     )
                 if peer == self.worker:
                     reader = self.instances[route.operator]
-                    reader.queue.append((route.port, arrival, part))
+                    reader.inbox.put(route.port, arrival, part)
                     self._wake(route.operator)
                 else:
                     self._transport.send(peer, DataMessage(self.worker, route.location, arrival, part))

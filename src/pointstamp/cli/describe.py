@@ -1,0 +1,62 @@
+"""``pointstamp describe``: the flow of a file in words, as a Mermaid chart or as a drawing. Nothing runs."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pointstamp.errors import UsageError
+
+if TYPE_CHECKING:
+    from pointstamp.flow import Dataflow
+
+
+def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add ``describe`` to the command line."""
+    describe = add_parser(
+        "describe",
+        help="show the flow of a file: its operators, streams, loops and times",
+        description="Shows the flow of a Python file, a Dataflow named flow, in words. The file may have "
+        "inputs or none; nothing is run but the file itself.",
+        allow_abbrev=False,
+    )
+    describe.add_argument("flow", metavar="FLOW.py", help="a Python file with a flow")
+    drawn = describe.add_mutually_exclusive_group()
+    drawn.add_argument("--mermaid", action="store_true", help="print a Mermaid flowchart instead of words")
+    drawn.add_argument("--svg", metavar="FILE", help="write a drawing to a file instead of words")
+    describe.set_defaults(command=describe, run=_run)
+
+
+def load_flow(name: str) -> "Dataflow":
+    """The flow of a file, which need not have inputs; a UsageError says what is wrong with it."""
+    from pointstamp.cli import flowfile
+    from pointstamp.flow import Dataflow
+
+    path = Path(name)
+    if not path.is_file():
+        raise UsageError(f"{name}: there is no such file; give a Python file with a flow.")
+    module = flowfile._run(path)  # noqa: SLF001 - load() asks for inputs too
+    flow = getattr(module, "flow", None)
+    if flow is None:
+        raise UsageError(f"{name}: has no flow; write flow = ps.Dataflow(...) at the top level of the file.")
+    if not isinstance(flow, Dataflow):
+        raise UsageError(f"{name}: flow must be a pointstamp.Dataflow, and is a {type(flow).__name__}.")
+    return flow
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    flow = load_flow(arguments.flow)
+    if arguments.svg is not None:
+        drawing = flow.to_svg()
+        try:
+            Path(arguments.svg).write_text(drawing, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"describe: the drawing cannot be written to {arguments.svg}: {error.strerror}."
+            ) from error
+        sys.stderr.write(f"the drawing of flow '{flow.name}' lies in {arguments.svg}\n")
+        return 0
+    text = flow.to_mermaid() if arguments.mermaid else flow.describe()
+    sys.stdout.write(text.rstrip("\n") + "\n")
+    return 0

@@ -1,0 +1,242 @@
+"""``pointstamp run``: the flow of a file, from files to files, in this process or on Spark.
+
+The command line is checked as a whole before anything runs: the flow, the names of its inputs, their paths
+and columns, the output folder. What is wrong there is a UsageError (exit code 2); what goes wrong while the
+flow runs keeps its own error (exit code 1).
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pointstamp.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pointstamp.cli.run_files import InputFile
+    from pointstamp.flow import Dataflow
+    from pointstamp.runtime.status import RowCounts
+
+_DESCRIPTION: Final = """\
+Runs the flow of a Python file, a Dataflow named flow, to the end of its inputs. Without --master it runs in
+this process and needs no Java; with --master it runs as a Spark job.
+
+An input is a Parquet, CSV or JSON-lines file, or a folder of such files; without --input the file's own
+inputs are used. An output becomes Parquet files under DIR/NAME; without --output its first rows are shown.
+"""
+
+PREVIEW_ROWS_MAX: Final = 10
+PREVIEW_EPOCHS_MAX: Final = 20
+
+
+class Totals(NamedTuple):
+    """What a run came to."""
+
+    epochs: int
+    rows_in: int
+    rows_out: int
+
+
+def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add ``run`` to the command line."""
+    run = add_parser(
+        "run",
+        help="run the flow of a file, in this process or on Spark",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    run.add_argument("flow", metavar="FLOW.py", help="a Python file with a flow")
+    run.add_argument(
+        "--input",
+        metavar="NAME=PATH",
+        type=_pair,
+        action="append",
+        default=[],
+        help="the rows of one input; give it once for each input of the flow",
+    )
+    run.add_argument("--output", metavar="DIR", help="an empty or new folder for the results")
+    run.add_argument("--master", metavar="MASTER", help="run on this Spark master, for example local[2]")
+    run.add_argument(
+        "--workers", metavar="N", type=_positive, help="how many workers (default: 1; on Spark, its slots)"
+    )
+    run.add_argument(
+        "--epoch",
+        metavar="[NAME=]COLUMN",
+        action="append",
+        default=[],
+        help="the column with the epoch of each row, of all inputs or of one (default: all is epoch 0)",
+    )
+    run.set_defaults(command=run, run=_run)
+
+
+def preview(what: str, rows: "pa.Table", count: int) -> str:
+    """The first of so many rows as a plain table under a line that says what they are."""
+    head = f"{what}: {_counted(count, 'row')}"
+    shown = rows.slice(0, PREVIEW_ROWS_MAX)
+    if not shown.num_rows:
+        return head
+    cells = [shown.column_names, *([_cell(value) for value in row.values()] for row in shown.to_pylist())]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
+    more = [f"  ... {count - shown.num_rows:,} more"] if count > shown.num_rows else []
+    return "\n".join([head, *(f"  {line}".rstrip() for line in lines), *more])
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from pointstamp.cli import flowfile
+    from pointstamp.cli.describe import load_flow
+    from pointstamp.cli.run_files import check_output, read
+
+    if arguments.output is not None:
+        check_output(arguments.output)
+    began = monotonic()
+    if arguments.master is None and not arguments.input:
+        flow, data = flowfile.load(arguments.flow)
+        totals = _run_here(flow, data, arguments)
+    elif arguments.master is None:
+        flow = load_flow(arguments.flow)
+        totals = _run_here(flow, {file.name: read(file) for file in _files(flow, arguments)}, arguments)
+    else:
+        from pointstamp.cli import run_spark
+
+        flow = load_flow(arguments.flow)
+        totals = run_spark.run(flow, _files(flow, arguments), arguments)
+    lies = f"; the output lies in {arguments.output}" if arguments.output is not None else ""
+    sys.stdout.write(
+        f"{_counted(totals.epochs, 'epoch')}, {_counted(totals.rows_in, 'row')} in, "
+        f"{_counted(totals.rows_out, 'row')} out, {monotonic() - began:.1f} s{lies}\n"
+    )
+    return 0
+
+
+# What the command line says, checked.
+
+
+def _files(flow: "Dataflow", arguments: argparse.Namespace) -> "list[InputFile]":
+    """The file of each input of the flow."""
+    from pointstamp.cli.run_files import InputFile, format_of
+    from pointstamp.dataflow.plan import Kind
+    from pointstamp.topology.domain import EPOCHS
+
+    declared = {name: node.outputs[0].schema for name, node in flow.plan.named(Kind.INPUT).items()}
+    given = dict(arguments.input)
+    if len(given) < len(arguments.input):
+        raise UsageError("run: --input was given twice for one input; many files go into one folder.")
+    if flow.plan.root is not EPOCHS:
+        raise UsageError(
+            f"run: flow '{flow.name}' has times of its own, which files do not say; it runs in this process, "
+            "with the inputs of its file."
+        )
+    for name in given:
+        _check_name(name, flow.name, list(declared))
+    if missing := [name for name in declared if name not in given]:
+        why = "" if given else "the inputs of the file are for runs in this process; "
+        raise UsageError(f"run: {why}give --input {missing[0]}=PATH for an input of flow '{flow.name}'.")
+    epochs = _epochs(arguments.epoch, flow)
+    return [
+        InputFile(name, given[name], format_of(name, given[name]), schema, epochs.get(name))
+        for name, schema in declared.items()
+    ]
+
+
+def _epochs(given: list[str], flow: "Dataflow") -> dict[str, str]:
+    """The epoch column of each input that has one; a column without a name is for all inputs."""
+    from pointstamp.dataflow.plan import Kind
+
+    names = list(flow.plan.named(Kind.INPUT))
+    epochs: dict[str, str] = {}
+    for text in sorted(given, key=lambda each: "=" in each):
+        name, equals, column = text.partition("=")
+        if not equals:
+            epochs.update(dict.fromkeys(names, text))
+        else:
+            _check_name(name, flow.name, names)
+            epochs[name] = column
+    return epochs
+
+
+def _check_name(name: str, flow: str, names: list[str]) -> None:
+    if name not in names:
+        known = ", ".join(f"'{each}'" for each in names) or "none"
+        raise UsageError(f"run: flow '{flow}' has no input '{name}'; it has {known}.")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise argparse.ArgumentTypeError(f"needs a name and a path, edges=edges.parquet, and got {text!r}")
+    return name, path
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"needs a number of at least 1, and got {text!r}")
+    return int(text)
+
+
+# In this process.
+
+
+def _run_here(flow: "Dataflow", data: Mapping[str, Any], arguments: argparse.Namespace) -> Totals:
+    from pointstamp.cli import run_files
+    from pointstamp.runtime.status import RowCounts
+    from pointstamp.topology.domain import EPOCHS
+
+    has_epochs = flow.plan.root is EPOCHS
+    if arguments.output is not None and not has_epochs:
+        raise UsageError(f"run: flow '{flow.name}' has times of its own; --output writes files by epoch.")
+    epochs = _epochs(arguments.epoch, flow)
+    word = "epoch" if has_epochs else "time"
+    rows, count, previews = RowCounts(), 0, list[str]()
+    for epoch, tables in _stream(flow, data, epochs, arguments.workers or 1, rows):
+        count += 1
+        for name, table in tables.items():
+            if arguments.output is not None:
+                run_files.write(Path(arguments.output), name, epoch, table)
+            elif count <= PREVIEW_EPOCHS_MAX:
+                previews.append(preview(f"{word} {epoch}, {name}", table, table.num_rows))
+    # Not while the run is shown: a display and a table on one terminal would draw over each other.
+    sys.stdout.write("".join(f"{each}\n" for each in previews))
+    if arguments.output is None and count > PREVIEW_EPOCHS_MAX:
+        sys.stdout.write(f"... {count - PREVIEW_EPOCHS_MAX:,} more epochs\n")
+    return Totals(count, sum(rows.sent.values()), sum(rows.finished.values()))
+
+
+def _stream(
+    flow: "Dataflow", data: Mapping[str, Any], epochs: dict[str, str], workers: int, rows: "RowCounts"
+) -> "Iterator[tuple[Any, dict[str, pa.Table]]]":
+    """Each epoch with its tables, as ``stream_local`` has them, while rows are counted."""
+    from rich.console import Console
+
+    from pointstamp.dashboard.live import LiveDisplay, draws
+    from pointstamp.runtime.counting import count_rows
+    from pointstamp.runtime.driving import Collector, drive
+    from pointstamp.runtime.feeding import feeder
+    from pointstamp.runtime.local import LocalRun
+    from pointstamp.runtime.status import status_of
+
+    collector = Collector(flow.plan.output_schemas())
+    is_shown = draws(Console(stderr=True))
+    with (
+        LocalRun(flow.plan, workers, on_result=collector.on_result) as run,
+        LiveDisplay.for_stream(silent=not is_shown) as display,
+    ):
+        counted = count_rows(run)
+        rows.sent, rows.finished = counted.sent, counted.finished
+        fed = feeder(run, data, epoch=epochs)
+        watch = (lambda: display.update(lambda: status_of(run, counted))) if is_shown else None
+        yield from drive(run, fed, collector, reads_ahead=False, after_step=watch)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _cell(value: object) -> str:
+    text = "null" if value is None else str(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,0 +1,157 @@
+"""The files of ``pointstamp run``: which format a path has, its rows as one table, and the output folder.
+
+An input is a Parquet, CSV or JSON-lines file, or a folder of files of one of these formats. A file may have
+more columns than the flow asks for; those are left. Columns of CSV and JSON are read as the types that the
+flow declares, because such files say nothing of types: a code "007" must not become the number 7. Those of
+Parquet have types, and whether they fit is decided where every batch is checked, at the flow's input.
+
+An output is a folder with one Parquet file for each epoch, the epoch as first column, as on Spark. A file is
+there when it is whole: it is written under a name that starts with a dot, and then renamed.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from pointstamp.errors import UsageError
+
+_FORMATS: Final = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+
+
+class InputFile(NamedTuple):
+    """A path with rows for one input, the columns to take, and the one among them that says the epoch."""
+
+    name: str
+    path: str
+    format: str
+    schema: pa.Schema
+    epoch: str | None
+
+    @property
+    def wanted(self) -> pa.Schema:
+        """The declared columns, and the epoch column where there is one."""
+        return self.schema if self.epoch is None else self.schema.append(pa.field(self.epoch, pa.int64()))
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Raise UsageError, with their names, where columns are missing."""
+        missing = [column for column in self.wanted.names if column not in columns]
+        if missing:
+            raise UsageError(
+                f"input '{self.name}': {self.path} has no column {_listed(missing)}; it has "
+                f"{_listed(columns)}."
+            )
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path has a scheme, such as s3://, and is not this machine's to look at."""
+    return "://" in path
+
+
+def format_of(name: str, path: str) -> str:
+    """The format of a file, by its name, or of a folder, by the names in it; else UsageError."""
+    if is_remote(path):
+        return _FORMATS.get(Path(path).suffix.lower(), "parquet")
+    place = Path(path)
+    if place.is_dir():
+        found = {_FORMATS.get(each.suffix.lower()) for each in _visible(place)} - {None}
+        if len(found) != 1:
+            what = "files of several formats" if found else "no Parquet, CSV or JSON-lines files"
+            raise UsageError(
+                f"input '{name}': the folder {path} has {what}; give a folder with files of one."
+            )
+        return str(found.pop())
+    if not place.exists():
+        raise UsageError(f"input '{name}': there is no file or folder {path}.")
+    if place.suffix.lower() not in _FORMATS:
+        raise UsageError(
+            f"input '{name}': {path} must be Parquet, CSV or JSON lines, with a name that ends in one of "
+            f"{', '.join(_FORMATS)}."
+        )
+    return _FORMATS[place.suffix.lower()]
+
+
+def read(file: InputFile) -> pa.Table:
+    """All rows of a local file or folder, with the wanted columns and no others."""
+    names: list[str] = []
+    try:
+        found = _dataset(file, None)
+        names = found.schema.names
+        _check_each(file, found)
+        if file.format != "parquet":
+            found = _dataset(file, file.wanted)
+        return found.to_table(columns=file.wanted.names)
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(
+            f"input '{file.name}': {file.path} cannot be read: {_words(error, names)}"
+        ) from error
+
+
+def check_output(folder: str) -> None:
+    """Raise UsageError unless a folder is empty or not there yet."""
+    place = Path(folder)
+    if place.exists() and not place.is_dir():
+        raise UsageError(f"run: --output needs a folder, and {folder} is a file.")
+    if place.is_dir() and any(place.iterdir()):
+        raise UsageError(f"run: the output folder {folder} is not empty; empty it, or give another.")
+
+
+def write(folder: Path, output: str, epoch: int, table: pa.Table) -> None:
+    """Write the rows of an output and epoch as one file, which is there when it is whole."""
+    column = pa.array([epoch] * table.num_rows, pa.int64())
+    place = folder / output / f"epoch-{epoch:012d}.parquet"
+    unfinished = place.with_name(f".{place.name}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table.add_column(0, pa.field("epoch", pa.int64()), column), unfinished)
+        os.replace(unfinished, place)
+    except OSError as error:
+        raise UsageError(f"run: output '{output}' cannot be written to {place}: {error.strerror}.") from error
+
+
+def _dataset(file: InputFile, schema: pa.Schema | None) -> ds.Dataset:
+    return ds.dataset(file.path, schema=schema, format=file.format, partitioning="hive")
+
+
+def _check_each(file: InputFile, found: ds.Dataset) -> None:
+    """Look into every file: Arrow takes a column for null where only some files have it."""
+    in_path = [] if found.partitioning is None else found.partitioning.schema.names
+    inside = [fragment.physical_schema.names for fragment in found.get_fragments()]
+    if file.format == "json":
+        # A row of JSON may leave out what is null, so one file that has a column is enough.
+        file.check_columns(sorted({*in_path, *(name for names in inside for name in names)}))
+        return
+    for names in inside:
+        file.check_columns([*names, *in_path])
+
+
+def _words(error: Exception, names: Sequence[str]) -> str:
+    """Arrow's complaint in one line, with a column's name for its number."""
+    text = " ".join(str(error).split())
+    numbered = re.search(r"In CSV column #(\d+)", text)
+    if numbered and int(numbered[1]) < len(names):
+        text = text.replace(numbered[0], f"in column '{names[int(numbered[1])]}'")
+    return text
+
+
+def _visible(folder: Path) -> list[Path]:
+    return [
+        each
+        for each in sorted(folder.rglob("*"))
+        if each.is_file() and not any(part[0] in "._" for part in each.relative_to(folder).parts)
+    ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "none"
