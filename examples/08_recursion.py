@@ -43,10 +43,16 @@ values = keyed.reduce("call", value=ps.sum("value")).map(lambda row: {"value": r
 flow.feedback(returned, values)
 flow.output("values", values)
 
-inputs = {"calls": [(("call", ()), pa.table({"n": [10]}))]}
+
+def call(n: int) -> dict[str, list[tuple[ps.Time, pa.Table]]]:
+    """The first call, with nothing open."""
+    return {"calls": [(("call", ()), pa.table({"n": [n]}))]}
+
+
+inputs = call(5)
 
 if __name__ == "__main__":
-    results = flow.run_local(inputs, workers=2)["values"]
+    results = flow.run_local(call(10), workers=2)["values"]
     print("fib(10) =", results["return", ()]["value"].to_pylist(), "after", len(results) - 1, "returns")
     print(
         "fib of the second call's second call =", results["return", ("right", "right")]["value"].to_pylist()

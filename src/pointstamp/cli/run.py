@@ -190,6 +190,8 @@ def _run_here(flow: "Dataflow", data: Mapping[str, Any], arguments: argparse.Nam
     has_epochs = flow.plan.root is EPOCHS
     if arguments.output is not None and not has_epochs:
         raise UsageError(f"run: flow '{flow.name}' has times of its own; --output writes files by epoch.")
+    if arguments.output is not None and run_files.is_remote(arguments.output):
+        raise UsageError(f"run: {arguments.output} is not on this machine; give --master to write there.")
     epochs = _epochs(arguments.epoch, flow)
     word = "epoch" if has_epochs else "time"
     rows, count, previews = RowCounts(), 0, list[str]()

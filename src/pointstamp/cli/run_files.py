@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from pointstamp.errors import UsageError
+from pointstamp.spark.place import folder_name
 
 _FORMATS: Final = {
     ".parquet": "parquet",
@@ -99,7 +100,9 @@ def read(file: InputFile) -> pa.Table:
 
 
 def check_output(folder: str) -> None:
-    """Raise UsageError unless a folder is empty or not there yet."""
+    """Raise UsageError unless a folder is empty or not there yet; what is elsewhere is Spark's to look at."""
+    if is_remote(folder):
+        return
     place = Path(folder)
     if place.exists() and not place.is_dir():
         raise UsageError(f"run: --output needs a folder, and {folder} is a file.")
@@ -110,7 +113,7 @@ def check_output(folder: str) -> None:
 def write(folder: Path, output: str, epoch: int, table: pa.Table) -> None:
     """Write the rows of an output and epoch as one file, which is there when it is whole."""
     column = pa.array([epoch] * table.num_rows, pa.int64())
-    place = folder / output / f"epoch-{epoch:012d}.parquet"
+    place = folder / folder_name(output) / f"epoch-{epoch:012d}.parquet"
     unfinished = place.with_name(f".{place.name}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -126,14 +129,15 @@ def _dataset(file: InputFile, schema: pa.Schema | None) -> ds.Dataset:
 
 def _check_each(file: InputFile, found: ds.Dataset) -> None:
     """Look into every file: Arrow takes a column for null where only some files have it."""
-    in_path = [] if found.partitioning is None else found.partitioning.schema.names
-    inside = [fragment.physical_schema.names for fragment in found.get_fragments()]
+    inside = [
+        [*fragment.physical_schema.names, *ds.get_partition_keys(fragment.partition_expression)]
+        for fragment in found.get_fragments()
+    ]
     if file.format == "json":
         # A row of JSON may leave out what is null, so one file that has a column is enough.
-        file.check_columns(sorted({*in_path, *(name for names in inside for name in names)}))
-        return
+        inside = [list(dict.fromkeys(name for names in inside for name in names))]
     for names in inside:
-        file.check_columns([*names, *in_path])
+        file.check_columns(names)
 
 
 def _words(error: Exception, names: Sequence[str]) -> str:

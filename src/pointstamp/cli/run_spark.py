@@ -30,7 +30,7 @@ def run(flow: Dataflow, files: list[InputFile], arguments: argparse.Namespace) -
     with _session(arguments.master, flow.name) as spark, _in_one_line():
         frames = {file.name: _frame(spark, file) for file in files}
         counted = [_by_epoch(frames[file.name], file.epoch) for file in files]
-        path = None if arguments.output is None else str(Path(arguments.output).resolve())
+        path = None if arguments.output is None else _absolute(arguments.output)
         results = flow.run(spark, frames, workers=arguments.workers, epoch=epochs, path=path)
         finished = {name: _by_epoch(frame, "epoch") for name, frame in results.items()}
         if path is None:
@@ -69,6 +69,7 @@ def _session(master: str, flow: str) -> "Iterator[SparkSession]":
         for name in ("spark.driver.host", "spark.driver.bindAddress"):
             builder = builder.config(name, "127.0.0.1")
         builder = builder.config("spark.ui.enabled", "false")
+        builder = builder.config("spark.sql.shuffle.partitions", "4")  # 200 tasks would only wait for slots
     try:
         session = builder.getOrCreate()
     except Exception as error:  # Java is missing, the master does not answer, a setting is refused
@@ -92,11 +93,13 @@ def _in_one_line() -> Iterator[None]:
 
 
 def _frame(spark: "SparkSession", file: InputFile) -> "DataFrame":
-    path = file.path if is_remote(file.path) else Path(file.path).resolve().as_uri()
+    path = _absolute(file.path)
     if file.format == "csv":
+        from pyspark.sql.types import StructType
+
         text = spark.read.csv(path, header=True)
         file.check_columns(text.columns)
-        kinds = spark.createDataFrame([], to_ddl(file.wanted)).schema
+        kinds = StructType.fromDDL(to_ddl(file.wanted))
         return text.select(*(text[field.name].cast(field.dataType).alias(field.name) for field in kinds))
     if file.format == "json":
         file.check_columns(spark.read.json(path).columns)
@@ -104,6 +107,11 @@ def _frame(spark: "SparkSession", file: InputFile) -> "DataFrame":
     frame = spark.read.parquet(path)
     file.check_columns(frame.columns)
     return frame
+
+
+def _absolute(path: str) -> str:
+    """The same place for Spark, whose own folder may be another."""
+    return path if is_remote(path) else str(Path(path).resolve())
 
 
 def _by_epoch(frame: "DataFrame", epoch: str | None) -> dict[int, int]:

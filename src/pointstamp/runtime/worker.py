@@ -110,7 +110,8 @@ class Worker:
     @property
     def is_complete(self) -> bool:
         """Whether nothing can happen any more, on any worker, as far as this one knows."""
-        return not self._active and self.view.tracker.is_complete()
+        # Progress that came and was not propagated yet may still complete a time that somebody waits for.
+        return not self._active and not self._received_progress and self.view.tracker.is_complete()
 
     def close(self) -> None:
         """End the run; what is still held is forgotten."""

@@ -43,7 +43,8 @@ class TimeOrder(PartialOrder[T], Protocol[T]):
 class RootSummary(Protocol):
     """How root times move along a path: a monotone function that never takes time back.
 
-    ``results_in`` and ``followed_by`` answer None where no time can take the path.
+    ``results_in`` and ``followed_by`` answer None where no time can take the path. None counts as later than
+    every time: where it is the answer for a time, it must be the answer for all later times, too.
     """
 
     def results_in(self, time: Any, /) -> Any | None:  # noqa: ANN401 - the user's time type
@@ -93,7 +94,7 @@ class Domain:
     def __init__(self, root: TimeOrder[Any], rounds: int = 0) -> None:
         self.root = root
         self.rounds = rounds
-        if isinstance(root, Epochs):
+        if type(root) is Epochs:  # a subclass may order its times in its own way
             self.less_equal = (le, _less_equal_2)[rounds] if rounds < 2 else _less_equal_n
             self.sort_key = _itself
         else:

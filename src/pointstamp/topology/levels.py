@@ -81,7 +81,7 @@ def levels_of(graph: Hops) -> Levels:
 def point_key(domain: Domain, positions: tuple[int, ...]) -> PointKey:
     """How to sort the times of one location among the pointstamps of the whole graph."""
     inner = _interleave(positions)
-    if isinstance(domain.root, Epochs):
+    if type(domain.root) is Epochs:
         return inner
     root_key = domain.root.sort_key
     return lambda time: inner((root_key(time[0]), *time[1:]))

@@ -80,8 +80,11 @@ class StackMoves:
     def _step(self, time: StackTime, step: str) -> StackTime | None:
         phase, stack = time
         if step == _POP:
-            if phase == "call" or not _depth(time):
-                return None  # nothing that returns, or nobody to return to
+            if phase == "call":
+                # The least that any return above this call pops to: None here would hide those returns.
+                return ("return", self.deepest - 1) if self.deepest else None
+            if not _depth(time):
+                return None  # nobody to return to
             return ("return", stack - 1 if isinstance(stack, int) else stack[:-1])
         if phase == "return":
             return None  # nobody calls on the way up

@@ -1,0 +1,101 @@
+"""Flows with times of their own: pairs of counters, of which one may run ahead, and stacks for recursion."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import pyarrow as pa
+
+import pointstamp as ps
+from support.times import Pairs
+from support.worlds import SCHEMA, Steps
+
+Pair: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Onward:
+    """A way on which both counters grow, until the first would pass a limit: no row goes further."""
+
+    first: int
+    second: int
+    limit: int
+
+    def results_in(self, time: Pair) -> Pair | None:
+        after = (time[0] + self.first, time[1] + self.second)
+        return after if after[0] <= self.limit else None
+
+    def followed_by(self, other: "Onward") -> "Onward":
+        return Onward(self.first + other.first, self.second + other.second, min(self.limit, other.limit))
+
+    def less_equal(self, other: "Onward") -> bool:
+        return self.first <= other.first and self.second <= other.second and self.limit >= other.limit
+
+    def advances(self) -> bool:
+        return self.first + self.second > 0
+
+
+class Latest(Steps):
+    """Wrong: the last row to arrive wins, and no order of arrival is promised."""
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        sums = self._sums.setdefault(context.time, {})
+        for row in batch.to_pylist():
+            sums[row["key"]] = row["n"] + 10
+        context.notify_at()
+
+
+def pairs_flow(operator: Any = Steps) -> ps.Dataflow:  # noqa: ANN401 - any class of operators
+    """Two inputs that count apart, a loop, and a variable that comes round at greater pairs until it ends."""
+    flow = ps.Dataflow("pairs", times=Pairs())
+    left, right = flow.input("left", SCHEMA), flow.input("right", SCHEMA)
+    again = flow.variable(SCHEMA, ps.Summary(root=Onward(1, 0, limit=3)), "again")
+    both = left.concat(right, again)
+    steps = ps.operator("steps", operator(), rows=both.exchange("key"))
+    flow.feedback(again, steps)
+    flow.output("steps", steps)
+    with left.loop("down") as loop:
+        more = loop.variable(SCHEMA)
+        down = ps.operator("down", Steps(), rows=loop.enter(left).concat(more).exchange("key"))
+        loop.feedback(more, down)
+        flow.output("down", loop.leave(down))
+    return flow
+
+
+def pairs_inputs() -> dict[str, Any]:
+    """Each input moves its own counter; one begins late, and one has two items of one time."""
+    rows = [[{"key": key, "n": 2 + at} for at, key in enumerate(keys)] for keys in ("ab", "ba", "c", "ab")]
+    return {
+        "left": [((0, 0), rows[0]), ((1, 0), rows[1]), ((1, 0), rows[2])],
+        "right": [((0, 2), rows[3]), ((0, 5), [])],
+    }
+
+
+def sum_flow(deepest: int = 3) -> ps.Dataflow:
+    """Recursion: sum(n) = n + sum(n - 1) + sum(n - 2), with stacks as times (Abadi & Isard 2015, 3.4)."""
+    times = ps.Stacks(deepest=deepest)
+
+    class Calls:
+        outputs: ClassVar = {"first": "n long", "second": "n long", "answers": "n long"}
+        summaries: ClassVar = {("calls", "answers"): (times.turn(),)}
+
+        def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+            _, stack = context.time[0]
+            for n in batch["n"].to_pylist():
+                context.send([{"n": n}], output="answers", at=(("return", stack),))
+                if n > 1:
+                    context.send([{"n": n - 1}], output="first")
+                    context.send([{"n": n - 2}], output="second")
+
+    flow = ps.Dataflow("sums", times=times)
+    first = flow.variable("n long", times.push("first"), "first")
+    second = flow.variable("n long", times.push("second"), "second")
+    returned = flow.variable("n long", times.pop(), "returned")
+    calls = flow.input("calls", "n long").concat(first, second)
+    to_first, to_second, answers = ps.operator("sum", Calls(), calls=calls)
+    flow.feedback(first, to_first)
+    flow.feedback(second, to_second)
+    keyed = answers.concat(returned).map(lambda row: {"call": 0, **row}, "call long, n long")
+    sums = keyed.reduce("call", n=ps.sum("n")).map(lambda row: {"n": row["n"]}, "n long")
+    flow.feedback(returned, sums)
+    flow.output("sums", sums)
+    return flow

@@ -1,0 +1,85 @@
+"""The guide and the page on architecture are true.
+
+Families, and what only each can find:
+- the guide's Python blocks, run in order in one namespace as a reader would type them: each prints what the
+  text block after it says. Those that need a Spark session say so in their first line, and run in a test of
+  their own, after the others;
+- the names in docs/architecture.md: each file is there, and has what is said to be in it.
+"""
+
+import ast
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+GUIDE = ROOT / "docs" / "guide.md"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+BLOCK = re.compile(r"```python\n(?P<code>.*?)```(?:\n```text\n(?P<printed>.*?)```)?", re.DOTALL)
+NEEDS_SPARK = "# with a SparkSession named spark"
+
+
+def blocks(*, on_spark: bool) -> Iterator[re.Match[str]]:
+    for block in BLOCK.finditer(GUIDE.read_text()):
+        if block["code"].startswith(NEEDS_SPARK) == on_spark:
+            yield block
+
+
+def run(names: dict[str, object], *, on_spark: bool) -> int:
+    count = 0
+    for block in blocks(on_spark=on_spark):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(block["code"], str(GUIDE), "exec"), names)  # noqa: S102 - our own guide
+        assert printed.getvalue().strip() == (block["printed"] or "").strip(), block["code"]
+        count += 1
+    return count
+
+
+def test_every_python_block_of_the_guide_prints_what_it_says() -> None:
+    assert run({}, on_spark=False) >= 12
+
+
+@pytest.mark.spark
+def test_the_spark_blocks_of_the_guide_print_what_they_say() -> None:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .getOrCreate()
+    )
+    names: dict[str, object] = {"spark": spark}
+    run(names, on_spark=False)
+    assert run(names, on_spark=True) >= 1
+
+
+def names_in(path: Path) -> set[str]:
+    """The functions and classes of a file, and the methods of its classes as Class.method."""
+    tree = ast.parse(path.read_text())
+    named = [node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    methods = [
+        f"{node.name}.{each.name}"
+        for node in named
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        if isinstance(each, ast.FunctionDef)
+    ]
+    return {*(node.name for node in named), *methods}
+
+
+def test_every_name_on_the_page_on_architecture_is_where_it_says() -> None:
+    places = re.findall(r"`([\w/]+\.py)(?:::([\w.]+))?`", ARCHITECTURE.read_text())
+    assert len(places) >= 40
+    for file, name in places:
+        path = ROOT / "src" / "pointstamp" / file
+        assert path.is_file(), file
+        assert not name or name in names_in(path), f"{file}::{name}"
