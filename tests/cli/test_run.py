@@ -284,6 +284,24 @@ def test_on_spark_the_output_is_that_of_the_run_without(folder: Path) -> None:
     assert totals_in(folder / "out") == TOTALS
 
 
+@pytest.mark.spark
+def test_on_spark_a_wrong_value_gets_one_line_that_names_its_column(folder: Path) -> None:
+    (folder / "bad.csv").write_text("word,n\na,x\n")
+    done = subprocess.run(
+        [*COMMAND, "flow.py", "--input", "words=bad.csv", "--master", "local[2]"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(
+        "pointstamp: input 'words': bad.csv has 'x' in column 'n', which must be bigint.\n"
+    )
+    assert "\tat " not in done.stderr  # no Java stack trace
+
+
 SUBMITTED = """
 import sys
 from pyspark.sql import SparkSession

@@ -74,7 +74,8 @@ def _session(master: str, flow: str) -> "Iterator[SparkSession]":
         session = builder.getOrCreate()
     except Exception as error:  # Java is missing, the master does not answer, a setting is refused
         raise FlowError(f"Spark could not be started on {master}: {_first_line(error)}") from error
-    session.sparkContext.setLogLevel("ERROR")
+    # What goes wrong comes back as an error, in one line; its Java stack trace is not for the user.
+    session.sparkContext.setLogLevel("FATAL")
     try:
         yield session
     finally:
@@ -95,18 +96,39 @@ def _in_one_line() -> Iterator[None]:
 def _frame(spark: "SparkSession", file: InputFile) -> "DataFrame":
     path = _absolute(file.path)
     if file.format == "csv":
-        from pyspark.sql.types import StructType
-
         text = spark.read.csv(path, header=True)
         file.check_columns(text.columns)
-        kinds = StructType.fromDDL(to_ddl(file.wanted))
-        return text.select(*(text[field.name].cast(field.dataType).alias(field.name) for field in kinds))
+        return _typed(text, file)
     if file.format == "json":
         file.check_columns(spark.read.json(path).columns)
         return spark.read.schema(to_ddl(file.wanted)).json(path, mode="FAILFAST")
     frame = spark.read.parquet(path)
     file.check_columns(frame.columns)
     return frame
+
+
+def _typed(text: "DataFrame", file: InputFile) -> "DataFrame":
+    """Columns of text as the declared types; a wrong value names its column here, not in a task."""
+    from pyspark.sql import functions
+    from pyspark.sql.types import StructType
+
+    kinds = {field.name: field.dataType for field in StructType.fromDDL(to_ddl(file.wanted))}
+    wrong = text.select(
+        *(
+            functions.min(
+                functions.when(text[name].isNotNull() & text[name].try_cast(kind).isNull(), text[name])
+            ).alias(name)
+            for name, kind in kinds.items()
+        )
+    ).first()
+    assert wrong is not None
+    for name, kind in kinds.items():
+        if wrong[name] is not None:
+            raise UsageError(
+                f"input '{file.name}': {file.path} has {wrong[name]!r} in column '{name}', which must be "
+                f"{kind.simpleString()}."
+            )
+    return text.select(*(text[name].cast(kind).alias(name) for name, kind in kinds.items()))
 
 
 def _absolute(path: str) -> str:
