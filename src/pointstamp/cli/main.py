@@ -28,6 +28,8 @@ _EPILOG: Final = """\
 begin here:
   pointstamp check models        judge the formal models that pointstamp follows
   pointstamp check models -h     what can be chosen there
+  pointstamp demo                connected components of a growing graph, on Spark
+  pointstamp run FLOW.py         run a flow of your own, here or on Spark
   pointstamp simulate FLOW.py    run a flow of your own in many simulated worlds
 """
 

@@ -4,14 +4,14 @@ The tasks of a barrier stage run at the same time. Each binds a port, and one ``
 second, so it is used once) tells everybody the addresses, the public keys and the versions; from then on
 they speak directly, authenticated and encrypted. What the workers find leaves through files; the rows that
 the job returns are reports: which files there are, or what went wrong. An error is reported and not
-raised, because a task that fails makes Spark kill the gang and answer with a Java stack trace.
+raised, because a task that fails makes Spark kill the gang and answer with a Java stack trace. Only before
+the meeting it is raised: the others would wait for this task at the barrier for ever.
 """
 
-import os
 import platform
 import socket
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -54,6 +54,8 @@ class FileWritten(msgspec.Struct, frozen=True, tag=True):
     epoch: int
     path: str
     rows: int
+    size_bytes: int
+    crc32: int
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
@@ -80,7 +82,10 @@ class Gang:
     plan: Plan
     inputs: Sequence[InputSpec]
     workers: int
-    folder: str
+    path: str
+    run: str
+    outputs: Mapping[str, pa.Schema]
+    versions: Mapping[str, str]
     generation: int = 0
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -101,14 +106,14 @@ class _Member:
     def __init__(self, gang: Gang, number: int) -> None:
         self.gang = gang
         self.number = WorkerIndex(number)
-        self.files = EpochFiles(gang.folder, number)
+        self.files = EpochFiles(gang.path, gang.run, number, gang.outputs)
         self.rows_in = 0
 
     def run(self, context: BarrierTaskContext, batches: Iterator[pa.RecordBatch]) -> list[Report]:
         mesh = Mesh(
             self.number,
             self.gang.workers,
-            listen=f"tcp://{_own_address()}:0",
+            listen=f"tcp://{_own_address(context)}:0",
             encrypted=True,
             generation=self.gang.generation,
         )
@@ -129,12 +134,13 @@ class _Member:
         everybody = sorted(
             (msgspec.json.decode(each, type=Hello) for each in said), key=lambda each: each.worker
         )
+        # Everybody looks at everybody, so that all come to the same end at the same moment.
         for other in everybody:
-            for package, version in hello.versions.items():
+            for package, version in self.gang.versions.items():
                 if other.versions.get(package) != version:
                     raise TransportError(
-                        f"worker {self.number} runs {package} {version} and worker {other.worker} runs "
-                        f"{other.versions.get(package)}; all executors need the same. Install one "
+                        f"the driver runs {package} {version} and worker {other.worker} runs "
+                        f"{other.versions.get(package)}; driver and executors need the same. Install one "
                         "environment on all of them, or ship one with spark.archives."
                     )
         mesh.connect([each.address for each in everybody])
@@ -220,12 +226,13 @@ def is_consequence(report: Report) -> bool:
     return isinstance(report, Failed) and report.kind in (_PeerError.__name__, TransportError.__name__)
 
 
-def _own_address() -> str:
-    """An address of this host that its peers can reach; loopback where the host knows no other."""
-    wanted = os.environ.get("SPARK_LOCAL_IP")
-    if wanted:
-        return wanted
+def _own_address(context: BarrierTaskContext) -> str:
+    """The address by which Spark reaches this executor, so that its peers can, too."""
+    host = context.getTaskInfos()[context.partitionId()].address.rpartition(":")[0].strip("[]")
     try:
-        return socket.gethostbyname(socket.gethostname())
-    except OSError:
-        return "127.0.0.1"
+        return socket.gethostbyname(host or socket.gethostname())
+    except OSError as error:
+        raise TransportError(
+            f"worker {context.partitionId()} cannot find the address of its own host '{host}': {error}. Set "
+            "SPARK_LOCAL_IP on the executors, or make the name known there."
+        ) from error

@@ -1,31 +1,59 @@
 """A bounded run on Spark: DataFrames in, DataFrames out, a gang of barrier tasks between.
 
-The inputs are packed and shuffled to the workers (``packing``), the gang runs the flow (``gang``), and
-what it wrote is handed back as DataFrames over those files: they can be read again and again without
-running the job again. Where something can be known to be wrong before Spark starts, it is said here, in
-one sentence with the setting to change.
+The inputs are packed and shuffled to the workers (``packing``), the gang runs the flow (``gang``) and writes
+files, and the manifest publishes them (``manifest``). What is handed back are DataFrames over exactly these
+files: they can be read again and again without running the job again. Where something can be known to be
+wrong before Spark starts, it is said here, in one sentence with the setting to change; what goes wrong later
+is put into words by ``failures``.
+
+Without a path the files lie in a temporary folder, which is removed when nobody uses the session any more, at
+the latest when this process ends.
 """
 
 import os
-import re
+import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
 
 from pointstamp import errors
-from pointstamp.dataflow.ddl import to_ddl
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.schema import fit
 from pointstamp.errors import FlowError, PointstampError, SchemaError
 from pointstamp.runtime.feeding import EpochColumns
-from pointstamp.spark.gang import REPORT_DDL, Done, Failed, FileWritten, Gang, decode_report, is_consequence
+from pointstamp.spark.failures import in_words
+from pointstamp.spark.gang import (
+    REPORT_DDL,
+    Done,
+    Failed,
+    FileWritten,
+    Gang,
+    decode_report,
+    is_consequence,
+    versions,
+)
+from pointstamp.spark.manifest import (
+    Manifest,
+    PublishedFile,
+    PublishedOutput,
+    check_unpublished,
+    discard,
+    new_run_name,
+    publish,
+    published,
+)
 from pointstamp.spark.packing import PACKED_DDL, InputSpec, input_specs, packer
+from pointstamp.spark.place import Place
+from pointstamp.spark.slots import choose_workers, is_connect, is_local
+from pointstamp.spark.types import spark_schema
 from pointstamp.topology.domain import EPOCHS
 
 
@@ -39,6 +67,87 @@ def run(
     path: str | None = None,
 ) -> dict[str, DataFrame]:
     """Run a flow to the end of its inputs; return each output as a DataFrame with the epoch of each row."""
+    specs = _checked_inputs(plan, frames, epoch)
+    outputs = {
+        name: spark_schema(schema, f"output '{name}'") for name, schema in plan.output_schemas().items()
+    }
+    chosen = {spec.name: _chosen(frames[spec.name], spec) for spec in specs}
+    if path is not None:
+        check_unpublished(Place.at(path))
+    count = choose_workers(spark, workers)
+    _use_this_python(spark)
+    folder = path or _temporary_folder(spark)
+    gang = Gang(plan, specs, count, folder, new_run_name(), outputs, versions())
+    place = Place.at(folder)
+    try:
+        files = _files(_collect(_packed(chosen, specs, count).mapInArrow(gang, REPORT_DDL, barrier=True)))
+        manifest = Manifest(
+            plan.name,
+            gang.run,
+            {
+                name: PublishedOutput(_columns(schema), files.get(name, []))
+                for name, schema in outputs.items()
+            },
+        )
+        publish(place, manifest)
+    except BaseException:
+        with suppress(OSError):  # what stays is never read
+            discard(place, gang.run)
+        raise
+    return _frames(spark, place, manifest)
+
+
+def read(spark: SparkSession, path: str) -> dict[str, DataFrame]:
+    """The outputs that a run has published at a path, as the run itself handed them back."""
+    return _frames(spark, Place.at(path), published(path))
+
+
+def _frames(spark: SparkSession, place: Place, manifest: Manifest) -> dict[str, DataFrame]:
+    """A DataFrame for each output, over the files that the manifest lists and no others."""
+    frames = {}
+    for name, output in manifest.outputs.items():
+        schema = StructType.fromJson(output.columns)
+        paths = [f"{place.address}/{file.path}" for file in output.files]
+        frames[name] = (
+            spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
+        )
+    return frames
+
+
+def _columns(schema: pa.Schema) -> dict[str, Any]:
+    columns: dict[str, Any] = from_arrow_schema(
+        pa.schema([pa.field("epoch", pa.int64()), *schema])
+    ).jsonValue()
+    return columns
+
+
+def _temporary_folder(spark: SparkSession) -> str:
+    if is_connect(spark):
+        raise FlowError(
+            "a Connect session runs the workers on other hosts, which do not see a temporary folder of this "
+            "one. Give path= on a file system that all of them and this process reach."
+        )
+    folder = tempfile.mkdtemp(prefix="pointstamp-")
+    # DataFrames hold their session, so the files stay as long as one can be read.
+    weakref.finalize(spark, _remove_own, folder, os.getpid())
+    return folder
+
+
+def _remove_own(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child that ends leaves its parent's files alone
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _use_this_python(spark: SparkSession) -> None:
+    """Let the tasks of a local session run in the environment that has pointstamp, unless told otherwise."""
+    if not is_connect(spark) and is_local(spark) and "PYSPARK_PYTHON" not in os.environ:
+        context: Any = spark.sparkContext
+        if context.getConf().get("spark.pyspark.python", None) is None:
+            context.pythonExec = sys.executable
+
+
+def _checked_inputs(plan: Plan, frames: Mapping[str, DataFrame], epoch: EpochColumns) -> list[InputSpec]:
+    """The inputs of a plan, each of which has a DataFrame."""
     if plan.root is not EPOCHS:
         raise FlowError(f"flow '{plan.name}' has times of its own; on Spark, flows have epochs.")
     names = list(plan.named(Kind.INPUT))
@@ -47,55 +156,33 @@ def run(
             f"flow '{plan.name}' has the inputs {_listed(names)} and was given {_listed(frames)}; give one "
             "DataFrame for each."
         )
-    count = _workers(spark, workers)
     epochs = dict.fromkeys(names, epoch) if isinstance(epoch, str) else dict(epoch or {})
-    specs = input_specs(plan, plan.graph(), epochs)
-    folder = path or tempfile.mkdtemp(prefix="pointstamp-")
-    gang = Gang(plan, specs, count, folder)
-    packed = _packed(frames, specs, count)
-    rows = _collect(packed.mapInArrow(gang, REPORT_DDL, barrier=True))
-    files = _files(rows)
-    return {
-        name: _frame(spark, schema, files.get(name, [])) for name, schema in plan.output_schemas().items()
-    }
+    if unknown := set(epochs) - set(names):
+        raise FlowError(
+            f"flow '{plan.name}' has the inputs {_listed(names)}, and epoch columns were given for "
+            f"{_listed(sorted(unknown))}."
+        )
+    return input_specs(plan, plan.graph(), epochs)
 
 
-def _workers(spark: SparkSession, wanted: int | None) -> int:
-    """How many workers to start, after a look whether Spark can run them all at once."""
-    context = spark.sparkContext
-    if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
-        raise FlowError(
-            "a gang of workers needs all its tasks at once, and dynamic allocation gives slots one by one. "
-            "Set spark.dynamicAllocation.enabled=false and a fixed number of executors."
+def _chosen(frame: DataFrame, spec: InputSpec) -> DataFrame:
+    """The columns that an input needs, with the types that it declares."""
+    wanted = [*spec.schema.names, *([spec.epoch] if spec.epoch else [])]
+    missing = [column for column in wanted if column not in frame.columns]
+    if missing:
+        raise SchemaError(
+            f"input '{spec.name}': the DataFrame has no column {_listed(missing)}; it has "
+            f"{_listed(frame.columns)}."
         )
-    slots = context.defaultParallelism
-    count = slots if wanted is None else wanted
-    if count < 1 or count > slots:
-        raise FlowError(
-            f"{count} workers were asked for, and Spark has {slots} slots; all workers run at once, one to a "
-            f"slot. Ask for 1 to {slots}, or start Spark with more cores (local[{max(count, 1)}], or more "
-            "executors)."
-        )
-    return count
+    # In backquotes, because Spark takes a dot in a name for a field of a struct.
+    chosen = frame.select(*("`" + column.replace("`", "``") + "`" for column in wanted))
+    _check_types(chosen, spec)
+    return chosen
 
 
 def _packed(frames: Mapping[str, DataFrame], specs: list[InputSpec], workers: int) -> DataFrame:
     """All inputs in one DataFrame whose partition i belongs to worker i."""
-    # The tasks' Python must be the environment that has pointstamp.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    parts = []
-    for spec in specs:
-        frame = frames[spec.name]
-        wanted = [*spec.schema.names, *([spec.epoch] if spec.epoch else [])]
-        missing = [column for column in wanted if column not in frame.columns]
-        if missing:
-            raise SchemaError(
-                f"input '{spec.name}': the DataFrame has no column {_listed(missing)}; it has "
-                f"{_listed(frame.columns)}."
-            )
-        chosen = frame.select(*wanted)
-        _check_types(chosen, spec)
-        parts.append(chosen.mapInArrow(packer(spec, workers), PACKED_DDL))
+    parts = [frames[spec.name].mapInArrow(packer(spec, workers), PACKED_DDL) for spec in specs]
     together = parts[0]
     for part in parts[1:]:
         together = together.unionAll(part)
@@ -105,23 +192,16 @@ def _packed(frames: Mapping[str, DataFrame], specs: list[InputSpec], workers: in
 
 def _collect(reports: DataFrame) -> list[Any]:
     try:
-        return [decode_report(bytes(row.report)) for row in reports.collect()]
-    except PySparkException as error:
-        raise _error_of_ours(str(error)) from error
-
-
-def _error_of_ours(message: str) -> PointstampError:
-    """The error that a task raised while it packed rows, found in Spark's message; or Spark's first line."""
-    found = re.search(r"pointstamp\.errors\.(\w+): (.+)", message)
-    if found is None:
-        return FlowError(f"Spark could not run the workers: {message.splitlines()[0]}")
-    kind: type[PointstampError] = getattr(errors, found[1], PointstampError)
-    return kind(found[2])
+        rows = reports.collect()
+    except Exception as error:  # Spark's and py4j's errors have no common kind
+        # Spark's own error is a Java stack trace; what it says that matters is in these words.
+        raise in_words(str(error)) from None
+    return [decode_report(bytes(row.report)) for row in rows]
 
 
 def _check_types(frame: DataFrame, spec: InputSpec) -> None:
     """Refuse columns of other types here, and not in a task."""
-    arrow = to_arrow_schema(frame.schema)
+    arrow = to_arrow_schema(frame.schema, timezone="UTC")
     if spec.epoch is not None:
         position = arrow.get_field_index(spec.epoch)
         if not pa.types.is_integer(arrow.field(position).type):
@@ -134,23 +214,19 @@ def _check_types(frame: DataFrame, spec: InputSpec) -> None:
     fit(empty, spec.schema, f"input '{spec.name}'")
 
 
-def _files(reports: list[FileWritten | Done | Failed]) -> dict[str, list[str]]:
+def _files(reports: list[FileWritten | Done | Failed]) -> dict[str, list[PublishedFile]]:
     """The files of each output; the first failure that is not another's consequence is raised."""
     failed = [report for report in reports if isinstance(report, Failed)]
     if failed:
         first = min(failed, key=is_consequence)
         kind = getattr(errors, first.kind, PointstampError)
         raise kind(first.message)
-    files: dict[str, list[str]] = {}
-    for report in reports:
-        if isinstance(report, FileWritten):
-            files.setdefault(report.output, []).append(report.path)
+    written = [report for report in reports if isinstance(report, FileWritten)]
+    files: dict[str, list[PublishedFile]] = {}
+    for each in sorted(written, key=lambda each: each.path):
+        file = PublishedFile(each.path, each.epoch, each.rows, each.size_bytes, each.crc32)
+        files.setdefault(each.output, []).append(file)
     return files
-
-
-def _frame(spark: SparkSession, schema: pa.Schema, files: list[str]) -> DataFrame:
-    ddl = "epoch long, " + to_ddl(schema)
-    return spark.read.schema(ddl).parquet(*sorted(files)) if files else spark.createDataFrame([], ddl)
 
 
 def _listed(names: Iterable[str]) -> str:

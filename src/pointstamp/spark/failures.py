@@ -1,0 +1,60 @@
+"""What Spark says when a job fails, in one sentence with the setting to change.
+
+A task that fails comes back as a Java stack trace with a Python one inside. What the user needs of it is one
+line: an error of ours that a task raised, a package that the executors lack, a Python of another version, an
+executor that died. The rest is in the executors' logs, where Spark keeps it.
+"""
+
+import re
+from typing import Final
+
+from pointstamp import errors
+from pointstamp.errors import FlowError, PointstampError, TransportError
+
+_ENVIRONMENT: Final = (
+    "Install the driver's environment on them, or ship it with spark.archives and set PYSPARK_PYTHON to the "
+    "Python in it."
+)
+_LINE_CHARACTERS_MAX: Final = 400
+
+
+def in_words(message: str) -> PointstampError:
+    """The error that the user should see, for the message of Spark's."""
+    ours = re.search(r"pointstamp\.errors\.(\w+): (.+)", message)
+    if ours is not None:
+        kind: type[PointstampError] = getattr(errors, ours[1], PointstampError)
+        return kind(ours[2])
+    missing = re.search(r"ModuleNotFoundError: No module named '([^'.]+)", message)
+    if missing is not None:
+        return FlowError(f"the executors' Python has no package '{missing[1]}'. {_ENVIRONMENT}")
+    python = re.search(r"PYTHON_VERSION_MISMATCH\]?.*?\((\d+, \d+)\).*?\((\d+, \d+)\)", message, re.DOTALL)
+    if python is not None:
+        worker, driver = (found.replace(", ", ".") for found in python.groups())
+        return FlowError(f"the executors run Python {worker} and the driver {driver}. {_ENVIRONMENT}")
+    program = re.search(r'Cannot run program "([^"]+)"', message)
+    if program is not None:
+        return FlowError(
+            f"the executors cannot start Python: there is no '{program[1]}' on them. {_ENVIRONMENT}"
+        )
+    lost = re.search(r"ExecutorLostFailure \(executor (\S+) exited[^)]*\)(?: Reason: ([^\n]+))?", message)
+    if lost is not None:
+        why = (lost[2] or "no reason given").strip().rstrip(".")
+        return TransportError(
+            f"executor {lost[1]} died while the flow ran: {why}. Nothing was published. Look into its log; "
+            "for lack of memory raise spark.executor.memoryOverhead, where the workers' memory is counted."
+        )
+    if "Python worker exited unexpectedly" in message:
+        return TransportError(
+            "a worker's Python process died while the flow ran. Nothing was published. For lack of memory raise "
+            "spark.executor.memoryOverhead or the host's; otherwise look into the executor's log, with "
+            "spark.python.worker.faulthandler.enabled=true for where it crashed."
+        )
+    return FlowError(f"Spark could not run the workers: {_main_line(message)}")
+
+
+def _main_line(message: str) -> str:
+    """The last line of a Python traceback in the message, or else its first line."""
+    traced = re.search(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", message)
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    line = traced[1].strip() if traced else next(iter(lines), "no reason given")
+    return line if len(line) <= _LINE_CHARACTERS_MAX else line[:_LINE_CHARACTERS_MAX] + " ..."

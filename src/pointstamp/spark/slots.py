@@ -1,0 +1,121 @@
+"""How many workers a session can run at once, found before anything starts.
+
+A gang needs all its tasks at the same time, and Spark waits in silence for slots that never come. Classic
+sessions ask the scheduler, which knows the executors that have registered. Connect sessions have no
+scheduler to ask and no RDDs: there the number of partitions that Spark gives a range is looked at, which is
+its number of cores unless somebody has set another default. Slots that other jobs hold at this moment cannot
+be seen from either; a gang that finds them taken waits until they are free.
+"""
+
+from collections.abc import Callable
+from time import monotonic, sleep
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from pointstamp.errors import FlowError
+
+REGISTRATION_SECONDS_MAX: Final = 30.0
+"""Executors of a cluster come some seconds after the session; this is how long they are waited for."""
+
+_LOOK_SECONDS: Final = 0.5
+# Either setting makes the partitions of a range say nothing about slots.
+_DEFAULTS: Final = ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism")
+
+
+def choose_workers(spark: SparkSession, wanted: int | None) -> int:
+    """How many workers to start, after a look whether Spark can run them all at once."""
+    if wanted is not None and wanted < 1:
+        raise FlowError(f"{wanted} workers were asked for; a flow needs at least one.")
+    if _setting(spark, "spark.dynamicAllocation.enabled") == "true":
+        raise FlowError(
+            "a gang of workers needs all its tasks at once, and dynamic allocation gives slots one by one. "
+            "Set spark.dynamicAllocation.enabled=false and a fixed number of executors."
+        )
+    slots = _slots_of_connect(spark) if is_connect(spark) else _slots_of_classic(spark, wanted)
+    if slots is None:
+        if wanted is None:
+            raise FlowError(
+                f"this session does not say how many slots it has ({' or '.join(_DEFAULTS)} is set). Give "
+                "workers=, at most the number of cores that all executors have together."
+            )
+        return wanted
+    count = slots if wanted is None else wanted
+    if slots < 1 or count > slots:
+        raise FlowError(
+            f"{count or 'some'} workers were asked for, and Spark has {slots} slots; all workers run at "
+            f"once, one to a slot. Ask for fewer, or start Spark with more cores (local[{max(count, 1)}], "
+            "more executors, or a larger spark.executor.cores or spark.cores.max)."
+        )
+    return count
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether this is a session of Spark Connect, which has neither sparkContext nor RDDs."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether the tasks run inside the driver's own process (``local[n]``)."""
+    master = _setting(spark, "spark.master") or ""
+    return master == "local" or master.startswith("local[")
+
+
+def _slots_of_classic(spark: SparkSession, wanted: int | None) -> int:
+    look = _scheduler(spark)
+    if is_local(spark):
+        return look()
+    return wait_for_slots(look, wanted or _configured(spark))
+
+
+def wait_for_slots(
+    look: Callable[[], int],
+    expected: int | None,
+    *,
+    clock: Callable[[], float] = monotonic,
+    rest: Callable[[float], None] = sleep,
+) -> int:
+    """Look until the expected slots have registered, or, where nothing is expected, until no more come."""
+    deadline = clock() + REGISTRATION_SECONDS_MAX
+    before, slots = -1, look()
+    while slots < (expected or 1) or (expected is None and slots != before):
+        if clock() > deadline:
+            break
+        rest(_LOOK_SECONDS)
+        before, slots = slots, look()
+    return slots
+
+
+def _scheduler(spark: SparkSession) -> Callable[[], int]:
+    """What asks Spark's scheduler how many tasks can run at once."""
+    context: Any = spark.sparkContext
+    try:
+        # Not public in Python; the scheduler checks a barrier stage by the same number.
+        inner = context._jsc.sc()  # noqa: SLF001
+        profile = inner.resourceProfileManager().defaultResourceProfile()
+        inner.maxNumConcurrentTasks(profile)
+    except Exception:  # py4j's errors say only that another Spark names it otherwise
+        return lambda: int(context.defaultParallelism)
+    return lambda: int(inner.maxNumConcurrentTasks(profile))
+
+
+def _configured(spark: SparkSession) -> int | None:
+    """The slots that the settings promise, where they do."""
+    cpus = int(_setting(spark, "spark.task.cpus") or 1)
+    cores, instances = _setting(spark, "spark.executor.cores"), _setting(spark, "spark.executor.instances")
+    if instances is not None:
+        return int(instances) * (int(cores or 1) // cpus)
+    most = _setting(spark, "spark.cores.max")
+    return None if most is None else int(most) // cpus
+
+
+def _slots_of_connect(spark: SparkSession) -> int | None:
+    if any(_setting(spark, name) is not None for name in _DEFAULTS):
+        return None
+    numbers = spark.range(1 << 16).selectExpr("spark_partition_id() as part").agg({"part": "max"})
+    return (int(numbers.collect()[0][0]) + 1) // int(_setting(spark, "spark.task.cpus") or 1)
+
+
+def _setting(spark: SparkSession, name: str) -> str | None:
+    found: str | None = spark.conf.get(name, None)
+    return found

@@ -1,0 +1,60 @@
+"""The main program of the cluster tests: a loop on a master that is given, checked against this process.
+
+Run as a program of its own, because a process has one SparkContext. Prints one line of JSON.
+"""
+
+import json
+import os
+import sys
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import count_distinct, udf
+
+import pointstamp as ps
+
+
+def halving() -> ps.Dataflow:
+    """Each number is halved until nothing is left; how often is each number seen?"""
+    flow = ps.Dataflow("halving")
+    numbers = flow.input("numbers", "x long")
+    with numbers.loop("halve") as loop:
+        again = loop.variable("x long")
+        now = loop.enter(numbers).concat(again).exchange("x")
+        half = now.map_batches(lambda batch: pa.record_batch({"x": pc.shift_right(batch["x"], 1)}))
+        loop.feedback(again, half.filter(pc.field("x") > 0))
+        flow.output("seen", loop.leave(now).count("x"))
+    return flow
+
+
+def main(master: str, folder: str) -> None:
+    spark = (
+        SparkSession.builder.master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.executor.memory", "600m")
+        .config("spark.executor.cores", "1")
+        .config("spark.cores.max", "2")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    table = pa.table({"x": list(range(1, 300)), "at": [n % 3 for n in range(1, 300)]})
+    flow = halving()
+    here = flow.run_local(numbers=table, epoch="at")["seen"].table()
+    there = flow.run(spark, numbers=spark.createDataFrame(table.to_pandas()), epoch="at", path=folder)["seen"]
+    process = udf(lambda _: os.getppid(), "long")
+    processes = spark.range(0, 100, 1, 8).select(count_distinct(process("id"))).collect()[0][0]
+    report = {
+        "same": sorted(map(tuple, there.collect()))
+        == sorted(tuple(row.values()) for row in here.to_pylist()),
+        "rows": there.count(),
+        "processes": processes,
+    }
+    sys.stdout.write(json.dumps(report) + "\n")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,226 @@
+"""Slots and failures: what can be known before the start, and what Spark's messages become.
+
+Families:
+- sessions that answer from a table, without Spark: a Connect session is never asked for its sparkContext,
+  which it has not; executors that come late are waited for, and not for ever;
+- messages in the shape that Spark gives them: each becomes one sentence;
+- a real session: the scheduler's own number is used, and what real tasks die of comes back in words.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import pointstamp as ps
+from pointstamp.errors import FlowError, OperatorError, PointstampError, TransportError
+from pointstamp.spark import job
+from pointstamp.spark.failures import in_words
+from pointstamp.spark.gang import versions
+from pointstamp.spark.slots import REGISTRATION_SECONDS_MAX, choose_workers, is_connect, wait_for_slots
+
+
+class _Settings:
+    def __init__(self, settings: dict[str, str]) -> None:
+        self._settings = settings
+
+    def get(self, name: str, default: str | None) -> str | None:
+        return self._settings.get(name, default)
+
+
+class _Range:
+    """A DataFrame that answers the one question which is asked of it."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+
+    def selectExpr(self, *_: str) -> "_Range":  # noqa: N802 - Spark's name
+        return self
+
+    def agg(self, _: dict[str, str]) -> "_Range":
+        return self
+
+    def collect(self) -> list[tuple[int]]:
+        return [(self._partitions - 1,)]
+
+
+class _ConnectSession:
+    """A session that has what Connect sessions have, and raises for anything else, as they do."""
+
+    def __init__(self, slots: int, **settings: str) -> None:
+        self._slots = slots
+        self.conf = _Settings({name.replace("_", "."): value for name, value in settings.items()})
+
+    def range(self, _: int) -> _Range:
+        return _Range(self._slots)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        raise AttributeError(f"[JVM_ATTRIBUTE_NOT_SUPPORTED] {name}")
+
+
+_ConnectSession.__module__ = "pyspark.sql.connect.session"
+
+
+def connect(slots: int, **settings: str) -> SparkSession:
+    return cast("SparkSession", _ConnectSession(slots, **settings))
+
+
+def test_a_connect_session_is_asked_without_its_spark_context() -> None:
+    assert is_connect(connect(4))
+    assert choose_workers(connect(4), None) == 4
+    assert choose_workers(connect(4), 3) == 3
+    assert choose_workers(connect(4, spark_task_cpus="2"), None) == 2
+    with pytest.raises(FlowError, match=r"5 workers were asked for, and Spark has 4 slots"):
+        choose_workers(connect(4), 5)
+
+
+def test_a_connect_session_that_does_not_say_its_slots_needs_workers() -> None:
+    session = connect(200, spark_default_parallelism="200")
+    with pytest.raises(FlowError, match=r"does not say how many slots it has .* Give workers="):
+        choose_workers(session, None)
+    assert choose_workers(session, 2) == 2
+
+
+def test_a_connect_session_needs_a_path_that_its_workers_reach() -> None:
+    with pytest.raises(FlowError, match=r"a Connect session .* Give path="):
+        job._temporary_folder(connect(2))
+
+
+def test_dynamic_allocation_is_refused_with_the_setting_to_change() -> None:
+    with pytest.raises(FlowError, match=r"Set spark.dynamicAllocation.enabled=false"):
+        choose_workers(connect(4, spark_dynamicAllocation_enabled="true"), 2)
+
+
+def test_no_workers_at_all_are_refused() -> None:
+    with pytest.raises(FlowError, match=r"0 workers were asked for"):
+        choose_workers(connect(4), 0)
+
+
+def _slots(answers: list[int], expected: int | None) -> tuple[int, float]:
+    """What is found where executors register as the answers say, and how long that took."""
+    now = 0.0
+
+    def rest(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    looks: Iterator[int] = iter(answers)
+    last = answers[-1]
+    found = wait_for_slots(lambda: next(looks, last), expected, clock=lambda: now, rest=rest)
+    return found, now
+
+
+def test_executors_that_come_late_are_waited_for() -> None:
+    assert _slots([0, 0, 1, 2], 2)[0] == 2
+    assert _slots([0, 0, 1, 3, 4, 4], None)[0] == 4
+    assert _slots([8], 2) == (8, 0.0)
+
+
+def test_executors_that_never_come_are_waited_for_only_so_long() -> None:
+    found, seconds = _slots([0, 1], 2)
+    assert found == 1
+    assert seconds <= REGISTRATION_SECONDS_MAX + 1
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "words"),
+    [
+        (
+            "Job aborted: Traceback (most recent call last):\n  File x\n"
+            "pointstamp.errors.TransportError: worker 0 cannot listen at tcp://1.2.3.4:0.\n\tat java.X\n",
+            TransportError,
+            "worker 0 cannot listen at tcp://1.2.3.4:0.",
+        ),
+        (
+            'An exception was thrown:\nTraceback (most recent call last):\n  File "w.py"\n'
+            "pyspark.serializers.SerializationError: Caused by Traceback (most recent call last):\n"
+            "ModuleNotFoundError: No module named 'pointstamp.spark'\n",
+            FlowError,
+            "the executors' Python has no package 'pointstamp'. Install the driver's environment on them",
+        ),
+        (
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: (3, 9) than that in driver: "
+            "(3, 11), PySpark cannot run with different minor versions.",
+            FlowError,
+            "the executors run Python 3.9 and the driver 3.11.",
+        ),
+        (
+            'java.io.IOException: Cannot run program "/opt/env/bin/python": error=2, No such file',
+            FlowError,
+            "there is no '/opt/env/bin/python' on them",
+        ),
+        (
+            "Could not recover from a failed barrier ResultStage. Most recent failure reason: Stage failed "
+            "because barrier task ResultTask(2, 0) finished unsuccessfully.\nExecutorLostFailure (executor 1 "
+            "exited caused by one of the running tasks) Reason: Command exited with code 137\n\tat x",
+            TransportError,
+            "executor 1 died while the flow ran: Command exited with code 137. Nothing was published.",
+        ),
+        (
+            'An exception was thrown\nTraceback (most recent call last):\n  File "x", line 1\n    f()\n'
+            "ValueError: odd\n\n\tat org.apache",
+            FlowError,
+            "Spark could not run the workers: ValueError: odd",
+        ),
+        ("Job 3 cancelled\n\tat org.apache.spark", FlowError, "could not run the workers: Job 3 cancelled"),
+        ("", FlowError, "no reason given"),
+    ],
+)
+def test_a_message_of_sparks_becomes_one_sentence(
+    message: str, kind: type[PointstampError], words: str
+) -> None:
+    error = in_words(message)
+    assert type(error) is kind
+    assert words in str(error)
+    assert "\n" not in str(error)
+
+
+@pytest.mark.spark
+def test_a_real_session_has_the_slots_of_its_scheduler(spark: SparkSession) -> None:
+    assert choose_workers(spark, None) == 2
+
+
+@pytest.mark.spark
+def test_a_package_that_the_tasks_lack_is_named(spark: SparkSession) -> None:
+    class Absent:
+        """Pickled as a name that no task can import."""
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return __import__, ("no_such_package",)
+
+    absent = Absent()
+    flow = ps.Dataflow("lacks")
+    flow.output("out", flow.input("numbers", "x long").map_batches(lambda batch: (absent, batch)[1]))
+    with pytest.raises(FlowError, match=r"the executors' Python has no package 'no_such_package'") as caught:
+        flow.run(spark, numbers=spark.range(1).selectExpr("id as x"))
+    assert not isinstance(caught.value, OperatorError)
+    assert caught.value.__cause__ is None  # no Java stack trace
+
+
+@pytest.mark.spark
+def test_a_driver_of_another_version_is_told_by_all_workers(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "versions", lambda: {**versions(), "pointstamp": "9.9"})
+    flow = ps.Dataflow("versions")
+    flow.output("out", flow.input("numbers", "x long"))
+    with pytest.raises(
+        TransportError, match=r"driver runs pointstamp 9.9 and worker 0 runs .* spark.archives"
+    ):
+        flow.run(spark, numbers=spark.range(1).selectExpr("id as x"))
+
+
+@pytest.mark.spark
+def test_a_worker_whose_process_dies_ends_the_run_in_words(spark: SparkSession, tmp_path: Path) -> None:
+    def die(batch: pa.RecordBatch) -> pa.RecordBatch:
+        os._exit(1)
+
+    flow = ps.Dataflow("dies")
+    flow.output("out", flow.input("numbers", "x long").map_batches(die))
+    with pytest.raises(TransportError, match=r"a worker's Python process died while the flow ran"):
+        flow.run(spark, numbers=spark.range(1).selectExpr("id as x"), path=str(tmp_path))
+    assert not list(tmp_path.rglob("*.*"))
