@@ -26,8 +26,9 @@ lint: setup
 test: lint
 	.venv/bin/pytest -m "not long"
 
-test-long: lint
-	.venv/bin/pytest --hypothesis-profile=long
+test-long: test
+	.venv/bin/pytest -m long
+	.venv/bin/pytest --hypothesis-profile=long -m "not long" tests/order tests/topology tests/progress
 
 # --universal: one file for every platform and Python; no index address is written.
 UV = $(shell command -v uv || echo .uv/bin/uv)

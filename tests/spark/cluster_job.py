@@ -51,6 +51,7 @@ def main(master: str, folder: str) -> None:
         == sorted(tuple(row.values()) for row in here.to_pylist()),
         "rows": there.count(),
         "processes": processes,
+        "application": spark.sparkContext.applicationId,
     }
     sys.stdout.write(json.dumps(report) + "\n")
     spark.stop()

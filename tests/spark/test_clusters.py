@@ -9,6 +9,7 @@ Only these can find what works in one process by accident: addresses, environmen
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,6 +52,8 @@ def report_of_job(master: str, folder: Path) -> dict[str, object]:
     )
     assert done.returncode == 0, done.stderr[-4_000:]
     report: dict[str, object] = json.loads(done.stdout.strip().splitlines()[-1])
+    # local-cluster keeps its executors' folders beside Spark itself and cannot be told otherwise.
+    shutil.rmtree(SPARK_HOME / "work" / str(report.pop("application")), ignore_errors=True)
     return report
 
 

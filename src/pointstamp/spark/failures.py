@@ -45,9 +45,9 @@ def in_words(message: str) -> PointstampError:
         )
     if "Python worker exited unexpectedly" in message:
         return TransportError(
-            "a worker's Python process died while the flow ran. Nothing was published. For lack of memory raise "
-            "spark.executor.memoryOverhead or the host's; otherwise look into the executor's log, with "
-            "spark.python.worker.faulthandler.enabled=true for where it crashed."
+            "a worker's Python process died while the flow ran. Nothing was published. For lack of memory "
+            "raise spark.executor.memoryOverhead or the host's; otherwise look into the executor's log, with "
+            "spark.sql.execution.pyspark.udf.faulthandler.enabled=true for where it crashed."
         )
     return FlowError(f"Spark could not run the workers: {_main_line(message)}")
 
