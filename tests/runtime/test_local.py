@@ -312,6 +312,46 @@ def test_an_operator_may_start_by_itself_and_keep_its_first_capability() -> None
     assert by_epoch(flow.run_local(numbers=[rows(1), rows(2), rows(3)])) == {0: [], 1: [], 2: [], 4: [99]}
 
 
+def test_capabilities_are_cloned_delayed_and_used_in_sessions() -> None:
+    """Each epoch is answered now, two epochs later, and by a clone at the very end."""
+
+    class Thrice:
+        outputs = "x long"
+
+        def __init__(self) -> None:
+            self.clones: list[ps.Capability] = []
+
+        def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+            now = context.retain()
+            self.clones.append(now.clone())
+            later = now.delayed((context.epoch + 2,))
+            with context.session(now) as session:
+                session.send(batch)
+                session.send(rows(-1))
+            assert not now.is_held
+            with context.session(later, at=(context.epoch + 3,)) as session:
+                session.send(double(batch))
+                session.keep()
+            assert later.is_held
+            later.drop()
+
+        def on_frontier(self, context: ps.Context) -> None:
+            if not context.frontier().elements:
+                for clone in self.clones:
+                    with context.session(clone) as session:
+                        session.send(rows(100))
+                self.clones.clear()
+
+    flow, stream = numbers()
+    flow.output("out", ps.operator("thrice", Thrice(), numbers=stream))
+    assert by_epoch(flow.run_local(numbers=[rows(1), rows(2)])) == {
+        0: [-1, 1, 100],
+        1: [-1, 2, 100],
+        3: [2],
+        4: [4],
+    }
+
+
 def test_an_operator_with_two_outputs_and_no_way_between_some_ports() -> None:
     """The diagnostics port: a query that waits does not hold back the data."""
 

@@ -138,7 +138,7 @@ def _session(slots: int) -> "SparkSession":
 
 
 class _Watch:
-    """Says which epochs have been published, while the job runs."""
+    """Says which epochs have been written, while the job runs."""
 
     def __init__(self, folder: Path, started: float) -> None:
         self._folder = folder
@@ -165,7 +165,7 @@ class _Watch:
         latest = max((int(path.name.split("-")[1]) for path in files), default=-1)
         if latest > self._seen:
             self._seen = latest
-            _say(f"  {monotonic() - self._started:5.1f} s: epochs up to {latest} are complete and published")
+            _say(f"  {monotonic() - self._started:5.1f} s: epochs up to {latest} are complete")
 
 
 def _say(line: str) -> None:

@@ -91,6 +91,13 @@ class Context:
             batches = to_batches(data, port.schema, who)
         port.sent.extend((at, batch) for batch in batches if batch.num_rows)
 
+    def session(self, capability: Capability, *, at: Time | None = None) -> "Session":
+        """Send several times with one capability: ``with context.session(capability) as session``.
+
+        At the end of the block the capability is dropped, unless it is kept with ``session.keep()``.
+        """
+        return Session(self, capability, at)
+
     def retain(self, *, at: Time | None = None, output: int | str = 0) -> Capability:
         """Keep the right to send later, at the time that is being handled or a later one."""
         port = self._output(output)
@@ -210,3 +217,29 @@ class Context:
                 return port
         known = ", ".join(repr(port.name) for port in self.inputs) or "none"
         raise FlowError(f"operator '{self.operator}' has no input {wanted!r}; it has {known}.")
+
+
+class Session:
+    """Sends with one capability, at its time or a later one."""
+
+    def __init__(self, context: Context, capability: Capability, at: Time | None) -> None:
+        self._context = context
+        self._capability = capability
+        self._at = at
+        self._is_kept = False
+
+    def send(self, data: Any) -> None:  # noqa: ANN401 - anything that holds rows
+        """Send rows on the capability's authority."""
+        held = self._capability
+        self._context.send(data, at=self._at, output=held.output, capability=held)
+
+    def keep(self) -> None:
+        """Do not drop the capability at the end of the block."""
+        self._is_kept = True
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._is_kept:
+            self._capability.drop()
