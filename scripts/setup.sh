@@ -41,6 +41,9 @@ java_major() {
 }
 
 need_java() {
+    if [ -n "${JAVA_HOME:-}" ] && [ ! -x "$JAVA_HOME/bin/java" ]; then
+        fail "JAVA_HOME is '$JAVA_HOME', and there is no bin/java in it. Correct it, or unset it to use the java on PATH."
+    fi
     found=$(java_major)
     if [ "$found" -ge 17 ]; then return; fi
     advice="Spark needs Java 17 or newer and found ${found} (0 = none). Install it (Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) or point JAVA_HOME at one."
