@@ -9,6 +9,7 @@ What is kept here: the sum of a view and of everything still on the way to it is
 performed, and which changes a worker may hold back when it sends others. A protocol says both.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import combinations
@@ -90,23 +91,23 @@ class Broadcasting(Model[S]):
 
     # Where the network lies in the state.
 
+    @abstractmethod
     def network(self, state: S) -> Network:
         """The broadcasting part of the state."""
-        raise NotImplementedError
 
+    @abstractmethod
     def with_network(self, state: S, network: Network) -> S:
         """The state with another broadcasting part."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rec(self, state: S) -> ZM:
         """The true occupancy."""
-        raise NotImplementedError
 
     # What a protocol or a broken variant may change.
 
+    @abstractmethod
     def may_hold_back(self, state: S, w: WorkerIndex, rest: ZM) -> bool:
         """Whether w may keep this rest unsent while it broadcasts the other changes."""
-        raise NotImplementedError
 
     def sends(self, state: S, w: WorkerIndex) -> Iterable[tuple[Point, ...]]:
         """The sets P that w may choose for send_upd: here every non-empty part of what temp[w] changes."""
