@@ -35,7 +35,7 @@ UV = $(shell command -v uv || echo .uv/bin/uv)
 COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
 lock: setup
-	$(COMPILE) --upgrade --extra spark --group dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 
 clean:

@@ -9,6 +9,11 @@
     |   +-- LoopError      a loop went further than its limit, or was interrupted
     +-- ProgressError      the progress protocol was broken: a gap, a duplicate, an unknown port
     +-- TransportError     a peer is gone, silent, or not who it should be
+    +-- StorageError       something durable cannot be written, is missing, torn or altered
+    |   +-- NotStored      there is nothing under this name
+    |   +-- AlreadyStored  something is there already, and must not be replaced
+    +-- RecoveryError      a run cannot go on from what was saved: which snapshot, and why
+    |   +-- FencedError    a newer driver has taken the checkpoint over
     +-- UsageError         a command was given something it does not know
     +-- InternalError      a broken invariant of ours; never the user's fault
 
@@ -50,6 +55,26 @@ class ProgressError(PointstampError):
 
 class TransportError(PointstampError):
     """A peer is gone, silent, or not who it should be: the message names it."""
+
+
+class StorageError(PointstampError):
+    """Something durable cannot be written or read, or is not as it was written: the message names it."""
+
+
+class NotStored(StorageError):  # noqa: N818 - an answer as much as an error
+    """There is nothing under this name."""
+
+
+class AlreadyStored(StorageError):  # noqa: N818 - as above
+    """Something is there under this name already, and is not replaced."""
+
+
+class RecoveryError(PointstampError):
+    """A run cannot go on from what was saved: the message says from which snapshot and why."""
+
+
+class FencedError(RecoveryError):
+    """A newer driver has taken the checkpoint over; this one may write nothing more."""
 
 
 class UsageError(PointstampError):

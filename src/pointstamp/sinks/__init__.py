@@ -1,0 +1,1 @@
+"""Where finished epochs go: staged by the workers, published once, read whole."""

@@ -1,0 +1,47 @@
+"""The storage port: durable objects under names, written whole or not at all.
+
+This is all that journals, snapshots and published output ask of a disk or an object store: no rename, no
+append, no lock. The one strong promise is ``create``, which never replaces an object: of several writers one
+wins, and the others are told. Fencing rests on it alone.
+
+Names are relative, with ``/`` between their parts: ``journal/000000000042``.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+Content: TypeAlias = bytes | Sequence[bytes]
+"""What an object holds: bytes, or several that follow one another."""
+
+
+class Storage(Protocol):
+    """Durable objects under names; every method raises StorageError with the object's name if it cannot."""
+
+    @property
+    def address(self) -> str:
+        """Where this is, for messages, and for whoever opens it on another host."""
+        ...
+
+    def create(self, name: str, content: Content) -> None:
+        """Store a new object durably, visible whole or not at all; AlreadyStored where there is one."""
+        ...
+
+    def write(self, name: str, content: Content) -> None:
+        """Store an object durably, in place of one that may be there; readers see the old or the new."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """What an object holds; NotStored where there is none."""
+        ...
+
+    def size(self, name: str) -> int | None:
+        """The size of an object in bytes; None where there is none."""
+        ...
+
+    def list(self, prefix: str = "") -> "list[str]":
+        """The names that begin with a prefix, sorted; objects that are being written are not among them."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Remove an object; nothing happens where there is none."""
+        ...
