@@ -46,6 +46,7 @@ class Context:
         self._read_frontier = read_frontier
         self._input: InputState | None = None
         self._time: Time | None = None
+        self._regained: list[Capability] = []
 
     @property
     def time(self) -> Time:
@@ -128,6 +129,13 @@ class Context:
         ]
         self.notifications.ask(domain.sort_key(wanted), Request(wanted, self._input, held))
 
+    def regained(self, output: int | str = 0) -> list[Capability]:
+        """When the operator is restored: the capabilities that it held, which are its own again."""
+        name = self._output(output).name
+        mine = [each for each in self._regained if each.output == name]
+        self._regained = [each for each in self._regained if each.output != name]
+        return mine
+
     def frontier(self, input: int | str = 0) -> Antichain[Time]:  # noqa: A002 - the word of the API
         """What may still arrive at an input: times at or above one of these; empty means complete."""
         port = self._named_input(input)
@@ -139,6 +147,23 @@ class Context:
         return not any(self._may_come(port, time) for port in ports)
 
     # What follows is for the worker.
+
+    def give_back(self, capabilities: list[Capability]) -> None:
+        """Offer the capabilities that the operator held when it was saved."""
+        self._regained = capabilities
+
+    def take_away(self, *, must_regain: bool) -> None:
+        """Drop what the operator has not taken back, which is a mistake where nothing is spare."""
+        left, self._regained = self._regained, []
+        times = ", ".join(str(each.time) for each in left)
+        for each in left:
+            each.drop()
+        if left and must_regain:
+            raise FlowError(
+                f"operator '{self.operator}' held capabilities for {times} when it was saved and has not "
+                "taken them back. Call context.regained() in restore() or on_restore(), and drop what is not "
+                "needed any more."
+            )
 
     def act_for(self, port: InputState | None, time: Time | None) -> None:
         """Act from now on for a message at an input, or for a notification that was asked for there.

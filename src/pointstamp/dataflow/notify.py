@@ -50,6 +50,10 @@ class Notifications(Generic[P]):
         self._requests[number] = request
         heappush(self._heap, (sort_key, number))
 
+    def requests(self) -> list[Request[P]]:
+        """The pending requests, in the order in which they were made."""
+        return list(self._requests.values())
+
     def pending(self) -> list[Time]:
         """The times that are asked for, in no particular order."""
         return list(self._asked)

@@ -19,6 +19,7 @@ class OutputState:
     __slots__ = (
         "changes",
         "domain",
+        "held",
         "is_over",
         "less_equal",
         "location",
@@ -47,6 +48,7 @@ class OutputState:
         self.less_equal = domain.less_equal
         self.sent: list[tuple[Time, pa.RecordBatch]] = []
         self.changes: list[Change] = []
+        self.held: dict[Time, int] = {}
         # Whether a capability that is garbage-collected here is somebody's mistake, not yet reported: not for
         # inputs, which live as long as their run, and not when the run is over.
         self.reports_loss = reports_loss
@@ -55,6 +57,11 @@ class OutputState:
     def count(self, time: Time, diff: int) -> None:
         """Record that a capability came or went."""
         self.changes.append(Change(self.location, time, diff))
+        held = self.held.get(time, 0) + diff
+        if held:
+            self.held[time] = held
+        else:
+            del self.held[time]
 
 
 class InputState:

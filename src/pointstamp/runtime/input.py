@@ -14,12 +14,20 @@ from pointstamp.topology.domain import Time
 class InputHandle:
     """Sends batches at a current time, which only moves on: ``send``, ``advance_to``, ``close``."""
 
-    def __init__(self, instance: Instance, finish: Callable[[Instance, list[Change]], None]) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        finish: Callable[[Instance, list[Change]], None],
+        *,
+        at: Any = None,  # noqa: ANN401 - a root time
+    ) -> None:
         self._instance = instance
         self._finish = finish
         self._output = instance.outputs[0]
         self.name = instance.name
-        self._capability: Capability | None = Capability(self._output, self._output.domain.minimum())
+        self._capability: Capability | None = Capability(
+            self._output, self._output.domain.minimum() if at is None else (at,)
+        )
 
     @property
     def time(self) -> Any:  # noqa: ANN401 - the root time

@@ -58,13 +58,48 @@ class Instance:
             for i, port in enumerate(node.inputs)
         ]
         self.logic: Any = node.logic() if node.logic is not None else None
-        self.context = Context(node.name, worker, workers, self.inputs, self.outputs, read_frontier)
+        self.context = Context(node.name, worker, workers, self.inputs, self.outputs, self.shown_frontier)
         self.inbox = Inbox()
         self.frontier_moved = False
+        # Where snapshots are taken: the last epoch of which there is one, the last that may be seen, what
+        # came too early, and what was sent for epochs beyond.
+        self.snapped = -1
+        self.limit: int | None = None
+        self.ahead: list[Any] = []
+        self._stash = Inbox()
+        self._read_frontier = read_frontier
         self._on_receive = getattr(self.logic, "on_receive", None)
         self._on_notify = getattr(self.logic, "on_notify", None)
         self.on_frontier = getattr(self.logic, "on_frontier", None)
         self._on_start = getattr(self.logic, "on_start", None)
+
+    def put(self, port: int, time: Time, batch: pa.RecordBatch) -> bool:
+        """Let a message wait; whether it may be handled now."""
+        if self.limit is not None and time[0] > self.limit:
+            self._stash.put(port, time, batch)
+            return False
+        self.inbox.put(port, time, batch)
+        return True
+
+    def unstash(self) -> bool:
+        """Let messages be handled that came too early and may be seen now; whether there are any."""
+        stashed, self._stash = self._stash, Inbox()
+        for port, time, batch in stashed:
+            self.put(port, time, batch)
+        return bool(self.inbox)
+
+    def shown_frontier(self, location: Location) -> Sequence[Time]:
+        """The frontier of a location as this operator may see it: nothing beyond the epoch it may see."""
+        frontier = self._read_frontier(location)
+        limit = self.limit
+        if limit is None or (frontier and all(time[0] <= limit for time in frontier)):
+            return frontier
+        rounds = next(port.domain.rounds for port in self.inputs if port.location == location)
+        return [*(time for time in frontier if time[0] <= limit), (limit + 1, *(0,) * rounds)]
+
+    def output_number(self, name: str) -> int:
+        """The number of an output by its name."""
+        return next(number for number, output in enumerate(self.outputs) if output.name == name)
 
     @property
     def wants_frontiers(self) -> bool:
@@ -75,7 +110,7 @@ class Instance:
         """Let the operator do what it does before anything arrives, at the least time."""
         if self._on_start is not None:
             self.context.act_for(None, least)
-            self._call(self._on_start, "at the start", None)
+            self.call(self._on_start, "at the start")
 
     def receive(self, port: int, time: Time, batch: pa.RecordBatch) -> None:
         """Hand a batch to the operator."""
@@ -83,7 +118,7 @@ class Instance:
             return
         state = self.inputs[port]
         self.context.act_for(state, time)
-        self._call(self._on_receive, f"with a batch at input '{state.name}'", batch, state.name, batch)
+        self.call(self._on_receive, f"with a batch at input '{state.name}'", state.name, batch, sample=batch)
 
     def notify(self) -> list[Time]:
         """Serve every request for a time that is complete, in order; return the times."""
@@ -92,7 +127,7 @@ class Instance:
         served = []
         for request in self.context.notifications.ready(self.context.is_notifiable):
             self.context.act_for(request.port, request.time)
-            self._call(self._on_notify, "when it was notified", None)
+            self.call(self._on_notify, "when it was notified")
             for capability in request.held:
                 capability.drop()
             served.append(request.time)
@@ -102,16 +137,17 @@ class Instance:
         """Tell the operator that a frontier has moved, if it wants to know."""
         if self.on_frontier is not None:
             self.context.act_for(None, None)
-            self._call(self.on_frontier, "when a frontier moved", None)
+            self.call(self.on_frontier, "when a frontier moved")
 
     def close(self) -> None:
         """The run is over: capabilities that are still held are nobody's mistake now."""
         for output in self.outputs:
             output.is_over = True
 
-    def _call(
-        self, method: Callable[..., None], when: str, sample: pa.RecordBatch | None, *given: object
+    def call(
+        self, method: Callable[..., None], when: str, *given: object, sample: pa.RecordBatch | None = None
     ) -> None:
+        """Call a method of the operator; what it raises is explained."""
         try:
             method(self.context, *given)
         except PointstampError:

@@ -38,6 +38,14 @@ from pointstamp.runtime.input import InputHandle
 from pointstamp.runtime.instance import Instance
 from pointstamp.runtime.ports import Chooser, DataMessage, EventLog, Message, Transport
 from pointstamp.runtime.routes import Route, routes_of
+from pointstamp.runtime.snapshots import (
+    OnSnapshot,
+    Restored,
+    RestoredInstance,
+    SentAhead,
+    Snapshots,
+    place_of,
+)
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import Graph
 from pointstamp.topology.ports import Location, OperatorIndex, Source
@@ -59,6 +67,8 @@ class Worker:
         deliver: Deliver | None = None,
         chooser: Chooser | None = None,
         log: EventLog | None = None,
+        on_snapshot: OnSnapshot | None = None,
+        restored: Restored | None = None,
     ) -> None:
         self.plan = plan
         self.graph: Graph = plan.graph()
@@ -89,7 +99,12 @@ class Worker:
             if isinstance(instance.logic, Collect):
                 instance.logic.deliver = deliver
         self.inputs: dict[str, InputHandle] = {}
-        self._start()
+        self._snapshots: Snapshots | None = None
+        if on_snapshot is not None:
+            self._snapshots = Snapshots(
+                self.instances, on_snapshot, epoch=-1 if restored is None else restored.epoch
+            )
+        self._start(restored)
 
     # Driving it.
 
@@ -103,9 +118,22 @@ class Worker:
             self._activate(self.instances[self._next_active()])
             return True
         self._silent_activations = 0
-        return (
-            self._exchange_progress() or bool(messages) or bool(self._active) or self._record_stray_changes()
-        )
+        exchanged = self._exchange_progress()
+        if self._snapshots is not None:
+            for instance in self._snapshots.look(self.view.tracker.frontier, self._is_active):
+                self._wake(instance.index)
+        return exchanged or bool(messages) or bool(self._active) or self._record_stray_changes()
+
+    def open_to(self, epoch: int | None) -> None:
+        """Let epochs in, up to this one; None lets all in. Only for a worker that takes snapshots."""
+        assert self._snapshots is not None, "this worker takes no snapshots"
+        for instance in self._snapshots.open_to(epoch):
+            self._wake(instance.index)
+
+    def save(self, *, is_whole: bool) -> None:
+        """Snapshot the last epoch that was let in, once nothing of it can come any more."""
+        assert self._snapshots is not None, "this worker takes no snapshots"
+        self._snapshots.save(is_whole=is_whole)
 
     @property
     def is_complete(self) -> bool:
@@ -137,8 +165,8 @@ class Worker:
 
     def _enqueue(self, location: Location, time: Time, batch: pa.RecordBatch) -> None:
         instance, port = self._readers[location]
-        instance.inbox.put(port, time, batch)
-        self._wake(instance.index)
+        if instance.put(port, time, batch):
+            self._wake(instance.index)
 
     def _wake(self, index: OperatorIndex) -> None:
         if index not in self._is_active:
@@ -174,7 +202,10 @@ class Worker:
         if instance.frontier_moved:
             instance.frontier_moved = False
             if self._log is not None and instance.on_frontier is not None:
-                shown = self._frontiers(state.location for state in instance.inputs)
+                shown = {
+                    state.location: tuple(instance.shown_frontier(state.location))
+                    for state in instance.inputs
+                }
                 self._log.record(FrontiersShown(self.worker, instance.index, shown))
             instance.look_at_frontiers()
         self.finish(instance, changes)
@@ -210,20 +241,33 @@ class Worker:
             arrival = route.arrival(time)
             if arrival is None:
                 continue
-            for peer, part in self._shared(route, batch):
-                changes.append(Change(route.location, arrival, 1))
-                if self._log is not None:
-                    self._log.record(
-                        MessageSent(
-                            self.worker, output.location, time, route.location, arrival, peer, part.num_rows
-                        )
+            if instance.limit is not None and arrival[0] > instance.limit:
+                target = place_of(self.instances[route.operator].node)
+                instance.ahead.append(SentAhead(number, target, route.port, arrival, batch))
+            self._send_along(route, output, time, arrival, batch, changes)
+
+    def _send_along(
+        self,
+        route: Route,
+        output: OutputState,
+        time: Time,
+        arrival: Time,
+        batch: pa.RecordBatch,
+        changes: list[Change],
+    ) -> None:
+        for peer, part in self._shared(route, batch):
+            changes.append(Change(route.location, arrival, 1))
+            if self._log is not None:
+                self._log.record(
+                    MessageSent(
+                        self.worker, output.location, time, route.location, arrival, peer, part.num_rows
                     )
-                if peer == self.worker:
-                    reader = self.instances[route.operator]
-                    reader.inbox.put(route.port, arrival, part)
+                )
+            if peer == self.worker:
+                if self.instances[route.operator].put(route.port, arrival, part):
                     self._wake(route.operator)
-                else:
-                    self._transport.send(peer, DataMessage(self.worker, route.location, arrival, part))
+            else:
+                self._transport.send(peer, DataMessage(self.worker, route.location, arrival, part))
 
     def _shared(self, route: Route, batch: pa.RecordBatch) -> Sequence[tuple[WorkerIndex, pa.RecordBatch]]:
         """Who gets which part of a batch."""
@@ -267,8 +311,12 @@ class Worker:
             self.finish(instance, [])
         return bool(stray)
 
-    def _start(self) -> None:
-        """Hold the first capability of every output, let operators start, and give up what none kept."""
+    def _start(self, restored: Restored | None) -> None:
+        """Hold the first capability of every output, let operators start, and give up what none kept.
+
+        What a restored operator holds, and what had been sent ahead, comes in place of the first capability
+        in one change: nobody can see progress in between.
+        """
         if self._log is not None:
             self._log.record(WorkerStarted(self.worker, self.workers))
             everywhere = map(Location, range(len(self.graph.ports)))
@@ -288,11 +336,28 @@ class Worker:
                 continue
             instance = self.instances[node.index]
             if node.kind is Kind.INPUT:
-                self.inputs[node.name] = InputHandle(instance, self.finish)
-            else:
+                self.inputs[node.name] = InputHandle(
+                    instance, self.finish, at=None if restored is None else restored.epoch + 1
+                )
+            elif restored is None:
                 instance.start(instance.inputs[0].domain.minimum())
-            self._log_capabilities(least)
+            else:
+                self._restore(instance, restored, least)
+            self._log_capabilities(least[: len(node.outputs)])
             self.finish(instance, least)
+
+    def _restore(self, instance: Instance, restored: Restored, changes: list[Change]) -> None:
+        saved = restored.instances.get(place_of(instance.node), RestoredInstance())
+        assert self._snapshots is not None, "a restored worker takes snapshots"
+        self._snapshots.restore(instance, saved, restored.epoch)
+        for ahead in saved.ahead:
+            route = next(
+                each
+                for each in self._routes[instance.index, ahead.output]
+                if each.port == ahead.port and place_of(self.instances[each.operator].node) == ahead.target
+            )
+            output = instance.outputs[ahead.output]
+            self._send_along(route, output, ahead.time, ahead.time, ahead.batch, changes)
 
     def _frontiers(self, locations: Iterable[Location]) -> dict[Location, tuple[Time, ...]]:
         return {at: tuple(self.view.tracker.frontier(at)) for at in locations}

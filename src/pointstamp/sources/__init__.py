@@ -1,1 +1,1 @@
-"""Where rows come from when workers read them themselves: found by name, read again by name."""
+"""Where rows come from: replayable sources, found by the driver and read by the workers."""

@@ -1,0 +1,267 @@
+"""The coordinator: the driver's part of a query as a state machine, ticks in and commits out.
+
+It knows what the sources offer, records ticks in the ledger before any member sees them, deals their parts
+out, asks for snapshots, and commits an epoch when every member has saved it. It has no clock, starts nothing
+and waits for nothing: whoever drives it tells it the time and carries its orders.
+
+An epoch is a tick: it takes what every source has offered since the last one, possibly nothing of some. With
+epoch columns a row says its epoch itself, ticks only bring rows, and epochs are complete when it is said of
+every such input how far it is complete.
+
+Flow control is here: while more than so many epochs or bytes are on their way, no tick is recorded, and what
+the sources offer gathers for the next one.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pointstamp.errors import FlowError, InternalError
+from pointstamp.recovery.ledger import Chain, Committed, Ledger, Ticked
+from pointstamp.recovery.orders import Order, Progressed, Save, Saved, Tick, TickRead
+from pointstamp.recovery.policy import BYTES_IN_FLIGHT_MAX, EPOCHS_IN_FLIGHT_MAX, SnapshotPolicy
+from pointstamp.sinks.port import Publisher
+from pointstamp.sources.dealing import deal, shared
+from pointstamp.sources.port import Unit
+
+# Below this a chain is not begun anew for its size.
+_COMPACT_BYTES_MIN: Final = 1024 * 1024
+
+
+class Coordinator:
+    """One generation's ticks and commits; changed by the driver's loop alone."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        publisher: Publisher,
+        workers: int,
+        units_per_tick: Mapping[str, int | None],
+        *,
+        chain: Chain | None,
+        now_seconds: float,
+        policy: SnapshotPolicy | None = None,
+        epoch_columns: Mapping[str, str] | None = None,
+        epochs_max: int = EPOCHS_IN_FLIGHT_MAX,
+        bytes_max: int = BYTES_IN_FLIGHT_MAX,
+    ) -> None:
+        self.ledger = ledger
+        self.workers = workers
+        self.policy = policy or SnapshotPolicy()
+        self._publisher = publisher
+        self._limits = units_per_tick
+        self._offered: dict[str, deque[Unit]] = {name: deque() for name in units_per_tick}
+        self._ended: set[str] = set()
+        self._columns = epoch_columns or {}
+        self._complete = dict.fromkeys(self._columns, ledger.open_from)
+        self._epochs_max = epochs_max
+        self._bytes_max = bytes_max
+        self._waiting: deque[Ticked] = deque(ledger.ticks_after(chain))
+        self._in_flight: deque[tuple[Ticked, int]] = deque()
+        self._done_before = [0] * workers
+        self._read_by = [-1] * workers
+        self._last_row_epoch = -1
+        # What was let in, what is to be saved, and what has been.
+        self.opened = -1 if chain is None else chain.epoch
+        self._targets: deque[tuple[int, bool, str | None]] = deque()
+        self._saves: dict[int, dict[int, Saved]] = {}
+        self._last_target = self.opened
+        self._last_save_seconds = now_seconds
+        self._last_tick_seconds = now_seconds
+        same = chain is not None and chain.workers == workers
+        self._chain_length = len(chain.commits) if chain is not None and same else 0
+        self._bytes_whole = self._bytes_changed = 0
+        self._is_asked_to_save = False
+        self._savepoint: str | None = None
+        self.is_held = False
+        """Whether no further tick is to be recorded: the query is about to stop."""
+
+    # What the sources offer.
+
+    def offer(self, name: str, units: Sequence[Unit]) -> None:
+        """Take note of units that were found."""
+        self._offered[name].extend(units)
+
+    def end(self, name: str) -> None:
+        """Take note that an input will have no further units."""
+        self._ended.add(name)
+
+    def advance(self, name: str, epoch: int) -> None:
+        """Take note that an input with an epoch column is complete before an epoch."""
+        if name not in self._columns:
+            raise FlowError(
+                f"input '{name}' has no epoch column, so its epochs are complete when their tick is; only "
+                f"inputs with one are advanced: {', '.join(self._columns) or 'none'}."
+            )
+        if epoch < self._complete[name]:
+            raise FlowError(
+                f"input '{name}' was said to be complete before epoch {self._complete[name]} and now before "
+                f"{epoch}; that cannot be taken back."
+            )
+        self._complete[name] = epoch
+
+    def save_soon(self, savepoint: str | None = None) -> None:
+        """Let the next snapshot be taken as soon as there is an epoch to save, under a name if given."""
+        self._is_asked_to_save = True
+        self._savepoint = savepoint or self._savepoint
+
+    # What to tell the members.
+
+    def orders(self, now_seconds: float) -> list[tuple[int, Order]]:
+        """What is to be told to whom now: at most one tick, and a snapshot where one is due."""
+        orders: list[tuple[int, Order]] = []
+        if self._has_room():
+            tick = self._waiting.popleft() if self._waiting else self._record()
+            if tick is not None:
+                orders.extend(self._dispatch(tick))
+                self._last_tick_seconds = now_seconds
+        if self._is_save_due(now_seconds):
+            orders.extend(self._save(now_seconds))
+        return orders
+
+    def seconds_until_due(self, now_seconds: float) -> float | None:
+        """How long nothing will be due by time alone; None where nothing will ever be."""
+        if self._last_target >= self.opened:
+            return None
+        return max(0.0, self._last_tick_seconds + self.policy.patience_seconds - now_seconds)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was offered is committed."""
+        return not any(self._offered.values()) and self.is_settled
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every tick that was recorded is committed."""
+        last = self.ledger.committed
+        return not self._waiting and not self._targets and (-1 if last is None else last.epoch) >= self.opened
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no tick can follow, and the last is committed."""
+        return self.ledger.is_final and self.is_settled
+
+    @property
+    def epochs_in_flight(self) -> int:
+        """The ticks that members are at."""
+        return len(self._in_flight)
+
+    # What the members tell.
+
+    def progressed(self, worker: int, report: Progressed) -> None:
+        """A member's outputs are past an epoch."""
+        self._done_before[worker] = report.done_before
+        done = min(self._done_before)
+        while self._in_flight and self._in_flight[0][0].complete_to <= done:
+            self._in_flight.popleft()
+
+    def read(self, worker: int, report: TickRead) -> None:
+        """A member has read its parts of a tick, with rows up to an epoch."""
+        self._read_by[worker] = report.number
+        self._last_row_epoch = max(self._last_row_epoch, report.last_epoch)
+
+    def saved(self, worker: int, report: Saved) -> Committed | None:
+        """A member has saved an epoch; with the last of them it is committed and published."""
+        saves = self._saves.setdefault(report.epoch, {})
+        saves[worker] = report
+        if len(saves) < self.workers:
+            return None
+        epoch, is_whole, savepoint = self._targets.popleft()
+        if epoch != report.epoch:
+            raise InternalError(f"epoch {report.epoch} was saved by all while {epoch} was to come first.")
+        del self._saves[epoch]
+        parts = [saves[number].part for number in range(self.workers)]
+        commit = self.ledger.commit(
+            epoch,
+            parts,
+            [staged for number in range(self.workers) for staged in saves[number].staged],
+            is_whole=is_whole,
+            settled=min(each.settled for each in saves.values()),
+            savepoint=savepoint,
+        )
+        size = sum(part.size_bytes for part in parts)
+        if is_whole:
+            self._bytes_whole, self._bytes_changed = size, 0
+        else:
+            self._bytes_changed += size
+        self._publisher.publish(commit.number, commit.epoch, commit.staged)
+        return commit
+
+    # Inside.
+
+    def _has_room(self) -> bool:
+        held = sum(size for _, size in self._in_flight)
+        return len(self._in_flight) < self._epochs_max and (held < self._bytes_max or not self._in_flight)
+
+    def _record(self) -> Ticked | None:
+        if self.is_held or self.ledger.is_final:
+            return None
+        all_ended = len(self._ended) == len(self._offered)
+        taken: dict[str, list[Unit]] = {}
+        for name, offered in self._offered.items():
+            limit = self._limits[name]
+            count = len(offered) if limit is None else min(limit, len(offered))
+            taken[name] = [offered.popleft() for _ in range(count)]
+        final = all_ended and not any(self._offered.values())
+        complete_to = self._complete_to(final=final and not any(taken.values()))
+        if self._columns:
+            if final and (any(taken.values()) or not self._is_all_read()):
+                final = False  # how far the rows go is known when all are read
+                complete_to = self._complete_to(final=False)
+            if not any(taken.values()) and complete_to == self.ledger.open_from and not final:
+                return None
+        elif not any(taken.values()) and not final:
+            return None
+        return self.ledger.tick(taken, complete_to, final=final)
+
+    def _complete_to(self, *, final: bool) -> int:
+        if not self._columns:
+            return self.ledger.last_tick + 2
+        if final:
+            return max(self._last_row_epoch + 1, self.ledger.open_from)
+        open_inputs = [self._complete[name] for name in self._columns if name not in self._ended]
+        return max(self.ledger.open_from, min(open_inputs, default=self.ledger.open_from))
+
+    def _is_all_read(self) -> bool:
+        return not self._waiting and min(self._read_by) >= self.ledger.last_tick
+
+    def _dispatch(self, tick: Ticked) -> list[tuple[int, Order]]:
+        hands: list[dict[str, list]] = [{} for _ in range(self.workers)]  # type: ignore[type-arg]
+        size = 0
+        for name, units in tick.units.items():
+            parts = [part for unit in units for part in unit.parts]
+            size += sum(part.size_bytes for part in parts)
+            dealt = deal(shared(parts, self.workers), self.workers, tick.number)
+            for hand, mine in zip(hands, dealt, strict=True):
+                if mine:
+                    hand[name] = mine
+        self._in_flight.append((tick, size))
+        self.opened = max(self.opened, tick.complete_to - 1)
+        return [
+            (worker, Tick(tick.number, hand, tick.open_from, tick.complete_to))
+            for worker, hand in enumerate(hands)
+        ]
+
+    def _is_save_due(self, now_seconds: float) -> bool:
+        epochs = self.opened - self._last_target
+        if epochs < 1:
+            return False
+        if self._is_asked_to_save or self.policy.is_due(epochs, now_seconds - self._last_save_seconds):
+            return True
+        is_quiet = not self._waiting and (self.is_held or not any(self._offered.values()))
+        waited = now_seconds - self._last_tick_seconds >= self.policy.patience_seconds
+        return is_quiet and (waited or self.is_held or self.ledger.is_final)
+
+    def _save(self, now_seconds: float) -> list[tuple[int, Order]]:
+        grown = self._bytes_changed > max(self._bytes_whole, _COMPACT_BYTES_MIN)
+        savepoint, self._savepoint = self._savepoint, None
+        is_whole = self._chain_length == 0 or self._chain_length >= self.policy.chain_max or grown
+        is_whole = is_whole or savepoint is not None
+        self._chain_length = 1 if is_whole else self._chain_length + 1
+        if is_whole:
+            self._bytes_changed = 0
+        self._targets.append((self.opened, is_whole, savepoint))
+        self._last_target = self.opened
+        self._last_save_seconds = now_seconds
+        self._is_asked_to_save = False
+        return [(worker, Save(is_whole)) for worker in range(self.workers)]

@@ -1,0 +1,108 @@
+"""A crew: the members of one generation, wherever they run, as the driver sees them.
+
+The driver posts orders and collects reports; a crew raises ``CrewError`` when a member is lost, in words that
+say which and how. ``InProcessCrew`` has its members in this process and steps them itself, one after the
+other: for runs without Spark, and for tests of everything above.
+"""
+
+import select
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from pointstamp.errors import PointstampError
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.recovery.member import Member, Tell
+from pointstamp.recovery.mission import Mission
+from pointstamp.recovery.orders import Order, Ready, Report
+from pointstamp.recovery.scribe import InlineScribe
+from pointstamp.runtime.local import LocalTransport
+from pointstamp.runtime.ports import Message
+
+
+class CrewError(PointstampError):
+    """A member of the crew is lost: the message says which, and what is known of its end."""
+
+
+class Crew(Protocol):
+    """The members of one generation; used by the driver's loop alone."""
+
+    def post(self, worker: int, order: Order) -> None:
+        """Give an order to a member."""
+        ...
+
+    def collect(self) -> list[tuple[int, Report]]:
+        """The reports that have come, with who sent them; CrewError where a member is lost."""
+        ...
+
+    def wait(self, timeout_seconds: float, files: Sequence[int] = ()) -> None:
+        """Return when a report may have come, when one of these files is readable, or after so long."""
+        ...
+
+    def end(self) -> None:
+        """End all members, wherever they are; ending again does nothing."""
+        ...
+
+
+class Launcher(Protocol):
+    """Sends a crew out."""
+
+    def launch(self, mission: Mission) -> Crew:
+        """Start all members of a mission; they report that they are ready when they are."""
+        ...
+
+
+class InProcessCrew:
+    """All members in this process."""
+
+    def __init__(self, mission: Mission) -> None:
+        self._reports: deque[tuple[int, Report]] = deque()
+        inboxes: list[deque[Message]] = [deque() for _ in range(mission.workers)]
+        self.members = [
+            Member(
+                mission,
+                number,
+                LocalTransport(WorkerIndex(number), inboxes),
+                self._tell_of(number),
+                InlineScribe(),
+            )
+            for number in range(mission.workers)
+        ]
+        for number in range(mission.workers):
+            self._reports.append((number, Ready(0, "")))
+
+    def post(self, worker: int, order: Order) -> None:
+        """Give an order to a member."""
+        self.members[worker].follow(order)
+
+    def collect(self) -> list[tuple[int, Report]]:
+        """The reports that have come."""
+        reports = list(self._reports)
+        self._reports.clear()
+        return reports
+
+    def wait(self, timeout_seconds: float, files: Sequence[int] = ()) -> None:
+        """Let the members work until one has something to report, or none has anything to do."""
+        while not self._reports:
+            # Every member takes a step, also after one had something to do.
+            stepped = [member.step() for member in self.members if not member.has_left]
+            if not any(stepped):
+                if not self._reports and timeout_seconds > 0:
+                    select.select(files, [], [], timeout_seconds)
+                return
+
+    def end(self) -> None:
+        """End all members."""
+        for member in self.members:
+            member.close()
+
+    def _tell_of(self, number: int) -> Tell:
+        return lambda report: self._reports.append((number, report))
+
+
+class InProcessLauncher:
+    """Starts crews in this process."""
+
+    def launch(self, mission: Mission) -> InProcessCrew:
+        """Start all members here."""
+        return InProcessCrew(mission)

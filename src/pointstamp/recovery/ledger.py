@@ -1,0 +1,273 @@
+"""The ledger: what a query has let in and let out, kept in its journal and rebuilt from it.
+
+A tick says which units of which source were taken; it is durable before a worker sees it. A commit says that
+every worker has saved an epoch: where the parts of the snapshot are, and which staged output is published
+with it. Everything that a new driver needs to go on follows from these, in order: where each source stands,
+which ticks must be read again, and which snapshot they come after.
+
+A snapshot is a chain of commits: a whole one, and those after it that hold what changed. The last chains are
+kept, and every savepoint; a summary replaces the entries that say nothing any more, and names which files are
+needed, so that all others can be removed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from pointstamp.errors import RecoveryError
+from pointstamp.recovery.entries import Generation, GenerationStarted
+from pointstamp.recovery.journal import Journal
+from pointstamp.recovery.orders import PartSaved
+from pointstamp.sinks.port import Staged
+from pointstamp.sources.port import Position, Source, Unit
+
+SUMMARY_ENTRIES_MAX: Final = 256
+"""After so many entries a summary takes their place."""
+
+
+class FlowShape(msgspec.Struct, frozen=True, tag=True):
+    """What the flow looks like whose journal this is: its name, and a word for each of its places."""
+
+    name: str
+    query: str
+    places: dict[str, str]
+
+
+class Ticked(msgspec.Struct, frozen=True, tag=True):
+    """Tick ``number`` takes these units, by input; after it nothing comes before epoch ``complete_to``.
+
+    ``final`` says that no tick will follow: every source has come to its end.
+    """
+
+    number: int
+    units: dict[str, list[Unit]]
+    open_from: int
+    complete_to: int
+    final: bool = False
+
+
+class Committed(msgspec.Struct, frozen=True, tag=True):
+    """Commit ``number``: the snapshot of an epoch, in parts by worker, and the output that it publishes.
+
+    ``settled`` is the last tick that need not be read again to go on from here.
+    """
+
+    number: int
+    epoch: int
+    is_whole: bool
+    parts: list[PartSaved]
+    staged: list[Staged]
+    settled: int
+    savepoint: str | None = None
+
+
+class Summary(msgspec.Struct, frozen=True, tag=True):
+    """What all older entries said, as far as it is still needed."""
+
+    shape: FlowShape
+    positions: dict[str, Any]
+    last_tick: int
+    open_from: int
+    is_final: bool
+    ticks: list[Ticked]
+    commits: list[Committed]
+    savepoints: list[list[Committed]]
+
+
+Entry: TypeAlias = FlowShape | Ticked | Committed | Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A snapshot that can be gone on from: the whole one and what changed since, oldest first."""
+
+    commits: Sequence[Committed]
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is saved."""
+        return self.commits[-1].epoch
+
+    @property
+    def workers(self) -> int:
+        """How many workers saved it."""
+        return len(self.commits[-1].parts)
+
+    def names(self) -> list[list[str]]:
+        """The parts, by commit and worker."""
+        return [[part.name for part in commit.parts] for commit in self.commits]
+
+
+class Ledger:
+    """The state of a query as its journal has it; changed by the driver that holds the generation."""
+
+    def __init__(
+        self, journal: Journal[Entry], sources: Mapping[str, Source], *, chains_kept: int = 2
+    ) -> None:
+        self._journal = journal
+        self._sources = sources
+        self._chains_kept = chains_kept
+        self.shape: FlowShape | None = None
+        self.positions: dict[str, Position] = dict.fromkeys(sources)
+        self.last_tick = -1
+        self.open_from = 0
+        self.is_final = False
+        self.ticks: list[Ticked] = []
+        self.commits: list[Committed] = []
+        self.savepoints: list[list[Committed]] = []
+        self._entries = 0
+        for entry in journal.entries():
+            self._apply(entry)
+
+    # Reading.
+
+    @property
+    def generation(self) -> Generation:
+        """The generation that this driver has started."""
+        assert self._journal.generation is not None
+        return self._journal.generation
+
+    @property
+    def committed(self) -> Committed | None:
+        """The last commit."""
+        return self.commits[-1] if self.commits else None
+
+    def chain(self) -> Chain | None:
+        """The last snapshot; None where there is none."""
+        return self._chain_at(len(self.commits) - 1) if self.commits else None
+
+    def chains(self) -> list[Chain]:
+        """Every snapshot that is kept, the newest first."""
+        return [self._chain_at(number) for number in reversed(range(len(self.commits)))]
+
+    def ticks_after(self, chain: Chain | None) -> list[Ticked]:
+        """The ticks to read again after a snapshot, or all."""
+        settled = -1 if chain is None else chain.commits[-1].settled
+        return [tick for tick in self.ticks if tick.number > settled]
+
+    def names_needed(self) -> set[str]:
+        """The files of snapshots that are still needed."""
+        kept = [*self.commits, *(commit for savepoint in self.savepoints for commit in savepoint)]
+        return {part.name for commit in kept for part in commit.parts}
+
+    def staged(self) -> list[Staged]:
+        """The output of commits that are kept, which may not have been published yet."""
+        return [staged for commit in self.commits for staged in commit.staged]
+
+    # Writing.
+
+    def begin(self, shape: FlowShape) -> None:
+        """Write what the flow looks like, once."""
+        self._append(shape)
+
+    def tick(self, units: Mapping[str, Sequence[Unit]], complete_to: int, *, final: bool) -> Ticked:
+        """Record the next tick; it is durable when this returns."""
+        taken = {name: list(each) for name, each in units.items() if each}
+        tick = Ticked(self.last_tick + 1, taken, self.open_from, complete_to, final)
+        self._append(tick)
+        return tick
+
+    def commit(
+        self,
+        epoch: int,
+        parts: Iterable[PartSaved],
+        staged: Iterable[Staged],
+        *,
+        is_whole: bool,
+        settled: int,
+        savepoint: str | None = None,
+    ) -> Committed:
+        """Record the next commit; with it, everything in it is part of the query's history."""
+        last = self.committed
+        number = 0 if last is None else last.number + 1
+        commit = Committed(number, epoch, is_whole, list(parts), list(staged), settled, savepoint)
+        self._append(commit)
+        return commit
+
+    def summarize_if_long(self) -> list[Ticked] | None:
+        """Replace the entries by a summary if there are many; return the ticks that are needed no more."""
+        if self._entries < SUMMARY_ENTRIES_MAX or self.shape is None:
+            return None
+        return self.summarize()
+
+    def summarize(self) -> list[Ticked]:
+        """Replace the entries by a summary; return the ticks that are needed no more."""
+        assert self.shape is not None
+        self._forget_old_chains()
+        settled = self.commits[0].settled if self.commits else -1
+        gone = [tick for tick in self.ticks if tick.number <= settled]
+        self.ticks = [tick for tick in self.ticks if tick.number > settled]
+        # Only the newest output may still have to be published.
+        commits = [
+            commit if commit is self.commits[-1] else msgspec.structs.replace(commit, staged=[])
+            for commit in self.commits
+        ]
+        summary = Summary(
+            self.shape,
+            self.positions,
+            self.last_tick,
+            self.open_from,
+            self.is_final,
+            self.ticks,
+            commits,
+            self.savepoints,
+        )
+        self._journal.summarize(summary)
+        self._entries = 0
+        return gone
+
+    # Inside.
+
+    def _append(self, entry: Entry) -> None:
+        self._journal.append(entry)
+        self._apply(entry)
+
+    def _apply(self, entry: Entry | GenerationStarted) -> None:
+        self._entries += 1
+        match entry:
+            case GenerationStarted():
+                pass
+            case FlowShape():
+                self.shape = entry
+            case Ticked():
+                for name, units in entry.units.items():
+                    if name not in self._sources:
+                        raise RecoveryError(
+                            f"the journal has rows of an input '{name}', which this flow does not have. "
+                            "Go on with the flow that wrote it, or begin with a new checkpoint."
+                        )
+                    for unit in units:
+                        self.positions[name] = self._sources[name].after(self.positions.get(name), unit)
+                self.last_tick = entry.number
+                self.open_from = entry.complete_to
+                self.is_final = entry.final
+                self.ticks.append(entry)
+            case Committed():
+                self.commits.append(entry)
+                if entry.savepoint is not None:
+                    chain = self._chain_at(len(self.commits) - 1)
+                    self.savepoints.append(list(chain.commits))
+            case Summary():
+                self._take_over(entry)
+
+    def _take_over(self, summary: Summary) -> None:
+        self.shape = summary.shape
+        self.positions = dict(summary.positions)
+        self.last_tick = summary.last_tick
+        self.open_from = summary.open_from
+        self.is_final = summary.is_final
+        self.ticks = list(summary.ticks)
+        self.commits = list(summary.commits)
+        self.savepoints = [list(each) for each in summary.savepoints]
+        self._entries = 0
+
+    def _chain_at(self, place: int) -> Chain:
+        first = next(number for number in reversed(range(place + 1)) if self.commits[number].is_whole)
+        return Chain(self.commits[first : place + 1])
+
+    def _forget_old_chains(self) -> None:
+        wholes = [number for number, commit in enumerate(self.commits) if commit.is_whole]
+        if len(wholes) > self._chains_kept:
+            self.commits = self.commits[wholes[-self._chains_kept] :]

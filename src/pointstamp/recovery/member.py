@@ -1,0 +1,257 @@
+"""A member of a crew: one worker that follows the driver's ticks, reads its parts, saves and reports.
+
+A member is driven from outside, by ``follow`` and ``step``, and speaks through what it was given: so the same
+member runs in a Spark task, in a process, beside others in this process, and in the simulated world.
+
+Output waits in memory until the snapshot of its epoch, or until there is much of it; then it is staged. A
+report that an epoch is saved is given when the worker's part of the snapshot and all its output up to there
+are durable.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pointstamp.dataflow.plan import Kind
+from pointstamp.errors import FlowError
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.recovery.mission import Mission
+from pointstamp.recovery.orders import (
+    AskCounts,
+    Counts,
+    Finish,
+    Finished,
+    Leave,
+    Order,
+    PartSaved,
+    Progressed,
+    Report,
+    Save,
+    Saved,
+    Tick,
+    TickRead,
+)
+from pointstamp.recovery.parts import encode_part
+from pointstamp.recovery.scribe import Scribe
+from pointstamp.runtime.ports import Chooser, EventLog, Transport
+from pointstamp.runtime.snapshots import WorkerSnapshot
+from pointstamp.runtime.worker import Worker
+from pointstamp.sinks.port import Staged
+from pointstamp.topology.domain import Time
+from pointstamp.topology.ports import Location, Target
+
+Tell: TypeAlias = Callable[[Report], None]
+
+STAGE_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Output that waits for its snapshot is staged early when there is more than this."""
+
+NOTHING_OPEN: Final = 2**62
+"""The epoch before which everything is done when nothing can come any more."""
+
+
+class Member:
+    """One worker of a mission; whoever drives it calls ``follow`` and ``step``."""
+
+    def __init__(
+        self,
+        mission: Mission,
+        worker: int,
+        transport: Transport,
+        tell: Tell,
+        scribe: Scribe,
+        *,
+        chooser: Chooser | None = None,
+        log: EventLog | None = None,
+    ) -> None:
+        self.mission = mission
+        self.number = worker
+        self._tell = tell
+        self._scribe = scribe
+        self._writer = mission.sink.writer(worker, mission.generation)
+        restored = mission.restored(worker)
+        self._restored_epoch = -1 if restored is None else restored.epoch
+        self.worker = Worker(
+            mission.plan,
+            transport,
+            WorkerIndex(worker),
+            mission.workers,
+            deliver=self._deliver,
+            chooser=chooser,
+            log=log,
+            on_snapshot=self._save,
+            restored=restored,
+        )
+        self._output: dict[str, dict[int, list[pa.RecordBatch]]] = {}
+        self._output_bytes = 0
+        self._staged: list[Staged] = []
+        self._reading: deque[Iterator[None]] = deque()
+        self._last_epochs: deque[tuple[int, int]] = deque()  # of each tick that is not settled
+        self._settled = -1
+        self.rows_in = dict.fromkeys(mission.sources, 0)
+        self.rows_out = dict.fromkeys(mission.plan.named(Kind.OUTPUT), 0)
+        self._is_finishing = False
+        self._told: tuple[int, int] | None = None
+        self._watched = self._locations()
+        self.has_left = False
+
+    # Driving it.
+
+    def follow(self, order: Order) -> None:
+        """Take an order."""
+        match order:
+            case Tick():
+                self._reading.append(self._read(order))
+            case Save(is_whole):
+                self._reading.append(self._ask_for_snapshot(is_whole=is_whole))
+            case Finish():
+                self._reading.append(self._finish())
+            case AskCounts():
+                self._tell(Counts(self._counts()))
+            case Leave():
+                self.has_left = True
+
+    def step(self) -> bool:
+        """Do one thing; False where there is nothing to do until an order or a message arrives."""
+        busy = self.worker.step()
+        for report in self._scribe.done():
+            busy = True
+            self._tell(report)
+        if not busy and self._reading:
+            busy = True
+            self._read_on()
+        self._report_progress()
+        if self._is_finishing and not busy and self.worker.is_complete and self._scribe.is_idle:
+            self._is_finishing = False
+            self.has_left = True
+            self._tell(Finished())
+        return busy
+
+    def close(self) -> None:
+        """End the run; what is still held is forgotten."""
+        self.worker.close()
+
+    # Reading.
+
+    def _read_on(self) -> None:
+        try:
+            next(self._reading[0])
+        except StopIteration:
+            self._reading.popleft()
+
+    def _read(self, tick: Tick) -> Iterator[None]:
+        """Read a tick, batch by batch; then its epochs are complete."""
+        worker, mission = self.worker, self.mission
+        worker.open_to(tick.complete_to - 1)
+        last = self._restored_epoch
+        for name, parts in tick.parts.items():
+            handle = worker.inputs[name]
+            for part in parts:
+                for batch in mission.sources[name].read(part, mission.schema(name)):
+                    for epoch, rows in self._by_epoch(name, batch, tick):
+                        last = max(last, epoch)
+                        if epoch > self._restored_epoch:
+                            self.rows_in[name] += rows.num_rows
+                            handle.send(rows, at=epoch)
+                    yield
+        self._last_epochs.append((tick.number, last))
+        if mission.epoch_columns:
+            self._tell(TickRead(tick.number, last))
+        for handle in worker.inputs.values():
+            if handle.time < tick.complete_to:
+                handle.advance_to(tick.complete_to)
+
+    def _by_epoch(self, name: str, batch: pa.RecordBatch, tick: Tick) -> Iterator[tuple[int, pa.RecordBatch]]:
+        column = self.mission.epoch_columns.get(name)
+        if column is None:
+            yield (tick.number if not self.mission.epoch_columns else tick.open_from), batch
+            return
+        epochs = batch.column(column)
+        rows = batch.drop_columns([column])
+        if epochs.null_count:
+            raise FlowError(
+                f"input '{name}': the epoch column '{column}' has nulls; every row needs an epoch."
+            )
+        for epoch in np.unique(epochs.to_numpy(zero_copy_only=False)).tolist():
+            if epoch < tick.open_from:
+                raise FlowError(
+                    f"input '{name}' has a row of epoch {epoch} in tick {tick.number}, after it was said "
+                    f"that everything before epoch {tick.open_from} is complete. Say so later, or give such "
+                    "rows a later epoch."
+                )
+            yield epoch, rows.filter(pc.equal(epochs, epoch))
+
+    def _ask_for_snapshot(self, *, is_whole: bool) -> Iterator[None]:
+        self.worker.save(is_whole=is_whole)
+        yield
+
+    def _finish(self) -> Iterator[None]:
+        for handle in self.worker.inputs.values():
+            handle.close()
+        self.worker.open_to(None)
+        self._is_finishing = True
+        yield
+
+    # Saving.
+
+    def _deliver(self, output: str, time: Time, batches: list[pa.RecordBatch]) -> None:
+        self._output.setdefault(output, {})[time[0]] = batches
+        self._output_bytes += sum(batch.nbytes for batch in batches)
+        if self._output_bytes > STAGE_BYTES_MAX:
+            self._staged.extend(self._stage(self._take_output()))
+
+    def _take_output(self) -> dict[str, dict[int, list[pa.RecordBatch]]]:
+        output, self._output, self._output_bytes = self._output, {}, 0
+        for name, epochs in output.items():
+            self.rows_out[name] += sum(batch.num_rows for each in epochs.values() for batch in each)
+        return output
+
+    def _stage(self, output: dict[str, dict[int, list[pa.RecordBatch]]]) -> list[Staged]:
+        return [staged for name, epochs in output.items() for staged in self._writer.stage(name, epochs)]
+
+    def _save(self, snapshot: WorkerSnapshot) -> None:
+        while self._last_epochs and self._last_epochs[0][1] <= snapshot.epoch:
+            self._settled = self._last_epochs.popleft()[0]
+        output, early, settled = self._take_output(), self._staged, self._settled
+        self._staged = []
+        mission = self.mission
+        name = mission.part_name(self.number, snapshot.epoch)
+
+        def job() -> Report:
+            staged = [*early, *self._stage(output)]
+            content = encode_part(snapshot, self.number, mission.workers)
+            mission.storage.create(name, content)
+            size = len(content) if isinstance(content, bytes) else sum(map(len, content))
+            return Saved(snapshot.epoch, PartSaved(name, size), staged, settled)
+
+        self._scribe.submit(job)
+
+    # Telling how far it is.
+
+    def _locations(self) -> list[Location]:
+        graph = self.worker.graph
+        ends = self.mission.plan.named(Kind.OUTPUT) or self.mission.plan.named(Kind.OPERATOR)
+        return [
+            graph.location(Target(node.index, port))
+            for node in ends.values()
+            for port in range(len(node.inputs))
+        ]
+
+    def _report_progress(self) -> None:
+        frontier = self.worker.view.tracker.frontier
+        before = min((time[0] for at in self._watched for time in frontier(at)), default=NOTHING_OPEN)
+        now = (before, sum(self.rows_in.values()))
+        if self._told is None or now[0] != self._told[0]:
+            self._told = now
+            self._tell(Progressed(before, dict(self.rows_in), dict(self.rows_out)))
+
+    def _counts(self) -> list[tuple[int, Time, int]]:
+        occurrences = self.worker.view.tracker.occurrences
+        return [
+            (number, time, count)
+            for number in range(len(self.worker.graph.ports))
+            for time, count in occurrences(Location(number)).items()
+        ]

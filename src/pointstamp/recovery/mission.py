@@ -1,0 +1,51 @@
+"""What a crew is sent out with: everything that a member needs to know, as one value that can be pickled."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pointstamp.dataflow.plan import Kind, Plan
+from pointstamp.recovery.parts import decode_part, parts_needed, restored_from
+from pointstamp.runtime.snapshots import Restored
+from pointstamp.sinks.port import Sink
+from pointstamp.sources.port import Source
+from pointstamp.storage.port import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Mission:
+    """One generation of a query: the flow, where its rows come from and go to, and what it goes on from.
+
+    ``chain`` are the names of the parts of a whole snapshot, then of those with what changed; empty where
+    the flow starts from nothing.
+    """
+
+    plan: Plan
+    sources: Mapping[str, Source]
+    sink: Sink
+    storage: Storage
+    workers: int
+    generation: int
+    chain: Sequence[Sequence[str]] = ()
+    epoch_columns: Mapping[str, str] = field(default_factory=dict)
+
+    def schema(self, name: str) -> pa.Schema:
+        """What is read of an input: its columns, and the epoch column if there is one."""
+        declared = self.plan.named(Kind.INPUT)[name].outputs[0].schema
+        column = self.epoch_columns.get(name)
+        return declared if column is None else declared.append(pa.field(column, pa.int64()))
+
+    def restored(self, worker: int) -> Restored | None:
+        """What a worker goes on from, read from storage; None where the flow starts from nothing."""
+        if not self.chain:
+            return None
+        links = [
+            [decode_part(self.storage.read(name), name) for name in parts_needed(names, worker, self.workers)]
+            for names in self.chain
+        ]
+        return restored_from(links, worker, self.workers)
+
+    def part_name(self, worker: int, epoch: int) -> str:
+        """Where a worker's part of a snapshot lies; no other generation writes there."""
+        return f"snapshots/{epoch:012d}/g{self.generation:06d}-worker-{worker:05d}"

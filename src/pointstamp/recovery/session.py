@@ -1,0 +1,177 @@
+"""A session: one generation of a query at the driver, from the launch of its crew to its end.
+
+The loop is the driver's: collect what members report, see what the sources have, let the coordinator decide,
+post its orders, wait. It ends when the query is finished, when it is told to stop, and by an exception when a
+member is lost. Calls from other threads are run between two rounds of the loop, so that nothing here needs a
+lock.
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from time import monotonic
+from typing import Any, Final, TypeAlias
+
+from pointstamp.errors import RecoveryError, TransportError
+from pointstamp.recovery.coordinator import Coordinator
+from pointstamp.recovery.crew import Crew, CrewError
+from pointstamp.recovery.ledger import Committed
+from pointstamp.recovery.orders import (
+    AskCounts,
+    Counts,
+    Finish,
+    Finished,
+    Leave,
+    Progressed,
+    Ready,
+    Report,
+    Saved,
+    TickRead,
+)
+from pointstamp.runtime.control import Failed, error_of
+from pointstamp.sources.port import Watch
+
+LEAVE_SECONDS_MAX: Final = 30.0
+# How often a source is looked at that cannot say when it has news, and how long to wait for anything.
+_POLL_SECONDS: Final = 0.01
+_WAIT_SECONDS: Final = 1.0
+
+OnCommit: TypeAlias = Callable[[Committed], None]
+
+
+class Session:
+    """A crew at work; used by the supervisor's thread alone."""
+
+    def __init__(
+        self,
+        crew: Crew,
+        coordinator: Coordinator,
+        watches: Mapping[str, Watch],
+        workers: int,
+        *,
+        on_commit: OnCommit,
+        on_ready: Callable[[], None],
+    ) -> None:
+        self.coordinator = coordinator
+        self.rows_in: list[dict[str, int]] = [{} for _ in range(workers)]
+        self.rows_out: list[dict[str, int]] = [{} for _ in range(workers)]
+        self.members: dict[int, Ready] = {}
+        self._crew = crew
+        self._watches = watches
+        self._workers = workers
+        self._on_commit = on_commit
+        self._on_ready = on_ready
+        self._finished: set[int] = set()
+        self._counts: list[Future[Counts]] = []
+        self._ended: set[str] = set()
+
+    def turn(self) -> bool:
+        """One round of the loop without waiting; whether anything happened."""
+        reports = self._crew.collect()
+        for worker, report in reports:
+            self._receive(worker, report)
+        has_news = bool(reports)
+        for name, watch in self._watches.items():
+            if name in self._ended:
+                continue
+            units = watch.poll()
+            if units:
+                has_news = True
+                self.coordinator.offer(name, units)
+            if watch.is_finished:
+                has_news = True
+                self._ended.add(name)
+                self.coordinator.end(name)
+        if self.is_ready:
+            while orders := self.coordinator.orders(monotonic()):
+                has_news = True
+                for worker, order in orders:
+                    self._crew.post(worker, order)
+        return has_news
+
+    def wait(self, wake: int) -> None:
+        """Wait for news, from a member, a source, or another thread."""
+        timeout = _WAIT_SECONDS
+        files = [wake]
+        for name, watch in self._watches.items():
+            if name not in self._ended:
+                number = watch.fileno()
+                if number is None:
+                    timeout = min(timeout, _POLL_SECONDS)
+                else:
+                    files.append(number)
+        due = self.coordinator.seconds_until_due(monotonic())
+        self._crew.wait(timeout if due is None else min(timeout, due), files)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all members have restored their state."""
+        return len(self.members) == self._workers
+
+    def ask_counts(self, answer: "Future[Counts]") -> None:
+        """Ask the first member what is counted."""
+        self._counts.append(answer)
+        self._crew.post(0, AskCounts())
+
+    def finish(self) -> None:
+        """Let all members leave after their last epoch."""
+        self._end_with(Finish())
+
+    def leave(self) -> None:
+        """Let all members leave now."""
+        for worker in range(self._workers):
+            self._crew.post(worker, Leave())
+
+    def close(self, error: BaseException | None = None) -> None:
+        """End the crew and stop watching."""
+        self._crew.end()
+        for watch in self._watches.values():
+            watch.close()
+        for answer in self._counts:
+            answer.set_exception(error or RecoveryError("the query has ended before it could answer."))
+        self._counts.clear()
+
+    def _end_with(self, order: Finish) -> None:
+        for worker in range(self._workers):
+            self._crew.post(worker, order)
+        deadline = monotonic() + LEAVE_SECONDS_MAX
+        while len(self._finished) < self._workers:
+            for worker, report in self._crew.collect():
+                self._receive(worker, report)
+            if monotonic() > deadline:
+                raise TransportError(
+                    f"members {sorted(set(range(self._workers)) - self._finished)} have not left "
+                    f"{LEAVE_SECONDS_MAX:g} seconds after the last epoch."
+                )
+            self._crew.wait(_POLL_SECONDS)
+
+    def _receive(self, worker: int, report: Report) -> None:
+        match report:
+            case Ready():
+                self.members[worker] = report
+                if self.is_ready:
+                    self._on_ready()
+            case Saved():
+                commit = self.coordinator.saved(worker, report)
+                if commit is not None:
+                    self._on_commit(commit)
+            case Progressed():
+                self.rows_in[worker], self.rows_out[worker] = report.rows_in, report.rows_out
+                self.coordinator.progressed(worker, report)
+            case TickRead():
+                self.coordinator.read(worker, report)
+            case Counts():
+                if self._counts:
+                    self._counts.pop(0).set_result(report)
+            case Finished():
+                self._finished.add(worker)
+            case Failed():
+                raise CrewError(f"worker {worker} has failed") from error_of(report, f"worker {worker}")
+
+
+def total(counted: list[dict[str, int]]) -> dict[str, int]:
+    """The sums by name."""
+    sums: dict[str, Any] = {}
+    for each in counted:
+        for name, count in each.items():
+            sums[name] = sums.get(name, 0) + count
+    return sums

@@ -1,0 +1,389 @@
+"""The supervisor: keeps a query going, generation after generation, until it is done or hopeless.
+
+Each generation takes the journal over (which fences every older driver), goes on from the newest snapshot
+that is whole, repeats the last publication if that is needed, and runs a session. When a member is lost, the
+crew is ended and the next generation starts after a pause, as long as there is budget; one line says what was
+lost and from which epoch it went on. A failure of the flow itself that comes again in the same words without
+any commit in between would come for ever, and ends the query.
+"""
+
+import logging
+import os
+import queue
+import socket
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic, sleep, time
+from typing import Any, Final, TypeVar
+
+from pointstamp.dataflow.plan import Plan
+from pointstamp.errors import (
+    FencedError,
+    FlowError,
+    PointstampError,
+    RecoveryError,
+    SchemaError,
+    StorageError,
+)
+from pointstamp.recovery.coordinator import Coordinator
+from pointstamp.recovery.crew import CrewError, Launcher
+from pointstamp.recovery.journal import Journal
+from pointstamp.recovery.ledger import Chain, Committed, Entry, FlowShape, Ledger, Ticked
+from pointstamp.recovery.mission import Mission
+from pointstamp.recovery.parts import decode_part
+from pointstamp.recovery.policy import (
+    BYTES_IN_FLIGHT_MAX,
+    EPOCHS_IN_FLIGHT_MAX,
+    RestartBudget,
+    RestartPolicy,
+    SnapshotPolicy,
+)
+from pointstamp.recovery.session import Session, total
+from pointstamp.recovery.shape import check_shape, shape_of
+from pointstamp.sinks.port import Sink
+from pointstamp.sources.port import Source
+from pointstamp.storage.port import Storage
+
+_log = logging.getLogger("pointstamp.query")
+
+RECENT_MAX: Final = 100
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySpec:
+    """Everything that is said about a query before it runs."""
+
+    plan: Plan
+    sources: Mapping[str, Source]
+    sink: Sink
+    storage: Storage
+    workers: int
+    query_id: str
+    snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
+    restarts: RestartPolicy = field(default_factory=RestartPolicy)
+    epoch_columns: Mapping[str, str] = field(default_factory=dict)
+    available_now: bool = False
+    accept_changes: bool = False
+    epochs_max: int = EPOCHS_IN_FLIGHT_MAX
+    bytes_max: int = BYTES_IN_FLIGHT_MAX
+    forget: Callable[[list[Ticked]], None] | None = None
+    """Called with ticks that will never be read again, so that what they were read from can be removed."""
+
+
+class Supervisor:
+    """Runs a query in the thread that calls ``run``; everything else may be called from any thread."""
+
+    def __init__(self, spec: QuerySpec, launcher: Launcher) -> None:
+        self.spec = spec
+        self._launcher = launcher
+        self._calls: queue.SimpleQueue[tuple[Callable[[Session], Any], Future[Any]]] = queue.SimpleQueue()
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self._theirs.setblocking(False)
+        self._stop: str | None = None
+        self._drains: list[Future[None]] = []
+        self._session: Session | None = None
+        self._budget = RestartBudget(spec.restarts)
+        self._last_failure: tuple[str, int] | None = None
+        self._lost_seconds: float | None = None
+        self._lost_words = ""
+        self.restarts = 0
+        self.generation = 0
+        self.phase = "starting"
+        self.committed_epoch = -1
+        self.committed_number = -1
+        self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT_MAX)
+        self.recovery_seconds: list[float] = []
+        self._counted = (monotonic(), 0, 0)
+        self._rows_before: dict[str, int] = {}
+
+    # From any thread.
+
+    def call(self, function: Callable[[Session], T]) -> "Future[T]":
+        """Run a function between two rounds of the loop."""
+        answer: Future[T] = Future()
+        self._calls.put((function, answer))
+        self._wake()
+        return answer
+
+    def stop(self, *, finish: bool) -> None:
+        """End the query: after the epochs that are on their way, or at once without them."""
+        self._stop = "finish" if finish and self._stop != "drop" else "drop"
+        self._wake()
+
+    def drained(self) -> "Future[None]":
+        """Done when everything that the sources have by now is committed."""
+        answer: Future[None] = Future()
+        self.call(lambda _: self._drains.append(answer))
+        return answer
+
+    # The thread of the query.
+
+    def run(self) -> None:
+        """Run the query to its end; raise what ended it otherwise."""
+        try:
+            while self._stop is None or self._session is not None:
+                try:
+                    self._run_generation()
+                    return
+                except (CrewError, StorageError, OSError) as error:
+                    self._recover(error)
+        finally:
+            self.phase = "ended"
+            self._refuse_calls()
+            self._ours.close()
+            self._theirs.close()
+
+    def _run_generation(self) -> None:
+        spec = self.spec
+        journal: Journal[Entry] = Journal.open(spec.storage, Entry)
+        self.generation = journal.start_generation(f"process {os.getpid()} on {socket.gethostname()}", time())
+        ledger = Ledger(journal, spec.sources, chains_kept=spec.snapshots.keep)
+        shape = shape_of(spec.plan, spec.query_id)
+        if ledger.shape is None:
+            ledger.begin(shape)
+        else:
+            check_shape(ledger.shape, shape, accept_changes=spec.accept_changes)
+        sink = spec.sink.for_query(_query_of(ledger), spec.plan.output_schemas())
+        publisher = sink.publisher()
+        self._publish_again(ledger, publisher)
+        chain = self._newest_whole(ledger)
+        publisher.discard(self.generation, ledger.staged())
+        self._remove_unneeded(ledger)
+        mission = Mission(
+            spec.plan,
+            spec.sources,
+            sink,
+            spec.storage,
+            spec.workers,
+            self.generation,
+            chain.names() if chain is not None else (),
+            spec.epoch_columns,
+        )
+        self._note_commit(ledger.committed)
+        watches = {
+            name: source.watch(ledger.positions[name], available_now=spec.available_now)
+            for name, source in spec.sources.items()
+        }
+        self.phase = "starting workers"
+        crew = self._launcher.launch(mission)
+        coordinator = Coordinator(
+            ledger,
+            publisher,
+            spec.workers,
+            {name: source.units_per_tick for name, source in spec.sources.items()},
+            chain=chain,
+            now_seconds=monotonic(),
+            policy=spec.snapshots,
+            epoch_columns=spec.epoch_columns,
+            epochs_max=spec.epochs_max,
+            bytes_max=spec.bytes_max,
+        )
+        session = Session(
+            crew,
+            coordinator,
+            watches,
+            spec.workers,
+            on_commit=self._on_commit,
+            on_ready=self._on_ready,
+        )
+        self._session = session
+        try:
+            self._serve(session, ledger)
+        finally:
+            self._session = None
+            session.close()
+
+    def _serve(self, session: Session, ledger: Ledger) -> None:
+        while True:
+            self._run_calls(session)
+            if self._stop == "drop":
+                session.leave()
+                return
+            coordinator = session.coordinator
+            coordinator.is_held = self._stop == "finish"
+            happened = session.turn()
+            self._look_at_drains(coordinator)
+            gone = ledger.summarize_if_long()
+            if gone is not None:
+                self._remove_unneeded(ledger, gone)
+            if coordinator.is_finished:
+                session.finish()
+                return
+            if self._stop == "finish" and coordinator.is_settled:
+                session.leave()
+                return
+            if not happened:
+                self.phase = "waiting for data" if coordinator.is_settled else "working"
+                session.wait(self._ours.fileno())
+
+    # When something goes wrong.
+
+    def _recover(self, error: Exception) -> None:
+        cause = error.__cause__ if isinstance(error, CrewError) else error
+        words = str(cause if isinstance(cause, PointstampError) else error)
+        if isinstance(cause, (SchemaError, FencedError, RecoveryError)):
+            raise cause from None
+        failure = (words, self.committed_number)
+        is_same = isinstance(cause, FlowError) and failure == self._last_failure
+        self._last_failure = failure
+        pause = None if is_same else self._budget.pause_after_failure(monotonic())
+        if pause is None:
+            if isinstance(cause, FlowError):
+                raise cause from None
+            raise RecoveryError(
+                f"query '{self.spec.plan.name}' has ended after {self.restarts} restarts: {words} Published "
+                f"is everything up to epoch {self.committed_epoch}; start it again with the same checkpoint "
+                "to go on from there."
+            ) from error
+        self.restarts += 1
+        self._lost_seconds, self._lost_words = monotonic(), words
+        self.phase = "restarting"
+        if pause:
+            sleep(pause)
+
+    def _on_ready(self) -> None:
+        self.phase = "working"
+        if self._lost_seconds is not None:
+            took = monotonic() - self._lost_seconds
+            self._lost_seconds = None
+            self.recovery_seconds.append(took)
+            _log.warning(
+                "query '%s': %s; went on from epoch %s after %.1f s, as generation %s (restart %s of at most "
+                "%s)",
+                self.spec.plan.name,
+                self._lost_words.rstrip("."),
+                self.committed_epoch + 1,
+                took,
+                self.generation,
+                self.restarts,
+                self.spec.restarts.restarts_max,
+            )
+
+    def _newest_whole(self, ledger: Ledger) -> Chain | None:
+        """The newest snapshot of which every part is there and whole; RecoveryError where none is."""
+        damages: list[str] = []
+        for chain in ledger.chains():
+            try:
+                for names in chain.names():
+                    for name in names:
+                        decode_part(self.spec.storage.read(name), name)
+            except StorageError as error:
+                damages.append(str(error))
+                continue
+            if damages:
+                _log.warning(
+                    "query '%s': %s Went back to the snapshot of epoch %s.",
+                    self.spec.plan.name,
+                    damages[0],
+                    chain.epoch,
+                )
+            return chain
+        if damages:
+            raise RecoveryError(
+                f"query '{self.spec.plan.name}' has no snapshot left that is whole: {damages[0]} Restore the "
+                "file from a copy, or begin with a new checkpoint."
+            )
+        return None
+
+    # Publishing and cleaning up.
+
+    def _publish_again(self, ledger: Ledger, publisher: Any) -> None:  # noqa: ANN401 - a Publisher
+        through = publisher.published_through()
+        for commit in ledger.commits:
+            if through is None or commit.epoch > through:
+                publisher.publish(commit.number, commit.epoch, commit.staged)
+
+    def _remove_unneeded(self, ledger: Ledger, gone: list[Ticked] | None = None) -> None:
+        needed = ledger.names_needed()
+        committed = ledger.committed
+        storage = self.spec.storage
+        for name in storage.list("snapshots/"):
+            epoch = int(name.split("/")[1])
+            is_live = f"/g{self.generation:06d}-" in name and (committed is None or epoch > committed.epoch)
+            if name not in needed and not is_live:
+                storage.delete(name)
+        if gone and self.spec.forget is not None:
+            self.spec.forget(gone)
+
+    def _on_commit(self, commit: Committed) -> None:
+        self._note_commit(commit)
+        self._last_failure = None
+        session = self._session
+        if session is None:
+            return
+        now = monotonic()
+        rows_in = total(session.rows_in)
+        before, rows_before, _ = self._counted
+        rows = sum(rows_in.values())
+        seconds = max(now - before, 1e-6)
+        self._counted = (now, rows, commit.epoch)
+        self.recent.append(
+            {
+                "id": self.spec.query_id,
+                "name": self.spec.plan.name,
+                "timestamp": time(),
+                "epoch": commit.epoch,
+                "commit": commit.number,
+                "generation": self.generation,
+                "numInputRows": max(0, rows - rows_before),
+                "inputRowsPerSecond": max(0, rows - rows_before) / seconds,
+                "rowsIn": rows_in,
+                "rowsOut": total(session.rows_out),
+                "epochsInFlight": session.coordinator.epochs_in_flight,
+                "snapshotBytes": sum(part.size_bytes for part in commit.parts),
+                "snapshotIsWhole": commit.is_whole,
+                "restarts": self.restarts,
+            }
+        )
+
+    def _note_commit(self, commit: Committed | None) -> None:
+        if commit is not None:
+            self.committed_epoch, self.committed_number = commit.epoch, commit.number
+
+    # Calls of other threads.
+
+    def _run_calls(self, session: Session) -> None:
+        with suppress(BlockingIOError):
+            self._ours.recv(4096)
+        while True:
+            try:
+                function, answer = self._calls.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                answer.set_result(function(session))
+            except Exception as error:  # the caller's, who waits for it
+                answer.set_exception(error)
+
+    def _look_at_drains(self, coordinator: Coordinator) -> None:
+        if self._drains and coordinator.is_idle:
+            for answer in self._drains:
+                answer.set_result(None)
+            self._drains.clear()
+
+    def _refuse_calls(self) -> None:
+        ended = RecoveryError(f"query '{self.spec.plan.name}' has ended.")
+        while True:
+            try:
+                _, answer = self._calls.get_nowait()
+            except queue.Empty:
+                break
+            answer.set_exception(ended)
+        for drain in self._drains:
+            drain.set_exception(ended)
+        self._drains.clear()
+
+    def _wake(self) -> None:
+        with suppress(OSError):
+            self._theirs.send(b"!")
+
+
+def _query_of(ledger: Ledger) -> str:
+    shape: FlowShape | None = ledger.shape
+    assert shape is not None
+    return shape.query

@@ -1,0 +1,245 @@
+"""The chain of manifests: which commits have been published below a folder, one object after the other.
+
+Commit n is published by creating the object ``_pointstamp/<n>.json``, which only one can do: object stores
+have no rename, so this is the commit point. A chain of months would be as many objects as there were commits,
+so every tenth link also holds the nine before it, every hundredth the ninety-nine, and so on, and what a
+later link holds is removed. Of n commits there are never more than 9 objects per digit of n, and each commit
+is written again once per digit: unlike a checkpoint of everything, this stays cheap however long it goes on.
+
+    n = 0 .. 8    one commit each       n = 9     0 .. 9
+    n = 10 .. 18  one commit each       n = 19    10 .. 19      ...      n = 99    0 .. 99
+
+The links that hold everything up to n follow from n alone (``links_to``). A link is removed only after one
+that holds it is there, so a reader who finds one gone looks again for the newest, and finds a later one.
+
+Invariant: a commit is either in one link that the newest leads to, or in none; whoever repeats a publication,
+or is late with one, changes nothing that a reader sees. Not here: whether the files are there.
+"""
+
+import base64
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from pointstamp.errors import AlreadyStored, NotStored, StorageError
+from pointstamp.sinks.port import Staged
+from pointstamp.storage.port import Storage
+
+FOLDER: Final = "_pointstamp"
+"""Where the links are; Spark does not read folders whose names begin so."""
+
+FORMAT_VERSION: Final = 2
+_FANOUT: Final = 10
+_TRIES_MAX: Final = 100
+_NAME: Final = re.compile(rf"{FOLDER}/(\d{{12,}})\.json")
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """What one publication added: the files of the epochs after the previous commit's, up to its own."""
+
+    number: int
+    epochs_through: int
+    files: list[Staged]
+    is_complete: bool = False
+
+
+class Columns(msgspec.Struct, frozen=True):
+    """The columns of an output's files: for people, and as Arrow writes a schema, in base 64."""
+
+    names: dict[str, str]
+    arrow: str
+
+    @classmethod
+    def of(cls, schema: pa.Schema) -> "Columns":
+        """As they are written down."""
+        names = {field.name: str(field.type) for field in schema}
+        return cls(names, base64.b64encode(schema.serialize().to_pybytes()).decode())
+
+    def schema(self) -> pa.Schema:
+        """As Arrow has them."""
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.arrow)))
+
+
+class Link(msgspec.Struct, frozen=True):
+    """One object of the chain: consecutive commits, and all that a reader must know besides."""
+
+    query: str
+    outputs: dict[str, Columns]
+    commits: list[Commit]
+    format_version: int = FORMAT_VERSION
+
+
+def first_held(number: int) -> int:
+    """The first of the commits that link ``number`` holds; the last is ``number``.
+
+    >>> [first_held(number) for number in (0, 8, 9, 10, 19, 98, 99, 109, 999)]
+    [0, 8, 0, 10, 10, 98, 0, 100, 0]
+    """
+    held = 1
+    while (number + 1) % (held * _FANOUT) == 0:
+        held *= _FANOUT
+    return number + 1 - held
+
+
+def links_to(number: int) -> Iterator[int]:
+    """The links that together hold all commits up to ``number``, the newest first.
+
+    >>> list(links_to(122)), list(links_to(9))
+    ([122, 121, 120, 119, 109, 99], [9])
+    """
+    while number >= 0:
+        yield number
+        number = first_held(number) - 1
+
+
+class Chain:
+    """The links below a folder. It keeps nothing in memory, so two of them see the same."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    def newest(self) -> int | None:
+        """The number of the last commit, None before the first."""
+        return max(self._numbers(), default=None)
+
+    def links(self) -> list[Link]:
+        """Everything that is published, the oldest first; refused where there is a gap."""
+        before: int | None = None
+        for _ in range(_TRIES_MAX):
+            newest = self.newest()
+            if newest is None:
+                return []
+            try:
+                links = [self._link(number) for number in links_to(newest)][::-1]
+            except NotStored as error:
+                # With a newer link the missing one was replaced meanwhile; without, it is lost.
+                if newest == before:
+                    raise self._broken(f"link {newest} is there, and not all before it: {error}") from error
+                before = newest
+                continue
+            self._check(links, newest)
+            return links
+        raise self._broken(f"links disappeared while they were read, {_TRIES_MAX} times")
+
+    def append(self, query: str, outputs: dict[str, Columns], commit: Commit) -> None:
+        """Publish a commit, unless it has been; StorageError if it cannot be the next one."""
+        numbers = self._numbers()
+        newest = max(numbers, default=None)
+        if newest is not None and commit.number <= newest:
+            self._check_same(query, commit)
+        else:
+            try:
+                self._check_next(query, outputs, commit, newest)
+                held = self._commits(first_held(commit.number), newest)
+                content = msgspec.json.encode(Link(query, outputs, [*held, commit]))
+                self.storage.create(_name(commit.number), msgspec.json.format(content, indent=1))
+            except (AlreadyStored, NotStored):
+                # Another driver, which this one replaces or which replaces this one, was faster.
+                self._check_same(query, commit)
+        self._remove_held([*numbers, commit.number])
+
+    def _check_next(
+        self, query: str, outputs: dict[str, Columns], commit: Commit, newest: int | None
+    ) -> None:
+        expected, through = 0, -1
+        if newest is not None:
+            last = self._link(newest)
+            self._check_query(last, query, outputs)
+            if last.commits[-1].is_complete:
+                raise self._broken(f"commit {newest} is its last one, and commit {commit.number} came")
+            expected, through = newest + 1, last.commits[-1].epochs_through
+        if commit.number != expected:
+            raise self._broken(f"commit {expected} is the next one, and commit {commit.number} came")
+        epochs = [(file.first_epoch, file.last_epoch) for file in commit.files]
+        if commit.epochs_through < through or not all(
+            through < first <= last <= commit.epochs_through for first, last in epochs
+        ):
+            raise self._broken(
+                f"commit {commit.number} must hold epochs after {through} up to {commit.epochs_through}, and "
+                f"has files of the epochs {sorted(epochs)}"
+            )
+
+    def _check_query(self, link: Link, query: str, outputs: dict[str, Columns]) -> None:
+        if link.query != query:
+            raise self._broken(f"it holds the output of '{link.query}', and '{query}' came; runs do not mix")
+        there = {name: columns.schema() for name, columns in link.outputs.items()}
+        came = {name: columns.schema() for name, columns in outputs.items()}
+        if there != came:
+            raise self._broken(
+                f"it has outputs with the columns {_listed(link.outputs)}, and {_listed(outputs)} came"
+            )
+
+    def _check_same(self, query: str, commit: Commit) -> None:
+        for link in self.links():
+            for there in link.commits:
+                if there.number == commit.number:
+                    if link.query == query and _sorted(there) == _sorted(commit):
+                        return
+                    raise self._broken(
+                        f"commit {commit.number} of '{link.query}' is published with {len(there.files)} "
+                        f"files through epoch {there.epochs_through}, and other content came under this "
+                        f"number from '{query}': {len(commit.files)} files through {commit.epochs_through}"
+                    )
+        raise self._broken(f"commit {commit.number} was there and is gone")
+
+    def _commits(self, first: int, newest: int | None) -> list[Commit]:
+        """The commits from ``first`` to the newest."""
+        if newest is None or first > newest:
+            return []
+        links = [self._link(number) for number in links_to(newest) if number >= first]
+        return [commit for link in reversed(links) for commit in link.commits]
+
+    def _remove_held(self, numbers: list[int]) -> None:
+        """Remove what later links hold; also what a driver that was interrupted here, or late, has left.
+
+        There may be later links meanwhile: what they need of these numbers, the last of these needs too.
+        """
+        needed = set(links_to(max(numbers)))
+        for number in numbers:
+            if number not in needed:
+                self.storage.delete(_name(number))
+
+    def _numbers(self) -> list[int]:
+        found = (_NAME.fullmatch(name) for name in self.storage.list(f"{FOLDER}/"))
+        return [int(each[1]) for each in found if each]
+
+    def _link(self, number: int) -> Link:
+        content = self.storage.read(_name(number))
+        try:
+            version = msgspec.json.decode(content, type=_Version).format_version
+            if version == FORMAT_VERSION:
+                return msgspec.json.decode(content, type=Link)
+        except msgspec.DecodeError as error:
+            raise self._broken(f"'{_name(number)}' cannot be read as a manifest: {error}") from error
+        raise self._broken(
+            f"'{_name(number)}' has format {version}, and this pointstamp reads {FORMAT_VERSION}. Read it "
+            "with the pointstamp that wrote it"
+        )
+
+    def _check(self, links: list[Link], newest: int) -> None:
+        commits = [commit for link in links for commit in link.commits]
+        if [commit.number for commit in commits] != list(range(newest + 1)):
+            raise self._broken(f"its links do not hold each commit from 0 to {newest} once")
+
+    def _broken(self, what: str) -> StorageError:
+        return StorageError(f"the manifests in '{self.storage.address}/{FOLDER}': {what}.")
+
+
+class _Version(msgspec.Struct):
+    format_version: int
+
+
+def _name(number: int) -> str:
+    return f"{FOLDER}/{number:012d}.json"
+
+
+def _sorted(commit: Commit) -> tuple[int, bool, list[Staged]]:
+    files = sorted(commit.files, key=lambda file: file.path)
+    return commit.epochs_through, commit.is_complete, files
+
+
+def _listed(outputs: dict[str, Columns]) -> str:
+    return "; ".join(f"'{name}': {', '.join(columns.names)}" for name, columns in sorted(outputs.items()))

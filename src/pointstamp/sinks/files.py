@@ -1,0 +1,148 @@
+"""The Parquet files that workers stage: one per output, worker and group of epochs, the epoch first.
+
+A file is whole when ``stage`` returns; nothing here makes it visible. Its name says who wrote it: the first
+epoch, the worker, a tag of the query, the generation. So two queries, or two generations of one, never write
+the same file, and what a dead generation has left can be told from the names alone.
+
+Files are made in memory and stored at once, because storage takes objects whole. Rows are brought to the
+columns given (``schemas``), never cut: a value that a type cannot hold is an error.
+"""
+
+import hashlib
+import re
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pointstamp.errors import SchemaError
+from pointstamp.sinks.port import Epochs, Staged
+from pointstamp.storage.port import Storage
+
+EPOCH_COLUMN: Final = pa.field("epoch", pa.int64())
+_NAME: Final = re.compile(
+    r"epoch-(?P<epoch>\d{12,})-worker-\d{5,}-query-(?P<tag>[0-9a-f]{16})-(?P<generation>\d{6,})\.parquet"
+)
+
+
+class Files:
+    """Stages the files of one worker; ``folders`` are where those of each output go, below the storage."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        folders: Mapping[str, str],
+        schemas: Mapping[str, pa.Schema],
+        origin: "Origin",
+        worker: int,
+    ) -> None:
+        self._storage = storage
+        self._folders = folders
+        self._schemas = schemas
+        self._origin = origin
+        self._worker = worker
+
+    def stage(self, output: str, epochs: Epochs) -> list[Staged]:
+        """Write all rows of these epochs into one file; none where there are no rows."""
+        tables = {
+            epoch: table
+            for epoch, batches in sorted(epochs.items())
+            if batches and (table := pa.Table.from_batches(batches)).num_rows
+        }
+        if not tables:
+            return []
+        with_epochs = [self._with_epoch(output, epoch, table) for epoch, table in tables.items()]
+        content = _parquet(pa.concat_tables(with_epochs))
+        path = f"{self._folders[output]}/{self._origin.file_name(min(tables), self._worker)}"
+        # Created, not written: a name that is taken means that two processes think they are this worker.
+        self._storage.create(path, content)
+        rows = sum(table.num_rows for table in tables.values())
+        size = len(content)
+        return [Staged(output, min(tables), max(tables), path, rows, size, zlib.crc32(content))]
+
+    def _with_epoch(self, output: str, epoch: int, table: pa.Table) -> pa.Table:
+        try:
+            fitted = table.cast(self._schemas[output])
+        except (pa.ArrowInvalid, ValueError) as error:
+            raise SchemaError(
+                f"output '{output}' has values that the types of its files cannot hold: {error}. Round or "
+                "cast them in the flow."
+            ) from error
+        epochs = pa.repeat(pa.scalar(epoch, pa.int64()), table.num_rows)
+        return fitted.add_column(0, EPOCH_COLUMN, epochs)
+
+
+class Origin(NamedTuple):
+    """Who writes files: a query, in one of its generations."""
+
+    query: str
+    generation: int
+
+    @property
+    def tag(self) -> str:
+        """The query's name as part of a file's name, whatever characters it has."""
+        return hashlib.blake2b(self.query.encode(), digest_size=8).hexdigest()
+
+    def file_name(self, epoch: int, worker: int) -> str:
+        """The name of the file with a worker's rows from this epoch on."""
+        return f"epoch-{epoch:012d}-worker-{worker:05d}-query-{self.tag}-{self.generation:06d}.parquet"
+
+    def supersedes(self, name: str, after: int) -> bool:
+        """Whether an earlier generation of the query wrote a file of this name, of epochs after this one."""
+        found = _NAME.fullmatch(name)
+        return (
+            found is not None
+            and found["tag"] == self.tag
+            and int(found["generation"]) < self.generation
+            and int(found["epoch"]) > after
+        )
+
+
+def discard(
+    storage: Storage, folders: Iterable[str], origin: Origin, keep: Collection[str], after: int = -1
+) -> None:
+    """Remove the files of the query's generations before this one, except those kept and of old epochs."""
+    for folder in folders:
+        for path in storage.list(f"{folder}/"):
+            if path not in keep and origin.supersedes(path.rpartition("/")[2], after):
+                storage.delete(path)
+
+
+def missing(storage: Storage, files: Iterable[Staged]) -> Iterator[str]:
+    """Which files are not there as they were written, in words."""
+    for file in files:
+        size = storage.size(file.path)
+        if size != file.size_bytes:
+            came = "is not there" if size is None else f"has {size} bytes"
+            yield f"'{storage.address}/{file.path}' must have {file.size_bytes} bytes and {came}."
+
+
+def file_schema(output: str, schema: pa.Schema) -> pa.Schema:
+    """The columns of an output's files: the epoch, then its own."""
+    if any(name.lower() == EPOCH_COLUMN.name for name in schema.names):
+        raise SchemaError(
+            f"output '{output}' has a column 'epoch', which is the name of the column with each row's epoch. "
+            "Rename it in the flow."
+        )
+    return pa.schema([EPOCH_COLUMN, *schema])
+
+
+def folder_name(name: str) -> str:
+    """A folder's name for an output's name, whatever characters that has.
+
+    >>> folder_name("components"), folder_name("../a b"), folder_name("_hidden")
+    ('components', '%2E.%2Fa%20b', '%5Fhidden')
+    """
+    quoted = quote(name, safe="")
+    # Spark does not see names that begin so; and "..", a name of an output, is another folder.
+    return f"%{ord(quoted[0]):02X}{quoted[1:]}" if quoted[:1] in ("_", ".") else quoted
+
+
+def _parquet(table: pa.Table) -> bytes:
+    stream = pa.BufferOutputStream()
+    pq.write_table(table, stream)
+    content: bytes = stream.getvalue().to_pybytes()
+    return content

@@ -1,0 +1,97 @@
+"""Output as Parquet files below a folder, on any storage, published by a chain of manifests.
+
+    <path>/_pointstamp/<number>.json                                        the chain (``chain``)
+    <path>/<output>/epoch-<first>-worker-<w>-query-<tag>-<generation>.parquet   data (``files``)
+
+Whoever reads takes what the chain lists and nothing else: files that a dead generation has left, or that
+somebody else has put into the folder, are not part of the output. Data files are never changed and, once
+published, never removed here, so a reader may take as long as it likes. Each is listed with its rows, its
+size and its CRC-32. Commits hold whole epochs of all outputs, and so does everything that is read.
+
+The chain belongs to one query: another one that publishes into the same folder is refused.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from pointstamp.errors import StorageError
+from pointstamp.sinks import files
+from pointstamp.sinks.chain import Chain, Columns, Commit
+from pointstamp.sinks.files import Files, Origin, folder_name
+from pointstamp.sinks.port import Staged
+from pointstamp.storage.anywhere import storage_at
+from pointstamp.storage.port import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetSink:
+    """Parquet files below a folder; ``open_storage`` opens it, on each host anew."""
+
+    path: str
+    open_storage: Callable[[str], Storage] = storage_at
+    query: str = ""
+    schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
+
+    def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "ParquetSink":
+        """The sink for one query; the files will have these columns, the epoch before them."""
+        for output, schema in schemas.items():
+            files.file_schema(output, schema)
+        return replace(self, query=query, schemas=dict(schemas))
+
+    def writer(self, worker: int, generation: int) -> Files:
+        """For one worker, on its host."""
+        storage = self.open_storage(self.path)
+        origin = Origin(self.query, generation)
+        return Files(storage, self._folders(), self.schemas, origin, worker)
+
+    def publisher(self) -> "ParquetPublisher":
+        """For the driver."""
+        return ParquetPublisher(
+            self.open_storage(self.path),
+            self.query,
+            {name: Columns.of(files.file_schema(name, schema)) for name, schema in self.schemas.items()},
+            self._folders(),
+        )
+
+    def _folders(self) -> dict[str, str]:
+        return {output: folder_name(output) for output in self.schemas}
+
+
+class ParquetPublisher:
+    """Appends to the chain of one query."""
+
+    def __init__(
+        self, storage: Storage, query: str, outputs: dict[str, Columns], folders: Mapping[str, str]
+    ) -> None:
+        self._storage = storage
+        self._chain = Chain(storage)
+        self._query = query
+        self._outputs = outputs
+        self._folders = folders
+
+    def publish(
+        self, number: int, epochs_through: int, staged: Sequence[Staged], *, is_complete: bool = False
+    ) -> None:
+        """Look whether all files are there as they were written, then commit; a complete one is the last."""
+        for problem in files.missing(self._storage, staged):
+            raise StorageError(
+                f"{problem} A worker has written it, so the folder is not one that driver and workers share, "
+                "or it was removed. Give a path on a file system that all of them reach."
+            )
+        ordered = sorted(staged, key=lambda file: file.path)
+        commit = Commit(number, epochs_through, ordered, is_complete)
+        self._chain.append(self._query, self._outputs, commit)
+
+    def published_through(self) -> int | None:
+        """The last epoch that is visible; None before the first."""
+        links = self._chain.links()
+        return links[-1].commits[-1].epochs_through if links else None
+
+    def discard(self, generation: int, keep: Collection[Staged]) -> None:
+        """Remove what earlier generations of this query have staged, unless it is published or kept."""
+        links = self._chain.links()
+        committed = {file.path for link in links for commit in link.commits for file in commit.files}
+        kept = committed.union(file.path for file in keep)
+        files.discard(self._storage, self._folders.values(), Origin(self._query, generation), kept)

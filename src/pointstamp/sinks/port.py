@@ -1,0 +1,104 @@
+"""The sink port: what a run asks of whatever its output goes to, in two phases.
+
+Workers *stage* rows: what is staged is durable, and nobody sees it. The driver writes into its journal which
+pieces belong to a commit, and then *publishes* them: the commit becomes visible, whole and once. A run that
+is restarted repeats the last publications of its journal, so publishing must bear repetition; what a dead
+generation has staged and no commit names is never seen, and is discarded at some later time.
+
+    on a worker                on the driver
+    writer.stage(...)  ------> journal: commit n holds these pieces
+                               publisher.publish(n, ...)          again after a crash, with the same pieces
+
+The order of calls that an implementation may rely on: commits are published in the order of their numbers,
+0, 1, 2, ...; a number comes again only with what it came with before; the epochs of a commit are those after
+the previous one's ``epochs_through``, up to its own. Two drivers may publish the same commit at the same time
+(one that was replaced and does not know it yet), so the check for a repetition and the publication must be
+one atomic step; the journal sees to it that they publish the same content. Everything else may happen: a
+process may die between any two steps inside any of these calls.
+
+A sink is for rows that must be seen exactly once. ``tests/sinks/sqlite_sink.py`` is a whole one in sixty
+lines, and ``tests/sinks/test_contract.py`` is the contract as a test.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+Epochs: TypeAlias = Mapping[int, Sequence[pa.RecordBatch]]
+"""All rows that one worker has of an output, for some epochs that are closed."""
+
+
+class Staged(msgspec.Struct, frozen=True):
+    """A piece of output that is durable and not yet visible; it goes into the journal with its commit.
+
+    Its rows are of epochs from ``first_epoch`` to ``last_epoch``. ``path`` is how the sink finds it again: a
+    file's path, or any word that the sink understands; no other piece has the same.
+    """
+
+    output: str
+    first_epoch: int
+    last_epoch: int
+    path: str
+    rows: int
+    size_bytes: int
+    crc32: int
+
+
+class Writer(Protocol):
+    """Stages what one worker has found, in one generation of a run; only that worker calls it."""
+
+    def stage(self, output: str, epochs: Epochs) -> list[Staged]:
+        """Make rows durable, unseen by readers; they survive this process when the call returns.
+
+        The epochs are closed, so that each comes once per output in a generation; another generation may
+        stage the same epochs again, beside these. Several epochs come together if they will be committed
+        together, and may become one piece. Epochs without rows need no piece, so the list may be empty.
+        """
+        ...
+
+
+class Publisher(Protocol):
+    """Makes commits visible; only the driver calls it, and one commit after the other."""
+
+    def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
+        """Make commit ``number`` visible: exactly these pieces, once, whole.
+
+        If this number has been published with the same pieces, nothing changes. With other pieces, or if a
+        number in between is missing, nothing changes either and StorageError is raised. After an error or a
+        crash inside of this call the commit is visible or not, and calling it again makes it so.
+        """
+        ...
+
+    def published_through(self) -> int | None:
+        """The last epoch of the last commit that is visible; None before the first."""
+        ...
+
+    def discard(self, generation: int, keep: Collection[Staged]) -> None:
+        """Remove what generations before this one have staged, except what is published and what is kept.
+
+        ``keep`` are the pieces of commits that are in the journal and may not be published yet. Workers of a
+        dead generation may still be staging: what they add later is for the next call.
+        """
+        ...
+
+
+class Sink(Protocol):
+    """Where output goes: a plain value that is pickled to the workers, and opens nothing by itself."""
+
+    def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "Sink":
+        """The sink for one query; SchemaError for an output that it cannot hold.
+
+        Called once on the driver, before anything else. ``query`` is a name that stays the same over all
+        restarts and that no other query has; ``schemas`` are the columns of each output, without the epoch.
+        """
+        ...
+
+    def writer(self, worker: int, generation: int) -> Writer:
+        """For one worker, on its host."""
+        ...
+
+    def publisher(self) -> Publisher:
+        """For the driver."""
+        ...

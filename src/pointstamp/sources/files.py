@@ -1,0 +1,134 @@
+"""Files that arrive in a folder, as a source: ``files(path)``.
+
+Files are expected to appear whole: renamed or linked into the folder, or, where the kernel tells of arrivals,
+closed after writing. They must not change afterwards: a file that has another size than when it was found
+is refused when it is read. Only files that lie directly in the folder are found; a marker may list others.
+
+On a local disk under Linux, arrivals are told by the kernel. Elsewhere (other systems, network disks,
+``s3://...`` and all else that fsspec knows) the folder is listed at an interval.
+
+Units that one poll finds are in the order of their names. The time of a file's last change would be no
+better: stores round it, copies keep it or not, and clocks differ. Who cares about order across polls
+numbers the files and says ``in_order=True``: then a name counts only if it sorts after the last one taken,
+and a position is that one name. Otherwise a position is every name taken, and grows by one name a file.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import pyarrow as pa
+
+from pointstamp.errors import FlowError
+from pointstamp.sources.folder import LocalFolder, no_folder, open_folder
+from pointstamp.sources.grouping import Grouping, Rules
+from pointstamp.sources.inotify import FolderEvents, can_watch
+from pointstamp.sources.port import Part, Position, Unit, Watch
+from pointstamp.sources.reading import read_file
+from pointstamp.sources.watching import AvailableNow, EventWatch, ListingWatch
+
+Format: TypeAlias = Literal["parquet", "csv", "json", "arrow"]
+
+_LIST_EVERY_SECONDS: Final = 1.0
+_MAY_SHARE: Final = ("parquet", "arrow")
+
+
+def files(
+    path: str | Path,
+    format: Format = "parquet",  # noqa: A002  Spark's word for it
+    *,
+    group_by_marker: str | None = None,
+    pattern: str = "*",
+    in_order: bool = False,
+    until: str | None = None,
+    units_per_tick: int | None = 1,
+    list_every_seconds: float | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> "Files":
+    """The files of a folder, those there and those to come: each file one epoch, or each group of files.
+
+    - ``format``: ``"parquet"``, ``"csv"`` with a header line, ``"json"`` with one object a line, or
+      ``"arrow"``, the IPC file format. CSV and JSON may be compressed, as their names say (``.gz``).
+    - ``group_by_marker``: how the names of marker files end, such as ``"_done"``. A marker closes a group,
+      and a group is one unit: the files that the marker lists, one name a line, or, where it is empty, all
+      that are there and in no group yet.
+    - ``pattern``: which names are input, as in a shell; names that begin with ``.`` or ``_`` or end in
+      ``.tmp``, ``.inprogress`` or ``.crc`` never are.
+    - ``in_order``: files come in the order of their names.
+    - ``until``: the name of a file that, once there, says that no more will come.
+    - ``units_per_tick``: how many files or groups one epoch takes at most; None takes all that are there.
+    - ``list_every_seconds``: list the folder at this interval, also where the kernel would tell.
+    - ``storage_options``: what fsspec is to know to open the path.
+
+    >>> files("/data/in", "csv", until="_finished").describe()
+    "files '/data/in' (csv)"
+    """
+    if format not in get_args(Format):
+        raise FlowError(
+            f"files {str(path)!r}: the format must be one of {', '.join(get_args(Format))}, and came as "
+            f"{format!r}. Choose one of these."
+        )
+    for what, given in (("group_by_marker", group_by_marker), ("until", until)):
+        if given is not None and (not given or "/" in given):
+            raise FlowError(
+                f"files {str(path)!r}: {what} must be a name without '/', and came as {given!r}. Give one "
+                "such as '_done'."
+            )
+    if units_per_tick is not None and units_per_tick < 1:
+        raise FlowError(
+            f"files {str(path)!r}: a tick takes at least one unit, and units_per_tick came as "
+            f"{units_per_tick}. Give a number from 1 on, or None for all there are."
+        )
+    if list_every_seconds is not None and not list_every_seconds >= 0:
+        raise FlowError(
+            f"files {str(path)!r}: list_every_seconds must be zero or more, and came as {list_every_seconds}. "
+            "Give seconds, or None."
+        )
+    rules = Rules(pattern, group_by_marker, until, in_order, format in _MAY_SHARE)
+    # Workers may run in another folder than the driver, so a local path is made absolute here.
+    place = str(path) if "://" in str(path) else str(Path(path).absolute())
+    return Files(place, format, rules, units_per_tick, list_every_seconds, dict(storage_options or {}))
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """A source of files in one folder; made by ``files``."""
+
+    path: str
+    format: Format
+    rules: Rules
+    units_per_tick: int | None
+    list_every_seconds: float | None
+    storage_options: Mapping[str, Any] = field(repr=False)  # it may hold keys
+
+    def watch(self, position: Position, *, available_now: bool = False) -> Watch:
+        """Find the files after a position, those there and those to come."""
+        folder = open_folder(self.path, self.storage_options)
+        grouping = Grouping(self.rules, folder, position)
+        if available_now:
+            return AvailableNow(folder, self.rules, grouping)
+        if isinstance(folder, LocalFolder) and self.list_every_seconds is None and can_watch(folder.path):
+            try:
+                events = FolderEvents(folder.path)
+            except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+                raise no_folder(self.path, error) from error
+            except OSError:
+                pass  # this machine has no watch left to give: listing finds the same
+            else:
+                return EventWatch(folder, self.rules, grouping, events)
+        every_seconds = _LIST_EVERY_SECONDS if self.list_every_seconds is None else self.list_every_seconds
+        return ListingWatch(folder, self.rules, grouping, every_seconds)
+
+    def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows of a file, or of a share of it, with the columns of the schema; others are left."""
+        folder = open_folder(self.path, self.storage_options)
+        return read_file(folder, part, self.format, schema, f"{self.describe()}, file '{part.locator}'")
+
+    def after(self, position: Position, unit: Unit) -> Position:
+        """Every name taken; or, with ``in_order``, the last one."""
+        return self.rules.after(position, unit)
+
+    def describe(self) -> str:
+        """Who this is, for messages."""
+        return f"files '{self.path}' ({self.format})"

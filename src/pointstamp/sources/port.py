@@ -1,0 +1,107 @@
+"""The source port: rows that come in named units, each of which can be read again.
+
+Recovery replays what came after the last commit, so a source is asked for exactly one strong thing: a unit
+that was found once can be read again, and gives the same rows. Everything else follows from how a run uses
+it. The driver holds a ``Watch`` and finds units; a tick takes some of them, is written into the journal with
+their parts, and becomes an epoch; the workers then read the parts themselves and send the rows at that
+epoch. No row passes through the driver. This is the rule of Abadi & Isard (2015) for what comes from
+outside: an input is durable before anything that follows from it is seen.
+
+A *position* says what was taken so far. It is a plain value that msgpack can hold (it is written into the
+journal), ``None`` at the beginning, and only the source itself looks inside. ``after`` is the one way to move
+it: the position after a unit is known from the position before it and from the unit, so a driver that reads
+its journal again comes to the same position.
+
+To bring another source (a topic of Kafka, a table with versions) is to write these two classes: a unit is
+then a range of offsets, a part one partition's range, a position the offsets taken. ``Source`` is a plain
+value that is pickled to the workers; ``Watch`` stays on the driver and may hold sockets and threads.
+
+What a source does not do: give rows an epoch, remember what was taken, or know of workers.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+Position: TypeAlias = Any
+"""What was taken before: None, or a value of the source's own that msgpack can hold; lists may be tuples."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What one worker reads: where it is, as its source knows it, and how large.
+
+    ``share`` is ``(k, n)`` where this is the k-th of n shares of what is there. A source says that something
+    may be shared by giving it as ``(0, 1)``, the one share of one; None means that one worker reads it whole.
+    ``size_bytes`` is the size of what is there, whatever the share.
+    """
+
+    locator: str
+    size_bytes: int
+    share: tuple[int, int] | None = None
+
+    @property
+    def load_bytes(self) -> int:
+        """About how much there is to read in this part.
+
+        >>> Part("a", 1000, (2, 4)).load_bytes
+        250
+        """
+        return self.size_bytes if self.share is None else self.size_bytes // self.share[1]
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """What one tick may take: it has a name, and is read whole or not at all. It may have no part."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+
+class Watch(Protocol):
+    """What the driver holds to find units, in one process and from one thread.
+
+    Poll once before waiting for ``fileno``: what was there at the start makes nothing readable.
+    """
+
+    def poll(self) -> list[Unit]:
+        """The units found since the last call, in the order to take them, each unit once; never waits."""
+        ...
+
+    def fileno(self) -> int | None:
+        """What becomes readable when there may be news; None where polling is the only way to know."""
+        ...
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every unit that there will ever be has been returned by ``poll``."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is held; a second call does nothing."""
+        ...
+
+
+class Source(Protocol):
+    """A plain value that says where rows are, pickled to every worker."""
+
+    @property
+    def units_per_tick(self) -> int | None:
+        """How many units one tick takes at most; None takes all there are into one epoch."""
+        ...
+
+    def watch(self, position: Position, *, available_now: bool = False) -> Watch:
+        """Find the units after a position; with ``available_now``, those there now and then no more."""
+        ...
+
+    def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows of a part, with exactly this schema; the same rows in the same order every time."""
+        ...
+
+    def after(self, position: Position, unit: Unit) -> Position:
+        """The position once a unit is taken too. It is pure: the same arguments give an equal position."""
+        ...
+
+    def describe(self) -> str:
+        """Who this is, for messages: ``files '/in' (parquet)``."""
+        ...

@@ -1,0 +1,253 @@
+"""A storage at any address: a local folder, or whatever fsspec knows (S3, Google, Azure, HDFS, and others).
+
+``storage_at`` chooses. What travels to workers is the address and its options; the connection is made anew.
+
+The promise of ``create``, that of two writers one wins, is only as good as the store's. ``is_exclusive`` says
+whether it holds:
+
+- S3, Google Cloud Storage and Azure refuse in the store itself (a conditional put), if the fsspec package is
+  new enough to ask for it. A store that only resembles S3 may ignore the condition.
+- HDFS refuses a rename to a name that is taken.
+- ``memory://`` is one process's, under a lock here; ``file://`` refuses to open, but a writer that is killed
+  may leave half an object, which is why ``storage_at`` takes LocalStorage there.
+- For everything else there is a look and then a write: two drivers in the same instant are not told apart.
+
+The tests run ``memory://`` and ``file://``; of the others they know what their packages say.
+"""
+
+import contextlib
+import inspect
+import re
+import threading
+import uuid
+from typing import Any, Final, Literal, TypeAlias
+
+import fsspec  # type: ignore[import-untyped]
+from fsspec.registry import known_implementations  # type: ignore[import-untyped]
+
+from pointstamp.errors import StorageError
+from pointstamp.storage.local import LocalStorage
+from pointstamp.storage.port import Content, Storage
+from pointstamp.storage.words import (
+    already_stored,
+    check_name,
+    check_prefix,
+    failed,
+    joined,
+    nothing_stored,
+)
+
+_Way: TypeAlias = Literal["conditional put", "exclusive open", "rename", "look"]
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/+)")
+_HADOOP_NAMES: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}
+# How to ask each package for a put that fails where the name is taken.
+_CONDITIONS: Final[dict[str, dict[str, Any]]] = {
+    "s3": {"mode": "create"},
+    "gs": {"mode": "create"},
+    "abfs": {"overwrite": False},
+}
+_CONDITIONS["gcs"] = _CONDITIONS["gs"]
+_CONDITIONS["az"] = _CONDITIONS["abfs"]
+_NOT_THERE: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+# What a store may raise: fsspec packages pass on errors of their own libraries.
+_ANY: Final = Exception
+
+_memory_lock = threading.Lock()  # fsspec's file system in memory looks and then writes
+
+
+def storage_at(path: str, **options: Any) -> Storage:  # noqa: ANN401 - what a file system asks for
+    """A path without a scheme is a folder of this host; one with a scheme is what fsspec has for it.
+
+    >>> storage_at("/tmp/runs/7").address, storage_at("file:///tmp/runs/7").address
+    ('/tmp/runs/7', '/tmp/runs/7')
+    """
+    found = _SCHEME.match(path)
+    if found and found[1] != "file":
+        if found[2] == "/":
+            raise StorageError(
+                f"the address '{path}' has one slash after '{found[1]}:', and fsspec would take it for a "
+                f"local folder. Write '{found[1]}://'."
+            )
+        return FsspecStorage(path, options)
+    if options:
+        raise StorageError(
+            f"the folder '{path}' is a local one, which takes no options, and was given "
+            f"{', '.join(sorted(options))}. Leave them out, or give an address such as s3://bucket/folder."
+        )
+    return LocalStorage("/" + path[found.end() :] if found else path)
+
+
+class FsspecStorage:
+    """Objects below an address of fsspec's; it travels as that address with its options."""
+
+    def __init__(self, address: str, options: dict[str, Any] | None = None) -> None:
+        self._address = address.rstrip("/")
+        self._options = dict(options or {})
+        self._files, self._root = _open(self._address, self._options)
+        self._protocol = _protocol(self._address)
+        self._way: Final[_Way] = _way(self._protocol, self._files)
+
+    @property
+    def address(self) -> str:
+        """The address as it was given."""
+        return self._address
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether ``create`` tells two writers of the same instant apart."""
+        return self._way != "look"
+
+    def create(self, name: str, content: Content) -> None:
+        """Store a new object; AlreadyStored where there is one. See the module for how far to trust it."""
+        path = self._path(name)
+        try:
+            self._create(path, joined(content))
+        except FileExistsError as error:
+            raise already_stored(name, self.address) from error
+        except _ANY as error:
+            # Not every package says it with a FileExistsError, and HDFS only says that a rename failed.
+            if self._is_there(path):
+                raise already_stored(name, self.address) from error
+            raise failed("stored", name, self.address, error) from error
+
+    def write(self, name: str, content: Content) -> None:
+        """Store an object, in place of one that may be there; on HDFS, for a moment, there is neither."""
+        path = self._path(name)
+        try:
+            if self._puts_whole:
+                self._files.pipe_file(path, joined(content))
+            else:
+                self._move_into_place(path, joined(content), replaces=True)
+        except _ANY as error:
+            raise failed("stored", name, self.address, error) from error
+
+    def read(self, name: str) -> bytes:
+        """What an object holds; NotStored where there is none."""
+        path = self._path(name)
+        try:
+            return bytes(self._files.cat_file(path))
+        except _NOT_THERE as error:
+            raise nothing_stored(name, self.address) from error
+        except _ANY as error:
+            raise failed("read", name, self.address, error) from error
+
+    def size(self, name: str) -> int | None:
+        """The size of an object in bytes; None where there is none."""
+        path = self._path(name)
+        try:
+            self._files.invalidate_cache()
+            info = self._files.info(path)
+        except _NOT_THERE:
+            return None
+        except _ANY as error:
+            raise failed("looked at", name, self.address, error) from error
+        return int(info["size"]) if info["type"] == "file" else None
+
+    def list(self, prefix: str = "") -> list[str]:
+        """The names that begin with a prefix, sorted; objects that are being written are not among them."""
+        folder = f"{self._root}/{check_prefix(prefix)}".rpartition("/")[0]
+        try:
+            self._files.invalidate_cache()
+            found = self._files.find(folder)
+        except _NOT_THERE:
+            return []
+        except _ANY as error:
+            raise failed("listed", prefix, self.address, error) from error
+        names = (str(path).removeprefix(f"{self._root}/") for path in found)
+        return sorted(n for n in names if n.startswith(prefix) and not n.rpartition("/")[2].startswith("."))
+
+    def delete(self, name: str) -> None:
+        """Remove an object; nothing happens where there is none."""
+        path = self._path(name)
+        try:
+            self._files.rm_file(path)
+        except _NOT_THERE:
+            pass
+        except _ANY as error:
+            if self._is_there(path):
+                raise failed("deleted", name, self.address, error) from error
+
+    @property
+    def _puts_whole(self) -> bool:
+        """Whether an object is seen only when all of it is there, so that no rename is needed."""
+        return self._protocol in _CONDITIONS or self._protocol == "memory"
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{check_name(name)}"
+
+    def _is_there(self, path: str) -> bool:
+        self._files.invalidate_cache()
+        return bool(self._files.exists(path))
+
+    def _create(self, path: str, content: bytes) -> None:
+        if self._way == "conditional put":
+            self._files.pipe_file(path, content, **_CONDITIONS[self._protocol])
+        elif self._way == "rename":
+            self._move_into_place(path, content, replaces=False)
+        elif self._protocol == "memory":
+            with _memory_lock:
+                self._files.pipe_file(path, content, mode="create")
+        elif self._way == "exclusive open":
+            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+            with self._files.open(path, "xb") as file:
+                file.write(content)
+        elif self._is_there(path):
+            raise FileExistsError(path)
+        elif self._puts_whole:
+            self._files.pipe_file(path, content)
+        else:
+            self._move_into_place(path, content, replaces=False)
+
+    def _move_into_place(self, path: str, content: bytes, *, replaces: bool) -> None:
+        folder = path.rpartition("/")[0]
+        new = f"{folder}/.{uuid.uuid4().hex}.new"
+        self._files.makedirs(folder, exist_ok=True)
+        try:
+            self._files.pipe_file(new, content)
+            if replaces and self._way == "rename" and self._is_there(path):
+                self._files.rm_file(path)  # as a rename refuses to replace
+            self._files.mv(new, path)
+        except BaseException:
+            with contextlib.suppress(_ANY):
+                self._files.rm_file(new)
+            raise
+
+    def __reduce__(self) -> tuple[type["FsspecStorage"], tuple[str, dict[str, Any]]]:
+        return FsspecStorage, (self._address, self._options)
+
+
+def _protocol(address: str) -> str:
+    scheme = address.partition(":")[0]
+    return _HADOOP_NAMES.get(scheme, scheme)
+
+
+def _way(protocol: str, files: Any) -> _Way:  # noqa: ANN401 - an fsspec file system
+    if condition := _CONDITIONS.get(protocol):
+        put = inspect.signature(getattr(files, "_pipe_file", files.pipe_file))
+        return "conditional put" if set(condition) <= set(put.parameters) else "look"
+    if protocol in ("memory", "file", "local"):
+        return "exclusive open"
+    return "rename" if protocol in ("hdfs", "viewfs") else "look"
+
+
+def _open(address: str, options: dict[str, Any]) -> tuple[Any, str]:
+    protocol = _protocol(address)
+    rest = address.partition(":")[2]
+    try:
+        files, root = fsspec.url_to_fs(f"{protocol}:{rest}", **options)
+    except ImportError as error:
+        package = str(known_implementations.get(protocol, {}).get("class", "")).partition(".")[0]
+        install = f"pip install {package}" if package not in ("", "fsspec") else str(error)
+        raise StorageError(
+            f"'{address}' needs a package that is not here: {install}, on the driver and on all workers."
+        ) from error
+    except ValueError as error:
+        known = ", ".join(("file", "s3", "gs", "abfs", "hdfs"))
+        raise StorageError(
+            f"'{address}' cannot be opened: {error}. Give a local folder, or an address with a scheme that "
+            f"fsspec knows ({known}, ...)."
+        ) from error
+    except _ANY as error:
+        raise failed("opened", "", address, error) from error
+    return files, str(root).rstrip("/")
