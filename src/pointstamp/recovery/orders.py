@@ -5,11 +5,12 @@ and staged (``Saved``) and how far it is (``Progressed``). All of it is msgpack 
 unpickled.
 """
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from pointstamp.runtime.control import Failed
+from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Part
 
 # From the driver to a member.
@@ -74,7 +75,7 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
     epoch: int
     part: PartSaved
-    staged: list[Any]
+    staged: list[Staged]
     settled: int
 
 

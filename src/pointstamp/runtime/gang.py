@@ -14,6 +14,7 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic
@@ -28,7 +29,14 @@ from pointstamp.errors import FlowError, TransportError
 from pointstamp.runtime.control import Failed, error_of
 from pointstamp.runtime.door import Address
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh
-from pointstamp.runtime.workerprocess import MEETING_SECONDS_MAX, Seat, member_names, work
+from pointstamp.runtime.workerprocess import (
+    MEETING_SECONDS_MAX,
+    RunMember,
+    Seat,
+    member_names,
+    run_worker,
+    work,
+)
 
 _Process: TypeAlias = Any
 _Context: TypeAlias = Any  # of multiprocessing, whose kinds of context share no useful type
@@ -52,14 +60,17 @@ class Gang:
         plan: Plan,
         processes: int,
         *,
+        run: RunMember | None = None,
         transport: str = "ipc",
         encrypted: bool | None = None,
         start_method: str | None = None,
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
+        generation: int = 0,
     ) -> None:
         method = start_method or ("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
         if method != "fork":
             _check_picklable(plan, method)
+        run = run or partial(run_worker, plan)
         self._folder = Path(tempfile.mkdtemp(prefix="pointstamp-mesh-"))
         self._processes: list[_Process] = []
         self.mesh: Mesh | None = None
@@ -73,10 +84,10 @@ class Gang:
             context = multiprocessing.get_context(method)
             pipes = [context.Pipe() for _ in range(processes)]
             for number in range(processes):
-                seat = Seat(number, processes, listen(number), encrypted, silence_seconds_max)
+                seat = Seat(number, processes, listen(number), encrypted, silence_seconds_max, generation)
                 inherited = method == "fork"
                 others = [end for pair in pipes for end in pair if end is not pipes[number][1]]
-                self._start(context, plan, seat, pipes[number][1], others if inherited else [])
+                self._start(context, run, seat, pipes[number][1], others if inherited else [])
             self.mesh = Mesh(
                 processes,
                 processes + 1,
@@ -84,6 +95,7 @@ class Gang:
                 encrypted=encrypted,
                 names=member_names(processes),
                 silence_seconds_max=silence_seconds_max,
+                generation=generation,
             )
             self._meet(self.mesh, [mine for mine, _ in pipes])
         except BaseException:
@@ -128,13 +140,13 @@ class Gang:
     def _start(
         self,
         context: _Context,
-        plan: Plan,
+        run: RunMember,
         seat: Seat,
         pipe: Connection,
         others: list[Connection],
     ) -> None:
         process = context.Process(
-            target=work, args=(plan, seat, pipe, others), name=f"pointstamp-{seat.worker}", daemon=True
+            target=work, args=(run, seat, pipe, others), name=f"pointstamp-{seat.worker}", daemon=True
         )
         with warnings.catch_warnings():
             # Python 3.12 warns of a fork beside threads. Ours are those of Arrow and ZeroMQ, which take care

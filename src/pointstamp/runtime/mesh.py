@@ -21,7 +21,7 @@ reach the port can speak.
 import os
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil
 from pathlib import Path
 from time import monotonic
@@ -107,6 +107,7 @@ class Mesh:
             raise TransportError(f"{self.name} cannot listen at {listen}: {error}.") from error
         self._poller = zmq.Poller()
         self._poller.register(self._pull, zmq.POLLIN)
+        self._watched: set[int] = set()
 
     @property
     def name(self) -> str:
@@ -200,6 +201,15 @@ class Mesh:
             if now >= deadline:
                 return False
         return True
+
+    def watch(self, files: Iterable[int]) -> None:
+        """Let ``wait`` return also when one of these files can be read, and none that was watched before."""
+        wanted = set(files)
+        for file in self._watched - wanted:
+            self._poller.unregister(file)
+        for file in wanted - self._watched:
+            self._poller.register(file, zmq.POLLIN)
+        self._watched = wanted
 
     def close(self, *, linger_ms: int = _LINGER_MS) -> None:
         """Say goodbye and close; what was posted is still delivered, for a moment."""

@@ -31,7 +31,7 @@ from pointstamp.topology.ports import Location, OperatorIndex
 
 
 class SentAhead(NamedTuple):
-    """A batch that was sent to an input for an epoch beyond the snapshot; ``target`` is the reader's place."""
+    """A batch sent to an input for an epoch beyond the snapshot; ``target`` is the place of its reader."""
 
     output: int
     target: str

@@ -8,10 +8,10 @@ fails, and when the driving process is gone: it never outlives it by more than a
 import os
 import signal
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -68,6 +68,11 @@ class Seat:
     listen: str
     encrypted: bool | None
     silence_seconds_max: float
+    generation: int = 0
+
+
+RunMember: TypeAlias = Callable[[Mesh, Seat], None]
+"""What a process does once it has met the others."""
 
 
 def member_names(workers: int) -> list[str]:
@@ -75,8 +80,8 @@ def member_names(workers: int) -> list[str]:
     return [*(f"worker {number}" for number in range(workers)), DRIVER]
 
 
-def work(plan: Plan, seat: Seat, pipe: Connection, others: Sequence[Connection]) -> None:
-    """Run one worker until it is told to stop; the main function of a process."""
+def work(run: RunMember, seat: Seat, pipe: Connection, others: Sequence[Connection]) -> None:
+    """Run one member until it has done its work; the main function of a process."""
     # Ctrl-C reaches every process of a terminal; the driving process is the one to act on it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -86,7 +91,7 @@ def work(plan: Plan, seat: Seat, pipe: Connection, others: Sequence[Connection])
     if mesh is None:
         return
     try:
-        WorkerProcess(plan, mesh, seat).run()
+        run(mesh, seat)
     except BaseException as error:  # whatever it is, the driving process must know
         _report_failure(mesh, seat, error)
     finally:
@@ -104,6 +109,7 @@ def _meet(seat: Seat, pipe: Connection) -> Mesh | None:
             encrypted=seat.encrypted,
             names=member_names(seat.workers),
             silence_seconds_max=seat.silence_seconds_max,
+            generation=seat.generation,
         )
         pipe.send_bytes(msgspec.msgpack.encode(mesh.address))
         mesh.connect(msgspec.msgpack.decode(pipe.recv_bytes(), type=list[Address]))
@@ -129,6 +135,11 @@ def _report_failure(mesh: Mesh, seat: Seat, error: BaseException) -> None:
         post(mesh, seat.workers, failure)
     except PointstampError:
         os.write(2, text.encode())  # nobody is left to be told
+
+
+def run_worker(plan: Plan, mesh: Mesh, seat: Seat) -> None:
+    """Run one worker of a flow until it is told to stop."""
+    WorkerProcess(plan, mesh, seat).run()
 
 
 class WorkerProcess:

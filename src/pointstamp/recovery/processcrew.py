@@ -1,0 +1,58 @@
+"""Crews in processes of this machine."""
+
+from functools import partial
+
+from pointstamp.recovery.meshcrew import MeshCrew
+from pointstamp.recovery.mission import Mission
+from pointstamp.recovery.serving import serve
+from pointstamp.runtime.gang import Gang
+from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh
+from pointstamp.runtime.workerprocess import Seat
+
+
+class ProcessCrew(MeshCrew):
+    """Members in processes, which end with this one."""
+
+    def __init__(self, gang: Gang) -> None:
+        assert gang.mesh is not None
+        super().__init__(gang.mesh)
+        self._gang = gang
+        gang.forget_folder()
+
+    @property
+    def pids(self) -> list[int]:
+        """The process of each member."""
+        return self._gang.pids
+
+    def deaths(self) -> str | None:
+        """How processes have ended that should not have."""
+        deaths = [death for death in self._gang.deaths() if death.code != 0]
+        return "; ".join(death.words for death in deaths) + "." if deaths else None
+
+    def end(self) -> None:
+        """End all processes."""
+        self._gang.end()
+
+
+class ProcessLauncher:
+    """Starts crews in processes; ``crew`` is the last one, for those who want to disturb it."""
+
+    def __init__(self, *, silence_seconds_max: float = SILENCE_SECONDS_MAX) -> None:
+        self._silence_seconds_max = silence_seconds_max
+        self.crew: ProcessCrew | None = None
+
+    def launch(self, mission: Mission) -> ProcessCrew:
+        """Start a process for each member; they have met when this returns."""
+        gang = Gang(
+            mission.plan,
+            mission.workers,
+            run=partial(_serve, mission),
+            silence_seconds_max=self._silence_seconds_max,
+            generation=mission.generation,
+        )
+        self.crew = ProcessCrew(gang)
+        return self.crew
+
+
+def _serve(mission: Mission, mesh: Mesh, seat: Seat) -> None:
+    serve(mission, mesh, seat.worker)
