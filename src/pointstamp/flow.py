@@ -38,6 +38,10 @@ from pointstamp.topology.summary import Summary
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
+    from pointstamp.recovery.query import Query
+    from pointstamp.sinks.port import Sink
+
 OnEpoch: TypeAlias = Callable[[Any, dict[str, pa.Table]], None]
 """Takes an epoch and the tables of all outputs for it."""
 
@@ -201,6 +205,45 @@ class Dataflow:
 
         frames = {**(inputs or {}), **streams}
         return job.run(self.plan, spark, frames, workers=workers, epoch=epoch, path=path)
+
+    def start(
+        self,
+        spark: "SparkSession",
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        checkpoint: str,
+        output: "str | Sink",
+        workers: int | None = None,
+        epoch: EpochColumns = None,
+        snapshots: "SnapshotPolicy | None" = None,
+        restarts: "RestartPolicy | None" = None,
+        available_now: bool = False,
+        accept_changes: bool = False,
+        silence_seconds_max: float = 10.0,
+        **streams: Any,  # noqa: ANN401 - DataFrames and sources
+    ) -> "Query":
+        """Start the flow as a Spark job that runs on; return the query to watch and stop it with.
+
+        Inputs are streaming DataFrames, DataFrames, and sources that the workers read themselves
+        (``ps.files``). Each epoch is published under ``output`` as soon as it is complete and saved; what is
+        needed to go on after a failure, or with a new driver, lies under ``checkpoint``.
+        """
+        from pointstamp.spark import streaming  # pyspark is loaded by those who use it
+
+        return streaming.start(
+            self.plan,
+            spark,
+            {**(inputs or {}), **streams},
+            checkpoint=checkpoint,
+            output=output,
+            workers=workers,
+            epoch=epoch,
+            snapshots=snapshots,
+            restarts=restarts,
+            available_now=available_now,
+            accept_changes=accept_changes,
+            silence_seconds_max=silence_seconds_max,
+        )
 
     def open_local(self, workers: int = 1, *, on_result: OnResult | None = None) -> LocalRun:
         """Start the flow in this process, to be fed and stepped by hand."""

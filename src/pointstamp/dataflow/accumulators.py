@@ -261,6 +261,10 @@ class ObjectExtreme:
         """Bring the states of other rows in."""
         self._merge(state, slots, pa.array(other["value"], self._compared))
 
+    def state_types(self) -> dict[str, Any]:
+        """What the objects are, for whoever saves them."""
+        return {"value": self._compared}
+
     def result(self, state: State) -> pa.Array:
         """The results, one for each row."""
         return pa.array(state["value"], self._compared).cast(self._kind)

@@ -1,29 +1,34 @@
 """State by key: the keys seen so far, and for each aggregate a set of growing columns indexed by slot.
 
 ``Groups`` is that state, for one time or for all times so far. ``TimeRows`` holds what has come of one time:
-its groups, and a few rows that have not been folded into them yet. ``KeyStates`` are the columns of one
-aggregate. All of it is plain arrays.
+its groups, and a few rows that have not been folded into them yet. All of it is plain arrays.
+
+Groups can be saved, as one row for each key, and restored from such rows. From the first save on they note
+which keys change, so that the next one may hold those alone; who never saves pays nothing for it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types as types
 
-from pointstamp.dataflow.accumulators import State, SumTooLarge
-from pointstamp.dataflow.aggregate import Bound, plain_type
+from pointstamp.dataflow.accumulators import SumTooLarge
+from pointstamp.dataflow.aggregate import Bound
+from pointstamp.dataflow.keycolumns import grown
 from pointstamp.dataflow.keyindex import KeyIndex
+from pointstamp.dataflow.keystates import KeyStates
 from pointstamp.dataflow.keytable import Slots
-from pointstamp.errors import FlowError, SchemaError
+from pointstamp.dataflow.state import Piece
+from pointstamp.errors import FlowError, RecoveryError
 
 # Folding a batch costs some tens of microseconds whatever its size: small ones wait for each other.
 _WAITING_ROWS_MAX: Final = 8_192
 _NO_SLOTS: Final[Slots] = np.empty(0, np.intp)
+# Rows of state are saved in blocks, so that the strings of one fit the 32-bit offsets of their column.
+_SAVED_ROWS_MAX: Final = 262_144
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class Groups:
         self.index = KeyIndex(pa.schema([reduction.result.field(key) for key in reduction.keys]))
         self.states = {name: KeyStates(bound) for name, bound in reduction.bound.items()}
         self._last_row: Slots = _NO_SLOTS
+        # Which keys have changed since the last save, once there was one.
+        self._has_changed: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -65,13 +72,19 @@ class Groups:
         changed = touched >= known
         for name, state in self.states.items():
             state.grow(len(self))
-            before = state.taken(touched)
+            before, had_value = state.taken(touched), state.has_value[touched]
             if groups is not None:
                 state.merge(group_slots, groups.states[name])
             if batch is not None:
                 state.update(batch, batch_slots)
             changed |= state.differ(touched, before)
-        return touched[changed]
+            # The first value of a key need not change its state: a sum stays 0, and is not null any more.
+            changed |= state.has_value[touched] != had_value
+        slots: Slots = touched[changed]
+        if self._has_changed is not None:
+            self._has_changed = grown(self._has_changed, len(self))
+            self._has_changed[slots] = True
+        return slots
 
     def keys(self) -> pa.RecordBatch:
         """All keys, by slot."""
@@ -87,6 +100,45 @@ class Groups:
             except SumTooLarge as too_large:
                 raise _sum_error(operator, name, state.bound, keys.slice(too_large.row, 1)) from None
         return pa.RecordBatch.from_arrays(columns, schema=self.reduction.result)
+
+    def save(self, operator: str, *, changes_only: bool) -> Piece:
+        """The keys and states as rows: all of them, or those that changed since the last save."""
+        marks = None if not changes_only else self._has_changed
+        slots = np.arange(len(self)) if marks is None else np.flatnonzero(marks)
+        schema = self._saved_schema()
+        blocks = np.split(slots, range(_SAVED_ROWS_MAX, len(slots), _SAVED_ROWS_MAX))
+        batches = [self._saved(block, schema, operator) for block in blocks]
+        self._has_changed = np.zeros(len(self), np.bool_)
+        keys = self.reduction.keys
+        # Dictionaries are made for each block, and some formats of files want one for all.
+        table = pa.Table.from_batches(batches, schema).unify_dictionaries()
+        return Piece(table, keys, keys, is_whole=marks is None)
+
+    def restore(self, table: pa.Table, operator: str) -> None:
+        """Take rows in that were saved; their keys are distinct and not known yet."""
+        expected = self._saved_schema()
+        if table.schema != expected:
+            raise RecoveryError(
+                f"operator '{operator}' needs saved groups with {_shown(expected)}, and they have "
+                f"{_shown(table.schema)}. Go on with the aggregates that were saved, or begin without the "
+                "snapshot."
+            )
+        for batch in table.to_batches():
+            slots = self.index.slots(batch)
+            for name, state in self.states.items():
+                state.grow(len(self))
+                state.restore(slots, batch.column(name), f"operator '{operator}': the aggregate '{name}'")
+
+    def _saved(self, slots: Slots, schema: pa.Schema, operator: str) -> pa.RecordBatch:
+        columns = list(self.index.keys(slots).columns)
+        for name, state in self.states.items():
+            columns.append(state.saved(slots, f"operator '{operator}': the aggregate '{name}'"))
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _saved_schema(self) -> pa.Schema:
+        """The key columns, and under the name of each aggregate, which is no key's, its state."""
+        keys = [self.reduction.result.field(key) for key in self.reduction.keys]
+        return pa.schema([*keys, *(pa.field(name, state.saved_type) for name, state in self.states.items())])
 
     def _distinct(self, slots: Slots) -> Slots:
         """Each of these slots once, without sorting: of equal ones, the one that writes last."""
@@ -131,111 +183,13 @@ class TimeRows:
         return self.groups
 
 
-class KeyStates:
-    """The columns of one aggregate, by slot, and which keys have had a value."""
-
-    def __init__(self, bound: Bound) -> None:
-        self.bound = bound
-        self.has_value: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self._initial = dict(bound.accumulator.empty())
-        self.columns: State = {name: _filled(value, 0) for name, value in self._initial.items()}
-
-    def grow(self, size: int) -> None:
-        """Make room for that many keys."""
-        if len(self.has_value) >= size:
-            return
-        room = max(size, 2 * len(self.has_value))
-        self.has_value = np.concatenate((self.has_value, np.zeros(room - len(self.has_value), np.bool_)))
-        for name, column in self.columns.items():
-            self.columns[name] = np.concatenate((column, _filled(self._initial[name], room - len(column))))
-
-    def update(self, batch: pa.RecordBatch, slots: Slots) -> None:
-        """Bring the values of rows in; nulls are left out."""
-        values = None
-        if self.bound.column is not None:
-            values = _plain(batch.column(self.bound.column))
-            if values.null_count:
-                slots = slots[values.is_valid().to_numpy(zero_copy_only=False)]
-                values = values.drop_null()
-        self.has_value[slots] = True
-        self.bound.accumulator.update(self.columns, slots, values)
-
-    def merge(self, slots: Slots, other: "KeyStates") -> None:
-        """Bring the states of other rows in; their slot i is the key of ``slots[i]``."""
-        theirs = np.flatnonzero(other.has_value[: len(slots)])
-        slots = slots[theirs]
-        self.has_value[slots] = True
-        self.bound.accumulator.merge(self.columns, slots, other.taken(theirs))
-
-    def taken(self, slots: Slots) -> State:
-        """A copy of the states of these slots."""
-        return {name: column[slots] for name, column in self.columns.items()}
-
-    def differ(self, slots: Slots, before: State) -> npt.NDArray[np.bool_]:
-        """Where these slots have another state than before."""
-        differ = np.zeros(len(slots), np.bool_)
-        for name, old in before.items():
-            new = self.columns[name][slots]
-            if new.dtype == object:
-                differ |= np.fromiter(map(_is_another, old, new), np.bool_, len(new))
-            elif new.dtype.kind == "f":
-                differ |= (old != new) & ~(np.isnan(old) & np.isnan(new))
-            else:
-                differ |= old != new
-        return differ
-
-    def results(self, slots: Slots, who: str) -> pa.Array:
-        """The results of these slots, in the type that was promised."""
-        with_value = np.flatnonzero(self.has_value[slots])
-        try:
-            made = self.bound.accumulator.result(self.taken(slots[with_value]))
-        except SumTooLarge as too_large:
-            raise SumTooLarge(int(with_value[too_large.row])) from None
-        made = _fitted(made, self.bound.result_type, len(with_value), who)
-        if len(with_value) == len(slots):
-            return made
-        # A key without a value takes the row behind the last one.
-        nothing = pa.array([self.bound.of_nothing], self.bound.result_type)
-        rows = np.full(len(slots), len(made))
-        rows[with_value] = np.arange(len(made))
-        return pa.concat_arrays([made, nothing]).take(pa.array(rows))
-
-
-def _plain(array: pa.Array) -> pa.Array:
-    if types.is_run_end_encoded(array.type):
-        return _plain(pc.run_end_decode(array))
-    wanted = plain_type(array.type)
-    return array if wanted is array.type else array.cast(wanted)
-
-
-def _filled(value: Any, size: int) -> npt.NDArray[Any]:  # noqa: ANN401 - what the state of a new key is
-    if isinstance(value, bool | int | float | np.generic):
-        return np.full(size, value)
-    column = np.empty(size, object)
-    column[:] = [value] * size
-    return column
-
-
-def _is_another(old: Any, new: Any) -> bool:  # noqa: ANN401 - whatever a user keeps
-    if isinstance(new, np.ndarray):
-        return not np.array_equal(old, new)
-    return old is not new and bool(old != new)
-
-
-def _fitted(made: Any, wanted: pa.DataType, size: int, who: str) -> pa.Array:  # noqa: ANN401 - a user made it
-    try:
-        fitted = made if isinstance(made, pa.Array) else pa.array(made, wanted)
-        fitted = fitted if fitted.type == wanted else fitted.cast(wanted)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise SchemaError(f"{who} promised {wanted} and made something else: {error}") from error
-    if len(fitted) != size:
-        raise SchemaError(f"{who} must make one result for each of {size} keys, and made {len(fitted)}.")
-    return fitted
-
-
 def _sum_error(operator: str, name: str, bound: Bound, key: pa.RecordBatch) -> FlowError:
     where = ", ".join(f"{column} = {value!r}" for column, value in key.to_pylist()[0].items())
     return FlowError(
         f"operator '{operator}': the sum '{name}' of the column '{bound.column}' does not fit "
         f"{bound.result_type} at the key {where}. Cast the column to double or to a wider decimal before."
     )
+
+
+def _shown(schema: pa.Schema) -> str:
+    return ", ".join(f"'{field.name}' {field.type}" for field in schema)

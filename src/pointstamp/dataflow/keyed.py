@@ -6,6 +6,9 @@ key and at most a few thousand rows that have not been folded into it yet; how m
 
 Times are kept apart: a batch of a later time may come before an earlier time is complete, and then waits.
 No order of the rows in a result is promised.
+
+State is saved at a closed epoch, where no time is open: of a running reduction its groups, by key; of the
+other nothing at all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +21,7 @@ from pointstamp.dataflow.context import Context
 from pointstamp.dataflow.groups import Groups, Reduction, TimeRows
 from pointstamp.dataflow.keycodec import codec_of
 from pointstamp.dataflow.keyindex import KeyIndex
+from pointstamp.dataflow.state import Piece
 from pointstamp.errors import SchemaError
 from pointstamp.topology.domain import Time
 
@@ -56,8 +60,18 @@ class WindowedReduce:
 
     def on_notify(self, context: Context) -> None:
         """Send the results of all keys of the time."""
-        groups = self._open.pop(context.time).folded()
-        context.send(groups.results(np.arange(len(groups)), context.operator))
+        rows = self._open.pop(context.time, None)
+        if rows is not None:
+            groups = rows.folded()
+            context.send(groups.results(np.arange(len(groups)), context.operator))
+
+    def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
+        """Nothing: what has come of a time is gone when it is complete."""
+        assert not self._open, f"times {list(self._open)} are open at a snapshot"
+        return {}
+
+    def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
+        """Begin anew."""
 
 
 class RunningReduce:
@@ -76,6 +90,7 @@ class RunningReduce:
         self._plan = _reduction(schema, keys, aggregates)
         self._open: dict[Time, TimeRows] = {}
         self._groups = Groups(self._plan)
+        self._operator = "reduce"
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep the rows until their time is complete."""
@@ -83,8 +98,22 @@ class RunningReduce:
 
     def on_notify(self, context: Context) -> None:
         """Fold the rows of the time in, and send what changed."""
-        changed = self._groups.fold(self._open.pop(context.time))
+        rows = self._open.pop(context.time, None)
+        if rows is None:
+            return
+        self._operator = context.operator
+        changed = self._groups.fold(rows)
         context.send(self._groups.results(changed, context.operator))
+
+    def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
+        """The groups: all of them, or those that changed since the last save."""
+        assert not self._open, f"operator '{self._operator}': times {list(self._open)} are open at a snapshot"
+        return {"groups": self._groups.save(self._operator, changes_only=changes_only)}
+
+    def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
+        """Go on with the groups of this worker's keys."""
+        self._operator = context.operator
+        self._groups.restore(pieces["groups"], self._operator)
 
 
 def _reduction(schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, Aggregation]) -> Reduction:

@@ -140,8 +140,8 @@ class _Arrow:
     def from_table(self, who: str, table: pa.Table, fresh: Any) -> Any:  # noqa: ANN401
         if not isinstance(fresh, pa.RecordBatch):
             return table
-        batches = table.combine_chunks().to_batches()
-        return batches[0] if batches else table.schema.empty_table().to_batches()[0]
+        columns = [column.combine_chunks() for column in table.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
 @dataclass(frozen=True, slots=True)

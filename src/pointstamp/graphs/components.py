@@ -16,15 +16,21 @@ Epochs may overlap on the way in, but the labels have one version. So the operat
 time, with the capabilities to act on it (Brun et al. 2021, section 4), until that time is complete and so is
 every round of the epochs before. Edges are added only; taking one away could split a
 component, which labels alone cannot tell.
+
+What is saved at a closed epoch is the label of every vertex, twice: for the owner of the vertex, and for the
+owner of the label, which has to know on which workers its label is used, however many there will be.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pointstamp import Capability, Context, Stream, operator
+from pointstamp.dataflow.state import Piece, owners
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.graphs.forest import Forest, Pairs
 
@@ -126,6 +132,25 @@ class LeastLabels:
         """Begin without edges."""
         self._forest = Forest(owns_all=context.workers == 1)
 
+    def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
+        """The labels of all vertices of this worker, or of those that changed since the last save."""
+        assert not self._waiting, f"times {list(self._waiting)} are open at a snapshot"
+        assert self._report is None, "an epoch has not been reported at a snapshot"
+        pairs, is_whole = self._known().save(changes_only=changes_only)
+        labels = pa.table(list(pairs), schema=LABELS)
+        # A vertex that is a label is so to itself, and follows nobody; once it is not, it is never again.
+        members = pa.table([column[pairs.vertex != pairs.other] for column in pairs], schema=LABELS)
+        return {
+            "labels": Piece(labels, ("vertex",), ("vertex",), is_whole),
+            "members": Piece(members, ("component",), ("vertex",), is_whole),
+        }
+
+    def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
+        """Go on with the labels of this worker's vertices, and with who follows the labels that it owns."""
+        self._forest = Forest(owns_all=context.workers == 1)
+        followers = _one_for_each_worker(pieces["members"], context.worker, context.workers)
+        self._forest.restore(_pairs_of(pieces["labels"]), followers)
+
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep facts until their time is complete."""
         waiting = self._waiting.get(context.time)
@@ -186,6 +211,22 @@ def _send(context: Context, output: str, schema: pa.Schema, pairs: Pairs, capabi
     if len(pairs.vertex):
         batch = pa.RecordBatch.from_arrays([pa.array(column) for column in pairs], schema=schema)
         context.send(batch, output=output, capability=capability)
+
+
+def _one_for_each_worker(members: pa.Table, worker: int, workers: int) -> Pairs:
+    """One member of each label for each other worker that has any."""
+    owner = owners(members, ("vertex",), workers)
+    pairs = _pairs_of(members)
+    away = np.flatnonzero(owner != worker)
+    order = away[np.lexsort((owner[away], pairs.other[away]))]
+    label, owner = pairs.other[order], owner[order]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (label[1:] != label[:-1]) | (owner[1:] != owner[:-1])
+    return Pairs(pairs.vertex[order[is_first]], label[is_first])
+
+
+def _pairs_of(labels: pa.Table) -> Pairs:
+    return Pairs(*(labels.column(name).to_numpy() for name in LABELS.names))
 
 
 def _check_stream(edges: Stream, src: str, dst: str, diff: str | None) -> None:

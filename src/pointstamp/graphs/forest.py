@@ -22,6 +22,9 @@ two least ones in a component an edge would tell.
 
 What it costs follows what it is told and what changes, never what there is. It knows no times: who owns it
 gives it the facts of one epoch after the other.
+
+Between epochs, when nothing is under way, the labels of mine say all that there is to say: strangers are the
+labels that I do not own, and who follows a label are its members elsewhere. So labels are what is saved.
 """
 
 from typing import Final, NamedTuple
@@ -77,6 +80,8 @@ class Forest:
         # Where a root stands among those that are being joined; says nothing between calls.
         self._rank: Slots = np.empty(_ROOM_MIN, np.intp)
         self._changed: list[Slots] = []
+        # Which of mine have changed since they were last saved, once they were.
+        self._is_unsaved: npt.NDArray[np.bool_] | None = None
 
     def absorb(self, facts: Pairs) -> Pairs:
         """Take in facts whose vertices are mine; return the facts that others need to know."""
@@ -99,8 +104,33 @@ class Forest:
         if not parts:
             return NO_PAIRS
         changed = distinct(self._vertices.count, *parts)
+        if self._is_unsaved is not None:
+            self._is_unsaved = _flags(self._is_unsaved, self._vertices.count)
+            self._is_unsaved[changed] = True
+        return self._labelled(changed)
+
+    def save(self, *, changes_only: bool) -> tuple[Pairs, bool]:
+        """Mine with their labels, and whether these are all: or those that changed since they were saved."""
+        assert not self._changed, "an epoch has not been reported"
+        count = self._vertices.count
+        marks = self._is_unsaved if changes_only else None
+        slots = np.flatnonzero(self._is_mine[:count] if marks is None else marks)
+        self._is_unsaved = _flags(None, count)
+        return self._labelled(slots), marks is None
+
+    def restore(self, labels: Pairs, followers: Pairs) -> None:
+        """Begin with mine and their labels, and with followers and the labels of mine that they have."""
+        both = (np.concatenate(columns) for columns in zip(labels, followers, strict=True))
+        vertex, label = self._slots_of(Pairs(*both))
+        self._label[vertex] = label
+        self._is_mine[vertex[: len(labels.vertex)]] = True
+        are_members = np.flatnonzero(vertex != label)
+        self._members.add(vertex[are_members], label[are_members])
+        self._changed = []
+
+    def _labelled(self, slots: Slots) -> Pairs:
         ids = self._vertices.ids
-        return Pairs(ids[changed], ids[self._label[changed]])
+        return Pairs(ids[slots], ids[self._label[slots]])
 
     def _slots_of(self, facts: Pairs) -> tuple[Slots, Slots]:
         """The slots of both columns; new ones are sets of their own."""
@@ -171,3 +201,13 @@ class Forest:
         self._label[other[rows]] = vertex[rows]
         followers = distinct(self._vertices.count, other[rows])
         self._members.add(followers, self._label[followers])
+
+
+def _flags(old: npt.NDArray[np.bool_] | None, size: int) -> npt.NDArray[np.bool_]:
+    """Flags for at least so many slots: the old ones, and the rest not set."""
+    if old is not None and len(old) >= size:
+        return old
+    flags = np.zeros(size + size // 2, np.bool_)
+    if old is not None:
+        flags[: len(old)] = old
+    return flags

@@ -139,7 +139,8 @@ class Coordinator:
     @property
     def is_finished(self) -> bool:
         """Whether no tick can follow, and the last is committed."""
-        return self.ledger.is_final and self.is_settled
+        all_ended = len(self._ended) == len(self._offered)
+        return self.ledger.is_final and all_ended and self.is_idle
 
     @property
     def epochs_in_flight(self) -> int:
@@ -194,8 +195,8 @@ class Coordinator:
         return len(self._in_flight) < self._epochs_max and (held < self._bytes_max or not self._in_flight)
 
     def _record(self) -> Ticked | None:
-        if self.is_held or self.ledger.is_final:
-            return None
+        if self.is_held or (self.ledger.is_final and not any(self._offered.values())):
+            return None  # a query that was finished goes on when there is more
         all_ended = len(self._ended) == len(self._offered)
         taken: dict[str, list[Unit]] = {}
         for name, offered in self._offered.items():

@@ -76,7 +76,8 @@ class Journal(Generic[E]):
     ) -> "Journal[E]":
         """The journal of a storage, which may be empty yet; nothing is read before it is asked for.
 
-        The writer's mark tells this hold from every other; it is drawn at random where none is given.
+        The writer's mark tells this hold from every other; it is drawn at random where none is given. Two
+        that share one would each take the other's entries for its own: give it in simulations only.
         """
         if not getattr(storage, "is_exclusive", True):
             warnings.warn(

@@ -5,11 +5,13 @@ member runs in a Spark task, in a process, beside others in this process, and in
 
 Output waits in memory until the snapshot of its epoch, or until there is much of it; then it is staged. A
 report that an epoch is saved is given when the worker's part of the snapshot and all its output up to there
-are durable.
+are durable; output of later epochs, which one operator may have reached before another has saved, is not in
+it. What was published before this generation began is computed again at most, and never staged again.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -45,6 +47,7 @@ from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, Target
 
 Tell: TypeAlias = Callable[[Report], None]
+_Output: TypeAlias = dict[str, dict[int, list[pa.RecordBatch]]]
 
 STAGE_BYTES_MAX: Final = 32 * 1024 * 1024
 """Output that waits for its snapshot is staged early when there is more than this."""
@@ -85,9 +88,9 @@ class Member:
             on_snapshot=self._save,
             restored=restored,
         )
-        self._output: dict[str, dict[int, list[pa.RecordBatch]]] = {}
+        self._output: _Output = {}
         self._output_bytes = 0
-        self._staged: list[Staged] = []
+        self._staged: list[Staged] = []  # early; only jobs of the scribe look at it
         self._reading: deque[Iterator[None]] = deque()
         self._last_epochs: deque[tuple[int, int]] = deque()  # of each tick that is not settled
         self._settled = -1
@@ -198,30 +201,41 @@ class Member:
     # Saving.
 
     def _deliver(self, output: str, time: Time, batches: list[pa.RecordBatch]) -> None:
+        if time[0] <= self.mission.published_through:
+            return
         self._output.setdefault(output, {})[time[0]] = batches
         self._output_bytes += sum(batch.nbytes for batch in batches)
         if self._output_bytes > STAGE_BYTES_MAX:
-            self._staged.extend(self._stage(self._take_output()))
+            self._scribe.submit(partial(self._stage_early, self._take_output(NOTHING_OPEN)))
 
-    def _take_output(self) -> dict[str, dict[int, list[pa.RecordBatch]]]:
-        output, self._output, self._output_bytes = self._output, {}, 0
+    def _take_output(self, through: int) -> _Output:
+        """The output of epochs up to this one, which waits no more."""
+        taken: _Output = {}
+        for name, epochs in self._output.items():
+            for epoch in [epoch for epoch in epochs if epoch <= through]:
+                batches = taken.setdefault(name, {})[epoch] = epochs.pop(epoch)
+                self.rows_out[name] += sum(batch.num_rows for batch in batches)
+                self._output_bytes -= sum(batch.nbytes for batch in batches)
+        return taken
+
+    def _stage_early(self, output: _Output) -> None:
+        """Each epoch for itself: nobody knows yet which of them are saved together."""
         for name, epochs in output.items():
-            self.rows_out[name] += sum(batch.num_rows for each in epochs.values() for batch in each)
-        return output
-
-    def _stage(self, output: dict[str, dict[int, list[pa.RecordBatch]]]) -> list[Staged]:
-        return [staged for name, epochs in output.items() for staged in self._writer.stage(name, epochs)]
+            for epoch, batches in epochs.items():
+                self._staged.extend(self._writer.stage(name, {epoch: batches}))
 
     def _save(self, snapshot: WorkerSnapshot) -> None:
         while self._last_epochs and self._last_epochs[0][1] <= snapshot.epoch:
             self._settled = self._last_epochs.popleft()[0]
-        output, early, settled = self._take_output(), self._staged, self._settled
-        self._staged = []
+        output, settled = self._take_output(snapshot.epoch), self._settled
         mission = self.mission
         name = mission.part_name(self.number, snapshot.epoch)
 
         def job() -> Report:
-            staged = [*early, *self._stage(output)]
+            staged = [piece for piece in self._staged if piece.last_epoch <= snapshot.epoch]
+            self._staged = [piece for piece in self._staged if piece.last_epoch > snapshot.epoch]
+            for output_name, epochs in output.items():
+                staged.extend(self._writer.stage(output_name, epochs))
             content = encode_part(snapshot, self.number, mission.workers)
             mission.storage.create(name, content)
             size = len(content) if isinstance(content, bytes) else sum(map(len, content))

@@ -18,7 +18,8 @@ class Mission:
     """One generation of a query: the flow, where its rows come from and go to, and what it goes on from.
 
     ``chain`` are the names of the parts of a whole snapshot, then of those with what changed; empty where
-    the flow starts from nothing.
+    the flow starts from nothing. Output up to epoch ``published_through`` is published: where an older
+    snapshot had to be used, it is computed again and must not be staged again.
     """
 
     plan: Plan
@@ -29,6 +30,7 @@ class Mission:
     generation: int
     chain: Sequence[Sequence[str]] = ()
     epoch_columns: Mapping[str, str] = field(default_factory=dict)
+    published_through: int = -1
 
     def schema(self, name: str) -> pa.Schema:
         """What is read of an input: its columns, and the epoch column if there is one."""

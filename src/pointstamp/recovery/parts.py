@@ -68,7 +68,7 @@ def encode_part(snapshot: WorkerSnapshot, worker: int, workers: int) -> Content:
         worker,
         workers,
         snapshot.is_whole,
-        {place: _saved(each) for place, each in snapshot.instances.items() if _holds_anything(each)},
+        {place: _saved(each) for place, each in snapshot.instances.items()},
     )
     return sealed_parts(msgspec.msgpack.encode(saved), KIND, VERSION)
 
@@ -117,6 +117,7 @@ def _restored(
         awaited if is_same else list(dict.fromkeys(awaited)),
         ahead,
         must_regain=is_same,
+        was_saved=True,
     )
 
 
@@ -175,10 +176,6 @@ def _saved(snapshot: InstanceSnapshot) -> _SavedInstance:
             for each in snapshot.ahead
         ],
     )
-
-
-def _holds_anything(snapshot: InstanceSnapshot) -> bool:
-    return bool(snapshot.pieces or snapshot.held or snapshot.awaited or snapshot.ahead)
 
 
 def _bytes(table: pa.Table) -> bytes:

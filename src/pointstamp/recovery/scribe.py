@@ -1,6 +1,6 @@
 """The scribe: writes what a member has to save while the member goes on working.
 
-A job makes something durable and returns the report that says so. Jobs are done one after the other, in the
+A job makes something durable and returns the report that says so, or None where nobody waits for it. Jobs are done one after the other, in the
 order in which they were given. What goes wrong in a job is raised to the member when it looks.
 """
 
@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 from pointstamp.recovery.orders import Report
 
-Job: TypeAlias = Callable[[], Report]
+Job: TypeAlias = Callable[[], Report | None]
 
 
 class Scribe(Protocol):
@@ -42,7 +42,9 @@ class InlineScribe:
 
     def submit(self, job: Job) -> None:
         """Do a job."""
-        self._reports.append(job())
+        report = job()
+        if report is not None:
+            self._reports.append(report)
 
     def done(self) -> list[Report]:
         """The reports since the last look."""
@@ -60,9 +62,10 @@ class ThreadScribe:
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._results: deque[Report | BaseException] = deque()
+        self._results: deque[Report | BaseException | None] = deque()
         self._submitted = 0
         self._taken = 0
+        self._drained = 0
         self._ours, self._theirs = socket.socketpair()
         self._ours.setblocking(False)
         self._theirs.setblocking(False)
@@ -80,17 +83,18 @@ class ThreadScribe:
 
     def done(self) -> list[Report]:
         """The reports since the last look; raises what a job raised."""
-        if not self._results:
-            return []
-        with suppress(BlockingIOError):
-            self._ours.recv(4096)
+        # A job's byte may come after its result was taken, and would keep the pipe readable for ever.
+        if self._drained < self._submitted:
+            with suppress(BlockingIOError):
+                self._drained += len(self._ours.recv(4096))
         reports = []
         while self._results:
             result = self._results.popleft()
             self._taken += 1
             if isinstance(result, BaseException):
                 raise result
-            reports.append(result)
+            if result is not None:
+                reports.append(result)
         return reports
 
     @property

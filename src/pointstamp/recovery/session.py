@@ -50,6 +50,7 @@ class Session:
         *,
         on_commit: OnCommit,
         on_ready: Callable[[], None],
+        now_seconds: Callable[[], float] = monotonic,
     ) -> None:
         self.coordinator = coordinator
         self.rows_in: list[dict[str, int]] = [{} for _ in range(workers)]
@@ -60,8 +61,10 @@ class Session:
         self._workers = workers
         self._on_commit = on_commit
         self._on_ready = on_ready
+        self._now_seconds = now_seconds
         self._finished: set[int] = set()
         self._counts: list[Future[Counts]] = []
+        self._saves: list[tuple[int, Future[int]]] = []
         self._ended: set[str] = set()
 
     def turn(self) -> bool:
@@ -82,7 +85,7 @@ class Session:
                 self._ended.add(name)
                 self.coordinator.end(name)
         if self.is_ready:
-            while orders := self.coordinator.orders(monotonic()):
+            while orders := self.coordinator.orders(self._now_seconds()):
                 has_news = True
                 for worker, order in orders:
                     self._crew.post(worker, order)
@@ -99,7 +102,7 @@ class Session:
                     timeout = min(timeout, _POLL_SECONDS)
                 else:
                     files.append(number)
-        due = self.coordinator.seconds_until_due(monotonic())
+        due = self.coordinator.seconds_until_due(self._now_seconds())
         self._crew.wait(timeout if due is None else min(timeout, due), files)
 
     @property
@@ -111,6 +114,12 @@ class Session:
         """Ask the first member what is counted."""
         self._counts.append(answer)
         self._crew.post(0, AskCounts())
+
+    def save_soon(self, savepoint: str | None, answer: "Future[int]") -> None:
+        """Take a snapshot of what was let in, under a name if given; answer with its epoch when durable."""
+        self.coordinator.save_soon(savepoint)
+        self._saves.append((self.coordinator.opened, answer))
+        self._look_at_saves()
 
     def finish(self) -> None:
         """Let all members leave after their last epoch."""
@@ -128,7 +137,19 @@ class Session:
             watch.close()
         for answer in self._counts:
             answer.set_exception(error or RecoveryError("the query has ended before it could answer."))
+        for _, saved in self._saves:
+            lost = RecoveryError("the workers were lost before the snapshot was whole.")
+            saved.set_exception(error or lost)
         self._counts.clear()
+        self._saves.clear()
+
+    def _look_at_saves(self) -> None:
+        committed = self.coordinator.ledger.committed
+        reached = -1 if committed is None else committed.epoch
+        for epoch, answer in self._saves:
+            if epoch <= reached:
+                answer.set_result(reached)
+        self._saves = [each for each in self._saves if not each[1].done()]
 
     def _end_with(self, order: Finish) -> None:
         for worker in range(self._workers):
@@ -154,6 +175,7 @@ class Session:
                 commit = self.coordinator.saved(worker, report)
                 if commit is not None:
                     self._on_commit(commit)
+                    self._look_at_saves()
             case Progressed():
                 self.rows_in[worker], self.rows_out[worker] = report.rows_in, report.rows_out
                 self.coordinator.progressed(worker, report)

@@ -11,6 +11,7 @@ import logging
 import os
 import queue
 import socket
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -28,12 +29,10 @@ from pointstamp.errors import (
     SchemaError,
     StorageError,
 )
+from pointstamp.recovery.beginning import begin_generation, remove_unneeded
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.crew import CrewError, Launcher
-from pointstamp.recovery.journal import Journal
-from pointstamp.recovery.ledger import Chain, Committed, Entry, FlowShape, Ledger, Ticked
-from pointstamp.recovery.mission import Mission
-from pointstamp.recovery.parts import decode_part
+from pointstamp.recovery.ledger import Committed, Ledger, Ticked
 from pointstamp.recovery.policy import (
     BYTES_IN_FLIGHT_MAX,
     EPOCHS_IN_FLIGHT_MAX,
@@ -42,7 +41,6 @@ from pointstamp.recovery.policy import (
     SnapshotPolicy,
 )
 from pointstamp.recovery.session import Session, total
-from pointstamp.recovery.shape import check_shape, shape_of
 from pointstamp.sinks.port import Sink
 from pointstamp.sources.port import Source
 from pointstamp.storage.port import Storage
@@ -91,6 +89,7 @@ class Supervisor:
         self._last_failure: tuple[str, int] | None = None
         self._lost_seconds: float | None = None
         self._lost_words = ""
+        self._was_ready = threading.Event()
         self.restarts = 0
         self.generation = 0
         self.phase = "starting"
@@ -109,6 +108,10 @@ class Supervisor:
         self._calls.put((function, answer))
         self._wake()
         return answer
+
+    def wait_until_ready(self) -> None:
+        """Wait until workers have run for the first time, or the query has ended."""
+        self._was_ready.wait()
 
     def stop(self, *, finish: bool) -> None:
         """End the query: after the epochs that are on their way, or at once without them."""
@@ -134,55 +137,23 @@ class Supervisor:
                     self._recover(error)
         finally:
             self.phase = "ended"
+            self._was_ready.set()
             self._refuse_calls()
             self._ours.close()
             self._theirs.close()
 
     def _run_generation(self) -> None:
         spec = self.spec
-        journal: Journal[Entry] = Journal.open(spec.storage, Entry)
-        self.generation = journal.start_generation(f"process {os.getpid()} on {socket.gethostname()}", time())
-        ledger = Ledger(journal, spec.sources, chains_kept=spec.snapshots.keep)
-        shape = shape_of(spec.plan, spec.query_id)
-        if ledger.shape is None:
-            ledger.begin(shape)
-        else:
-            check_shape(ledger.shape, shape, accept_changes=spec.accept_changes)
-        sink = spec.sink.for_query(_query_of(ledger), spec.plan.output_schemas())
-        publisher = sink.publisher()
-        self._publish_again(ledger, publisher)
-        chain = self._newest_whole(ledger)
-        publisher.discard(self.generation, ledger.staged())
-        self._remove_unneeded(ledger)
-        mission = Mission(
-            spec.plan,
-            spec.sources,
-            sink,
-            spec.storage,
-            spec.workers,
-            self.generation,
-            chain.names() if chain is not None else (),
-            spec.epoch_columns,
-        )
+        begun = begin_generation(spec, f"process {os.getpid()} on {socket.gethostname()}", time())
+        self.generation, ledger = begun.generation, begun.ledger
         self._note_commit(ledger.committed)
         watches = {
             name: source.watch(ledger.positions[name], available_now=spec.available_now)
             for name, source in spec.sources.items()
         }
         self.phase = "starting workers"
-        crew = self._launcher.launch(mission)
-        coordinator = Coordinator(
-            ledger,
-            publisher,
-            spec.workers,
-            {name: source.units_per_tick for name, source in spec.sources.items()},
-            chain=chain,
-            now_seconds=monotonic(),
-            policy=spec.snapshots,
-            epoch_columns=spec.epoch_columns,
-            epochs_max=spec.epochs_max,
-            bytes_max=spec.bytes_max,
-        )
+        crew = self._launcher.launch(begun.mission)
+        coordinator = begun.coordinator(spec, monotonic())
         session = Session(
             crew,
             coordinator,
@@ -210,7 +181,7 @@ class Supervisor:
             self._look_at_drains(coordinator)
             gone = ledger.summarize_if_long()
             if gone is not None:
-                self._remove_unneeded(ledger, gone)
+                remove_unneeded(self.spec, ledger, self.generation, gone)
             if coordinator.is_finished:
                 session.finish()
                 return
@@ -248,6 +219,7 @@ class Supervisor:
 
     def _on_ready(self) -> None:
         self.phase = "working"
+        self._was_ready.set()
         if self._lost_seconds is not None:
             took = monotonic() - self._lost_seconds
             self._lost_seconds = None
@@ -263,52 +235,6 @@ class Supervisor:
                 self.restarts,
                 self.spec.restarts.restarts_max,
             )
-
-    def _newest_whole(self, ledger: Ledger) -> Chain | None:
-        """The newest snapshot of which every part is there and whole; RecoveryError where none is."""
-        damages: list[str] = []
-        for chain in ledger.chains():
-            try:
-                for names in chain.names():
-                    for name in names:
-                        decode_part(self.spec.storage.read(name), name)
-            except StorageError as error:
-                damages.append(str(error))
-                continue
-            if damages:
-                _log.warning(
-                    "query '%s': %s Went back to the snapshot of epoch %s.",
-                    self.spec.plan.name,
-                    damages[0],
-                    chain.epoch,
-                )
-            return chain
-        if damages:
-            raise RecoveryError(
-                f"query '{self.spec.plan.name}' has no snapshot left that is whole: {damages[0]} Restore the "
-                "file from a copy, or begin with a new checkpoint."
-            )
-        return None
-
-    # Publishing and cleaning up.
-
-    def _publish_again(self, ledger: Ledger, publisher: Any) -> None:  # noqa: ANN401 - a Publisher
-        through = publisher.published_through()
-        for commit in ledger.commits:
-            if through is None or commit.epoch > through:
-                publisher.publish(commit.number, commit.epoch, commit.staged)
-
-    def _remove_unneeded(self, ledger: Ledger, gone: list[Ticked] | None = None) -> None:
-        needed = ledger.names_needed()
-        committed = ledger.committed
-        storage = self.spec.storage
-        for name in storage.list("snapshots/"):
-            epoch = int(name.split("/")[1])
-            is_live = f"/g{self.generation:06d}-" in name and (committed is None or epoch > committed.epoch)
-            if name not in needed and not is_live:
-                storage.delete(name)
-        if gone and self.spec.forget is not None:
-            self.spec.forget(gone)
 
     def _on_commit(self, commit: Committed) -> None:
         self._note_commit(commit)
@@ -381,9 +307,3 @@ class Supervisor:
     def _wake(self) -> None:
         with suppress(OSError):
             self._theirs.send(b"!")
-
-
-def _query_of(ledger: Ledger) -> str:
-    shape: FlowShape | None = ledger.shape
-    assert shape is not None
-    return shape.query

@@ -2,18 +2,30 @@
 
 CURVE proves to a client that the server owns its key, and encrypts. That the client is a member is decided
 here, by ZeroMQ's authentication protocol (RFC 27): a handshake goes on when the doorman has answered for the
-client's key. A mesh lets its doorman answer while the members meet and not afterwards, so that nobody can
-come later.
+client's key. While the members meet he lets them in; afterwards he refuses everybody.
+
+Invariant: no byte of a stranger's reaches the mesh. Strangers are counted, and the log ``pointstamp.mesh``
+names them with the address where it is known (who shows a key) and at most once in ``LOG_SECONDS``, so that
+nobody can fill the log. What is not done here: to block an address. That is for a firewall.
 """
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable
+from math import inf
+from time import monotonic
 from typing import Final, NamedTuple, cast
 
 import msgspec
 import zmq
 from zmq.utils import z85
+from zmq.utils.monitor import recv_monitor_message
+
+LOG_SECONDS: Final = 10.0
+"""A mesh writes at most one line about strangers in so many seconds."""
 
 _ASKED_AT: Final = "inproc://zeromq.zap.01"
+_WATCHED_AT: Final = "inproc://pointstamp.listener"
+_LOG: Final = logging.getLogger("pointstamp.mesh")
 
 
 class KeyPair(NamedTuple):
@@ -35,25 +47,90 @@ class Address(msgspec.Struct, frozen=True):
     public_key: bytes | None = None
 
 
+class Refusals:
+    """Counts who or what was turned away, and says so in the log, not too often."""
+
+    def __init__(self, *, clock: Callable[[], float] = monotonic) -> None:
+        self.count = 0
+        self._unsaid = 0
+        self._silent_until = -inf
+        self._clock = clock
+
+    def add(self, what: str) -> None:
+        """Count one more; the sentence is written unless one has just been."""
+        self.count += 1
+        now = self._clock()
+        if now < self._silent_until:
+            self._unsaid += 1
+            return
+        more = f" Since the last such line there were {self._unsaid} more." if self._unsaid else ""
+        self._unsaid, self._silent_until = 0, now + LOG_SECONDS
+        _LOG.warning("%s%s", what, more)
+
+
 class Doorman:
     """Answers who may come in; must be there before the first handshake begins."""
 
-    def __init__(self, socket: "zmq.Socket[bytes]") -> None:
+    def __init__(self, socket: "zmq.Socket[bytes]", name: str, refusals: Refusals) -> None:
         self._socket = socket
+        self._name = name
+        self._refusals = refusals
         self._allowed: set[bytes] = set()
+        self._knows_members = False
         socket.bind(_ASKED_AT)
 
     def allow(self, members: Iterable[Address]) -> None:
         """Let in who owns the key of one of these."""
         self._allowed = {z85.decode(each.public_key) for each in members if each.public_key is not None}
+        self._knows_members = True
+
+    def shut(self) -> None:
+        """Refuse everybody from now on, also who owns the key of a member."""
+        self._allowed = set()
 
     def answer(self) -> None:
         """Answer everybody who waits at the door; nobody is answered before the members are known."""
-        while self._allowed and has_news(self._socket):
-            version, request, _, _, _, mechanism, *credentials = self._socket.recv_multipart(zmq.NOBLOCK)
-            is_member = mechanism == b"CURVE" and credentials[0] in self._allowed
+        while self._knows_members and has_news(self._socket):
+            version, request, _, address, _, mechanism, *shown = self._socket.recv_multipart(zmq.NOBLOCK)
+            is_member = mechanism == b"CURVE" and shown[0] in self._allowed
             verdict = (b"200", b"OK") if is_member else (b"400", b"not a member of this run")
             self._socket.send_multipart([version, request, *verdict, b"", b""], zmq.NOBLOCK)
+            if not is_member:
+                self._refusals.add(
+                    f"{self._name} has refused {address.decode(errors='replace')}: it showed a key that is "
+                    "not, or no longer, to be let in."
+                )
+
+
+class Watchman:
+    """Sees who comes to the listener without ever getting to the door: no key, another protocol, silence."""
+
+    def __init__(
+        self,
+        listener: "zmq.Socket[bytes]",
+        monitor: "zmq.Socket[bytes]",
+        name: str,
+        refusals: Refusals,
+    ) -> None:
+        # The monitor's queue must have no limit: at a limit, libzmq lets its I/O thread wait for us, and with
+        # it all heartbeats. So the socket is brought along, and is not the one that pyzmq would make.
+        listener.monitor(_WATCHED_AT, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+        monitor.connect(_WATCHED_AT)
+        self._monitor = monitor
+        self._name = name
+        self._refusals = refusals
+
+    def look(self, *, is_meeting: bool) -> None:
+        """Read what the I/O thread says: who is dropped in the meeting, or comes after it, is a stranger."""
+        while has_news(self._monitor):
+            event = recv_monitor_message(self._monitor, zmq.NOBLOCK)
+            if is_meeting and event["event"] == zmq.EVENT_DISCONNECTED:
+                self._refusals.add(f"{self._name} has dropped a connection that was no member's.")
+            elif not is_meeting and event["event"] == zmq.EVENT_ACCEPTED:
+                self._refusals.add(
+                    f"{self._name} lets nobody in any more, and somebody has connected to "
+                    f"{event['endpoint'].decode(errors='replace')}."
+                )
 
 
 def has_news(socket: "zmq.Socket[bytes]") -> bool:

@@ -15,7 +15,9 @@ Members meet once. They learn each other's addresses through a channel that they
 connect, and say hello. With CURVE (the default for tcp) each side proves that it owns its key and all bytes
 are encrypted; only keys of members are let in, and when all have met nobody is. Unix sockets in a private
 folder need no keys; their files are removed when all have met. Plain tcp is for measurements: whoever can
-reach the port can speak.
+reach the port can speak. What strangers can make a member hold is bounded: a frame that comes through tcp has
+at most ``FRAME_BYTES_MAX`` bytes, which hold nothing before they are sent, and who has not proved its key in
+thirty seconds is dropped by libzmq.
 """
 
 import os
@@ -32,12 +34,15 @@ from zmq.utils.monitor import recv_monitor_message
 
 from pointstamp.errors import TransportError
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.runtime.door import Address, Doorman, KeyPair, has_news
+from pointstamp.runtime.door import Address, Doorman, KeyPair, Refusals, Watchman, has_news
 from pointstamp.runtime.ports import Message
 from pointstamp.runtime.wire import ENVELOPE_BYTES, Body, Codec, Kind, seal, unseal
 
 SILENCE_SECONDS_MAX: Final = 10.0
 """A peer that answers no heartbeat for so long is taken for dead."""
+
+FRAME_BYTES_MAX: Final = 2**31
+"""The most bytes of one frame through tcp: more than Spark itself can hold in one value."""
 
 _CHECK_SECONDS: Final = 0.05
 # How long a goodbye may take to arrive after the connection in the other direction was seen to close.
@@ -82,6 +87,11 @@ class Mesh:
         self._keys: KeyPair | None = None
         if encrypted or (encrypted is None and not listen.startswith("ipc:")) or keys is not None:
             self._keys = keys or KeyPair.new()
+        if not 0 < silence_seconds_max < _NEVER_MS / 1000:
+            raise TransportError(
+                f"{self.name} was told to take a peer for dead after {silence_seconds_max} seconds of "
+                "silence; give a number of seconds above 0 and below a day."
+            )
         self._heartbeat_ms = max(1, int(silence_seconds_max * 1000))
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._sockets: list[zmq.Socket[bytes]] = []
@@ -89,6 +99,10 @@ class Mesh:
         # is closed as well, in the process that made it.
         self._finalizer = weakref.finalize(self, _close, os.getpid(), self._context, self._sockets)
         self._doorman: Doorman | None = None
+        self._watchman: Watchman | None = None
+        # Two, so that a line without an address never takes the place of one with an address.
+        self._refusals, self._knocks = Refusals(), Refusals()
+        self._is_limited = listen.startswith("tcp:")
         self._pushes: dict[int, zmq.Socket[bytes]] = {}
         self._monitors: dict[int, zmq.Socket[bytes]] = {}
         self._posted = [0] * members
@@ -119,6 +133,11 @@ class Mesh:
         """Where the others can reach this member; to be told through a channel that is trusted."""
         return Address(self._endpoint, self._keys.public if self._keys else None)
 
+    @property
+    def refused(self) -> int:
+        """How many times a stranger was turned away, or a message of an older generation was dropped."""
+        return self._refusals.count + self._knocks.count
+
     # Meeting.
 
     def connect(self, addresses: Sequence[Address]) -> None:
@@ -140,8 +159,7 @@ class Mesh:
     def greet(self) -> bool:
         """Take part in the meeting without waiting; True when connected with all, who have said hello."""
         if self._is_meeting:
-            if self._doorman is not None:
-                self._doorman.answer()
+            self._look_at_the_door()
             self._early.extend(self._take())
             self._look_after_peers()
             if not self._unheard and not self._unconnected:
@@ -168,6 +186,8 @@ class Mesh:
         """Put a message on its way without waiting."""
         if peer in self._left:
             raise TransportError(f"{self.name} cannot reach {self._names[peer]}, which has left the run.")
+        if self._is_limited and bodies:
+            self._check_sizes(peer, bodies)
         push = self._pushes[peer]
         number = self._posted[peer]
         self._posted[peer] = number + 1
@@ -176,6 +196,15 @@ class Mesh:
         for left, body in enumerate(bodies, start=1 - len(bodies)):
             flags = zmq.NOBLOCK | zmq.SNDMORE if left else zmq.NOBLOCK
             push.send(body, flags, copy=memoryview(body).nbytes <= _COPY_BYTES_MAX)
+
+    def _check_sizes(self, peer: int, bodies: Sequence[Body]) -> None:
+        # The peer would drop the connection, and could not say why.
+        largest = max(memoryview(body).nbytes for body in bodies)
+        if largest > FRAME_BYTES_MAX:
+            raise TransportError(
+                f"{self.name} was to send {largest} bytes at once to {self._names[peer]}; the most is "
+                f"{FRAME_BYTES_MAX}. Let the operator send smaller batches."
+            )
 
     def collect(self) -> list[Parcel]:
         """What has arrived, without waiting: in order per peer."""
@@ -269,6 +298,10 @@ class Mesh:
                 f"{self._names[sender]} of generation {generation}: the run was started again without it."
             )
         self.dropped_old += 1
+        self._refusals.add(
+            f"{self.name} has dropped a message of {self._names[sender]} of generation {generation}; the run "
+            f"is in generation {self.generation}."
+        )
         return True
 
     def _out_of_order(self, sender: int, sequence: int) -> TransportError:
@@ -279,10 +312,18 @@ class Mesh:
             f"message was {what}. Start the run again from its last snapshot."
         )
 
+    def _look_at_the_door(self) -> None:
+        if self._doorman is not None:
+            self._doorman.answer()
+        if self._watchman is not None:
+            self._watchman.look(is_meeting=self._is_meeting)
+
     def _look_after_peers(self) -> None:
         """Read what the I/O thread says about connections; raise for a peer that is gone without goodbye."""
         now = monotonic()
         self._next_check = now + _CHECK_SECONDS
+        if not self._is_meeting:
+            self._look_at_the_door()
         for peer, monitor in self._monitors.items():
             while has_news(monitor):
                 event: Any = recv_monitor_message(monitor, zmq.NOBLOCK)["event"]
@@ -317,14 +358,19 @@ class Mesh:
             pull.curve_server = True
             pull.curve_publickey, pull.curve_secretkey = self._keys
             pull.zap_domain = b"pointstamp"
-            self._doorman = Doorman(self._socket(zmq.REP))
+            self._doorman = Doorman(self._socket(zmq.REP), self.name, self._refusals)
+            self._watchman = Watchman(pull, self._socket(zmq.PAIR), self.name, self._knocks)
+        if self._is_limited:
+            pull.maxmsgsize = FRAME_BYTES_MAX
         pull.bind(endpoint)
         self._endpoint = cast("bytes", pull.last_endpoint).rstrip(b"\0").decode()
         return pull
 
     def _stop_listening(self) -> None:
         # zmq_unbind would close the connections that were accepted, too. With keys nobody gets in any more
-        # because the doorman has stopped to answer; and a socket file can be taken away.
+        # because the doorman refuses everybody; and a socket file can be taken away.
+        if self._doorman is not None:
+            self._doorman.shut()
         if self._endpoint.startswith("ipc://"):
             Path(self._endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
 

@@ -26,6 +26,7 @@ from pointstamp.dataflow.declared import stateful_of
 from pointstamp.dataflow.plan import Kind, Node
 from pointstamp.dataflow.state import Piece
 from pointstamp.runtime.instance import Instance
+from pointstamp.runtime.undeclared import Undeclared
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, OperatorIndex
 
@@ -77,7 +78,9 @@ class WorkerSnapshot:
 class RestoredInstance:
     """What one operator on one worker goes on from: the rows of its state that belong to this worker.
 
-    ``must_regain`` is False where another number of workers saved it: then some capabilities are spare.
+    ``must_regain`` is False where another number of workers saved it: then some capabilities are spare, and
+    some notifications are for what another worker has now. ``was_saved`` is False for an operator that was
+    not there when the flow was saved, and starts.
     """
 
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
@@ -85,6 +88,7 @@ class RestoredInstance:
     awaited: Sequence[Awaited] = ()
     ahead: Sequence[SentAhead] = ()
     must_regain: bool = True
+    was_saved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +125,27 @@ class Snapshots:
         self._instances = instances
         self._on_snapshot = on_snapshot
         self._stateful = {index: stateful_of(each.logic, each.name) for index, each in instances.items()}
+        self._undeclared = {
+            index: Undeclared(each.logic, each.name)
+            for index, each in instances.items()
+            if self._stateful[index] is None
+        }
         self._targets: deque[_Target] = deque()
         self._taken: dict[int, dict[str, InstanceSnapshot]] = {}
         self._horizon: int | None = epoch
         for instance in instances.values():
             instance.snapped = epoch
-            instance.limit = epoch
+            # An input handles nothing, and what it has sent ahead is read again.
+            instance.limit = None if instance.node.kind is Kind.INPUT else epoch
 
     def restore(self, instance: Instance, saved: RestoredInstance, epoch: int) -> None:
         """Let a fresh operator go on from what was saved of it, with what it held and awaited."""
         context = instance.context
-        context.act_for(None, (epoch + 1, *(0,) * instance.inputs[0].domain.rounds))
+        least = (epoch + 1, *(0,) * instance.inputs[0].domain.rounds)
+        if not saved.was_saved:
+            instance.start(least)
+            return
+        context.act_for(None, least)
         context.give_back([Capability(instance.outputs[number], time) for number, time in saved.held])
         stateful = self._stateful[instance.index]
         if stateful is not None:
@@ -146,8 +160,12 @@ class Snapshots:
         instance.ahead = list(saved.ahead)
 
     def open_to(self, epoch: int | None) -> list[Instance]:
-        """Let epochs in, up to this one, or all; return who has something to do now."""
-        self._horizon = epoch
+        """Let epochs in, up to this one, or all; return who has something to do now.
+
+        What was let in stays so: a tick that is read again may end before what is saved.
+        """
+        assert self._horizon is not None, "everything was let in before"
+        self._horizon = None if epoch is None else max(epoch, self._horizon)
         return [each for each in self._instances.values() if self._release(each)]
 
     def save(self, *, is_whole: bool) -> None:
@@ -177,6 +195,8 @@ class Snapshots:
     def _take(self, instance: Instance, target: _Target) -> None:
         instance.ahead = [each for each in instance.ahead if each.time[0] > target.epoch]
         stateful = self._stateful[instance.index]
+        if stateful is None:
+            self._undeclared[instance.index].look()
         pieces = {} if stateful is None else dict(stateful.save(changes_only=not target.is_whole))
         held, awaited = _held_by(instance)
         snapshot = InstanceSnapshot(pieces, held, awaited, tuple(instance.ahead))
@@ -185,6 +205,8 @@ class Snapshots:
 
     def _release(self, instance: Instance) -> bool:
         """Let an operator see what it may see now; whether there is anything."""
+        if instance.node.kind is Kind.INPUT:
+            return False
         following = (target.epoch for target in self._targets if target.epoch > instance.snapped)
         limit = next(following, self._horizon)
         if limit == instance.limit:

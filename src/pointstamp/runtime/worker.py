@@ -17,7 +17,7 @@ from pointstamp.dataflow.pact import ExchangeBy, Stay
 from pointstamp.dataflow.partition import partition
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.portstate import OutputState
-from pointstamp.errors import FlowError
+from pointstamp.errors import FlowError, RecoveryError
 from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.view import ProgressView
@@ -351,12 +351,17 @@ class Worker:
         assert self._snapshots is not None, "a restored worker takes snapshots"
         self._snapshots.restore(instance, saved, restored.epoch)
         for ahead in saved.ahead:
-            route = next(
+            routes = [
                 each
                 for each in self._routes[instance.index, ahead.output]
                 if each.port == ahead.port and place_of(self.instances[each.operator].node) == ahead.target
-            )
-            output = instance.outputs[ahead.output]
+            ]
+            if not routes:
+                raise RecoveryError(
+                    f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to {ahead.target} "
+                    "when it was saved, and is not connected to that any more. Bring it back."
+                )
+            route, output = routes[0], instance.outputs[ahead.output]
             self._send_along(route, output, ahead.time, ahead.time, ahead.batch, changes)
 
     def _frontiers(self, locations: Iterable[Location]) -> dict[Location, tuple[Time, ...]]:

@@ -18,7 +18,7 @@ or is late with one, changes nothing that a reader sees. Not here: whether the f
 
 import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -107,21 +107,31 @@ class Chain:
 
     def links(self) -> list[Link]:
         """Everything that is published, the oldest first; refused where there is a gap."""
+        links = self._read(lambda newest: list(links_to(newest)))[::-1]
+        commits = [commit.number for link in links for commit in link.commits]
+        if commits != list(range(len(commits))):
+            raise self._broken(f"its links do not hold each commit up to {max(commits)} once")
+        return links
+
+    def last(self) -> Commit | None:
+        """The last commit, without a look at those before it; None before the first."""
+        links = self._read(lambda newest: [newest])
+        return links[0].commits[-1] if links else None
+
+    def _read(self, chosen: Callable[[int], list[int]]) -> list[Link]:
+        """The links that are chosen by the newest one's number."""
         before: int | None = None
         for _ in range(_TRIES_MAX):
             newest = self.newest()
             if newest is None:
                 return []
             try:
-                links = [self._link(number) for number in links_to(newest)][::-1]
+                return [self._link(number) for number in chosen(newest)]
             except NotStored as error:
                 # With a newer link the missing one was replaced meanwhile; without, it is lost.
                 if newest == before:
                     raise self._broken(f"link {newest} is there, and not all before it: {error}") from error
                 before = newest
-                continue
-            self._check(links, newest)
-            return links
         raise self._broken(f"links disappeared while they were read, {_TRIES_MAX} times")
 
     def append(self, query: str, outputs: dict[str, Columns], commit: Commit) -> None:
@@ -134,8 +144,8 @@ class Chain:
             try:
                 self._check_next(query, outputs, commit, newest)
                 held = self._commits(first_held(commit.number), newest)
-                content = msgspec.json.encode(Link(query, outputs, [*held, commit]))
-                self.storage.create(_name(commit.number), msgspec.json.format(content, indent=1))
+                link = Link(query, outputs, [*held, commit])
+                self.storage.create(_name(commit.number), msgspec.json.encode(link))
             except (AlreadyStored, NotStored):
                 # Another driver, which this one replaces or which replaces this one, was faster.
                 self._check_same(query, commit)
@@ -218,11 +228,6 @@ class Chain:
             f"'{_name(number)}' has format {version}, and this pointstamp reads {FORMAT_VERSION}. Read it "
             "with the pointstamp that wrote it"
         )
-
-    def _check(self, links: list[Link], newest: int) -> None:
-        commits = [commit for link in links for commit in link.commits]
-        if [commit.number for commit in commits] != list(range(newest + 1)):
-            raise self._broken(f"its links do not hold each commit from 0 to {newest} once")
 
     def _broken(self, what: str) -> StorageError:
         return StorageError(f"the manifests in '{self.storage.address}/{FOLDER}': {what}.")

@@ -188,8 +188,8 @@ class DeltaPublisher:
         came = [(column.name, column.type) for column in self._columns(output).fields]
         if there != came:
             raise StorageError(
-                f"the table '{self._address(output)}' has the columns {_listed(there)}, and output '{output}' "
-                f"has {_listed(came)}. Give another path, or change the table's columns."
+                f"the table '{self._address(output)}' has the columns {_listed(there)}, and output "
+                f"'{output}' has {_listed(came)}. Give another path, or change the table's columns."
             )
 
     def _added(self, file: Staged) -> "AddAction":

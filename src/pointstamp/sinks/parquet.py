@@ -86,8 +86,8 @@ class ParquetPublisher:
 
     def published_through(self) -> int | None:
         """The last epoch that is visible; None before the first."""
-        links = self._chain.links()
-        return links[-1].commits[-1].epochs_through if links else None
+        last = self._chain.last()
+        return None if last is None else last.epochs_through
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:
         """Remove what earlier generations of this query have staged, unless it is published or kept."""

@@ -82,8 +82,8 @@ def files(
         )
     if list_every_seconds is not None and not list_every_seconds >= 0:
         raise FlowError(
-            f"files {str(path)!r}: list_every_seconds must be zero or more, and came as {list_every_seconds}. "
-            "Give seconds, or None."
+            f"files {str(path)!r}: list_every_seconds must be zero or more, and came as "
+            f"{list_every_seconds}. Give seconds, or None."
         )
     rules = Rules(pattern, group_by_marker, until, in_order, format in _MAY_SHARE)
     # Workers may run in another folder than the driver, so a local path is made absolute here.

@@ -58,7 +58,7 @@ class Rules:
         if self.in_order:
             return unit.name
         names = dict.fromkeys([*(part.locator for part in unit.parts), unit.name])
-        return (*(position or ()), *names)
+        return tuple(position or ()) + tuple(names)
 
 
 class Grouping:
@@ -138,10 +138,19 @@ class Grouping:
         for name in names:
             size_bytes = self._waiting.pop(name, None)
             if size_bytes is None:
-                size_bytes = self._folder.size(name)
+                size_bytes = self._size(name)
             if size_bytes is not None:
                 parts.append(Part(name, size_bytes, share))
         return tuple(parts)
+
+    def _size(self, name: str) -> int | None:
+        try:
+            return self._folder.size(name)
+        except OSError as error:
+            raise StorageError(
+                f"the file '{name}' in {self._folder.path!r} was found and cannot be looked at: {error}. "
+                "Let this program read the folder, or leave the file out with pattern=."
+            ) from error
 
     def _taking(self, unit: Unit) -> Unit:
         """The unit itself, whose files are not looked at again: ``Rules.after``, without a copy."""

@@ -9,7 +9,8 @@ finds them; without it, every file that became whole since ``FolderEvents`` was 
 once. Names may be told twice, and a file that was told may be gone.
 
 What it does not do: look into subfolders, see what other hosts write to a network disk (``can_watch`` says no
-there), or work elsewhere than on Linux.
+there), or work elsewhere than on Linux. A linked file whose first name is gone before ``read`` is told only if
+it is not empty and belongs to this user; the next listing finds it. Renaming has no such exception.
 """
 
 import ctypes

@@ -121,7 +121,7 @@ def _json(handle: Handle, part: Part, schema: pa.Schema, who: str) -> Iterator[p
     try:
         yield from _json_rows(handle, part, schema)
     except pa.ArrowException as error:
-        if str(error) == "Empty JSON stream":
+        if str(error).startswith("Empty JSON"):
             return
         where = _json_culprit(handle, part, schema)
         raise SchemaError(
@@ -139,16 +139,14 @@ def _json_rows(handle: Handle, part: Part, schema: pa.Schema) -> Iterator[pa.Rec
             for column, dated in zip(schema, is_date, strict=True)
         ]
     )
+    read = pa_json.ReadOptions(block_size=_BLOCK_BYTES)
+    parse = pa_json.ParseOptions(explicit_schema=read_as, unexpected_field_behavior="ignore")
     handle.seek(0)
     with _plain(handle, part) as text:
-        reader = pa_json.open_json(
-            text,
-            read_options=pa_json.ReadOptions(block_size=_BLOCK_BYTES),
-            parse_options=pa_json.ParseOptions(
-                explicit_schema=read_as, unexpected_field_behavior="ignore", newlines_in_values=False
-            ),
-        )
-        for batch in reader:
+        # Before version 20, Arrow could only read all of it at once.
+        is_old = not hasattr(pa_json, "open_json")
+        found = pa_json.read_json(text, read, parse) if is_old else pa_json.open_json(text, read, parse)
+        for batch in found.to_batches() if is_old else found:
             columns = [batch.column(column.name) for column in schema]
             cast = [
                 values.cast(column.type) if dated else values

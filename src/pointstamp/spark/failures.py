@@ -18,8 +18,8 @@ _ENVIRONMENT: Final = (
 _LINE_CHARACTERS_MAX: Final = 400
 
 
-def in_words(message: str) -> PointstampError:
-    """The error that the user should see, for the message of Spark's."""
+def in_words(message: str, *, published: str = " Nothing was published.") -> PointstampError:
+    """The error that the user should see, for the message of Spark's, and what became of the output."""
     ours = re.search(r"pointstamp\.errors\.(\w+): (.+)", message)
     if ours is not None:
         kind: type[PointstampError] = getattr(errors, ours[1], PointstampError)
@@ -40,12 +40,12 @@ def in_words(message: str) -> PointstampError:
     if lost is not None:
         why = (lost[2] or "no reason given").strip().rstrip(".")
         return TransportError(
-            f"executor {lost[1]} died while the flow ran: {why}. Nothing was published. Look into its log; "
+            f"executor {lost[1]} died while the flow ran: {why}.{published} Look into its log; "
             "for lack of memory raise spark.executor.memoryOverhead, where the workers' memory is counted."
         )
     if "Python worker exited unexpectedly" in message:
         return TransportError(
-            "a worker's Python process died while the flow ran. Nothing was published. For lack of memory "
+            f"a worker's Python process died while the flow ran.{published} For lack of memory "
             "raise spark.executor.memoryOverhead or the host's; otherwise look into the executor's log, with "
             "spark.sql.execution.pyspark.udf.faulthandler.enabled=true for where it crashed."
         )

@@ -8,43 +8,28 @@ raised, because a task that fails makes Spark kill the gang and answer with a Ja
 the meeting it is raised: the others would wait for this task at the barrier for ever.
 """
 
-import platform
-import socket
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import msgspec
-import pandas as pd
 import pyarrow as pa
 from pyspark import BarrierTaskContext
 
 from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import PointstampError, SchemaError, TransportError
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.runtime.door import Address
 from pointstamp.runtime.mesh import Mesh, ZmqTransport
 from pointstamp.runtime.wire import Codec, Kind
 from pointstamp.runtime.worker import Worker
+from pointstamp.spark.meeting import MEETING_SECONDS_MAX, REPORT, meet, own_address
 from pointstamp.spark.output import EpochFiles
 from pointstamp.spark.packing import InputSpec, from_bytes
 from pointstamp.topology.domain import Time
-from pointstamp.version import __version__
 
-REPORT_DDL: Final = "worker int, report binary"
-REPORT: Final = pa.schema([("worker", pa.int32()), ("report", pa.binary())])
-
-MEETING_SECONDS_MAX: Final = 60.0
 _SLEEP_SECONDS: Final = 0.5
-
-
-class Hello(msgspec.Struct, frozen=True):
-    """What each task tells the others when they meet."""
-
-    worker: int
-    address: Address
-    versions: dict[str, str]
 
 
 class FileWritten(msgspec.Struct, frozen=True, tag=True):
@@ -113,7 +98,7 @@ class _Member:
         mesh = Mesh(
             self.number,
             self.gang.workers,
-            listen=f"tcp://{_own_address(context)}:0",
+            listen=f"tcp://{own_address(context)}:0",
             encrypted=True,
             generation=self.gang.generation,
         )
@@ -126,24 +111,10 @@ class _Member:
             kind = type(error).__name__ if isinstance(error, PointstampError) else "InternalError"
             return [Failed(kind, str(error) or repr(error), traceback.format_exc())]
         finally:
-            mesh.close()
+            _leave(mesh)
 
     def _meet(self, context: BarrierTaskContext, mesh: Mesh) -> None:
-        hello = Hello(self.number, mesh.address, versions())
-        said = context.allGather(msgspec.json.encode(hello).decode())
-        everybody = sorted(
-            (msgspec.json.decode(each, type=Hello) for each in said), key=lambda each: each.worker
-        )
-        # Everybody looks at everybody, so that all come to the same end at the same moment.
-        for other in everybody:
-            for package, version in self.gang.versions.items():
-                if other.versions.get(package) != version:
-                    raise TransportError(
-                        f"the driver runs {package} {version} and worker {other.worker} runs "
-                        f"{other.versions.get(package)}; driver and executors need the same. Install one "
-                        "environment on all of them, or ship one with spark.archives."
-                    )
-        mesh.connect([each.address for each in everybody])
+        mesh.connect(meet(context, mesh.address, self.gang.versions))
         mesh.meet(MEETING_SECONDS_MAX)
 
     def _work(self, transport: ZmqTransport, batches: Iterator[pa.RecordBatch]) -> list[Report]:
@@ -196,6 +167,16 @@ class _Member:
                     continue  # it has gone already, or was never met
 
 
+def _leave(mesh: Mesh) -> None:
+    """Close, after a look who has said goodbye: to a peer that has gone a goodbye never comes.
+
+    Without the look whoever ends last waits half a second for that delivery.
+    """
+    with suppress(TransportError):
+        mesh.collect()
+    mesh.close()
+
+
 class _PeerError(TransportError):
     """Another worker has failed and reports why."""
 
@@ -203,16 +184,6 @@ class _PeerError(TransportError):
 def _check_peers(transport: ZmqTransport) -> None:
     if transport.control:
         raise _PeerError(f"worker {transport.control[0].sender} has failed.")
-
-
-def versions() -> dict[str, str]:
-    """The versions that all workers must share."""
-    return {
-        "Python": ".".join(platform.python_version_tuple()[:2]),
-        "pyarrow": pa.__version__,
-        "pandas": pd.__version__,
-        "pointstamp": __version__,
-    }
 
 
 def decode_report(encoded: bytes) -> Report:
@@ -224,15 +195,3 @@ def decode_report(encoded: bytes) -> Report:
 def is_consequence(report: Report) -> bool:
     """Whether a failure only says that another worker failed."""
     return isinstance(report, Failed) and report.kind in (_PeerError.__name__, TransportError.__name__)
-
-
-def _own_address(context: BarrierTaskContext) -> str:
-    """The address by which Spark reaches this executor, so that its peers can, too."""
-    host = context.getTaskInfos()[context.partitionId()].address.rpartition(":")[0].strip("[]")
-    try:
-        return socket.gethostbyname(host or socket.gethostname())
-    except OSError as error:
-        raise TransportError(
-            f"worker {context.partitionId()} cannot find the address of its own host '{host}': {error}. Set "
-            "SPARK_LOCAL_IP on the executors, or make the name known there."
-        ) from error

@@ -1,7 +1,7 @@
 """A bounded run on Spark: DataFrames in, DataFrames out, a gang of barrier tasks between.
 
 The inputs are packed and shuffled to the workers (``packing``), the gang runs the flow (``gang``) and writes
-files, and the manifest publishes them (``manifest``). What is handed back are DataFrames over exactly these
+files, and a commit publishes them (``manifest``). What is handed back are DataFrames over exactly these
 files: they can be read again and again without running the job again. Where something can be known to be
 wrong before Spark starts, it is said here, in one sentence with the setting to change; what goes wrong later
 is put into words by ``failures``.
@@ -22,36 +22,27 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
 
 from pointstamp import errors
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.schema import fit
-from pointstamp.errors import FlowError, PointstampError, SchemaError
+from pointstamp.errors import FlowError, PointstampError, SchemaError, StorageError
 from pointstamp.runtime.feeding import EpochColumns
+from pointstamp.sinks.port import Staged
+from pointstamp.sinks.reading import Published, published
 from pointstamp.spark.failures import in_words
 from pointstamp.spark.gang import (
-    REPORT_DDL,
     Done,
     Failed,
     FileWritten,
     Gang,
     decode_report,
     is_consequence,
-    versions,
 )
-from pointstamp.spark.manifest import (
-    Manifest,
-    PublishedFile,
-    PublishedOutput,
-    check_unpublished,
-    discard,
-    new_run_name,
-    publish,
-    published,
-)
+from pointstamp.spark.manifest import check_unpublished, discard, new_run_name, publish
+from pointstamp.spark.meeting import REPORT_DDL, versions
 from pointstamp.spark.packing import PACKED_DDL, InputSpec, input_specs, packer
-from pointstamp.spark.place import Place
+from pointstamp.spark.place import spark_address
 from pointstamp.spark.slots import choose_workers, is_connect, is_local
 from pointstamp.spark.types import spark_schema
 from pointstamp.topology.domain import EPOCHS
@@ -73,52 +64,38 @@ def run(
     }
     chosen = {spec.name: _chosen(frames[spec.name], spec) for spec in specs}
     if path is not None:
-        check_unpublished(Place.at(path))
+        spark_address(path)
+        check_unpublished(path)
     count = choose_workers(spark, workers)
     _use_this_python(spark)
     folder = path or _temporary_folder(spark)
-    gang = Gang(plan, specs, count, folder, new_run_name(), outputs, versions())
-    place = Place.at(folder)
+    gang = Gang(plan, specs, count, folder, new_run_name(plan.name), outputs, versions())
     try:
         files = _files(_collect(_packed(chosen, specs, count).mapInArrow(gang, REPORT_DDL, barrier=True)))
-        manifest = Manifest(
-            plan.name,
-            gang.run,
-            {
-                name: PublishedOutput(_columns(schema), files.get(name, []))
-                for name, schema in outputs.items()
-            },
-        )
-        publish(place, manifest)
+        publish(folder, gang.run, outputs, files)
     except BaseException:
-        with suppress(OSError):  # what stays is never read
-            discard(place, gang.run)
+        with suppress(StorageError):  # what stays is never read
+            discard(folder, gang.run, outputs)
         raise
-    return _frames(spark, place, manifest)
+    # The files have just been looked for.
+    return _frames(spark, spark_address(folder), published(folder, check_files=False))
 
 
 def read(spark: SparkSession, path: str) -> dict[str, DataFrame]:
-    """The outputs that a run has published at a path, as the run itself handed them back."""
-    return _frames(spark, Place.at(path), published(path))
+    """The outputs that were published at a path until now, as DataFrames with the epoch of each row."""
+    return _frames(spark, spark_address(path), published(path))
 
 
-def _frames(spark: SparkSession, place: Place, manifest: Manifest) -> dict[str, DataFrame]:
-    """A DataFrame for each output, over the files that the manifest lists and no others."""
+def _frames(spark: SparkSession, address: str, found: Published) -> dict[str, DataFrame]:
+    """A DataFrame for each output, over the files that were published and no others."""
     frames = {}
-    for name, output in manifest.outputs.items():
-        schema = StructType.fromJson(output.columns)
-        paths = [f"{place.address}/{file.path}" for file in output.files]
+    for name, output in found.outputs.items():
+        schema = from_arrow_schema(output.schema)
+        paths = [f"{address}/{file.path}" for file in output.files]
         frames[name] = (
             spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
         )
     return frames
-
-
-def _columns(schema: pa.Schema) -> dict[str, Any]:
-    columns: dict[str, Any] = from_arrow_schema(
-        pa.schema([pa.field("epoch", pa.int64()), *schema])
-    ).jsonValue()
-    return columns
 
 
 def _temporary_folder(spark: SparkSession) -> str:
@@ -214,19 +191,18 @@ def _check_types(frame: DataFrame, spec: InputSpec) -> None:
     fit(empty, spec.schema, f"input '{spec.name}'")
 
 
-def _files(reports: list[FileWritten | Done | Failed]) -> dict[str, list[PublishedFile]]:
-    """The files of each output; the first failure that is not another's consequence is raised."""
+def _files(reports: list[FileWritten | Done | Failed]) -> list[Staged]:
+    """The files that were written; the first failure that is not another's consequence is raised."""
     failed = [report for report in reports if isinstance(report, Failed)]
     if failed:
         first = min(failed, key=is_consequence)
         kind = getattr(errors, first.kind, PointstampError)
         raise kind(first.message)
-    written = [report for report in reports if isinstance(report, FileWritten)]
-    files: dict[str, list[PublishedFile]] = {}
-    for each in sorted(written, key=lambda each: each.path):
-        file = PublishedFile(each.path, each.epoch, each.rows, each.size_bytes, each.crc32)
-        files.setdefault(each.output, []).append(file)
-    return files
+    return [
+        Staged(each.output, each.epoch, each.epoch, each.path, each.rows, each.size_bytes, each.crc32)
+        for each in reports
+        if isinstance(each, FileWritten)
+    ]
 
 
 def _listed(names: Iterable[str]) -> str:

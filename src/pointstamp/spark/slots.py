@@ -23,8 +23,11 @@ _LOOK_SECONDS: Final = 0.5
 _DEFAULTS: Final = ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism")
 
 
-def choose_workers(spark: SparkSession, wanted: int | None) -> int:
-    """How many workers to start, after a look whether Spark can run them all at once."""
+def choose_workers(spark: SparkSession, wanted: int | None, *, spare: int = 0) -> int:
+    """How many workers to start, after a look whether Spark can run them all at once.
+
+    ``spare`` slots must be left for what runs beside them.
+    """
     if wanted is not None and wanted < 1:
         raise FlowError(f"{wanted} workers were asked for; a flow needs at least one.")
     if _setting(spark, "spark.dynamicAllocation.enabled") == "true":
@@ -32,7 +35,11 @@ def choose_workers(spark: SparkSession, wanted: int | None) -> int:
             "a gang of workers needs all its tasks at once, and dynamic allocation gives slots one by one. "
             "Set spark.dynamicAllocation.enabled=false and a fixed number of executors."
         )
-    slots = _slots_of_connect(spark) if is_connect(spark) else _slots_of_classic(spark, wanted)
+    slots = (
+        _slots_of_connect(spark)
+        if is_connect(spark)
+        else _slots_of_classic(spark, None if wanted is None else wanted + spare)
+    )
     if slots is None:
         if wanted is None:
             raise FlowError(
@@ -40,11 +47,13 @@ def choose_workers(spark: SparkSession, wanted: int | None) -> int:
                 "workers=, at most the number of cores that all executors have together."
             )
         return wanted
-    count = slots if wanted is None else wanted
-    if slots < 1 or count > slots:
+    count = slots - spare if wanted is None else wanted
+    if count < 1 or count + spare > slots:
+        needed = max(count, 1) + spare
+        beside = " and Structured Streaming needs one beside them" if spare else ""
         raise FlowError(
-            f"{count or 'some'} workers were asked for, and Spark has {slots} slots; all workers run at "
-            f"once, one to a slot. Ask for fewer, or start Spark with more cores (local[{max(count, 1)}], "
+            f"{max(count, 1)} workers were asked for, and Spark has {slots} slots; all workers run at "
+            f"once, one to a slot{beside}. Ask for fewer, or start Spark with more cores (local[{needed}], "
             "more executors, or a larger spark.executor.cores or spark.cores.max)."
         )
     return count

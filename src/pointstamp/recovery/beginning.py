@@ -1,0 +1,136 @@
+"""The beginning of a generation: from what is stored to everything that a driver needs to go on.
+
+Taking the journal over fences every older driver. What was committed and may not have been published is
+published again; the newest snapshot of which every part is whole is found; what no commit names is removed.
+This is the recovery of Veresov et al. 2024 at the driver, step by step, without a clock, a thread or a crew:
+the supervisor runs it, and the simulated world crashes it between any two steps.
+
+It keeps the invariant of the journal: whoever returns from here is the only one that can commit.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pointstamp.errors import RecoveryError, StorageError
+from pointstamp.recovery.coordinator import Coordinator
+from pointstamp.recovery.entries import Generation
+from pointstamp.recovery.journal import Journal
+from pointstamp.recovery.ledger import Chain, Entry, Ledger, Ticked
+from pointstamp.recovery.mission import Mission
+from pointstamp.recovery.parts import decode_part
+from pointstamp.recovery.shape import check_shape, shape_of
+from pointstamp.sinks.port import Publisher
+
+if TYPE_CHECKING:
+    from pointstamp.recovery.supervisor import QuerySpec
+
+_log = logging.getLogger("pointstamp.query")
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a generation begins with."""
+
+    generation: Generation
+    ledger: Ledger
+    publisher: Publisher
+    chain: Chain | None
+    mission: Mission
+
+    def coordinator(self, spec: "QuerySpec", now_seconds: float) -> Coordinator:
+        """The coordinator of this generation."""
+        return Coordinator(
+            self.ledger,
+            self.publisher,
+            spec.workers,
+            {name: source.units_per_tick for name, source in spec.sources.items()},
+            chain=self.chain,
+            now_seconds=now_seconds,
+            policy=spec.snapshots,
+            epoch_columns=spec.epoch_columns,
+            epochs_max=spec.epochs_max,
+            bytes_max=spec.bytes_max,
+        )
+
+
+def begin_generation(
+    spec: "QuerySpec", owner: str, at_seconds: float, *, writer: str | None = None
+) -> Beginning:
+    """Take the journal over, and find what to go on from; every older driver is fenced from here on."""
+    journal: Journal[Entry] = Journal.open(spec.storage, Entry, writer=writer)
+    generation = journal.start_generation(owner, at_seconds)
+    ledger = Ledger(journal, spec.sources, chains_kept=spec.snapshots.keep)
+    shape = shape_of(spec.plan, spec.query_id)
+    if ledger.shape is None:
+        ledger.begin(shape)
+    else:
+        check_shape(ledger.shape, shape, accept_changes=spec.accept_changes)
+    assert ledger.shape is not None
+    sink = spec.sink.for_query(ledger.shape.query, spec.plan.output_schemas())
+    publisher = sink.publisher()
+    publish_again(ledger, publisher)
+    chain = newest_whole(spec, ledger)
+    publisher.discard(generation, ledger.staged())
+    remove_unneeded(spec, ledger, generation)
+    mission = Mission(
+        spec.plan,
+        spec.sources,
+        sink,
+        spec.storage,
+        spec.workers,
+        generation,
+        chain.names() if chain is not None else (),
+        spec.epoch_columns,
+    )
+    return Beginning(generation, ledger, publisher, chain, mission)
+
+
+def publish_again(ledger: Ledger, publisher: Publisher) -> None:
+    """Publish what was committed and may not have been published."""
+    through = publisher.published_through()
+    for commit in ledger.commits:
+        if through is None or commit.epoch > through:
+            publisher.publish(commit.number, commit.epoch, commit.staged)
+
+
+def newest_whole(spec: "QuerySpec", ledger: Ledger) -> Chain | None:
+    """The newest snapshot of which every part is there and whole; RecoveryError where none is."""
+    damages: list[str] = []
+    for chain in ledger.chains():
+        try:
+            for names in chain.names():
+                for name in names:
+                    decode_part(spec.storage.read(name), name)
+        except StorageError as error:
+            damages.append(str(error))
+            continue
+        if damages:
+            _log.warning(
+                "query '%s': %s Went back to the snapshot of epoch %s.",
+                spec.plan.name,
+                damages[0],
+                chain.epoch,
+            )
+        return chain
+    if damages:
+        raise RecoveryError(
+            f"query '{spec.plan.name}' has no snapshot left that is whole: {damages[0]} Restore the "
+            "file from a copy, or begin with a new checkpoint."
+        )
+    return None
+
+
+def remove_unneeded(
+    spec: "QuerySpec", ledger: Ledger, generation: int, gone: list[Ticked] | None = None
+) -> None:
+    """Remove parts of snapshots that no commit names, except what this generation is about to commit."""
+    needed = ledger.names_needed()
+    committed = ledger.committed
+    for name in spec.storage.list("snapshots/"):
+        epoch = int(name.split("/")[1])
+        is_live = f"/g{generation:06d}-" in name and (committed is None or epoch > committed.epoch)
+        if name not in needed and not is_live:
+            spec.storage.delete(name)
+    if gone and spec.forget is not None:
+        spec.forget(gone)

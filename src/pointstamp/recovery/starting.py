@@ -1,0 +1,56 @@
+"""What is settled before a query starts: its identity, its sink, and the epochs of its inputs."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import uuid4
+
+from pointstamp.dataflow.plan import Kind, Plan
+from pointstamp.errors import AlreadyStored, FlowError, NotStored
+from pointstamp.runtime.feeding import EpochColumns
+from pointstamp.sinks.parquet import ParquetSink
+from pointstamp.sinks.port import Sink
+from pointstamp.storage.port import Storage
+from pointstamp.topology.domain import EPOCHS
+
+
+def query_id_at(storage: Storage) -> str:
+    """The identity of the query of a checkpoint, the same over all restarts."""
+    try:
+        return storage.read("query").decode()
+    except NotStored:
+        new = str(uuid4())
+    try:
+        storage.create("query", new.encode())
+    except AlreadyStored:
+        return storage.read("query").decode()
+    return new
+
+
+def sink_at(output: str | Sink) -> Sink:
+    """The sink that was given, or Parquet files at a path."""
+    return ParquetSink(output) if isinstance(output, str) else output
+
+
+def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) -> dict[str, str]:
+    """The epoch columns by input, after a look whether inputs and columns fit the flow."""
+    if plan.root is not EPOCHS:
+        raise FlowError(
+            f"flow '{plan.name}' has times of its own; queries have epochs, because they are what is saved."
+        )
+    names = list(plan.named(Kind.INPUT))
+    if set(streams) != set(names):
+        raise FlowError(
+            f"flow '{plan.name}' has the inputs {_listed(names)} and was given {_listed(streams)}; give one "
+            "stream for each."
+        )
+    columns = dict.fromkeys(names, epoch) if isinstance(epoch, str) else dict(epoch or {})
+    if unknown := set(columns) - set(names):
+        raise FlowError(
+            f"flow '{plan.name}' has the inputs {_listed(names)}, and epoch columns were given for "
+            f"{_listed(sorted(unknown))}."
+        )
+    return columns
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "none"

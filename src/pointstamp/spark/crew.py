@@ -1,0 +1,266 @@
+"""Crews on Spark: the members of a generation as barrier tasks, which the driver speaks to through a mesh.
+
+The driver binds its socket first and sends its address along with the tasks. The tasks meet in one
+``allGather``, and the first of them stores everybody's address and public key below the checkpoint, which is
+the one place that the driver and all tasks reach and that nobody else can write to. The driver reads it
+there, and then the mesh is whole: only members know each other's keys.
+
+The job runs in a thread of its own, because it lasts as long as the crew does. When it ends before its time,
+what Spark says is put into words. Ending a crew cancels its job: Spark kills tasks that do not answer.
+"""
+
+import logging
+import os
+import socket
+import threading
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import monotonic, sleep
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+import pyarrow as pa
+from pyspark import BarrierTaskContext
+from pyspark.sql import SparkSession
+
+from pointstamp.errors import NotStored, PointstampError, TransportError
+from pointstamp.recovery.crew import CrewError
+from pointstamp.recovery.meshcrew import MeshCrew
+from pointstamp.recovery.mission import Mission
+from pointstamp.recovery.orders import encode
+from pointstamp.recovery.serving import serve
+from pointstamp.runtime.control import Failed, failure_of
+from pointstamp.runtime.door import Address
+from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh
+from pointstamp.runtime.wire import Kind
+from pointstamp.runtime.workerprocess import member_names
+from pointstamp.spark.failures import in_words
+from pointstamp.spark.meeting import (
+    MEETING_SECONDS_MAX,
+    REPORT,
+    REPORT_DDL,
+    meet,
+    own_address,
+    versions,
+)
+from pointstamp.spark.slots import is_connect, is_local
+from pointstamp.storage.sealed import seal, unseal
+
+_KIND: Final = "crew"
+_LOOK_SECONDS: Final = 0.02
+START_SECONDS_MAX: Final = 120.0
+"""How long Spark may take to start all tasks of a crew."""
+
+END_SECONDS_MAX: Final = 30.0
+"""How long Spark may take to end them."""
+
+_log = logging.getLogger("pointstamp.query")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What runs in each barrier task; it travels to the executors with the function."""
+
+    mission: Mission
+    driver: Address
+    versions: dict[str, str]
+    silence_seconds_max: float
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Be one member of the crew; the function of ``mapInArrow``."""
+        for _ in batches:
+            pass
+        context = BarrierTaskContext.get()
+        assert context is not None
+        number = context.partitionId()
+        report = self._run(context, number)
+        encoded = [] if report is None else [msgspec.msgpack.encode(report)]
+        yield pa.record_batch(
+            [pa.array([number] * len(encoded), pa.int32()), pa.array(encoded, pa.binary())], schema=REPORT
+        )
+
+    def _run(self, context: BarrierTaskContext, number: int) -> Failed | None:
+        mission = self.mission
+        mesh = Mesh(
+            number,
+            mission.workers + 1,
+            listen=f"tcp://{own_address(context)}:0",
+            encrypted=True,
+            names=member_names(mission.workers),
+            generation=mission.generation,
+            silence_seconds_max=self.silence_seconds_max,
+        )
+        try:
+            self._meet(context, number, mesh)
+            serve(mission, mesh, number)
+        except Exception as error:  # whatever it is, the driver must hear of it
+            failure = failure_of(error, traceback.format_exc())
+            try:
+                mesh.post(mission.workers, Kind.CONTROL, encode(failure))
+            except (PointstampError, KeyError):
+                return failure  # the driver is gone, or was never met
+            return failure
+        finally:
+            mesh.close()
+        return None
+
+    def _meet(self, context: BarrierTaskContext, number: int, mesh: Mesh) -> None:
+        addresses = meet(context, mesh.address, self.versions)
+        if number == 0:
+            content = seal(msgspec.json.encode(addresses), _KIND)
+            self.mission.storage.write(_place(self.mission.generation), content)
+        mesh.connect([*addresses, self.driver])
+        mesh.meet(MEETING_SECONDS_MAX)
+
+
+class SparkLauncher:
+    """Starts crews as barrier jobs of a session; ``crew`` is the last one."""
+
+    def __init__(self, spark: SparkSession, *, silence_seconds_max: float = SILENCE_SECONDS_MAX) -> None:
+        self._spark = spark
+        self._silence_seconds_max = silence_seconds_max
+        self.crew: SparkCrew | None = None
+
+    def launch(self, mission: Mission) -> "SparkCrew":
+        """Start the tasks of a crew; they have met when this returns."""
+        mesh = Mesh(
+            mission.workers,
+            mission.workers + 1,
+            listen=f"tcp://{driver_host(self._spark)}:0",
+            encrypted=True,
+            names=member_names(mission.workers),
+            generation=mission.generation,
+            silence_seconds_max=self._silence_seconds_max,
+        )
+        task = Task(mission, mesh.address, dict(versions()), self._silence_seconds_max)
+        job = _Job(self._spark, task)
+        try:
+            mesh.connect([*_addresses(mission, job), mesh.address])
+            _meet(mesh, job)
+        except BaseException:
+            job.cancel()
+            mesh.close(linger_ms=0)
+            raise
+        finally:
+            mission.storage.delete(_place(mission.generation))
+        self.crew = SparkCrew(mesh, job)
+        return self.crew
+
+
+class SparkCrew(MeshCrew):
+    """Members in the tasks of one barrier job."""
+
+    def __init__(self, mesh: Mesh, job: "_Job") -> None:
+        super().__init__(mesh)
+        self._job = job
+
+    def deaths(self) -> str | None:
+        """What Spark says of a job that has ended before its time."""
+        return self._job.words()
+
+    def end(self) -> None:
+        """Close the mesh, and see that Spark frees the slots."""
+        self._mesh.close()
+        self._job.finish()
+
+    def _lost(self, error: TransportError) -> PointstampError:
+        # Spark knows a moment later what became of the task.
+        return CrewError(self._job.words(wait_seconds=1.0) or str(error))
+
+
+class _Job:
+    """A barrier job that runs in a thread of its own."""
+
+    def __init__(self, spark: SparkSession, task: Task) -> None:
+        self._spark = spark
+        self._tag = f"pointstamp-{uuid4().hex}"
+        self._task = task
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="pointstamp-job", daemon=True)
+        self._thread.start()
+
+    def words(self, wait_seconds: float = 0.0) -> str | None:
+        """Why the job has ended, in words; None while it runs."""
+        if wait_seconds:
+            self._thread.join(wait_seconds)
+        if self._thread.is_alive():
+            return None
+        if self._error is None:
+            return "all tasks of the crew have ended."
+        return str(in_words(str(self._error), published=""))
+
+    def cancel(self) -> None:
+        """Let Spark kill the tasks, and wait until their slots are free."""
+        if self._thread.is_alive():
+            try:
+                self._spark.interruptTag(self._tag)
+            except Exception as error:  # the session may be gone, and then the tasks are, too
+                _log.debug("the job of a crew could not be cancelled: %s", error)
+            self._thread.join(END_SECONDS_MAX)
+
+    def finish(self) -> None:
+        """Wait a moment for tasks that leave by themselves; then cancel."""
+        self._thread.join(2.0)
+        self.cancel()
+
+    def _run(self) -> None:
+        try:
+            self._spark.addTag(self._tag)
+            workers = self._task.mission.workers
+            tasks = self._spark.range(0, workers, 1, workers)
+            tasks.mapInArrow(self._task, REPORT_DDL, barrier=True).collect()
+        except BaseException as error:  # said by whoever looks
+            self._error = error
+
+
+def driver_host(spark: SparkSession) -> str:
+    """The address at which the tasks reach this process."""
+    named = os.environ.get("POINTSTAMP_DRIVER_HOST")
+    if named is None and is_connect(spark):
+        remote = str(spark.conf.get("spark.remote", "") or "")
+        named = "127.0.0.1" if "localhost" in remote or remote.startswith("local") else socket.gethostname()
+    elif named is None:
+        named = "127.0.0.1" if is_local(spark) else spark.conf.get("spark.driver.host", None)
+    try:
+        return socket.gethostbyname(named or socket.gethostname())
+    except OSError as error:
+        raise TransportError(
+            f"the address of this driver, '{named}', cannot be found: {error}. Set spark.driver.host or "
+            "POINTSTAMP_DRIVER_HOST to a name or address at which the executors reach it."
+        ) from error
+
+
+def _addresses(mission: Mission, job: _Job) -> list[Address]:
+    """The addresses of the tasks, as soon as the first of them has stored them."""
+    deadline = monotonic() + START_SECONDS_MAX
+    place = _place(mission.generation)
+    while True:
+        try:
+            content = unseal(mission.storage.read(place), _KIND, place)
+            return msgspec.json.decode(content, type=list[Address])
+        except NotStored:
+            pass
+        if words := job.words():
+            raise CrewError(words)
+        if monotonic() > deadline:
+            raise CrewError(
+                f"Spark has not started {mission.workers} tasks within {START_SECONDS_MAX:g} seconds; other "
+                "jobs may hold its slots. Free some, or start with fewer workers."
+            )
+        sleep(_LOOK_SECONDS)
+
+
+def _meet(mesh: Mesh, job: _Job) -> None:
+    deadline = monotonic() + MEETING_SECONDS_MAX
+    while not mesh.greet():
+        if words := job.words():
+            raise CrewError(words)
+        if monotonic() > deadline:
+            mesh.meet(0)
+        sleep(0.001)
+
+
+def _place(generation: int) -> str:
+    return f"crews/{generation:06d}"

@@ -1,0 +1,114 @@
+"""An unbounded run on Spark: streams in, published epochs out, a gang of barrier tasks between.
+
+Each input is a streaming DataFrame (Structured Streaming owns the source, its micro-batches go into the input
+log), a DataFrame (written into the log once), or a source that the workers read themselves. The gang is
+started first, because it holds its slots as long as it runs; Structured Streaming has at least one beside.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+
+from pointstamp.dataflow.plan import Plan
+from pointstamp.recovery.ledger import Ticked
+from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
+from pointstamp.recovery.query import Query
+from pointstamp.recovery.starting import check_epochs, query_id_at, sink_at
+from pointstamp.recovery.supervisor import QuerySpec, Supervisor
+from pointstamp.runtime.feeding import EpochColumns
+from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
+from pointstamp.sinks.port import Sink
+from pointstamp.sources.port import Source, Unit
+from pointstamp.spark.crew import SparkLauncher
+from pointstamp.spark.inputlog import StreamLog, static_log
+from pointstamp.spark.job import _chosen as chosen
+from pointstamp.spark.job import _use_this_python as use_this_python
+from pointstamp.spark.packing import input_specs
+from pointstamp.spark.place import spark_address
+from pointstamp.spark.slots import choose_workers
+from pointstamp.spark.types import spark_schema
+from pointstamp.storage.anywhere import storage_at
+
+
+def start(
+    plan: Plan,
+    spark: SparkSession,
+    streams: Mapping[str, Any],
+    *,
+    checkpoint: str,
+    output: str | Sink,
+    workers: int | None = None,
+    epoch: EpochColumns = None,
+    snapshots: SnapshotPolicy | None = None,
+    restarts: RestartPolicy | None = None,
+    available_now: bool = False,
+    accept_changes: bool = False,
+    silence_seconds_max: float = SILENCE_SECONDS_MAX,
+) -> Query:
+    """Start a flow on streams; it runs until it is stopped, or with ``available_now`` until all is read."""
+    columns = check_epochs(plan, streams, epoch)
+    for name, schema in plan.output_schemas().items():
+        spark_schema(schema, f"output '{name}'")
+    streaming = [name for name, each in streams.items() if _is_frame(each) and each.isStreaming]
+    count = choose_workers(spark, workers, spare=1 if streaming else 0)
+    use_this_python(spark)
+    folder = spark_address(checkpoint)
+    storage = storage_at(checkpoint)
+    sources: dict[str, Source] = {}
+    logs: dict[str, StreamLog] = {}
+    specs = {spec.name: spec for spec in input_specs(plan, plan.graph(), columns)}
+    for name, each in streams.items():
+        if not _is_frame(each):
+            sources[name] = each
+            continue
+        frame = chosen(each, specs[name])
+        if each.isStreaming:
+            logs[name] = StreamLog(name, frame, folder, available_now=available_now)
+            sources[name] = logs[name].source()
+        else:
+            sources[name] = static_log(name, frame, folder)
+    spec = QuerySpec(
+        plan,
+        sources,
+        sink_at(output),
+        storage,
+        count,
+        query_id_at(storage),
+        snapshots or SnapshotPolicy(),
+        restarts or RestartPolicy(),
+        columns,
+        available_now and not logs,
+        accept_changes,
+        forget=lambda ticks: _forget(ticks, logs),
+    )
+    launcher = SparkLauncher(spark, silence_seconds_max=silence_seconds_max)
+    supervisor = Supervisor(spec, launcher)
+    return Query(supervisor, [_AfterWorkers(log, supervisor) for log in logs.values()]).begin()
+
+
+class _AfterWorkers:
+    """A log that begins to be written when the workers have their slots."""
+
+    def __init__(self, log: StreamLog, supervisor: Supervisor) -> None:
+        self._log = log
+        self._supervisor = supervisor
+        self.failure = log.failure
+        self.drain = log.drain
+        self.stop = log.stop
+
+    def start(self) -> None:
+        """Wait until the workers run, then let Structured Streaming write."""
+        self._supervisor.wait_until_ready()
+        self._log.start()
+
+
+def _is_frame(value: Any) -> bool:  # noqa: ANN401 - whatever the user gave
+    return isinstance(value, DataFrame | ConnectDataFrame)
+
+
+def _forget(ticks: list[Ticked], logs: Mapping[str, StreamLog]) -> None:
+    for name, log in logs.items():
+        units: list[Unit] = [unit for tick in ticks for unit in tick.units.get(name, [])]
+        log.forget(units)
