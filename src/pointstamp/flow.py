@@ -24,6 +24,7 @@ from pointstamp.dataflow.plan import InputPort, Kind, Plan
 from pointstamp.dataflow.schema import as_schema
 from pointstamp.dataflow.stream import Stream, scope_name
 from pointstamp.errors import FlowError
+from pointstamp.recovery import local_query
 from pointstamp.runtime.counting import count_rows
 from pointstamp.runtime.driving import Collector, drive
 from pointstamp.runtime.feeding import EpochColumns, FlowControl, OnResult, feeder
@@ -130,6 +131,7 @@ class Dataflow:
         control: FlowControl | None = None,
         progress: bool = False,
         on_epoch: OnEpoch | None = None,
+        checkpoint: str | None = None,
         **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> Results:
         """Run the flow on this machine to the end of its inputs and return every output, by epoch.
@@ -138,7 +140,14 @@ class Dataflow:
         table, a pandas or polars frame. A single table is epoch 0, unless ``epoch`` names a column of it (not
         part of the schema) that says the epoch of each row. ``on_epoch`` is called with each epoch and its
         tables as soon as it is complete.
+
+        With a ``checkpoint``, a path, the run can be killed at any moment: called again with the same data it
+        goes on from the last epoch that was saved there.
         """
+        if checkpoint is not None:
+            return self._run_with_checkpoint(
+                {**(inputs or {}), **streams}, checkpoint, workers, processes, epoch, on_epoch
+            )
         results = Results(self.plan.output_schemas())
         for time, tables in self.stream_local(
             inputs,
@@ -245,6 +254,40 @@ class Dataflow:
             silence_seconds_max=silence_seconds_max,
         )
 
+    def start_local(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        checkpoint: str,
+        output: "str | Sink",
+        workers: int = 1,
+        processes: int | None = None,
+        epoch: EpochColumns = None,
+        snapshots: "SnapshotPolicy | None" = None,
+        restarts: "RestartPolicy | None" = None,
+        available_now: bool = False,
+        accept_changes: bool = False,
+        **streams: Any,  # noqa: ANN401 - sources
+    ) -> "Query":
+        """Start the flow on this machine as a query that runs on, as ``start`` does on Spark.
+
+        Inputs are sources (``ps.files``), or lists of tables, each an epoch. It runs on ``workers`` in this
+        process, or with ``processes`` in so many of their own.
+        """
+        return local_query.start(
+            self.plan,
+            {**(inputs or {}), **streams},
+            checkpoint=checkpoint,
+            output=output,
+            workers=workers,
+            processes=processes,
+            epoch=epoch,
+            snapshots=snapshots,
+            restarts=restarts,
+            available_now=available_now,
+            accept_changes=accept_changes,
+        )
+
     def open_local(self, workers: int = 1, *, on_result: OnResult | None = None) -> LocalRun:
         """Start the flow in this process, to be fed and stepped by hand."""
         return LocalRun(self.plan, workers, on_result=on_result)
@@ -252,6 +295,23 @@ class Dataflow:
     def open_processes(self, processes: int = 2, *, on_result: OnResult | None = None) -> ProcessRun:
         """Start the flow in processes of their own, one worker in each, to be fed and stepped by hand."""
         return ProcessRun(self.plan, processes, on_result=on_result)
+
+    def _run_with_checkpoint(
+        self,
+        data: Mapping[str, Any],
+        checkpoint: str,
+        workers: int,
+        processes: int | None,
+        epoch: EpochColumns,
+        on_epoch: OnEpoch | None,
+    ) -> Results:
+        results = local_query.run_to_end(
+            self.plan, data, checkpoint=checkpoint, workers=workers, processes=processes, epoch=epoch
+        )
+        if on_epoch is not None:
+            for time in dict.fromkeys(time for output in results.values() for time in output):
+                on_epoch(time, {name: output[time] for name, output in results.items() if time in output})
+        return results
 
     def _open(self, workers: int, processes: int | None, on_result: OnResult) -> LocalRun | ProcessRun:
         if processes is None:

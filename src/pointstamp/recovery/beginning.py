@@ -12,12 +12,14 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pointstamp.errors import RecoveryError, StorageError
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.entries import Generation
 from pointstamp.recovery.journal import Journal
-from pointstamp.recovery.ledger import Chain, Entry, Ledger, Ticked
-from pointstamp.recovery.mission import Mission
+from pointstamp.recovery.ledger import Chain, Entry, FlowShape, Ledger, Ticked
+from pointstamp.recovery.mission import Mission, part_origin
 from pointstamp.recovery.parts import decode_part
 from pointstamp.recovery.shape import check_shape, shape_of
 from pointstamp.sinks.port import Publisher
@@ -59,17 +61,16 @@ def begin_generation(
 ) -> Beginning:
     """Take the journal over, and find what to go on from; every older driver is fenced from here on."""
     journal: Journal[Entry] = Journal.open(spec.storage, Entry, writer=writer)
+    # A flow that does not fit is refused before it has fenced the driver of the one that does.
+    _shape_now(spec, Ledger(journal, spec.sources))
     generation = journal.start_generation(owner, at_seconds)
     ledger = Ledger(journal, spec.sources, chains_kept=spec.snapshots.keep)
-    shape = shape_of(spec.plan, spec.query_id)
-    if ledger.shape is None:
+    shape = _shape_now(spec, ledger)
+    if ledger.shape != shape:
         ledger.begin(shape)
-    else:
-        check_shape(ledger.shape, shape, accept_changes=spec.accept_changes)
-    assert ledger.shape is not None
-    sink = spec.sink.for_query(ledger.shape.query, spec.plan.output_schemas())
+    sink = spec.sink.for_query(shape.query, spec.plan.output_schemas())
     publisher = sink.publisher()
-    publish_again(ledger, publisher)
+    publish_again(spec, ledger, publisher)
     chain = newest_whole(spec, ledger)
     publisher.discard(generation, ledger.staged())
     remove_unneeded(spec, ledger, generation)
@@ -82,13 +83,31 @@ def begin_generation(
         generation,
         chain.names() if chain is not None else (),
         spec.epoch_columns,
+        -1 if ledger.committed is None else ledger.committed.epoch,
     )
     return Beginning(generation, ledger, publisher, chain, mission)
 
 
-def publish_again(ledger: Ledger, publisher: Publisher) -> None:
+def _shape_now(spec: "QuerySpec", ledger: Ledger) -> FlowShape:
+    """What the flow looks like now, if it may go on from what there is; the query stays the one it was."""
+    shape = shape_of(spec.plan, spec.query_id)
+    if ledger.shape is None:
+        return shape
+    check_shape(ledger.shape, shape, accept_changes=spec.accept_changes)
+    return msgspec.structs.replace(shape, query=ledger.shape.query)
+
+
+def publish_again(spec: "QuerySpec", ledger: Ledger, publisher: Publisher) -> None:
     """Publish what was committed and may not have been published."""
     through = publisher.published_through()
+    committed = -1 if ledger.committed is None else ledger.committed.epoch
+    if through is not None and through > committed:
+        raise RecoveryError(
+            f"query '{spec.plan.name}' has published everything up to epoch {through}, and its journal in "
+            f"{spec.storage.address} knows of commits up to epoch {committed} only; to go on would publish "
+            "again. The last entries are lost: restore them from a copy, or begin with a new checkpoint and "
+            "a new place for the output."
+        )
     for commit in ledger.commits:
         if through is None or commit.epoch > through:
             publisher.publish(commit.number, commit.epoch, commit.staged)
@@ -97,20 +116,23 @@ def publish_again(ledger: Ledger, publisher: Publisher) -> None:
 def newest_whole(spec: "QuerySpec", ledger: Ledger) -> Chain | None:
     """The newest snapshot of which every part is there and whole; RecoveryError where none is."""
     damages: list[str] = []
+    looked: dict[str, str | None] = {}
     for chain in ledger.chains():
-        try:
-            for names in chain.names():
-                for name in names:
-                    decode_part(spec.storage.read(name), name)
-        except StorageError as error:
-            damages.append(str(error))
+        for name in (name for names in chain.names() for name in names):
+            if name not in looked:
+                looked[name] = _damage(spec, name)
+        damage = next((words for names in chain.names() for name in names if (words := looked[name])), None)
+        if damage is not None:
+            damages.append(damage)
             continue
         if damages:
             _log.warning(
-                "query '%s': %s Went back to the snapshot of epoch %s.",
+                "query '%s': %s Went back to the snapshot of epoch %s; epochs up to %s are computed again "
+                "and not published again.",
                 spec.plan.name,
                 damages[0],
                 chain.epoch,
+                ledger.commits[-1].epoch,
             )
         return chain
     if damages:
@@ -121,16 +143,30 @@ def newest_whole(spec: "QuerySpec", ledger: Ledger) -> Chain | None:
     return None
 
 
+def _damage(spec: "QuerySpec", name: str) -> str | None:
+    """What is wrong with a part of a snapshot; None where it is there and whole."""
+    try:
+        decode_part(spec.storage.read(name), name)
+    except StorageError as error:
+        return str(error)
+    return None
+
+
 def remove_unneeded(
     spec: "QuerySpec", ledger: Ledger, generation: int, gone: list[Ticked] | None = None
 ) -> None:
-    """Remove parts of snapshots that no commit names, except what this generation is about to commit."""
+    """Remove parts of snapshots that no commit names, except what this generation is about to commit.
+
+    A driver that was replaced and does not know it yet touches nothing of who came after it.
+    """
     needed = ledger.names_needed()
     committed = ledger.committed
     for name in spec.storage.list("snapshots/"):
-        epoch = int(name.split("/")[1])
-        is_live = f"/g{generation:06d}-" in name and (committed is None or epoch > committed.epoch)
-        if name not in needed and not is_live:
+        if name in needed or (origin := part_origin(name)) is None:
+            continue
+        epoch, writer = origin
+        is_live = writer == generation and (committed is None or epoch > committed.epoch)
+        if writer <= generation and not is_live:
             spec.storage.delete(name)
     if gone and spec.forget is not None:
         spec.forget(gone)

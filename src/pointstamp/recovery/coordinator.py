@@ -59,18 +59,23 @@ class Coordinator:
         self._waiting: deque[Ticked] = deque(ledger.ticks_after(chain))
         self._in_flight: deque[tuple[Ticked, int]] = deque()
         self._done_before = [0] * workers
-        self._read_by = [-1] * workers
+        self._read_by = [-1 if chain is None else chain.commits[-1].settled] * workers
         self._last_row_epoch = -1
         # What was let in, what is to be saved, and what has been.
         self.opened = -1 if chain is None else chain.epoch
         self._targets: deque[tuple[int, bool, str | None]] = deque()
         self._saves: dict[int, dict[int, Saved]] = {}
-        self._last_target = self.opened
+        # Where the last snapshot is damaged and an older one is used, what was committed is computed again,
+        # and is not saved, committed or published again: the next commit comes after the last one.
+        last = ledger.committed
+        self._last_target = self.opened if last is None else max(self.opened, last.epoch)
         self._last_save_seconds = now_seconds
         self._last_tick_seconds = now_seconds
-        same = chain is not None and chain.workers == workers
-        self._chain_length = len(chain.commits) if chain is not None and same else 0
-        self._bytes_whole = self._bytes_changed = 0
+        self._chain_length = self._bytes_whole = self._bytes_changed = 0
+        if chain is not None and chain.workers == workers and chain.commits[-1] == last:
+            self._chain_length = len(chain.commits)
+            self._bytes_whole, *changed = [commit.size_bytes for commit in chain.commits]
+            self._bytes_changed = sum(changed)
         self._is_asked_to_save = False
         self._savepoint: str | None = None
         self.is_held = False
@@ -101,7 +106,16 @@ class Coordinator:
         self._complete[name] = epoch
 
     def save_soon(self, savepoint: str | None = None) -> None:
-        """Let the next snapshot be taken as soon as there is an epoch to save, under a name if given."""
+        """Let a snapshot be taken as soon as there is an epoch to save, under a name if given.
+
+        Where everything is saved or is being saved already, that snapshot gets the name.
+        """
+        if self._last_target >= self.opened and savepoint is not None and self.ledger.commits:
+            if self._targets:
+                self._targets[-1] = (*self._targets[-1][:2], savepoint)
+            else:
+                self.ledger.keep(savepoint)
+            return
         self._is_asked_to_save = True
         self._savepoint = savepoint or self._savepoint
 
@@ -123,7 +137,12 @@ class Coordinator:
         """How long nothing will be due by time alone; None where nothing will ever be."""
         if self._last_target >= self.opened:
             return None
-        return max(0.0, self._last_tick_seconds + self.policy.patience_seconds - now_seconds)
+        times = []
+        if self.policy.seconds is not None:
+            times.append(self._last_save_seconds + self.policy.seconds)
+        if self._is_quiet:
+            times.append(self._last_tick_seconds + self.policy.patience_seconds)
+        return max(0.0, min(times) - now_seconds) if times else None
 
     @property
     def is_idle(self) -> bool:
@@ -172,19 +191,21 @@ class Coordinator:
             raise InternalError(f"epoch {report.epoch} was saved by all while {epoch} was to come first.")
         del self._saves[epoch]
         parts = [saves[number].part for number in range(self.workers)]
+        last = self.ledger.committed
+        # A member of a new generation does not know of ticks that it need not read.
+        settled = max(-1 if last is None else last.settled, min(each.settled for each in saves.values()))
         commit = self.ledger.commit(
             epoch,
             parts,
             [staged for number in range(self.workers) for staged in saves[number].staged],
             is_whole=is_whole,
-            settled=min(each.settled for each in saves.values()),
+            settled=settled,
             savepoint=savepoint,
         )
-        size = sum(part.size_bytes for part in parts)
         if is_whole:
-            self._bytes_whole, self._bytes_changed = size, 0
+            self._bytes_whole, self._bytes_changed = commit.size_bytes, 0
         else:
-            self._bytes_changed += size
+            self._bytes_changed += commit.size_bytes
         self._publisher.publish(commit.number, commit.epoch, commit.staged)
         return commit
 
@@ -249,9 +270,13 @@ class Coordinator:
             return False
         if self._is_asked_to_save or self.policy.is_due(epochs, now_seconds - self._last_save_seconds):
             return True
-        is_quiet = not self._waiting and (self.is_held or not any(self._offered.values()))
         waited = now_seconds - self._last_tick_seconds >= self.policy.patience_seconds
-        return is_quiet and (waited or self.is_held or self.ledger.is_final)
+        return self._is_quiet and (waited or self.is_held or self.ledger.is_final)
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether no tick is about to be let in."""
+        return not self._waiting and (self.is_held or not any(self._offered.values()))
 
     def _save(self, now_seconds: float) -> list[tuple[int, Order]]:
         grown = self._bytes_changed > max(self._bytes_whole, _COMPACT_BYTES_MIN)

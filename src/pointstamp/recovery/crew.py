@@ -7,8 +7,9 @@ other: for runs without Spark, and for tests of everything above.
 
 import select
 from collections import deque
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, Protocol
 
 from pointstamp.errors import PointstampError
 from pointstamp.progress.pointstamp import WorkerIndex
@@ -18,6 +19,9 @@ from pointstamp.recovery.orders import Order, Ready, Report
 from pointstamp.recovery.scribe import InlineScribe
 from pointstamp.runtime.local import LocalTransport
 from pointstamp.runtime.ports import Message
+
+# How many rounds members in this process may work before the driver looks up.
+_ROUNDS_MAX: Final = 1000
 
 
 class CrewError(PointstampError):
@@ -57,23 +61,19 @@ class InProcessCrew:
 
     def __init__(self, mission: Mission) -> None:
         self._reports: deque[tuple[int, Report]] = deque()
+        self.members: list[Member] = []
         inboxes: list[deque[Message]] = [deque() for _ in range(mission.workers)]
-        self.members = [
-            Member(
-                mission,
-                number,
-                LocalTransport(WorkerIndex(number), inboxes),
-                self._tell_of(number),
-                InlineScribe(),
-            )
-            for number in range(mission.workers)
-        ]
         for number in range(mission.workers):
+            transport = LocalTransport(WorkerIndex(number), inboxes)
+            with _lost(number):
+                member = Member(mission, number, transport, self._tell_of(number), InlineScribe())
+            self.members.append(member)
             self._reports.append((number, Ready(0, "")))
 
     def post(self, worker: int, order: Order) -> None:
         """Give an order to a member."""
-        self.members[worker].follow(order)
+        with _lost(worker):
+            self.members[worker].follow(order)
 
     def collect(self) -> list[tuple[int, Report]]:
         """The reports that have come."""
@@ -82,10 +82,15 @@ class InProcessCrew:
         return reports
 
     def wait(self, timeout_seconds: float, files: Sequence[int] = ()) -> None:
-        """Let the members work until one has something to report, or none has anything to do."""
-        while not self._reports:
+        """Let the members work until one has something to report, or none has anything to do.
+
+        It returns after a while in any case: an epoch that never ends must not keep the driver from stopping.
+        """
+        for _ in range(_ROUNDS_MAX):
+            if self._reports:
+                return
             # Every member takes a step, also after one had something to do.
-            stepped = [member.step() for member in self.members if not member.has_left]
+            stepped = [self._step(member) for member in self.members if not member.has_left]
             if not any(stepped):
                 if not self._reports and timeout_seconds > 0:
                     select.select(files, [], [], timeout_seconds)
@@ -96,8 +101,21 @@ class InProcessCrew:
         for member in self.members:
             member.close()
 
+    def _step(self, member: Member) -> bool:
+        with _lost(member.number):
+            return member.step()
+
     def _tell_of(self, number: int) -> Tell:
         return lambda report: self._reports.append((number, report))
+
+
+@contextmanager
+def _lost(number: int) -> Iterator[None]:
+    """An error of a member is its end, and its end only."""
+    try:
+        yield
+    except PointstampError as error:
+        raise CrewError(f"worker {number} has failed: {error}") from error
 
 
 class InProcessLauncher:

@@ -62,6 +62,17 @@ class Committed(msgspec.Struct, frozen=True, tag=True):
     settled: int
     savepoint: str | None = None
 
+    @property
+    def size_bytes(self) -> int:
+        """How much was saved."""
+        return sum(part.size_bytes for part in self.parts)
+
+
+class Kept(msgspec.Struct, frozen=True, tag=True):
+    """The last snapshot is kept, under a name."""
+
+    savepoint: str
+
 
 class Summary(msgspec.Struct, frozen=True, tag=True):
     """What all older entries said, as far as it is still needed."""
@@ -76,7 +87,7 @@ class Summary(msgspec.Struct, frozen=True, tag=True):
     savepoints: list[list[Committed]]
 
 
-Entry: TypeAlias = FlowShape | Ticked | Committed | Summary
+Entry: TypeAlias = FlowShape | Ticked | Committed | Kept | Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +170,7 @@ class Ledger:
     # Writing.
 
     def begin(self, shape: FlowShape) -> None:
-        """Write what the flow looks like, once."""
+        """Write what the flow looks like: at the beginning, and when a change of it was accepted."""
         self._append(shape)
 
     def tick(self, units: Mapping[str, Sequence[Unit]], complete_to: int, *, final: bool) -> Ticked:
@@ -185,6 +196,11 @@ class Ledger:
         commit = Committed(number, epoch, is_whole, list(parts), list(staged), settled, savepoint)
         self._append(commit)
         return commit
+
+    def keep(self, savepoint: str) -> None:
+        """Keep the last snapshot under a name; there must be one."""
+        assert self.commits, "there is nothing to keep"
+        self._append(Kept(savepoint))
 
     def summarize_if_long(self) -> list[Ticked] | None:
         """Replace the entries by a summary if there are many; return the ticks that are needed no more."""
@@ -247,14 +263,16 @@ class Ledger:
             case Committed():
                 self.commits.append(entry)
                 if entry.savepoint is not None:
-                    chain = self._chain_at(len(self.commits) - 1)
-                    self.savepoints.append(list(chain.commits))
+                    self._keep_last()
+            case Kept(savepoint):
+                self.commits[-1] = msgspec.structs.replace(self.commits[-1], savepoint=savepoint)
+                self._keep_last()
             case Summary():
                 self._take_over(entry)
 
     def _take_over(self, summary: Summary) -> None:
         self.shape = summary.shape
-        self.positions = dict(summary.positions)
+        self.positions.update(summary.positions)
         self.last_tick = summary.last_tick
         self.open_from = summary.open_from
         self.is_final = summary.is_final
@@ -266,6 +284,10 @@ class Ledger:
     def _chain_at(self, place: int) -> Chain:
         first = next(number for number in reversed(range(place + 1)) if self.commits[number].is_whole)
         return Chain(self.commits[first : place + 1])
+
+    def _keep_last(self) -> None:
+        chain = self._chain_at(len(self.commits) - 1)
+        self.savepoints.append([msgspec.structs.replace(each, staged=[]) for each in chain.commits])
 
     def _forget_old_chains(self) -> None:
         wholes = [number for number, commit in enumerate(self.commits) if commit.is_whole]

@@ -1,5 +1,6 @@
 """What a crew is sent out with: everything that a member needs to know, as one value that can be pickled."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -51,3 +52,12 @@ class Mission:
     def part_name(self, worker: int, epoch: int) -> str:
         """Where a worker's part of a snapshot lies; no other generation writes there."""
         return f"snapshots/{epoch:012d}/g{self.generation:06d}-worker-{worker:05d}"
+
+
+_PART = re.compile(r"snapshots/(\d+)/g(\d+)-worker-\d+")
+
+
+def part_origin(name: str) -> tuple[int, int] | None:
+    """The epoch and the generation of a part; None for what is none of ours."""
+    found = _PART.fullmatch(name)
+    return None if found is None else (int(found[1]), int(found[2]))

@@ -24,14 +24,16 @@ class SnapshotPolicy:
     keep: int = 2
 
     def __post_init__(self) -> None:
-        if (
-            (self.epochs is None and self.seconds is None)
-            or (self.epochs or 1) < 1
-            or (self.seconds or 0) < 0
-        ):
+        is_never = self.epochs is None and self.seconds is None
+        if is_never or (self.epochs is not None and self.epochs < 1) or (self.seconds or 0) < 0:
             raise FlowError(
                 f"snapshots need an interval of at least one epoch, or of seconds, and were given "
                 f"epochs={self.epochs} and seconds={self.seconds}."
+            )
+        if self.chain_max < 1 or self.keep < 1:
+            raise FlowError(
+                f"snapshots were given chain_max={self.chain_max} and keep={self.keep}; both are at least 1, "
+                "or there would be nothing to go on from."
             )
 
     def is_due(self, epochs: int, seconds: float) -> bool:

@@ -131,10 +131,8 @@ class Session:
             self._crew.post(worker, Leave())
 
     def close(self, error: BaseException | None = None) -> None:
-        """End the crew and stop watching."""
+        """End the crew; whoever opened the watches closes them."""
         self._crew.end()
-        for watch in self._watches.values():
-            watch.close()
         for answer in self._counts:
             answer.set_exception(error or RecoveryError("the query has ended before it could answer."))
         for _, saved in self._saves:

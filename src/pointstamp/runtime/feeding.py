@@ -209,12 +209,13 @@ def feeder(
     for name in names:
         column = epoch.get(name) if isinstance(epoch, Mapping) else epoch
         counts = column is None and plan.root is EPOCHS
-        items = _items(plan, name, data[name], column)
+        items = items_of(plan, name, data[name], column)
         readers.append(_Reader(run.input(name), items, counts=counts))
     return Feeder(run, readers, control or FlowControl())
 
 
-def _items(plan: Plan, name: str, value: Any, column: str | None) -> Iterator[Item]:  # noqa: ANN401
+def items_of(plan: Plan, name: str, value: Any, column: str | None) -> Iterator[Item]:  # noqa: ANN401
+    """What a user gave for an input, as pairs of a root time and rows."""
     schema = plan.named(Kind.INPUT)[name].outputs[0].schema
     who = f"input '{name}'"
     if plan.root is not EPOCHS:
