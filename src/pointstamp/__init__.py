@@ -10,18 +10,28 @@ from typing import TYPE_CHECKING
 from pointstamp.version import __version__
 
 if TYPE_CHECKING:
+    from pointstamp.dataflow import saved
     from pointstamp.dataflow.aggregate import Aggregate, count, max, mean, min, sum  # noqa: A004 - SQL's words
     from pointstamp.dataflow.capability import Capability
     from pointstamp.dataflow.context import Context
     from pointstamp.dataflow.loop import Loop
     from pointstamp.dataflow.operator import operator
     from pointstamp.dataflow.probe import Probe
+    from pointstamp.dataflow.state import Piece
     from pointstamp.dataflow.stream import Stream
     from pointstamp.errors import PointstampError, PointstampWarning
     from pointstamp.flow import Dataflow
+    from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
+    from pointstamp.recovery.query import Query
     from pointstamp.runtime.feeding import FlowControl
     from pointstamp.runtime.local import LocalRun
     from pointstamp.runtime.results import OutputTables, Results
+    from pointstamp.sinks.delta import DeltaSink
+    from pointstamp.sinks.parquet import ParquetSink
+    from pointstamp.sinks.port import Sink, Staged
+    from pointstamp.sinks.reading import read_published
+    from pointstamp.sources.files import files
+    from pointstamp.sources.port import Source
     from pointstamp.topology.domain import Time
     from pointstamp.topology.stacks import Stacks
     from pointstamp.topology.summary import Summary, delay
@@ -31,24 +41,36 @@ _HOMES = {
     "Capability": "dataflow.capability",
     "Context": "dataflow.context",
     "Dataflow": "flow",
+    "DeltaSink": "sinks.delta",
     "FlowControl": "runtime.feeding",
     "LocalRun": "runtime.local",
     "Loop": "dataflow.loop",
     "OutputTables": "runtime.results",
+    "ParquetSink": "sinks.parquet",
+    "Piece": "dataflow.state",
     "PointstampError": "errors",
     "PointstampWarning": "errors",
     "Probe": "dataflow.probe",
+    "Query": "recovery.query",
+    "RestartPolicy": "recovery.policy",
     "Results": "runtime.results",
+    "Sink": "sinks.port",
+    "SnapshotPolicy": "recovery.policy",
+    "Source": "sources.port",
     "Stacks": "topology.stacks",
+    "Staged": "sinks.port",
     "Stream": "dataflow.stream",
     "Summary": "topology.summary",
     "Time": "topology.domain",
     "count": "dataflow.aggregate",
     "delay": "topology.summary",
+    "files": "sources.files",
     "max": "dataflow.aggregate",
     "mean": "dataflow.aggregate",
     "min": "dataflow.aggregate",
     "operator": "dataflow.operator",
+    "read_published": "sinks.reading",
+    "saved": "dataflow.saved",
     "sum": "dataflow.aggregate",
 }
 
@@ -57,25 +79,37 @@ __all__ = [
     "Capability",
     "Context",
     "Dataflow",
+    "DeltaSink",
     "FlowControl",
     "LocalRun",
     "Loop",
     "OutputTables",
+    "ParquetSink",
+    "Piece",
     "PointstampError",
     "PointstampWarning",
     "Probe",
+    "Query",
+    "RestartPolicy",
     "Results",
+    "Sink",
+    "SnapshotPolicy",
+    "Source",
     "Stacks",
+    "Staged",
     "Stream",
     "Summary",
     "Time",
     "__version__",
     "count",
     "delay",
+    "files",
     "max",
     "mean",
     "min",
     "operator",
+    "read_published",
+    "saved",
     "sum",
 ]
 
@@ -86,7 +120,9 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not listed above is a
         home = _HOMES.get(name)
         if home is None:
             raise AttributeError(f"pointstamp has no {name!r}; it has {', '.join(__all__)}.")
-        value: object = getattr(import_module(f"pointstamp.{home}"), name)
+        module = import_module(f"pointstamp.{home}")
+        # ``saved`` is a module, every other name something in one.
+        value: object = module if name == "saved" else getattr(module, name)
         globals()[name] = value
         return value
 

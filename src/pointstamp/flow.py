@@ -202,17 +202,26 @@ class Dataflow:
         workers: int | None = None,
         epoch: EpochColumns = None,
         path: str | None = None,
+        checkpoint: str | None = None,
         **streams: "DataFrame",
     ) -> "dict[str, DataFrame]":
         """Run the flow as a Spark job to the end of its inputs; DataFrames in, DataFrames out.
 
         Without ``epoch`` everything is epoch 0; with it a column says the epoch of each row, in any order.
         The outputs have the column ``epoch`` first, lie as Parquet files under ``path`` (a temporary folder
-        unless given), and can be read again and again. Workers are as many as Spark has slots, unless given.
+        unless given), and can be read again and again; a path that holds published output is refused. Workers
+        are as many as Spark has slots, unless given.
+
+        With a ``checkpoint``, a path, workers may die and the driver, too: called again with the same inputs
+        the run goes on from the last epoch that was saved there.
         """
-        from pointstamp.spark import job  # pyspark is loaded by those who use it
+        from pointstamp.spark import job, streaming  # pyspark is loaded by those who use it
 
         frames = {**(inputs or {}), **streams}
+        if checkpoint is not None:
+            return streaming.run_to_end(
+                self.plan, spark, frames, checkpoint=checkpoint, path=path, workers=workers, epoch=epoch
+            )
         return job.run(self.plan, spark, frames, workers=workers, epoch=epoch, path=path)
 
     def start(

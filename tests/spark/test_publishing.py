@@ -1,7 +1,7 @@
-"""Publishing: what a run hands back is what its manifest lists, and nothing else that lies in the folder.
+"""Publishing: what a run hands back is what its commit lists, and nothing else that lies in the folder.
 
 Families:
-- the manifest, without Spark: it is written at once and once, and says what is wrong with files that changed;
+- the commit, without Spark: it is written at once and once, and files that are not there are told;
 - runs: leftovers and foreign files are not read, runs do not mix, a run that fails publishes nothing;
 - temporary folders: they last as long as their DataFrames can be read, and go with the process.
 """
@@ -17,51 +17,48 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
-from pointstamp.errors import FlowError, OperatorError, TransportError
-from pointstamp.spark import job
-from pointstamp.spark.manifest import (
-    MANIFEST,
-    Manifest,
-    PublishedFile,
-    PublishedOutput,
-    check_unpublished,
-    discard,
-    publish,
-    published,
-)
-from pointstamp.spark.place import Place
+from pointstamp.errors import FlowError, OperatorError, StorageError
+from pointstamp.sinks.chain import FOLDER
+from pointstamp.sinks.port import Staged
+from pointstamp.sinks.reading import published, read_published
+from pointstamp.spark import frames, job
+from pointstamp.spark.manifest import check_unpublished, discard, publish
+from pointstamp.spark.output import EpochFiles
+from pointstamp.spark.place import spark_address
+
+SCHEMAS = {"out": pa.schema([("x", pa.int64())])}
 
 
-def test_a_manifest_is_created_once_and_never_replaced(tmp_path: Path) -> None:
-    place = Place.at(str(tmp_path))
-    check_unpublished(place)
-    publish(place, Manifest("first", "a", {}))
-    with pytest.raises(FlowError, match=r"holds the output of another run .* Give another path"):
-        publish(place, Manifest("second", "b", {}))
+def test_a_folder_is_published_into_once_and_what_is_there_is_never_replaced(tmp_path: Path) -> None:
+    path = str(tmp_path)
+    check_unpublished(path)
+    publish(path, "first", {}, [])
+    for run, schemas in (("second", {}), ("third", SCHEMAS)):
+        with pytest.raises(FlowError, match=r"holds the output of another run .* Give another path"):
+            publish(path, run, schemas, [])
     with pytest.raises(FlowError, match=r"runs do not mix"):
-        check_unpublished(place)
-    assert published(str(tmp_path)).flow == "first"
-    assert os.listdir(tmp_path) == [MANIFEST]  # nothing temporary is left
+        check_unpublished(path)
+    found = published(path)
+    assert (found.query, found.is_complete) == ("first", True)
+    assert os.listdir(tmp_path) == [FOLDER]
+    assert os.listdir(tmp_path / FOLDER) == ["000000000000.json"]  # nothing temporary is left
 
 
 def test_an_address_with_a_scheme_is_the_same_folder(tmp_path: Path) -> None:
-    publish(Place.at(f"file://{tmp_path}/below"), Manifest("flow", "a", {}))
-    assert published(str(tmp_path / "below")).run == "a"
+    publish(f"file://{tmp_path}/below", "a", {}, [])
+    assert published(str(tmp_path / "below")).query == "a"
+    assert spark_address(f"file://{tmp_path}/below/") == spark_address(str(tmp_path / "below"))
 
 
-def test_what_is_no_manifest_is_refused_in_words(tmp_path: Path) -> None:
+def test_paths_that_spark_or_the_workers_cannot_use_are_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(FlowError, match=r"nothing has been published there"):
         published(str(tmp_path))
-    Path(tmp_path, MANIFEST).write_text('{"flow": 1}')
-    with pytest.raises(FlowError, match=r"cannot be read as a manifest"):
-        published(str(tmp_path))
-    Path(tmp_path, MANIFEST).write_text('{"flow": "f", "run": "r", "outputs": {}, "format_version": 9}')
-    with pytest.raises(FlowError, match=r"has format 9, and this pointstamp reads 1"):
-        published(str(tmp_path))
-    with pytest.raises(FlowError, match=r"nowhere://x' cannot be opened"):
-        Place.at("nowhere://x")
+    with pytest.raises(StorageError, match=r"nowhere://x' cannot be opened"):
+        check_unpublished("nowhere://x")
     with pytest.raises(FlowError, match=r"which Spark reads as a pattern"):
-        Place.at("/data/*")
+        spark_address("/data/*")
+    with pytest.raises(FlowError, match=r"which no executor sees"):
+        spark_address("memory://x")
 
 
 def _copy() -> ps.Dataflow:
@@ -71,22 +68,25 @@ def _copy() -> ps.Dataflow:
 
 
 @pytest.mark.spark
-def test_the_frames_read_what_the_manifest_lists_and_no_leftover_or_foreign_file(
+def test_the_frames_read_what_the_commit_lists_and_no_leftover_or_foreign_file(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folder = tmp_path / "copied"
     folder.mkdir()
-    (folder / "epoch-000000000000-worker-00000-run-dead.parquet").write_bytes(b"half a file")
+    EpochFiles(str(tmp_path), "dead", 0, SCHEMAS | {"copied": SCHEMAS["out"]}).write(
+        "copied", 0, [pa.record_batch({"x": [77]})]
+    )
     frame = spark.range(10).selectExpr("id as x", "id % 3 as at")
     result = _copy().run(spark, numbers=frame, epoch="at", path=str(tmp_path))["copied"]
     (folder / "foreign.parquet").write_bytes(b"nothing of ours")
     assert sorted(row.x for row in result.collect()) == list(range(10))
-    again = job.read(spark, str(tmp_path))["copied"]
+    again = frames.read(spark, str(tmp_path))["copied"]
     assert sorted(map(tuple, again.collect())) == sorted(map(tuple, result.collect()))
 
     files = published(str(tmp_path)).outputs["copied"].files
     assert sum(file.rows for file in files) == 10
-    assert {file.epoch for file in files} == {0, 1, 2}
+    assert {(file.first_epoch, file.last_epoch) for file in files} == {(0, 0), (1, 1), (2, 2)}
+    assert sorted(read_published(str(tmp_path), "copied")["x"].to_pylist()) == list(range(10))
     for file in files:
         content = (tmp_path / file.path).read_bytes()
         assert (len(content), zlib.crc32(content)) == (file.size_bytes, file.crc32)
@@ -94,12 +94,12 @@ def test_the_frames_read_what_the_manifest_lists_and_no_leftover_or_foreign_file
     with pytest.raises(FlowError, match=r"holds the output of another run"):
         _copy().run(spark, numbers=frame, epoch="at", path=str(tmp_path))
     (tmp_path / files[0].path).unlink()
-    with pytest.raises(TransportError, match=r"must have \d+ bytes and is not there. It was removed"):
-        job.read(spark, str(tmp_path))
+    with pytest.raises(StorageError, match=r"must have \d+ bytes and is not there. It was removed"):
+        frames.read(spark, str(tmp_path))
 
 
 @pytest.mark.spark
-def test_a_run_that_fails_leaves_neither_manifest_nor_files(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_that_fails_leaves_neither_commit_nor_files(spark: SparkSession, tmp_path: Path) -> None:
     def fail(batch: pa.RecordBatch) -> pa.RecordBatch:
         if 7 in batch["x"].to_pylist():
             raise ValueError("seven")
@@ -128,20 +128,24 @@ def test_outputs_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_what_a_run_has_committed_is_not_discarded_when_it_is_interrupted_afterwards(tmp_path: Path) -> None:
-    place = Place.at(str(tmp_path))
+    path = str(tmp_path)
+    written = {}
     for run in ("aaaa", "bbbb"):
-        with place.open(f"out/epoch-0-run-{run}.parquet") as file:
-            file.write(b"rows")
-    publish(place, Manifest("flow", "aaaa", {}))
-    discard(place, "aaaa")
-    discard(place, "bbbb")
-    assert os.listdir(tmp_path / "out") == ["epoch-0-run-aaaa.parquet"]
+        files = EpochFiles(path, run, 0, SCHEMAS)
+        files.write("out", 3, [pa.record_batch({"x": [1]})])
+        written[run] = files.written
+    file = written["aaaa"][0]
+    committed = Staged("out", 3, 3, file.path, file.rows, file.size_bytes, file.crc32)
+    publish(path, "aaaa", SCHEMAS, [committed])
+    discard(path, "aaaa", SCHEMAS)
+    discard(path, "bbbb", SCHEMAS)
+    assert [f"out/{name}" for name in os.listdir(tmp_path / "out")] == [file.path]
 
 
 def test_a_file_that_the_driver_does_not_see_is_not_published(tmp_path: Path) -> None:
-    output = PublishedOutput({}, [PublishedFile("out/elsewhere.parquet", 0, 1, 10, 0)])
-    with pytest.raises(TransportError, match=r"is not there.* not one that driver and executors share"):
-        publish(Place.at(str(tmp_path)), Manifest("flow", "a", {"out": output}))
+    elsewhere = Staged("out", 0, 0, "out/elsewhere.parquet", 1, 10, 0)
+    with pytest.raises(StorageError, match=r"is not there.* not one that driver and workers share"):
+        publish(str(tmp_path), "a", SCHEMAS, [elsewhere])
     assert not os.listdir(tmp_path)
 
 
@@ -165,4 +169,4 @@ def test_a_temporary_folder_lasts_as_long_as_its_session(spark: SparkSession) ->
     del other
     gc.collect()
     assert frame.count() == 3
-    assert (folder / MANIFEST).exists()
+    assert (folder / FOLDER).exists()

@@ -20,7 +20,7 @@ import pointstamp as ps
 from pointstamp.errors import FlowError, OperatorError, PointstampError, TransportError
 from pointstamp.spark import job
 from pointstamp.spark.failures import in_words
-from pointstamp.spark.gang import versions
+from pointstamp.spark.meeting import versions
 from pointstamp.spark.slots import REGISTRATION_SECONDS_MAX, choose_workers, is_connect, wait_for_slots
 
 

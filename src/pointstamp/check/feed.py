@@ -72,13 +72,14 @@ def deal(inputs: Mapping[str, Items], workers: int, choices: Choices) -> dict[st
     for name, items in inputs.items():
         dealt[name] = [[[] for _ in items] for _ in range(workers)]
         for number, item in enumerate(items):
-            for part in _split(item.batch, splits_max, choices):
+            for part in split(item.batch, splits_max, choices):
                 parts = dealt[name][choices.choose(workers)][number]
                 parts.insert(len(parts) - choices.choose(len(parts) + 1), part)
     return dealt
 
 
-def _split(batch: pa.RecordBatch, splits_max: int, choices: Choices) -> Iterator[pa.RecordBatch]:
+def split(batch: pa.RecordBatch, splits_max: int, choices: Choices) -> Iterator[pa.RecordBatch]:
+    """The rows in a few parts, cut where the choices say; none where there are no rows."""
     rows = batch.num_rows
     if not rows:
         return

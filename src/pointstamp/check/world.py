@@ -31,12 +31,12 @@ STEPS_MAX: Final = 20_000
 """After so many steps of workers and inputs together a run is given up."""
 
 # What a world may be like; the first of each is the plain one.
-_PACES: Final = (1, 1, 1, 4, 16)
-_DELAYS_MAX: Final = (0, 2, 12, 60)
+PACES: Final = (1, 1, 1, 4, 16)
+DELAYS_MAX: Final = (0, 2, 12, 60)
 _FEEDS_ONE_IN: Final = (0, 2, 6, 20)
 _STALLS_ONE_IN: Final = (0, 0, 100, 15)
 _STALL_TICKS_MAX: Final = 200
-_SILENT_ACTIVATIONS: Final = (SILENT_ACTIVATIONS_MAX, 1, 2, 5)
+SILENT_ACTIVATIONS: Final = (SILENT_ACTIVATIONS_MAX, 1, 2, 5)
 
 
 class Ended(Enum):
@@ -110,13 +110,13 @@ class World:
         self._run = Run(self._log.events, {})
         self._workers: list[Worker] = []
         self._scripts: list[tuple[int, Script]] = []
-        self._paces = [_one_of(choices, _PACES) for _ in range(workers)]
+        self._paces = [one_of(choices, PACES) for _ in range(workers)]
         for receiver in range(workers):
             for sender in range(workers):
-                self._network.delays_max[receiver][sender] = _one_of(choices, _DELAYS_MAX)
-        self._feeds_one_in = _one_of(choices, _FEEDS_ONE_IN)
-        self._stalls_one_in = _one_of(choices, _STALLS_ONE_IN)
-        self._silent_activations_max = _one_of(choices, _SILENT_ACTIVATIONS)
+                self._network.delays_max[receiver][sender] = one_of(choices, DELAYS_MAX)
+        self._feeds_one_in = one_of(choices, _FEEDS_ONE_IN)
+        self._stalls_one_in = one_of(choices, _STALLS_ONE_IN)
+        self._silent_activations_max = one_of(choices, SILENT_ACTIVATIONS)
         self._stalled_until = [0] * workers
         self._is_idle = [False] * workers
         self._turn = 0
@@ -211,6 +211,6 @@ class World:
         self._run.outputs.setdefault((output, time), []).extend(batches)
 
 
-def _one_of(choices: Choices, options: tuple[int, ...]) -> int:
+def one_of(choices: Choices, options: tuple[int, ...]) -> int:
     """One of these, the first where the choice is not made."""
     return options[choices.choose(len(options))]

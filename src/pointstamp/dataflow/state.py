@@ -10,7 +10,11 @@ saved is the state after a prefix of epochs, which is the selective rollback of 
 epochs as the times that are kept, and the snapshot of Veresov et al. (2024). Messages under way, capabilities
 and notifications are not in here: whoever saves an operator has those.
 
-Invariant: ``restored`` of all pieces that were saved gives every row that counts to exactly one worker.
+Where as many workers go on as have saved, each gets back the rows that it saved itself. Where there are more
+or fewer, each gets those of all savers that are its own by the keys. An operator must go on from either.
+
+Invariant: each row that counts is ``owned`` by exactly one worker, the one to which the exchange by its keys
+brings all rows that have them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -103,29 +107,6 @@ def owned(table: pa.Table, keys: Sequence[str], worker: int, workers: int) -> pa
     if workers == 1:
         return table
     return table.filter(pa.array(owners(table, keys, workers) == worker))
-
-
-def restored(who: str, savers: Sequence[Sequence[Piece]], worker: int, workers: int) -> pa.Table:
-    """The rows of one worker, of what all workers of another run have saved: ``savers[i]`` by its worker i.
-
-    RecoveryError names ``who``, an operator and its piece, where the rows cannot be shared out anew.
-    """
-    keys = savers[0][-1].keys
-    if keys is None and len(savers) != workers:
-        raise RecoveryError(
-            f"{who} was saved by {len(savers)} workers and is to be restored on {workers}; it has no key "
-            f"that says which rows belong to which worker. Go on with {len(savers)} workers, or give it a "
-            "key: saved.mapping(...) or saved.arrow(keys=...)."
-        )
-    if keys is None:
-        return merged(savers[worker])
-    try:
-        return pa.concat_tables([owned(merged(pieces), keys, worker, workers) for pieces in savers])
-    except pa.ArrowInvalid as error:
-        raise RecoveryError(
-            f"{who} was saved with another schema by one worker than by another: {error}. A keyed table must "
-            "have the same columns on every worker, also where it is empty."
-        ) from error
 
 
 def _last_rows(identity: pa.Table) -> npt.NDArray[np.intp]:

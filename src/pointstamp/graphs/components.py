@@ -18,7 +18,7 @@ every round of the epochs before. Edges are added only; taking one away could sp
 component, which labels alone cannot tell.
 
 What is saved at a closed epoch is the label of every vertex, twice: for the owner of the vertex, and for the
-owner of the label, which has to know on which workers its label is used, however many there will be.
+owner of the label, which has to know who uses its label elsewhere, on however many workers there will be.
 """
 
 from collections.abc import Mapping
@@ -136,20 +136,18 @@ class LeastLabels:
         """The labels of all vertices of this worker, or of those that changed since the last save."""
         assert not self._waiting, f"times {list(self._waiting)} are open at a snapshot"
         assert self._report is None, "an epoch has not been reported at a snapshot"
-        pairs, is_whole = self._known().save(changes_only=changes_only)
-        labels = pa.table(list(pairs), schema=LABELS)
-        # A vertex that is a label is so to itself, and follows nobody; once it is not, it is never again.
-        members = pa.table([column[pairs.vertex != pairs.other] for column in pairs], schema=LABELS)
+        labels, members, is_whole = self._known().save(changes_only=changes_only)
         return {
-            "labels": Piece(labels, ("vertex",), ("vertex",), is_whole),
-            "members": Piece(members, ("component",), ("vertex",), is_whole),
+            "labels": Piece(pa.table(list(labels), schema=LABELS), ("vertex",), ("vertex",), is_whole),
+            "members": Piece(pa.table(list(members), schema=LABELS), ("component",), ("vertex",), is_whole),
         }
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with the labels of this worker's vertices, and with who follows the labels that it owns."""
         self._forest = Forest(owns_all=context.workers == 1)
-        followers = _one_for_each_worker(pieces["members"], context.worker, context.workers)
-        self._forest.restore(_pairs_of(pieces["labels"]), followers)
+        labels = _pairs_of(pieces["labels"])
+        followers = _followers(labels, pieces["members"], context.worker, context.workers)
+        self._forest.restore(labels, followers)
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep facts until their time is complete."""
@@ -213,11 +211,16 @@ def _send(context: Context, output: str, schema: pa.Schema, pairs: Pairs, capabi
         context.send(batch, output=output, capability=capability)
 
 
-def _one_for_each_worker(members: pa.Table, worker: int, workers: int) -> Pairs:
-    """One member of each label for each other worker that has any."""
-    owner = owners(members, ("vertex",), workers)
+def _followers(labels: Pairs, members: pa.Table, worker: int, workers: int) -> Pairs:
+    """One member of each label of mine for each other worker that has any.
+
+    Among the members are some of labels of others, where the same workers go on and each has what it saved,
+    and some of labels that are none any more, for nobody says when a follower is forgotten.
+    """
     pairs = _pairs_of(members)
-    away = np.flatnonzero(owner != worker)
+    still = np.isin(pairs.other, labels.vertex[labels.vertex == labels.other])
+    owner = owners(members, ("vertex",), workers)
+    away = np.flatnonzero(still & (owner != worker))
     order = away[np.lexsort((owner[away], pairs.other[away]))]
     label, owner = pairs.other[order], owner[order]
     is_first = np.ones(len(order), np.bool_)

@@ -23,8 +23,8 @@ two least ones in a component an edge would tell.
 What it costs follows what it is told and what changes, never what there is. It knows no times: who owns it
 gives it the facts of one epoch after the other.
 
-Between epochs, when nothing is under way, the labels of mine say all that there is to say: strangers are the
-labels that I do not own, and who follows a label are its members elsewhere. So labels are what is saved.
+Between epochs, when nothing is under way, two tables say all that there is to say: the labels of mine, and
+the members of labels, mine and followers. Strangers are the labels that I do not own.
 """
 
 from typing import Final, NamedTuple
@@ -46,6 +46,16 @@ class Pairs(NamedTuple):
 
     vertex: Ids
     other: Ids
+
+
+class Saved(NamedTuple):
+    """What a forest keeps, or what has changed of it."""
+
+    labels: Pairs
+    """Mine, with their labels."""
+    members: Pairs
+    """Mine and followers that have another label than themselves, with it."""
+    is_whole: bool
 
 
 class _Joined(NamedTuple):
@@ -80,7 +90,7 @@ class Forest:
         # Where a root stands among those that are being joined; says nothing between calls.
         self._rank: Slots = np.empty(_ROOM_MIN, np.intp)
         self._changed: list[Slots] = []
-        # Which of mine have changed since they were last saved, once they were.
+        # Which of mine and of the followers have changed since they were last saved, once they were.
         self._is_unsaved: npt.NDArray[np.bool_] | None = None
 
     def absorb(self, facts: Pairs) -> Pairs:
@@ -104,22 +114,21 @@ class Forest:
         if not parts:
             return NO_PAIRS
         changed = distinct(self._vertices.count, *parts)
-        if self._is_unsaved is not None:
-            self._is_unsaved = _flags(self._is_unsaved, self._vertices.count)
-            self._is_unsaved[changed] = True
+        self._mark(changed)
         return self._labelled(changed)
 
-    def save(self, *, changes_only: bool) -> tuple[Pairs, bool]:
-        """Mine with their labels, and whether these are all: or those that changed since they were saved."""
+    def save(self, *, changes_only: bool) -> Saved:
+        """All labels and members, or those that changed since they were last saved."""
         assert not self._changed, "an epoch has not been reported"
         count = self._vertices.count
         marks = self._is_unsaved if changes_only else None
-        slots = np.flatnonzero(self._is_mine[:count] if marks is None else marks)
+        slots = np.arange(count) if marks is None else np.flatnonzero(marks)
         self._is_unsaved = _flags(None, count)
-        return self._labelled(slots), marks is None
+        labels, members = slots[self._is_mine[slots]], slots[self._label[slots] != slots]
+        return Saved(self._labelled(labels), self._labelled(members), marks is None)
 
     def restore(self, labels: Pairs, followers: Pairs) -> None:
-        """Begin with mine and their labels, and with followers and the labels of mine that they have."""
+        """Begin with mine and their labels, and with followers, each with a label of mine."""
         both = (np.concatenate(columns) for columns in zip(labels, followers, strict=True))
         vertex, label = self._slots_of(Pairs(*both))
         self._label[vertex] = label
@@ -127,6 +136,11 @@ class Forest:
         are_members = np.flatnonzero(vertex != label)
         self._members.add(vertex[are_members], label[are_members])
         self._changed = []
+
+    def _mark(self, changed: Slots) -> None:
+        if self._is_unsaved is not None:
+            self._is_unsaved = _flags(self._is_unsaved, self._vertices.count)
+            self._is_unsaved[changed] = True
 
     def _labelled(self, slots: Slots) -> Pairs:
         ids = self._vertices.ids
@@ -201,6 +215,7 @@ class Forest:
         self._label[other[rows]] = vertex[rows]
         followers = distinct(self._vertices.count, other[rows])
         self._members.add(followers, self._label[followers])
+        self._mark(followers)
 
 
 def _flags(old: npt.NDArray[np.bool_] | None, size: int) -> npt.NDArray[np.bool_]:

@@ -68,7 +68,7 @@ def begin_generation(
     shape = _shape_now(spec, ledger)
     if ledger.shape != shape:
         ledger.begin(shape)
-    sink = spec.sink.for_query(shape.query, spec.plan.output_schemas())
+    sink = spec.sink.for_query(shape.query, spec.schemas or spec.plan.output_schemas())
     publisher = sink.publisher()
     publish_again(spec, ledger, publisher)
     chain = newest_whole(spec, ledger)

@@ -24,6 +24,8 @@ from pointstamp.sinks.port import Publisher
 from pointstamp.sources.dealing import deal, shared
 from pointstamp.sources.port import Unit
 
+# In at most about so many steps the epochs that are left at the end of all inputs are closed.
+_LAST_STEPS_MAX: Final = 64
 # Below this a chain is not begun anew for its size.
 _COMPACT_BYTES_MIN: Final = 1024 * 1024
 
@@ -230,6 +232,11 @@ class Coordinator:
             if final and (any(taken.values()) or not self._is_all_read()):
                 final = False  # how far the rows go is known when all are read
                 complete_to = self._complete_to(final=False)
+            elif final:
+                # In steps, so that there are snapshots on the way.
+                step = max(1, (complete_to - self.ledger.open_from) // _LAST_STEPS_MAX)
+                complete_to = min(complete_to, self.ledger.open_from + step)
+                final = complete_to > self._last_row_epoch
             if not any(taken.values()) and complete_to == self.ledger.open_from and not final:
                 return None
         elif not any(taken.values()) and not final:

@@ -10,15 +10,18 @@ any commit in between would come for ever, and ends the query.
 import logging
 import os
 import queue
+import select
 import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from time import monotonic, sleep, time
+from time import monotonic, time
 from typing import Any, Final, TypeVar
+
+import pyarrow as pa
 
 from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import (
@@ -28,6 +31,7 @@ from pointstamp.errors import (
     RecoveryError,
     SchemaError,
     StorageError,
+    TransportError,
 )
 from pointstamp.recovery.beginning import begin_generation, remove_unneeded
 from pointstamp.recovery.coordinator import Coordinator
@@ -48,6 +52,7 @@ from pointstamp.storage.port import Storage
 _log = logging.getLogger("pointstamp.query")
 
 RECENT_MAX: Final = 100
+ENDED: Final = "ended"
 T = TypeVar("T")
 
 
@@ -68,6 +73,8 @@ class QuerySpec:
     accept_changes: bool = False
     epochs_max: int = EPOCHS_IN_FLIGHT_MAX
     bytes_max: int = BYTES_IN_FLIGHT_MAX
+    schemas: Mapping[str, pa.Schema] | None = None
+    """The columns of what is published, where they differ from those of the flow's outputs."""
     forget: Callable[[list[Ticked]], None] | None = None
     """Called with ticks that will never be read again, so that what they were read from can be removed."""
 
@@ -107,6 +114,8 @@ class Supervisor:
         answer: Future[T] = Future()
         self._calls.put((function, answer))
         self._wake()
+        if self.phase == ENDED:
+            self._refuse_calls()  # nobody else will look any more
         return answer
 
     def wait_until_ready(self) -> None:
@@ -121,7 +130,12 @@ class Supervisor:
     def drained(self) -> "Future[None]":
         """Done when everything that the sources have by now is committed."""
         answer: Future[None] = Future()
-        self.call(lambda _: self._drains.append(answer))
+
+        def refuse(asked: "Future[None]") -> None:
+            if (error := asked.exception()) is not None:
+                answer.set_exception(error)
+
+        self.call(lambda _: self._drains.append(answer)).add_done_callback(refuse)
         return answer
 
     # The thread of the query.
@@ -129,14 +143,14 @@ class Supervisor:
     def run(self) -> None:
         """Run the query to its end; raise what ended it otherwise."""
         try:
-            while self._stop is None or self._session is not None:
+            while self._stop != "drop":
                 try:
                     self._run_generation()
                     return
-                except (CrewError, StorageError, OSError) as error:
+                except (CrewError, StorageError, TransportError, OSError) as error:
                     self._recover(error)
         finally:
-            self.phase = "ended"
+            self.phase = ENDED
             self._was_ready.set()
             self._refuse_calls()
             self._ours.close()
@@ -147,27 +161,29 @@ class Supervisor:
         begun = begin_generation(spec, f"process {os.getpid()} on {socket.gethostname()}", time())
         self.generation, ledger = begun.generation, begun.ledger
         self._note_commit(ledger.committed)
-        watches = {
-            name: source.watch(ledger.positions[name], available_now=spec.available_now)
-            for name, source in spec.sources.items()
-        }
+        self._counted = (monotonic(), 0, 0)
         self.phase = "starting workers"
-        crew = self._launcher.launch(begun.mission)
-        coordinator = begun.coordinator(spec, monotonic())
-        session = Session(
-            crew,
-            coordinator,
-            watches,
-            spec.workers,
-            on_commit=self._on_commit,
-            on_ready=self._on_ready,
-        )
-        self._session = session
-        try:
-            self._serve(session, ledger)
-        finally:
-            self._session = None
-            session.close()
+        with ExitStack() as opened:
+            watches = {
+                name: source.watch(ledger.positions[name], available_now=spec.available_now)
+                for name, source in spec.sources.items()
+            }
+            for watch in watches.values():
+                opened.callback(watch.close)
+            session = Session(
+                self._launcher.launch(begun.mission),
+                begun.coordinator(spec, monotonic()),
+                watches,
+                spec.workers,
+                on_commit=self._on_commit,
+                on_ready=self._on_ready,
+            )
+            opened.callback(session.close)
+            self._session = session
+            try:
+                self._serve(session, ledger)
+            finally:
+                self._session = None
 
     def _serve(self, session: Session, ledger: Ledger) -> None:
         while True:
@@ -214,8 +230,11 @@ class Supervisor:
         self.restarts += 1
         self._lost_seconds, self._lost_words = monotonic(), words
         self.phase = "restarting"
-        if pause:
-            sleep(pause)
+        # Whoever stops the query must not wait for the pause.
+        deadline = monotonic() + pause
+        while self._stop is None and (left := deadline - monotonic()) > 0:
+            select.select([self._ours], [], [], left)
+            self._drain_wakes()
 
     def _on_ready(self) -> None:
         self.phase = "working"
@@ -274,13 +293,14 @@ class Supervisor:
     # Calls of other threads.
 
     def _run_calls(self, session: Session) -> None:
-        with suppress(BlockingIOError):
-            self._ours.recv(4096)
+        self._drain_wakes()
         while True:
             try:
                 function, answer = self._calls.get_nowait()
             except queue.Empty:
                 return
+            if not answer.set_running_or_notify_cancel():
+                continue
             try:
                 answer.set_result(function(session))
             except Exception as error:  # the caller's, who waits for it
@@ -289,7 +309,8 @@ class Supervisor:
     def _look_at_drains(self, coordinator: Coordinator) -> None:
         if self._drains and coordinator.is_idle:
             for answer in self._drains:
-                answer.set_result(None)
+                if not answer.cancelled():
+                    answer.set_result(None)
             self._drains.clear()
 
     def _refuse_calls(self) -> None:
@@ -299,10 +320,16 @@ class Supervisor:
                 _, answer = self._calls.get_nowait()
             except queue.Empty:
                 break
-            answer.set_exception(ended)
+            if answer.set_running_or_notify_cancel():
+                answer.set_exception(ended)
         for drain in self._drains:
-            drain.set_exception(ended)
+            if not drain.cancelled():
+                drain.set_exception(ended)
         self._drains.clear()
+
+    def _drain_wakes(self) -> None:
+        with suppress(BlockingIOError):
+            self._ours.recv(4096)
 
     def _wake(self) -> None:
         with suppress(OSError):

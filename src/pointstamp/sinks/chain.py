@@ -2,9 +2,10 @@
 
 Commit n is published by creating the object ``_pointstamp/<n>.json``, which only one can do: object stores
 have no rename, so this is the commit point. A chain of months would be as many objects as there were commits,
-so every tenth link also holds the nine before it, every hundredth the ninety-nine, and so on, and what a
-later link holds is removed. Of n commits there are never more than 9 objects per digit of n, and each commit
-is written again once per digit: unlike a checkpoint of everything, this stays cheap however long it goes on.
+so every tenth link also holds the nine before it, every hundredth the ninety-nine, and so on up to ten
+thousand, and what a later link holds is removed. So n commits are at most n / 10,000 + 36 objects, no object
+grows beyond ten thousand commits, and each commit is written five times at most: unlike a checkpoint of
+everything, this stays cheap however long it goes on.
 
     n = 0 .. 8    one commit each       n = 9     0 .. 9
     n = 10 .. 18  one commit each       n = 19    10 .. 19      ...      n = 99    0 .. 99
@@ -33,6 +34,7 @@ FOLDER: Final = "_pointstamp"
 
 FORMAT_VERSION: Final = 2
 _FANOUT: Final = 10
+_HELD_MAX: Final = 10_000
 _TRIES_MAX: Final = 100
 _NAME: Final = re.compile(rf"{FOLDER}/(\d{{12,}})\.json")
 
@@ -75,11 +77,11 @@ class Link(msgspec.Struct, frozen=True):
 def first_held(number: int) -> int:
     """The first of the commits that link ``number`` holds; the last is ``number``.
 
-    >>> [first_held(number) for number in (0, 8, 9, 10, 19, 98, 99, 109, 999)]
-    [0, 8, 0, 10, 10, 98, 0, 100, 0]
+    >>> [first_held(number) for number in (0, 8, 9, 10, 19, 98, 99, 109, 999, 99_999)]
+    [0, 8, 0, 10, 10, 98, 0, 100, 0, 90000]
     """
     held = 1
-    while (number + 1) % (held * _FANOUT) == 0:
+    while held < _HELD_MAX and (number + 1) % (held * _FANOUT) == 0:
         held *= _FANOUT
     return number + 1 - held
 
@@ -107,11 +109,7 @@ class Chain:
 
     def links(self) -> list[Link]:
         """Everything that is published, the oldest first; refused where there is a gap."""
-        links = self._read(lambda newest: list(links_to(newest)))[::-1]
-        commits = [commit.number for link in links for commit in link.commits]
-        if commits != list(range(len(commits))):
-            raise self._broken(f"its links do not hold each commit up to {max(commits)} once")
-        return links
+        return self._read(lambda newest: list(links_to(newest)))[::-1]
 
     def last(self) -> Commit | None:
         """The last commit, without a look at those before it; None before the first."""
@@ -220,10 +218,15 @@ class Chain:
         content = self.storage.read(_name(number))
         try:
             version = msgspec.json.decode(content, type=_Version).format_version
-            if version == FORMAT_VERSION:
-                return msgspec.json.decode(content, type=Link)
+            link = msgspec.json.decode(content, type=Link) if version == FORMAT_VERSION else None
         except msgspec.DecodeError as error:
             raise self._broken(f"'{_name(number)}' cannot be read as a manifest: {error}") from error
+        if link is not None:
+            if [commit.number for commit in link.commits] == list(range(first_held(number), number + 1)):
+                return link
+            raise self._broken(
+                f"'{_name(number)}' must hold the commits {first_held(number)} to {number}, and does not"
+            )
         raise self._broken(
             f"'{_name(number)}' has format {version}, and this pointstamp reads {FORMAT_VERSION}. Read it "
             "with the pointstamp that wrote it"

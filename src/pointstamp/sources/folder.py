@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-import fsspec  # type: ignore[import-untyped]
+import fsspec
 import pyarrow as pa
-from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
+from fsspec.implementations.local import LocalFileSystem
 
 from pointstamp.errors import StorageError
 

@@ -74,7 +74,9 @@ class Grouping:
         self._waiting: dict[str, int | None] = {}
 
     def is_new(self, name: str) -> bool:
-        """Whether a name was neither taken before nor waits for its marker."""
+        """Whether a name was neither taken before nor waits for its marker; the final one always is new."""
+        if name == self._rules.until:
+            return True  # wherever it sorts: it is no file to take
         return name not in self._taken and name > self._last and name not in self._waiting
 
     def arrive(self, entries: Iterable[Entry]) -> list[Unit]:

@@ -2,15 +2,16 @@
 
 A name is told when the file is whole: closed after writing, renamed into the folder, or linked into it. The
 kernel says "created" both for a file that is opened to be written and for a link to one that is whole
-already; ``_is_whole`` tells them apart, because writers that must not replace anything do link.
+already; ``_is_whole`` tells them apart, because writers that must not replace anything do link. What cannot
+be told at once (an empty file may be about to be opened) is looked at again by a later ``read``.
 
 Invariant: after ``read`` has returned ``is_overflow``, names may have been left out, and a listing made now
-finds them; without it, every file that became whole since ``FolderEvents`` was made has been told at least
-once. Names may be told twice, and a file that was told may be gone.
+finds them; without it, every file that was whole when ``read`` was called, or some 50 ms before where it was
+linked and empty, has been told at least once. Names may be told twice, and a file that was told may be gone.
 
 What it does not do: look into subfolders, see what other hosts write to a network disk (``can_watch`` says no
-there), or work elsewhere than on Linux. A linked file whose first name is gone before ``read`` is told only if
-it is not empty and belongs to this user; the next listing finds it. Renaming has no such exception.
+there), or work elsewhere than on Linux. A file that another user has linked, and whose first name is gone
+before ``read``, is found by the next listing only: the kernel says nothing of writers to strangers.
 """
 
 import ctypes
@@ -20,6 +21,8 @@ import os
 import stat
 import struct
 import sys
+from collections.abc import Callable
+from time import monotonic
 from typing import Final, NamedTuple
 
 from pointstamp.sources.folder import no_folder
@@ -38,6 +41,7 @@ _GONE: Final = _DELETE_SELF | _MOVE_SELF | _UNMOUNT | _IGNORED
 
 _EVENT: Final = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
 _READ_BYTES: Final = 1 << 16
+_SETTLED_SECONDS: Final = 0.05  # from "created" to the writer's open, were it taken off its core in between
 _READS_MAX: Final = 64  # so that one call ends, however fast files arrive; the rest stays readable
 
 # Disks that other hosts write to, of whose files the kernel here hears nothing.
@@ -56,8 +60,10 @@ class Arrived(NamedTuple):
 class FolderEvents:
     """The kernel's events about one folder; may be used from one thread at a time."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, clock: Callable[[], float] = monotonic) -> None:
         self._path = path
+        self._clock = clock
+        self._unsure: dict[str, float] = {}  # created, not known to be whole, and when last looked at
         libc = ctypes.CDLL(None, use_errno=True)
         self._fd: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._fd < 0:
@@ -82,6 +88,8 @@ class FolderEvents:
             except BlockingIOError:
                 break
             is_overflow |= self._take(data, names)
+        if self._unsure:
+            names += self._settled()
         return Arrived(names, is_overflow)
 
     def close(self) -> None:
@@ -105,7 +113,25 @@ class FolderEvents:
                 name = os.fsdecode(data[start - length : start].rstrip(b"\0"))
                 if not mask & _CREATE or _is_whole(f"{self._path}/{name}"):
                     names.append(name)
+                    self._unsure.pop(name, None)
+                else:
+                    self._unsure[name] = self._clock()
         return is_overflow
+
+    def _settled(self) -> list[str]:
+        """The names that were created a while ago and turn out to be whole, without an event to say so."""
+        now = self._clock()
+        due = [name for name, since in self._unsure.items() if now - since >= _SETTLED_SECONDS]
+        whole = []
+        for name in due:
+            is_whole = _is_whole(f"{self._path}/{name}", may_be_empty=True)
+            if is_whole:
+                whole.append(name)
+            if is_whole is False:
+                self._unsure[name] = now
+            else:
+                del self._unsure[name]
+        return whole
 
 
 def can_watch(path: str) -> bool:
@@ -113,26 +139,26 @@ def can_watch(path: str) -> bool:
     return sys.platform == "linux" and not _disk_type(os.path.realpath(path)).startswith(_SHARED_DISKS)
 
 
-def _is_whole(path: str) -> bool:
-    """Whether a name that was just created is a link to a file that nobody is writing.
+def _is_whole(path: str, *, may_be_empty: bool = False) -> bool | None:
+    """Whether a name that was created is a link to a file that nobody is writing; None if it is no file.
 
     A file with several names is one that was linked. Where the first name is gone again the kernel is asked
     for a read lease, which it grants only where nobody has the file open for writing. An empty file proves
-    nothing: it may be about to be opened; its close will be told.
+    nothing at first: the kernel says "created" before its writer counts as one.
     """
     try:
         if os.path.islink(path):
-            return os.path.isfile(path)
+            return os.path.isfile(path) or None
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return False  # gone, or not ours to read: should it be input, its close or a reader will tell
+        return None  # gone, or not ours to read
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            return False
+            return None
         if status.st_nlink > 1:
             return True
-        if status.st_size == 0:
+        if status.st_size == 0 and not may_be_empty:
             return False
         fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError:

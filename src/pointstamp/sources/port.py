@@ -61,7 +61,8 @@ class Unit(msgspec.Struct, frozen=True):
 class Watch(Protocol):
     """What the driver holds to find units, in one process and from one thread.
 
-    Poll once before waiting for ``fileno``: what was there at the start makes nothing readable.
+    Poll once before waiting for ``fileno``: what was there at the start makes nothing readable. And poll now
+    and then without being woken, every second or so: there may be news of a kind that wakes nobody.
     """
 
     def poll(self) -> list[Unit]:

@@ -64,6 +64,7 @@ class StreamLog:
             self._folder,
             "parquet",
             group_by_marker=_MARKER,
+            pattern="*.parquet",
             in_order=True,
             until=self._end,
             units_per_tick=None,
@@ -118,7 +119,7 @@ class StreamLog:
                 self._failure = FlowError(f"input '{self._name}': Structured Streaming has ended: {words}")
             return
         if self._end is not None and not self._is_stopped:
-            storage_at(self._folder).create(self._end, b"")
+            storage_at(self._folder).create(self._end, b"end\n")
 
 
 def static_log(name: str, frame: DataFrame, checkpoint: str) -> Files:
@@ -133,9 +134,15 @@ def static_log(name: str, frame: DataFrame, checkpoint: str) -> Files:
         raise in_words(str(error), published="") from None
     storage = storage_at(folder)
     if storage.size(_STATIC_END) is None:
-        storage.create(_STATIC_END, b"")
+        storage.create(_STATIC_END, b"end\n")
     return files(
-        folder, "parquet", group_by_marker=_MARKER, in_order=True, until=_STATIC_END, units_per_tick=None
+        folder,
+        "parquet",
+        group_by_marker=_MARKER,
+        pattern="*.parquet",
+        in_order=True,
+        until=_STATIC_END,
+        units_per_tick=None,
     )
 
 

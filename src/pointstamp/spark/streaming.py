@@ -22,9 +22,8 @@ from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
 from pointstamp.sinks.port import Sink
 from pointstamp.sources.port import Source, Unit
 from pointstamp.spark.crew import SparkLauncher
+from pointstamp.spark.frames import chosen, read, use_this_python
 from pointstamp.spark.inputlog import StreamLog, static_log
-from pointstamp.spark.job import _chosen as chosen
-from pointstamp.spark.job import _use_this_python as use_this_python
 from pointstamp.spark.packing import input_specs
 from pointstamp.spark.place import spark_address
 from pointstamp.spark.slots import choose_workers
@@ -49,8 +48,9 @@ def start(
 ) -> Query:
     """Start a flow on streams; it runs until it is stopped, or with ``available_now`` until all is read."""
     columns = check_epochs(plan, streams, epoch)
-    for name, schema in plan.output_schemas().items():
-        spark_schema(schema, f"output '{name}'")
+    schemas = {
+        name: spark_schema(schema, f"output '{name}'") for name, schema in plan.output_schemas().items()
+    }
     streaming = [name for name, each in streams.items() if _is_frame(each) and each.isStreaming]
     count = choose_workers(spark, workers, spare=1 if streaming else 0)
     use_this_python(spark)
@@ -81,11 +81,41 @@ def start(
         columns,
         available_now and not logs,
         accept_changes,
+        schemas=schemas,
         forget=lambda ticks: _forget(ticks, logs),
     )
     launcher = SparkLauncher(spark, silence_seconds_max=silence_seconds_max)
     supervisor = Supervisor(spec, launcher)
     return Query(supervisor, [_AfterWorkers(log, supervisor) for log in logs.values()]).begin()
+
+
+def run_to_end(
+    plan: Plan,
+    spark: SparkSession,
+    frames: Mapping[str, DataFrame],
+    *,
+    checkpoint: str,
+    path: str | None = None,
+    workers: int | None = None,
+    epoch: EpochColumns = None,
+) -> dict[str, DataFrame]:
+    """Run a flow to the end of its inputs, going on from where a run of this checkpoint has come."""
+    output = path or f"{checkpoint.rstrip('/')}/output"
+    query = start(
+        plan,
+        spark,
+        frames,
+        checkpoint=checkpoint,
+        output=output,
+        workers=workers,
+        epoch=epoch,
+        available_now=True,
+    )
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop(finish=False)
+    return read(spark, output)
 
 
 class _AfterWorkers:

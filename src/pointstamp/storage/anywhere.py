@@ -22,8 +22,8 @@ import threading
 import uuid
 from typing import Any, Final, Literal, TypeAlias
 
-import fsspec  # type: ignore[import-untyped]
-from fsspec.registry import known_implementations  # type: ignore[import-untyped]
+import fsspec
+from fsspec.registry import known_implementations
 
 from pointstamp.errors import StorageError
 from pointstamp.storage.local import LocalStorage

@@ -1,0 +1,427 @@
+"""A world with crashes: a whole query, its driver, members, journal, snapshots and sink, decided by one seed.
+
+Members, coordinator, journal and ledger are the production code, as in ``pointstamp.check.world`` the workers
+are. At any step members, the driver or all may die: what they had in memory is gone, what they were writing
+is done, cut off between two operations, or not done, and their messages arrive or not. Storage may fail or
+not answer. Whoever survives goes on for a while beside the generation that replaces it: a driver that does
+not know that it was replaced, also one that slept between two operations of its own; members whose driver
+is dead. Recovery itself may crash. The number of crashes is bounded, so that the world comes to an end.
+
+A recovery is ``begin_generation``, the same that a supervisor calls. Which crash happens when is said by
+``pointstamp.check.crashes``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pointstamp.check.choices import Choices
+from pointstamp.check.crash_crew import Life, MakeMember
+from pointstamp.check.crash_events import (
+    Happened,
+)
+from pointstamp.check.crash_feed import Feed
+from pointstamp.check.durability import Durability, SimulatedSink, SimulatedStorage
+from pointstamp.check.feed import Items
+from pointstamp.check.network import SimulatedClock
+from pointstamp.check.world import DELAYS_MAX, PACES, SILENT_ACTIVATIONS, STEPS_MAX, Run, one_of
+from pointstamp.dataflow.plan import Plan
+from pointstamp.recovery.ledger import Ticked
+from pointstamp.recovery.member import Member
+from pointstamp.recovery.policy import SnapshotPolicy
+from pointstamp.recovery.supervisor import QuerySpec
+
+# What a world may be like; the first of each is the plain one.
+_SNAPSHOT_EPOCHS: Final = (1, 1, 2, 3)
+_CHAINS_MAX: Final = (256, 1, 2, 4)
+_CRASHES_ONE_IN: Final = (40, 10, 25, 120, 400)
+_SUMMARIES_ONE_IN: Final = (0, 4, 15)
+_SCRIBE_PACES: Final = (1, 3, 12)
+_LINGER_TICKS: Final = (0, 30, 200, 600)
+_RECOVERY_TICKS: Final = (0, 3, 40)
+_EPOCHS_IN_FLIGHT: Final = (64, 2, 4)
+_FINDS_ONE_IN: Final = 6
+_SLEEP_TICKS_MAX: Final = 400
+# Nothing takes as long as this: after it nothing will happen any more.
+_QUIET_TICKS_MAX: Final = 700
+
+Act: TypeAlias = "Callable[[Life, Place | None], None]"
+
+
+class FoundError(BaseException):
+    """What went wrong while a driver slept; nobody in between may handle it."""
+
+    def __init__(self, found: Exception) -> None:
+        super().__init__(str(found))
+        self.found = found
+
+
+class Doom(NamedTuple):
+    """After how many operations somebody dies, and whether the last is done."""
+
+    after: int
+    is_late: bool
+
+
+@dataclass(slots=True)
+class CrashRun(Run):
+    """What happened in a world with crashes; ``outputs`` is what was published."""
+
+    happened: list[Happened] = field(default_factory=list)
+    ticks: dict[int, Ticked] = field(default_factory=dict)
+    fed: dict[str, Items] = field(default_factory=dict)
+    """What each tick took, as items."""
+    crashes: int = 0
+    workers: int = 0
+    undeclared: dict[str, set[str]] = field(default_factory=dict)
+    """Operators that kept something between epochs and declare no state, with its names."""
+
+
+class CrashWorld:
+    """One world; ``run`` lets it happen, once."""
+
+    make_member: MakeMember = Member
+
+    def __init__(
+        self,
+        plan: Plan,
+        inputs: Mapping[str, Items],
+        *,
+        workers: int,
+        crashes: int,
+        seed: int,
+        kept: frozenset[int] | None = None,
+        steps_max: int = STEPS_MAX,
+    ) -> None:
+        self.choices = choices = Choices(seed, kept)
+        self.clock = SimulatedClock()
+        self.durability = Durability()
+        self.storage = SimulatedStorage(self.durability)
+        self.sink = SimulatedSink(self.durability)
+        self.feed = Feed.of(inputs, choices)
+        self.crashes_left = crashes
+        self.lives: list[Life] = []
+        self.result = CrashRun([], self.sink.visible, workers=workers)
+        self._steps_max = steps_max
+        self._paces = [one_of(choices, PACES) for _ in range(workers)]
+        self._delays_max = [[one_of(choices, DELAYS_MAX) for _ in range(workers)] for _ in range(workers)]
+        self._control_delay_max = one_of(choices, DELAYS_MAX)
+        self._silent_activations_max = one_of(choices, SILENT_ACTIVATIONS)
+        self._crashes_one_in = one_of(choices, _CRASHES_ONE_IN)
+        self._summaries_one_in = one_of(choices, _SUMMARIES_ONE_IN)
+        self._scribe_pace = one_of(choices, _SCRIBE_PACES)
+        self.spec = QuerySpec(
+            plan,
+            self.feed.sources,
+            self.sink,
+            self.storage,
+            workers,
+            "simulated",
+            SnapshotPolicy(one_of(choices, _SNAPSHOT_EPOCHS), chain_max=one_of(choices, _CHAINS_MAX)),
+            epochs_max=one_of(choices, _EPOCHS_IN_FLIGHT),
+        )
+        self.recover_at: int | None = 0
+        """When the next driver takes over, if one is to."""
+        self.doomed: Doom | None = None
+        """How the driver, or the next recovery, dies."""
+        self.sleeps_in: int | None = None
+        """After so many operations of its own a driver sleeps, while another takes over."""
+        self.is_damaged = False
+        self.newest: Life | None = None
+        self._drivers = 0
+        self._turn = 0
+        self._quiet_ticks = 0
+        self._acts_as_driver: Life | bool = False
+        self.durability.before = self._before_operation
+
+    def run(self) -> CrashRun:
+        """Let it happen until all is published, something fails, or the limit is reached."""
+        result = self.result
+        # A capability in a cycle of references would be released whenever the collector comes by.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            self._go_on()
+        except (Exception, FoundError) as error:
+            found = error.found if isinstance(error, FoundError) else error
+            result.ended, result.error = Ended.FAILED, found
+            result.reason = f"{type(found).__name__}: {found}"
+        finally:
+            if collects:
+                gc.enable()
+            for life in self.lives:
+                life.die()
+        result.choices = self.choices.made
+        result.events = [each for _, each in result.happened if isinstance(each, Event)]
+        result.fed = self.feed.items_of([result.ticks[number] for number in sorted(result.ticks)])
+        return result
+
+    # What happens next.
+
+    def _go_on(self, until: int | None = None) -> None:
+        """Let things happen, to the end of the world or up to a moment."""
+        result = self.result
+        while result.steps < self._steps_max:
+            now = self.clock.ticks
+            if until is not None and now >= until:
+                return
+            self._end_the_replaced()
+            if self._has_ended():
+                return
+            if self._may_crash() and self.choices.happens(self._crashes_one_in):
+                self.crashes_left -= 1
+                result.crashes += 1
+                crash(self)
+            self._do_something(now)
+            self.clock.ticks += 1
+        result.reason = f"it had not come to an end after {result.steps} steps"
+
+    def _do_something(self, now: int) -> None:
+        self._quiet_ticks += 1
+        if self.recover_at is not None and now >= self.recover_at:
+            self._take_over()
+            self._quiet_ticks = 0
+            return
+        ready = self._ready(now)
+        unfound = self.feed.unfound()
+        if unfound and (not ready or self.choices.happens(_FINDS_ONE_IN)):
+            unfound[self.choices.choose(len(unfound))].found += 1
+            self._quiet_ticks = 0
+        elif ready:
+            self._turn += 1
+            act, life, place = ready[(self._turn + self.choices.choose(len(ready))) % len(ready)]
+            self.result.steps += 1
+            act(life, place)
+            self._quiet_ticks = 0
+
+    def _ready(self, now: int) -> list[tuple[Act, Life, Place | None]]:
+        """Everything that could be done now, by whomever."""
+        ready: list[tuple[Act, Life, Place | None]] = []
+        for life in self.lives:
+            if life.driver_is_alive and not life.is_asleep and self._has_news(life):
+                ready.append((self._drive, life, None))
+            network = life.crew.network
+            for place in life.crew.places:
+                if not place.is_alive:
+                    continue
+                if place.scribe.jobs and now % self._scribe_pace == 0:
+                    ready.append((self._write, life, place))
+                has_left = place.member is not None and place.member.has_left
+                has_news = (
+                    not place.is_idle
+                    or place.orders.has_arrived
+                    or bool(place.scribe.results)
+                    or network.has_arrived(WorkerIndex(place.number))
+                )
+                if has_news and not has_left and now % place.pace == 0:
+                    ready.append((self._step, life, place))
+        return ready
+
+    def _has_news(self, life: Life) -> bool:
+        if not life.is_idle or any(place.reports.has_arrived for place in life.crew.places):
+            return True
+        if any(watch.has_news for watch in life.watches.values()):
+            return True
+        return life.session.coordinator.seconds_until_due(self.clock.now_seconds()) == 0
+
+    def _may_crash(self) -> bool:
+        return self.crashes_left > 0 and (self.newest is None or not self.newest.is_finished)
+
+    def _has_ended(self) -> bool:
+        newest = self.newest
+        if newest is not None and newest.is_finished and self.recover_at is None:
+            if any(life is not newest and life.is_alive for life in self.lives):
+                return False
+            self.result.ended = Ended.COMPLETE
+            return True
+        if self._quiet_ticks > _QUIET_TICKS_MAX:
+            self.result.ended = Ended.STUCK
+            self.result.reason = "nothing is left to do, and not everything is published"
+            return True
+        return False
+
+    # Acting.
+
+    def _step(self, life: Life, place: Place | None) -> None:
+        assert place is not None
+        life.crew.step(place)
+
+    def _write(self, life: Life, place: Place | None) -> None:
+        assert place is not None
+        place.scribe.work()
+
+    def _drive(self, life: Life, _: Place | None) -> None:
+        """One round of a driver, which may be its last."""
+        doomed = self.doomed if life is self.newest else None
+        if doomed is not None:
+            self.doomed = None
+            self.durability.dies_after, self.durability.dies_late = doomed
+        self._acts_as_driver = life
+        try:
+            self._round(life)
+            if doomed is not None:
+                raise DiedError
+        except DiedError:
+            life.driver_is_alive = False
+            self.note(life.generation, Crashed("the driver died"))
+            self.recover_soon()
+        except FencedError:
+            if life is self.newest:
+                raise
+            self.note(life.generation, DriverFenced())
+            life.die()
+        except (CrewError, StorageError) as error:
+            self._give_up(life, error.__cause__ if isinstance(error, CrewError) else error)
+        finally:
+            self._acts_as_driver = False
+            self.durability.dies_after = None
+            self._note_ticks(life.begun.ledger, life.generation)
+
+    def _round(self, life: Life) -> None:
+        life.is_idle = not life.session.turn()
+        ledger = life.begun.ledger
+        if self.choices.happens(self._summaries_one_in):
+            self._note_ticks(ledger, life.generation)
+            gone = ledger.summarize()
+            remove_unneeded(self.spec, ledger, life.generation, gone)
+        if life.session.coordinator.is_finished and not life.is_finishing:
+            life.is_finishing = True
+            for place in life.crew.places:
+                life.crew.post(place.number, Finish())
+
+    def _give_up(self, life: Life, cause: BaseException | None) -> None:
+        """A driver has lost a member or its storage: it starts anew, unless it was replaced."""
+        if life is not self.newest:
+            life.die()
+            return
+        if cause is not None and not isinstance(cause, UnansweredError):
+            raise cause
+        life.driver_is_alive = False
+        if self.choices.choose(2) == 0:
+            life.die()
+        self.recover_soon()
+
+    def recover_soon(self) -> None:
+        """Let the next driver take over, after a while."""
+        self.recover_at = self.clock.ticks + one_of(self.choices, _RECOVERY_TICKS)
+
+    # Generations.
+
+    def _take_over(self) -> None:
+        """Begin a generation; all older ones are replaced, whether they know it or not."""
+        self.recover_at = None
+        self._drivers += 1
+        if self.doomed is not None:
+            self.durability.dies_after, self.durability.dies_late = self.doomed
+            self.doomed = None
+        self._acts_as_driver = True
+        try:
+            begun = begin_generation(
+                self.spec, "simulated", self.clock.now_seconds(), writer=f"driver {self._drivers}"
+            )
+        except (DiedError, UnansweredError) as error:
+            self.note(-1, Crashed(f"a recovery failed ({type(error).__name__})"))
+            self.recover_soon()
+            return
+        except FencedError:
+            self.note(-1, DriverFenced())
+            return
+        finally:
+            self._acts_as_driver = False
+            self.durability.dies_after = None
+        self._live(begun)
+
+    def _live(self, begun: Beginning) -> None:
+        is_newest = self.newest is None or begun.generation > self.newest.generation
+        restored = -1 if begun.chain is None else begun.chain.epoch
+        self.note(begun.generation, GenerationBegan(self.spec.workers, restored, is_newest))
+        crew = new_crew(
+            begun.mission,
+            self.result.happened,
+            self.clock,
+            self.choices,
+            paces=self._paces,
+            delays_max=self._delays_max,
+            control_delay_max=self._control_delay_max,
+            silent_activations_max=self._silent_activations_max,
+            make_member=self.make_member,
+        )
+        watches = {
+            name: source.watch(begun.ledger.positions[name]) for name, source in self.feed.sources.items()
+        }
+        session = Session(
+            crew,
+            begun.coordinator(self.spec, self.clock.now_seconds()),
+            watches,
+            self.spec.workers,
+            on_commit=lambda commit: self._note_commit(life, commit),
+            on_ready=lambda: None,
+            now_seconds=self.clock.now_seconds,
+        )
+        life = Life(begun.generation, begun, crew, session, watches)
+        self._note_ticks(begun.ledger, begun.generation)
+        if is_newest:
+            self._replace_all()
+            self.carry_over(self.newest, life)
+            self.newest = life
+        else:
+            life.until = self.clock.ticks + one_of(self.choices, _LINGER_TICKS)
+        self.lives.append(life)
+
+    def carry_over(self, before: Life | None, after: Life) -> None:
+        """What of an older generation's messages reaches a new one: nothing, as a mesh sees to."""
+
+    def _replace_all(self) -> None:
+        for life in self.lives:
+            if life.until is None:
+                life.until = self.clock.ticks + one_of(self.choices, _LINGER_TICKS)
+
+    def _end_the_replaced(self) -> None:
+        for life in self.lives:
+            if life.until is not None and self.clock.ticks >= life.until and not life.is_asleep:
+                life.die()
+        self.lives = [life for life in self.lives if life.is_alive or life is self.newest]
+
+    def _before_operation(self, what: str) -> None:
+        """A driver may sleep before an operation, while another one takes over."""
+        acting = self._acts_as_driver
+        if self.sleeps_in is None or acting is False:
+            return
+        self.sleeps_in -= 1
+        if self.sleeps_in >= 0:
+            return
+        self.sleeps_in = None
+        generation = acting.generation if isinstance(acting, Life) else -1
+        self.note(generation, Crashed(f"the driver fell asleep before it could {what}"))
+        durability = self.durability
+        doom, durability.dies_after = durability.dies_after, None
+        if isinstance(acting, Life):
+            acting.is_asleep = True
+        self.recover_at = self.clock.ticks
+        try:
+            self._go_on(self.clock.ticks + 1 + self.choices.choose(_SLEEP_TICKS_MAX))
+        except Exception as error:
+            raise FoundError(error) from error
+        finally:
+            if isinstance(acting, Life):
+                acting.is_asleep = False
+        self._acts_as_driver, durability.dies_after = acting, doom
+        self.note(generation, Crashed("the driver woke up"))
+
+    # Taking down.
+
+    def note(self, generation: int, event: WorldEvent) -> None:
+        """Take down what has happened."""
+        self.result.happened.append(Happened(generation, event))
+
+    def _note_commit(self, life: Life, commit: Committed) -> None:
+        self.note(life.generation, EpochCommitted(commit.number, commit.epoch))
+        life.crew.look_for_undeclared_state(self.result.undeclared)
+
+    def _note_ticks(self, ledger: Ledger, generation: int) -> None:
+        for tick in ledger.ticks:
+            known = self.result.ticks.setdefault(tick.number, tick)
+            if known is tick:
+                self.note(generation, TickTaken(tick.number, {n: len(u) for n, u in tick.units.items()}))
+            elif known != tick:
+                raise InternalError(f"tick {tick.number} was {known} and is {tick}.")

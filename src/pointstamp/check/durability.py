@@ -1,0 +1,206 @@
+"""What outlives the processes of a simulated world: a storage and a sink that fail where the world says.
+
+Kept: what the ports promise (``pointstamp.storage.port``, ``pointstamp.sinks.port``), and no more. An
+operation may fail, or be done without an answer; whoever does it may die before it or after it. What lies in
+a storage is whole, unless the world damages it on purpose, as a disk does.
+
+The sink enforces its contract on whoever uses it: a commit comes again only with what it came with before,
+numbers have no gaps, and every piece that is published was staged and not discarded. Each row of it stands
+under its output and epoch as often as it was published, so what is seen twice is seen here.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from pointstamp.errors import InternalError, StorageError
+from pointstamp.sinks.port import Epochs, Staged
+from pointstamp.storage.memory import MemoryStorage
+from pointstamp.storage.port import Content
+from pointstamp.topology.domain import Time
+
+T = TypeVar("T")
+
+
+class DiedError(BaseException):
+    """Whoever was at work is dead: nothing after this happens, and no handler for errors sees it."""
+
+
+class UnansweredError(StorageError):
+    """An operation that the world let fail."""
+
+
+class Durability:
+    """Decides what happens around each durable operation; set by the world, one step at a time."""
+
+    def __init__(self) -> None:
+        self.dies_after: int | None = None
+        """So many operations are done by whoever acts now, and at the next it dies."""
+        self.dies_late: bool = False
+        """Whether the operation at which it dies is done."""
+        self.fails: str | None = None
+        """"fail": the next operation is not done. "no answer": it is done. Both raise UnansweredError."""
+        self.before: Callable[[str], None] = _nothing
+        """Called before each operation: the world may let others act meanwhile."""
+
+    def around(self, what: str, act: Callable[[], T]) -> T:
+        """Do an operation, or what the world wants instead."""
+        self.before(what)
+        if self.dies_after is not None:
+            if self.dies_after == 0:
+                if self.dies_late:
+                    act()
+                raise DiedError(what)
+            self.dies_after -= 1
+            return act()
+        fails, self.fails = self.fails, None
+        if fails is None:
+            return act()
+        if fails == "no answer":
+            act()
+        raise UnansweredError(f"{what}: the storage does not answer.")
+
+
+def _nothing(_: str) -> None:
+    """Nothing happens before an operation."""
+
+
+class SimulatedStorage:
+    """Objects in memory, behind what the world wants to go wrong."""
+
+    address: Final = "a simulated storage"
+    is_exclusive: Final = True
+
+    def __init__(self, durability: Durability) -> None:
+        self._durability = durability
+        self._objects = MemoryStorage()
+
+    def create(self, name: str, content: Content) -> None:
+        """Store a new object; AlreadyStored where there is one."""
+        self._durability.around(f"create '{name}'", lambda: self._objects.create(name, content))
+
+    def write(self, name: str, content: Content) -> None:
+        """Store an object, in place of one that may be there."""
+        self._durability.around(f"write '{name}'", lambda: self._objects.write(name, content))
+
+    def read(self, name: str) -> bytes:
+        """What an object holds; NotStored where there is none."""
+        return self._durability.around(f"read '{name}'", lambda: self._objects.read(name))
+
+    def size(self, name: str) -> int | None:
+        """The size of an object in bytes; None where there is none."""
+        return self._durability.around(f"size of '{name}'", lambda: self._objects.size(name))
+
+    def list(self, prefix: str = "") -> list[str]:
+        """The names that begin with a prefix, sorted."""
+        return self._durability.around(f"list '{prefix}'", lambda: self._objects.list(prefix))
+
+    def delete(self, name: str) -> None:
+        """Remove an object; nothing happens where there is none."""
+        self._durability.around(f"delete '{name}'", lambda: self._objects.delete(name))
+
+    def damage(self, name: str) -> None:
+        """Cut an object in half, as a disk might; nothing happens where there is none."""
+        if self._objects.size(name) is not None:
+            whole = self._objects.read(name)
+            self._objects.write(name, whole[: len(whole) // 2])
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """A commit as it was published."""
+
+    epochs_through: int
+    staged: tuple[Staged, ...]
+
+
+class SimulatedSink:
+    """Where everything that is published ends, with what was staged for it."""
+
+    def __init__(self, durability: Durability) -> None:
+        self._durability = durability
+        self._pieces: dict[str, tuple[int, str, dict[int, list[pa.RecordBatch]]]] = {}
+        self.commits: list[Commit] = []
+        self.visible: dict[tuple[str, Time], list[pa.RecordBatch]] = {}
+
+    def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "SimulatedSink":
+        """There is one query in a world."""
+        return self
+
+    def writer(self, worker: int, generation: int) -> "SimulatedWriter":
+        """For one worker."""
+        return SimulatedWriter(self, worker, generation)
+
+    def publisher(self) -> "SimulatedSink":
+        """The sink itself."""
+        return self
+
+    def stage(self, path: str, generation: int, output: str, epochs: Epochs) -> list[Staged]:
+        """Keep rows, unseen; an epoch without rows has no piece."""
+        rows = {epoch: list(batches) for epoch, batches in epochs.items() if any(map(len, batches))}
+        if not rows:
+            return []
+        if path in self._pieces:
+            raise InternalError(f"'{path}' was staged twice.")
+
+        def keep() -> None:
+            self._pieces[path] = (generation, output, rows)
+
+        self._durability.around(f"stage '{path}'", keep)
+        count = sum(batch.num_rows for batches in rows.values() for batch in batches)
+        return [Staged(output, min(rows), max(rows), path, count, count, 0)]
+
+    def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
+        """Make a commit visible, once; InternalError where the contract is broken."""
+        commit = Commit(epochs_through, tuple(staged))
+        self._durability.around(f"publish commit {number}", lambda: self._publish(number, commit))
+
+    def published_through(self) -> int | None:
+        """The last epoch that is visible."""
+        return self.commits[-1].epochs_through if self.commits else None
+
+    def discard(self, generation: int, keep: Collection[Staged]) -> None:
+        """Remove what older generations have staged, unless it is published or to be kept."""
+        kept = {piece.path for piece in keep} | {p.path for commit in self.commits for p in commit.staged}
+        gone = [path for path, (of, _, _) in self._pieces.items() if of < generation and path not in kept]
+        for path in gone:
+            self._durability.around(f"discard '{path}'", lambda path=path: self._pieces.pop(path, None))
+
+    def _publish(self, number: int, commit: Commit) -> None:
+        if number < len(self.commits):
+            if self.commits[number] != commit:
+                raise InternalError(
+                    f"commit {number} was published with {self.commits[number]} and comes again with {commit}."
+                )
+            return
+        if number > len(self.commits):
+            raise InternalError(f"commit {number} is published after {len(self.commits)} commits.")
+        before = self.published_through()
+        for piece in commit.staged:
+            if piece.path not in self._pieces:
+                raise InternalError(f"commit {number} has the piece '{piece.path}', which is not there.")
+            if not (-1 if before is None else before) < piece.first_epoch <= piece.last_epoch:
+                raise InternalError(f"commit {number} has {piece}, and epochs up to {before} are published.")
+            if piece.last_epoch > commit.epochs_through:
+                raise InternalError(f"commit {number} goes up to {commit.epochs_through} and has {piece}.")
+        for piece in commit.staged:
+            _, output, rows = self._pieces[piece.path]
+            for epoch, batches in rows.items():
+                self.visible.setdefault((output, (epoch,)), []).extend(batches)
+        self.commits.append(commit)
+
+
+class SimulatedWriter:
+    """Stages what one worker has found, in one generation."""
+
+    def __init__(self, sink: SimulatedSink, worker: int, generation: int) -> None:
+        self._sink = sink
+        self._where = f"g{generation}-worker{worker}"
+        self._generation = generation
+        self._number = 0
+
+    def stage(self, output: str, epochs: Epochs) -> list[Staged]:
+        """Keep rows, unseen."""
+        self._number += 1
+        return self._sink.stage(f"{self._where}-{self._number}", self._generation, output, epochs)

@@ -1,0 +1,245 @@
+"""A live display of a query: epochs published, rates, rounds of loops, what holds it back, and restarts.
+
+    with QueryDisplay(query, facts=lambda: [("files", "12")]) as display:
+        while query.isActive and display.wait():
+            ...
+
+A thread of its own asks the query how far it is, because a query that is restarting answers late, and that is
+when people look. What the query itself says (it logs a line when it has recovered) is shown as a note, and so
+is what ``note`` is told. On a terminal a panel is drawn over itself with rich, and notes scroll above it;
+elsewhere a plain line comes every few seconds, and notes at once. It writes to standard error.
+
+Nothing here changes a query; a display that fails to ask simply shows what it knew last.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from types import TracebackType
+from typing import Any, Final, TypeAlias
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from pointstamp.dashboard.live import DRAW_SECONDS, RATE_SECONDS, draws
+from pointstamp.errors import PointstampError
+from pointstamp.recovery.query import Query
+from pointstamp.runtime.status import RunStatus
+
+Facts: TypeAlias = Callable[[], Sequence[tuple[str, str]]]
+"""What else is worth a line: names and values."""
+
+LINE_SECONDS: Final = 2.0
+_ASK_SECONDS: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A query at one moment, as it is shown."""
+
+    name: str
+    elapsed_seconds: float
+    phase: str
+    epochs: int
+    rows: int
+    rows_per_second: float
+    generation: int
+    restarts: int
+    status: RunStatus | None
+    facts: Sequence[tuple[str, str]]
+
+
+def line(moment: Moment) -> str:
+    """A moment as one line of text."""
+    said = [
+        f"{moment.elapsed_seconds:5.1f} s: {moment.phase}, {moment.epochs:,} epochs published",
+        f"{moment.rows:,} rows read ({moment.rows_per_second:,.0f}/s)",
+        *(f"{name} {value}" for name, value in moment.facts),
+        *(f"{name} {value}" for name, value in _progress(moment.status)),
+    ]
+    if moment.restarts:
+        said.append(f"generation {moment.generation} after {_counted(moment.restarts, 'restart')}")
+    return ", ".join(said)
+
+
+def panel(moment: Moment) -> RenderableType:
+    """A moment as a heading and a table for a terminal."""
+    heading = Text(f"{moment.name}  {moment.elapsed_seconds:.1f} s  {moment.phase}", style="bold")
+    table = Table.grid(padding=(0, 2, 0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    rows = [
+        ("epochs published", f"{moment.epochs:,}"),
+        ("rows read", f"{moment.rows:,}  ({moment.rows_per_second:,.0f} per second)"),
+        *moment.facts,
+        *_progress(moment.status),
+        ("generation", f"{moment.generation}, after {_counted(moment.restarts, 'restart')}"),
+    ]
+    for name, value in rows:
+        table.add_row(Text(name), Text(value))  # as Text, so that brackets are not taken for markup
+    return Group(heading, table)
+
+
+def _progress(status: RunStatus | None) -> list[tuple[str, str]]:
+    """The loops, the frontier and what holds it back, where something is on its way."""
+    if status is None:
+        return []
+    said = [
+        (f"loop '{' / '.join(loop.scope)}'", f"in round {loop.last_round} of epoch {loop.epoch}")
+        for loop in status.loops[:1]
+    ]
+    for output in status.outputs:
+        frontier = ", ".join(str(time[0]) for time in output.frontier) or "none"
+        said.append(("frontier", f"epoch {frontier} of '{output.name}'"))
+        if output.held_by:
+            said.append(("held back by", output.held_by[0]))
+    return said
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+class QueryDisplay:
+    """Shows a query while the block lasts; ``note`` and ``wait`` are for the thread that opened it."""
+
+    def __init__(self, query: Query, *, facts: Facts = tuple, console: Console | None = None) -> None:
+        self._query = query
+        self._facts = facts
+        self._console = console or Console(stderr=True)
+        self._is_drawn = draws(self._console)
+        self._live = Live(console=self._console, auto_refresh=False) if self._is_drawn else None
+        self._started = monotonic()
+        self._shown_at = self._started
+        self._watch = _Watch(query)
+        self._notes: deque[str] = deque()
+        self._handler = _Notes(self._notes)
+
+    def note(self, words: str) -> None:
+        """Show a line at once, above what is drawn."""
+        self._console.print(words, style="bold", soft_wrap=True, markup=False, highlight=False, emoji=False)
+
+    def wait(self, seconds: float = DRAW_SECONDS) -> bool:
+        """Show how far the query is, and wait a moment; whether the query still runs."""
+        while self._notes:
+            self.note(self._notes.popleft())
+        interval = DRAW_SECONDS if self._is_drawn else LINE_SECONDS
+        if monotonic() - self._shown_at >= interval:
+            self.show()
+        self._query.awaitTermination(seconds)
+        return self._query.isActive
+
+    def show(self) -> None:
+        """Show how far the query is, now."""
+        self._shown_at = monotonic()
+        moment = self._moment()
+        if self._live is not None:
+            self._live.update(panel(moment), refresh=True)
+        else:
+            self._console.print(line(moment), soft_wrap=True, markup=False, highlight=False, emoji=False)
+
+    def _moment(self) -> Moment:
+        query, watch = self._query, self._watch
+        return Moment(
+            query.name,
+            monotonic() - self._started,
+            str(query.status["message"]),
+            query.epoch + 1,
+            watch.rows,
+            watch.rows_per_second(),
+            query.generation,
+            query.restarts,
+            watch.status,
+            self._facts(),
+        )
+
+    def __enter__(self) -> "QueryDisplay":
+        self._handler.open()
+        self._watch.start()
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._watch.stop()
+        self._handler.shut()
+        if self._live is not None:
+            self._live.stop()
+        while self._notes:
+            self.note(self._notes.popleft())
+
+
+class _Watch:
+    """Asks a query how far it is, in a thread of its own, and counts rows over all generations."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pointstamp-display", daemon=True)
+        self._seen = (-1, 0)  # the generation, and the rows that it had read
+        self._history: deque[tuple[float, int]] = deque([(monotonic(), 0)])
+        self.rows = 0
+        self.status: RunStatus | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        # The thread may be waiting for an answer; it ends with the query, and holds nothing of ours.
+        self._done.set()
+
+    def rows_per_second(self) -> float:
+        """The rate of the last seconds."""
+        now, history = monotonic(), self._history
+        while len(history) > 1 and now - history[1][0] >= RATE_SECONDS:
+            history.popleft()
+        then, rows = history[0]
+        return (self.rows - rows) / max(now - then, 1e-3)
+
+    def _run(self) -> None:
+        while not self._done.wait(_ASK_SECONDS) and self._query.isActive:
+            try:
+                self.status = self._query.progress()
+            except PointstampError:
+                self.status = None  # it restarts, or has ended
+            self._count(self._query.lastProgress)
+
+    def _count(self, progress: dict[str, Any] | None) -> None:
+        if progress is None:
+            return
+        # Workers count from nothing in each generation.
+        generation, rows = progress["generation"], sum(progress["rowsIn"].values())
+        before = self._seen[1] if self._seen[0] == generation else 0
+        self._seen = (generation, rows)
+        if rows > before:
+            self.rows += rows - before
+            self._history.append((monotonic(), self.rows))
+
+
+class _Notes(logging.Handler):
+    """Takes what queries log, so that it is shown in its place instead of across the display."""
+
+    def __init__(self, notes: deque[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._said = notes
+        self._logger = logging.getLogger("pointstamp.query")
+        self._propagated = True
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the words."""
+        self._said.append(record.getMessage())
+
+    def open(self) -> None:
+        self._propagated, self._logger.propagate = self._logger.propagate, False
+        self._logger.addHandler(self)
+
+    def shut(self) -> None:
+        self._logger.removeHandler(self)
+        self._logger.propagate = self._propagated

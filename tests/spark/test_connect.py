@@ -1,0 +1,210 @@
+"""Spark Connect: the same flows through a session that is only a client of a server in another process.
+
+Families, and what only each can find:
+- answers: a loop, several inputs, and reading again, compared with a classic session and with this process;
+  only a real server refuses what Connect lacks (sparkContext, RDDs, a shared temporary folder);
+- failures: what a task says travels through gRPC in other words than through py4j, and must come out as the
+  same sentence; what cannot work is refused before the server is asked to run anything.
+
+The server is the one that pyspark ships, started with spark-submit on loopback at a port that the system
+chooses, and stopped by its pid.
+"""
+
+import os
+import re
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyspark
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+import pointstamp as ps
+from pointstamp.errors import FlowError, OperatorError, TransportError
+from pointstamp.spark import frames
+
+pytestmark = pytest.mark.spark
+
+SPARK_HOME = Path(pyspark.__file__).parent
+START_SECONDS_MAX = 90
+STOP_SECONDS_MAX = 30
+# One line for us: where the server listens. Nobody reads the pipe afterwards, so the rest goes to a file.
+LOGGING = """
+appender.file.type = Console
+appender.file.name = file
+appender.file.target = SYSTEM_ERR
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %p %c: %m%n
+appender.pipe.type = Console
+appender.pipe.name = pipe
+appender.pipe.layout.type = PatternLayout
+appender.pipe.layout.pattern = %m%n
+appender.pipe.filter.line.type = RegexFilter
+appender.pipe.filter.line.regex = .*started at.*
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+logger.server.name = org.apache.spark.sql.connect.service.SparkConnectServer
+logger.server.level = info
+logger.server.additivity = false
+logger.server.appenderRef.pipe.ref = pipe
+"""
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+    "spark.sql.shuffle.partitions": "2",
+    # Queries of a few rows: compiling them takes longer than running them.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Connect server with two slots."""
+    folder = tmp_path_factory.mktemp("server")
+    log = folder / "log4j2.properties"
+    log.write_text(LOGGING)
+    java = f"-Dlog4j2.configurationFile=file:{log} -XX:TieredStopAtLevel=1"
+    settings = [part for name, value in SETTINGS.items() for part in ("--conf", f"{name}={value}")]
+    command = ["bin/spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    command += ["--master", "local[2]", "--driver-java-options", java, *settings, "spark-internal"]
+    with (folder / "said").open("wb") as output:
+        # Each script hands its process on to the next, so that this pid is Java's.
+        running = subprocess.Popen(
+            [str(SPARK_HOME / command[0]), *command[1:]],
+            env={
+                **os.environ,
+                "SPARK_HOME": str(SPARK_HOME),
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_LOCAL_DIRS": str(folder / "scratch"),
+                "PYSPARK_PYTHON": sys.executable,
+            },
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+        )
+        try:
+            assert running.stdout is not None
+            assert select.select([running.stdout], [], [], START_SECONDS_MAX)[0], "the server does not start"
+            started = re.search(r"started at: (127\.0\.0\.1:\d+)", running.stdout.readline())
+            assert started is not None, (folder / "said").read_text()[-4_000:]
+            yield f"sc://{started[1]}"
+        finally:
+            running.terminate()
+            running.communicate(timeout=STOP_SECONDS_MAX)
+
+
+@pytest.fixture(scope="module")
+def connect(server: str) -> Iterator[SparkSession]:
+    # Not through pyspark.sql.SparkSession.builder, which makes Connect the mode of this whole process.
+    session = ConnectSession.builder.remote(server).create()
+    yield session
+    session.stop()
+
+
+def halving() -> ps.Dataflow:
+    """Each number is halved until nothing is left; how often is each number seen?"""
+    flow = ps.Dataflow("halving")
+    numbers = flow.input("numbers", "x long")
+    with numbers.loop("halve") as loop:
+        again = loop.variable("x long")
+        now = loop.enter(numbers).concat(again).exchange("x")
+        half = now.map_batches(lambda batch: pa.record_batch({"x": pc.shift_right(batch["x"], 1)}))
+        loop.feedback(again, half.filter(pc.field("x") > 0))
+        flow.output("seen", loop.leave(now).count("x"))
+    return flow
+
+
+def rows(frame: DataFrame) -> list[tuple[object, ...]]:
+    return sorted(map(tuple, frame.collect()))
+
+
+# Answers.
+
+
+def test_a_loop_through_connect_gives_what_a_classic_session_and_this_process_give(
+    connect: SparkSession, spark: SparkSession, tmp_path: Path
+) -> None:
+    table = pa.table({"x": list(range(1, 200)), "at": [n % 3 for n in range(1, 200)]})
+    flow = halving()
+    here = flow.run_local(numbers=table, epoch="at")["seen"].table().to_pylist()
+    found = {}
+    for name, session in {"connect": connect, "classic": spark}.items():
+        frame = session.createDataFrame(table.to_pandas())
+        found[name] = rows(flow.run(session, numbers=frame, epoch="at", path=str(tmp_path / name))["seen"])
+    assert found["connect"] == found["classic"] == sorted(tuple(row.values()) for row in here)
+
+
+def test_what_connect_published_is_read_again_and_as_many_workers_ran_as_there_are_slots(
+    connect: SparkSession, tmp_path: Path
+) -> None:
+    flow = ps.Dataflow("two")
+    words, numbers = flow.input("words", "w string"), flow.input("numbers", "x long")
+    flow.output("words", words.count("w"))
+    flow.output("numbers", numbers.exchange("x"))
+    flow.output("nothing", numbers.filter(pc.field("x") < 0))
+    flow.run(
+        connect,
+        words=connect.createDataFrame([("a",), ("b",), ("a",)], "w string"),
+        numbers=connect.range(20).selectExpr("id as x"),
+        path=str(tmp_path),
+    )
+    again = frames.read(connect, str(tmp_path))
+    assert rows(again["words"]) == [(0, "a", 2), (0, "b", 1)]
+    assert rows(again["numbers"]) == [(0, number) for number in range(20)]
+    assert rows(again["nothing"]) == []
+    assert len(list((tmp_path / "numbers").glob("*worker-0000[01]*.parquet"))) == 2
+
+
+# Failures.
+
+
+def test_a_users_exception_comes_back_through_connect_with_operator_time_and_line(
+    connect: SparkSession, tmp_path: Path
+) -> None:
+    def fail(batch: pa.RecordBatch) -> pa.RecordBatch:
+        raise ZeroDivisionError("by nothing")
+
+    flow = ps.Dataflow("fails")
+    flow.output("out", flow.input("numbers", "x long").exchange("x").map_batches(fail, name="divide"))
+    with pytest.raises(OperatorError, match=r"operator 'divide' failed .* ZeroDivisionError: by nothing"):
+        flow.run(connect, numbers=connect.range(10).selectExpr("id as x"), path=str(tmp_path))
+    assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_a_task_that_dies_and_one_that_refuses_its_rows_are_told_in_one_sentence(
+    connect: SparkSession, tmp_path: Path
+) -> None:
+    def die(batch: pa.RecordBatch) -> pa.RecordBatch:
+        os._exit(3)
+
+    flow = ps.Dataflow("dies")
+    flow.output("out", flow.input("numbers", "x long").exchange("x").map_batches(die))
+    with pytest.raises(TransportError, match="a worker's Python process died while the flow ran"):
+        flow.run(connect, numbers=connect.range(10).selectExpr("id as x"), path=str(tmp_path / "dies"))
+    early = connect.range(10).selectExpr("id as x", "id - 5 as at")
+    with pytest.raises(FlowError, match="epochs begin at 0") as caught:
+        halving().run(connect, numbers=early, epoch="at", path=str(tmp_path / "early"))
+    assert "\n" not in str(caught.value)
+
+
+def test_what_cannot_work_through_connect_is_said_before_the_server_runs_anything(
+    connect: SparkSession, tmp_path: Path
+) -> None:
+    frame = connect.range(10).selectExpr("id as x")
+    with pytest.raises(FlowError, match=r"a Connect session .* Give path="):
+        halving().run(connect, numbers=frame)
+    with pytest.raises(FlowError, match="3 workers were asked for, and Spark has 2 slots"):
+        halving().run(connect, numbers=frame, workers=3, path=str(tmp_path))
+    with pytest.raises(FlowError, match="input 'numbers': column 'x' must be int64 and came as string"):
+        halving().run(connect, numbers=frame.selectExpr("string(x) as x"), path=str(tmp_path))

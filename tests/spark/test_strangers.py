@@ -1,0 +1,303 @@
+"""Strangers at the ports of running workers: none is heard, each is logged, and the run ends as it should.
+
+The members here are those that a Spark task makes: a mesh over tcp with keys, of two workers that exchange
+rows all the while.
+
+Families, and what only each can find:
+- *bytes*: whoever speaks no ZeroMQ, or declares a frame that never comes, costs no memory and no result;
+- *keys*: who shows no key, a key of its own, or the right key too late or of an older generation;
+- *replay*: bytes that were captured on the way open nothing when they are sent again;
+- *log*: one line in the log, and not one for every attempt.
+"""
+
+import logging
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import Final
+
+import pytest
+import zmq
+
+from pointstamp.errors import TransportError
+from pointstamp.runtime.door import LOG_SECONDS, Address, KeyPair, Refusals
+from pointstamp.runtime.mesh import FRAME_BYTES_MAX, Mesh
+from pointstamp.runtime.wire import Kind, seal
+
+SECONDS_MAX: Final = 20.0
+STRANGERS: Final = 300
+STANDSTILL: Final = 1_200
+MEMORY_BYTES_MAX: Final = 64 * 2**20
+GREETING: Final = b"\xff" + b"\0" * 8 + b"\x7f\x03\x01" + b"CURVE".ljust(20, b"\0") + b"\0" * 32
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = monotonic() + SECONDS_MAX
+    while not condition():
+        assert monotonic() < deadline
+
+
+@contextmanager
+def pair(*, generation: int = 0) -> Iterator[tuple[Mesh, Mesh]]:
+    """Two members that have met."""
+    meshes = [Mesh(number, 2, encrypted=True, generation=generation) for number in range(2)]
+    try:
+        for mesh in meshes:
+            mesh.connect([each.address for each in meshes])
+        until(lambda: meshes[0].greet() & meshes[1].greet())
+        yield meshes[0], meshes[1]
+    finally:
+        for mesh in meshes:
+            mesh.close(linger_ms=0)
+
+
+def spoken(first: Mesh, second: Mesh, count: int = 200) -> None:
+    """The second member speaks and the first one hears exactly that."""
+    for number in range(count):
+        second.post(0, Kind.CONTROL, b"%d" % number)
+    heard: list[bytes] = []
+    until(lambda: len(hear(first, heard)) >= count)
+    assert heard == [b"%d" % number for number in range(count)]
+
+
+def hear(mesh: Mesh, heard: list[bytes]) -> list[bytes]:
+    heard.extend(bytes(each.header) for each in mesh.collect())
+    return heard
+
+
+def port(mesh: Mesh) -> tuple[str, int]:
+    host, _, number = mesh.address.endpoint.removeprefix("tcp://").rpartition(":")
+    return host, int(number)
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+def frame_of(size: int) -> bytes:
+    """The beginning of a command of ZMTP 3 that says how long it is: nothing follows."""
+    return GREETING + b"\x06" + struct.pack(">Q", size) + b"\x05HELLO"
+
+
+RAW: Final = {
+    "garbage": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 100,
+    "zeros": b"\0" * 4_096,
+    "nothing": b"",
+    "an old protocol": b"\x01\x00",
+    "a frame of 2 GiB": frame_of(FRAME_BYTES_MAX - 100),
+    "a frame of an exabyte": frame_of(2**60),
+    "a frame of all bits": frame_of(2**64 - 1),
+}
+
+
+@pytest.mark.parametrize("said", RAW)
+def test_raw_bytes_are_not_heard_cost_no_memory_and_are_logged(
+    said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pair() as (first, second), socket.create_connection(port(first)) as stranger:
+        before = resident_bytes()
+        stranger.sendall(RAW[said])
+        until(lambda: first.collect() or first.refused)
+        spoken(first, second)
+        assert resident_bytes() - before < MEMORY_BYTES_MAX
+    assert "worker 0 lets nobody in any more, and somebody has connected to tcp://127.0.0.1:" in caplog.text
+
+
+def test_raw_bytes_while_the_members_meet_do_not_keep_them_from_meeting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first, second = Mesh(0, 2), Mesh(1, 2)
+    try:
+        addresses = [first.address, second.address]
+        first.connect(addresses)
+        for said in RAW.values():
+            with socket.create_connection(port(first)) as stranger:
+                stranger.sendall(said)
+        until(lambda: first.greet() or first.refused >= len(RAW))
+        second.connect(addresses)
+        until(lambda: first.greet() & second.greet())
+        spoken(first, second)
+    finally:
+        first.close(linger_ms=0)
+        second.close(linger_ms=0)
+    assert "worker 0 has dropped a connection that was no member's" in caplog.text
+
+
+@pytest.mark.parametrize("key", ["none", "own", "a member's"])
+def test_who_comes_late_is_refused_and_logged_with_its_address(
+    key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    stolen = KeyPair.new()
+    first, second = Mesh(0, 2), Mesh(1, 2, keys=stolen)
+    try:
+        for mesh in (first, second):
+            mesh.connect([first.address, second.address])
+        until(lambda: first.greet() & second.greet())
+        push = context.socket(zmq.PUSH)
+        if key != "none":
+            push.curve_publickey, push.curve_secretkey = KeyPair.new() if key == "own" else stolen
+            push.curve_serverkey = first.address.public_key
+        push.connect(first.address.endpoint)
+        push.send(seal(Kind.CONTROL, 1, 0, 1) + b"stranger")
+        # Once for the connection, and once at the door for who shows a key.
+        until(lambda: first.collect() or first.refused >= (1 if key == "none" else 2))
+        spoken(first, second)
+    finally:
+        context.destroy(linger=0)
+        first.close(linger_ms=0)
+        second.close(linger_ms=0)
+    assert "worker 0 lets nobody in any more" in caplog.text
+    assert ("worker 0 has refused 127.0.0.1: it showed a key" in caplog.text) == (key != "none")
+
+
+def test_a_stranger_with_a_key_in_the_meeting_is_logged_with_its_address(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    first, second = Mesh(0, 2), Mesh(1, 2)
+    try:
+        push = context.socket(zmq.PUSH)
+        push.curve_publickey, push.curve_secretkey = KeyPair.new()
+        push.curve_serverkey = first.address.public_key
+        push.connect(first.address.endpoint)
+        first.connect([first.address, second.address])
+        until(lambda: first.greet() or first.refused)
+    finally:
+        context.destroy(linger=0)
+        first.close(linger_ms=0)
+        second.close(linger_ms=0)
+    assert "worker 0 has refused 127.0.0.1: it showed a key" in caplog.text
+
+
+def test_a_member_of_an_older_generation_with_its_own_keys_does_not_get_in() -> None:
+    with pair(generation=1) as (old, _), pair(generation=2) as (first, second):
+        # It has learned the new address, and its key is of the generation before.
+        old._pushes[1] = old._connected(1, first.address)
+        old.post(1, Kind.CONTROL, b"stale")
+        until(lambda: first.collect() or first.refused >= 2)
+        spoken(first, second)
+        assert first.dropped_old == 0  # it was not even heard
+
+
+class Tap:
+    """A man in the middle: hands on what goes to a port, and keeps it."""
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self.captured = b""
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.endpoint = f"tcp://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._target = target
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        near, _ = self._listener.accept()
+        self.near, self.far = near, socket.create_connection(self._target)
+        threading.Thread(target=self._hand_on, args=(self.far, near, False), daemon=True).start()
+        self._hand_on(near, self.far, True)
+
+    def _hand_on(self, source: socket.socket, target: socket.socket, is_kept: bool) -> None:
+        try:
+            while some := source.recv(65_536):
+                if is_kept:
+                    self.captured += some
+                target.sendall(some)
+        except OSError:
+            return
+        finally:
+            with suppress(OSError):
+                target.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        for each in (self._listener, self.near, self.far):
+            each.close()
+
+
+@contextmanager
+def tapped() -> Iterator[tuple[Mesh, Mesh, Tap]]:
+    """Two members; what the second says to the first goes through a tap."""
+    first, second = Mesh(0, 2), Mesh(1, 2)
+    tap = Tap(port(first))
+    try:
+        first.connect([first.address, second.address])
+        second.connect([Address(tap.endpoint, first.address.public_key), second.address])
+        until(lambda: first.greet() & second.greet())
+        yield first, second, tap
+    finally:
+        first.close(linger_ms=0)
+        second.close(linger_ms=0)
+        tap.close()
+
+
+def test_captured_bytes_that_are_sent_again_in_a_connection_of_their_own_open_nothing() -> None:
+    with tapped() as (first, second, tap):
+        spoken(first, second, 10)
+        assert b"9" in tap.captured
+        with socket.create_connection(port(first)) as stranger:
+            stranger.sendall(tap.captured)
+            until(lambda: first.collect() or first.refused)
+            spoken(first, second, 50)
+
+
+def test_captured_bytes_that_are_sent_again_inside_the_connection_end_it_and_are_not_heard() -> None:
+    with tapped() as (first, second, tap):
+        spoken(first, second, 10)
+        before = len(tap.captured)
+        second.post(0, Kind.CONTROL, b"pay")
+        heard: list[bytes] = []
+        until(lambda: hear(first, heard))
+        assert b"pay" not in tap.captured  # it is encrypted
+        tap.far.sendall(tap.captured[before:])
+        lost: list[str] = []
+        until(lambda: hear_or_fail(first, heard, lost) or hear_or_fail(second, [], lost))
+        assert heard == [b"pay"]
+        assert "has lost worker" in lost[0]
+
+
+def hear_or_fail(mesh: Mesh, heard: list[bytes], lost: list[str]) -> bool:
+    try:
+        hear(mesh, heard)
+    except TransportError as error:
+        lost.append(str(error))
+    return bool(lost)
+
+
+def test_hundreds_of_strangers_leave_one_line_in_the_log_and_the_members_undisturbed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pair() as (first, second):
+        for _ in range(STRANGERS):
+            socket.create_connection(port(first)).close()
+        until(lambda: first.collect() or first.refused >= STRANGERS)
+        spoken(first, second)
+    assert len([each for each in caplog.records if each.name == "pointstamp.mesh"]) <= 2
+
+
+@pytest.mark.long
+def test_strangers_who_come_while_a_member_is_busy_do_not_keep_its_connections_from_working() -> None:
+    # With a limit on the monitor's queue, libzmq's I/O thread stood still after some eleven hundred of them.
+    with pair() as (first, second):
+        for _ in range(2 * STANDSTILL):
+            with suppress(TimeoutError):  # the system's own queue of connections is full now and then
+                socket.create_connection(port(first), timeout=1).close()
+        spoken(first, second)
+        until(lambda: first.collect() or first.refused >= STANDSTILL)
+
+
+def test_the_next_line_of_the_log_says_how_many_were_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    refusals = Refusals(clock=lambda: now)
+    with caplog.at_level(logging.WARNING, "pointstamp.mesh"):
+        for _ in range(4):
+            refusals.add("worker 0 has refused somebody.")
+        now = LOG_SECONDS + 1
+        refusals.add("worker 0 has refused somebody.")
+    assert [each.getMessage() for each in caplog.records] == [
+        "worker 0 has refused somebody.",
+        "worker 0 has refused somebody. Since the last such line there were 3 more.",
+    ]
+    assert refusals.count == 5
