@@ -30,6 +30,7 @@ class Collect:
 
     def on_notify(self, context: Context) -> None:
         """Hand over everything of a complete time."""
-        batches = self._batches.pop(context.time)
-        if self.deliver is not None:
+        # After a restore by another number of workers, one may be told of a time that it has nothing of.
+        batches = self._batches.pop(context.time, [])
+        if batches and self.deliver is not None:
             self.deliver(context.operator, context.time, batches)

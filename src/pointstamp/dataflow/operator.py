@@ -11,6 +11,12 @@ names to schemas, and any of these methods:
 Where times do not come out as they went in, it declares ``summaries``, from (input, output) to what happens
 between them; an empty tuple says that nothing gets from there to there. The object is a prototype: every
 worker works with a copy of its own.
+
+What an operator keeps from one epoch to the next is its state, and it says so, because queries save it: an
+attribute ``state`` names the attributes that hold it and how each is saved (``pointstamp.saved``), or it has
+the methods ``save`` and ``restore`` (``pointstamp.Piece``). ``on_restore(context)`` is called when it goes on
+from a snapshot; capabilities that it held come back by ``context.regained()``. What is not declared is lost
+in a failure.
 """
 
 import copy

@@ -1,0 +1,70 @@
+"""What the benchmarks on Spark share: a session as a user would start it, turns, and lines of figures.
+
+The session has two slots, and settings that favour Spark's own side where they matter: as many shuffle
+partitions as slots, and memory enough that nothing spills. The Python of its tasks is this environment's.
+Contenders of one case run in the same session, one after the other, each until it has had three turns or half
+a minute; the best turn counts. Figures come with the load of the machine at the end of their case.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TypeVar
+
+from pyspark.sql import SparkSession
+
+SLOTS = 2
+TURNS_MAX = 3
+TURN_SECONDS_MAX = 30.0
+
+T = TypeVar("T")
+
+
+@contextmanager
+def session(name: str) -> Iterator[SparkSession]:
+    """A Spark of two slots on this machine, on loopback, stopped at the end."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    begin = perf_counter()
+    spark = (
+        SparkSession.builder.master(f"local[{SLOTS}]")
+        .appName(name)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "6g")
+        .config("spark.sql.shuffle.partitions", str(SLOTS))
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")  # a job that is cancelled tells its whole stack
+    report("the session itself", seconds=perf_counter() - begin)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def timed(act: Callable[[], T]) -> tuple[float, T]:
+    """How long something took, and what it returned."""
+    begin = perf_counter()
+    answer = act()
+    return perf_counter() - begin, answer
+
+
+def best_of_turns(act: Callable[[], T], check: Callable[[T], None]) -> float:
+    """The best seconds of some turns; every answer is checked."""
+    taken: list[float] = []
+    while len(taken) < TURNS_MAX and sum(taken) < TURN_SECONDS_MAX:
+        seconds, answer = timed(act)
+        check(answer)
+        taken.append(seconds)
+    return min(taken)
+
+
+def report(case: str, **figures: float | str | None) -> None:
+    """One JSON line of figures, with the load of the machine."""
+    rounded = {name: round(each, 3) if isinstance(each, float) else each for name, each in figures.items()}
+    print(json.dumps({"case": case, **rounded, "load": round(os.getloadavg()[0], 1)}), flush=True)
