@@ -2,8 +2,10 @@
 # make models     judge the formal models, state by state
 # make test       set everything up, run linters, types, import contracts and tests
 # make test-long  what takes longer: the large instances of the models, more random examples
+# make torture    kill and stop workers of a running query for some minutes, and look for lost rows
+# make bench      the figures of benchmarks/spark and benchmarks/recovery, against peers in the same run
 # make lock       resolve the dependencies anew into the hashed requirements files
-.PHONY: help setup run models test test-long lint lock clean
+.PHONY: help setup run models test test-long torture bench lint lock clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -29,6 +31,13 @@ test: lint
 test-long: test
 	.venv/bin/pytest -m long
 	.venv/bin/pytest --hypothesis-profile=long -m "not long" tests/order tests/topology tests/progress
+
+torture: setup
+	.venv/bin/python -m tests.torture.run --seconds 180
+
+bench: setup
+	for each in components incremental epochs keyed gang; do .venv/bin/python -m benchmarks.spark.$$each; done
+	for each in commits throughput state kill verify; do .venv/bin/python -m benchmarks.recovery.$$each; done
 
 # --universal: one file for every platform and Python; no index address is written.
 UV = $(shell command -v uv || echo .uv/bin/uv)

@@ -24,7 +24,7 @@ from pointstamp import Dataflow
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.recovery.parts import decode_part, encode_part, restored_from
 from pointstamp.runtime.local import LocalTransport
-from pointstamp.runtime.snapshots import WorkerSnapshot
+from pointstamp.runtime.snapshots import Restored, WorkerSnapshot
 from pointstamp.runtime.worker import Worker
 from pointstamp.storage.local import LocalStorage
 
@@ -35,7 +35,7 @@ SIZES = (10_000, 1_000_000, 10_000_000)
 class Counting:
     """A worker that counts by key, and is told when to save."""
 
-    def __init__(self, restored: Any = None) -> None:  # noqa: ANN401 - what it goes on from
+    def __init__(self, restored: Restored | None = None) -> None:
         flow = Dataflow("counting")
         flow.output("counts", flow.input("keys", "key long").count("key", running=True))
         self.taken: list[WorkerSnapshot] = []
@@ -76,10 +76,8 @@ def measure(keys: int) -> None:
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-", dir=Path.cwd()) as folder:
         storage = LocalStorage(folder)
         figures: dict[str, float] = {}
-        parts = []
         for name, is_whole in (("whole", True), ("changes", False)):
             take, snapshot = timed(lambda is_whole=is_whole: counting.save(is_whole=is_whole))  # type: ignore[misc]
-            content = encode_part(snapshot, 0, 1)
             write, _ = timed(
                 lambda name=name, snapshot=snapshot: storage.create(name, encode_part(snapshot, 0, 1))  # type: ignore[misc]
             )
@@ -91,22 +89,21 @@ def measure(keys: int) -> None:
                 f"{name}_limit_ms": limit * 1000,
                 f"{name}_megabytes": size / 1e6,
             }
-            parts.append([decode_part(b"".join(content), name)])
             counting.add(np.arange(0, keys, CHANGED))
             counting.batches.clear()
         # The last epoch is in no part: it is what the restored one must agree on.
-        restore, again = timed(
-            lambda: Counting(
-                restored_from(
-                    [[decode_part(storage.read(name), name)] for name in ("whole", "changes")], 0, 1
-                )
-            )
-        )
+        restore, again = timed(lambda: Counting(restored(storage)))
         again.add(np.arange(0, keys, CHANGED))
         counts = pa.Table.from_batches(again.batches).sort_by("key")
         assert counts["count"].to_pylist() == [3] * len(range(0, keys, CHANGED)), "restored wrongly"
         ratio = figures["changes_megabytes"] / figures["whole_megabytes"]
         report(f"{keys} keys", **figures, restore_ms=restore * 1000, ratio=ratio)
+
+
+def restored(storage: LocalStorage) -> Restored:
+    """What was saved, whole and changes."""
+    chain = [[decode_part(storage.read(name), name)] for name in ("whole", "changes")]
+    return restored_from(chain, 0, 1)
 
 
 def plain_write(path: str, content: bytes) -> None:

@@ -2,9 +2,10 @@
 
     .venv/bin/python -m benchmarks.spark.epochs [--epochs 200] [--rows 1000]
 
-A running count by key. Files of some rows each are put into a folder one after the other, each when the result
-of the one before is published; one JSON line per contender, with ``ms_median`` and ``ms_p99`` from the rename
-that makes a file visible to its published result, and ``ratio``: Structured Streaming's median by this one.
+A running count by key. Files of some rows each are put into a folder one after the other, each when the
+result of the one before is published; one JSON line per contender, with ``ms_median`` and ``ms_p99`` from the
+rename that makes a file visible to its published result, and ``ratio``: Structured Streaming's median by this
+one.
 
 - *files*: workers read the files themselves (``files``); every epoch is saved and published durably.
 - *stream*: Structured Streaming reads the files, its micro-batches go through the input log into the flow.

@@ -29,6 +29,7 @@ from pointstamp.runtime.counting import count_rows
 from pointstamp.runtime.driving import Collector, drive
 from pointstamp.runtime.feeding import EpochColumns, FlowControl, OnResult, feeder
 from pointstamp.runtime.local import LocalRun
+from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
 from pointstamp.runtime.processes import ProcessRun
 from pointstamp.runtime.results import Results
 from pointstamp.runtime.status import describe_interruption, status_from
@@ -73,6 +74,9 @@ class Dataflow:
     def to_svg(self) -> str:
         """The flow as a self-contained SVG drawing."""
         return svg(self.plan)
+
+    def __repr__(self) -> str:
+        return f"Dataflow('{self.name}', {len(self.plan.nodes)} operators)"
 
     def _repr_svg_(self) -> str:
         """What a notebook shows of a flow."""
@@ -203,6 +207,7 @@ class Dataflow:
         epoch: EpochColumns = None,
         path: str | None = None,
         checkpoint: str | None = None,
+        silence_seconds_max: float = SILENCE_SECONDS_MAX,
         **streams: "DataFrame",
     ) -> "dict[str, DataFrame]":
         """Run the flow as a Spark job to the end of its inputs; DataFrames in, DataFrames out.
@@ -210,7 +215,8 @@ class Dataflow:
         Without ``epoch`` everything is epoch 0; with it a column says the epoch of each row, in any order.
         The outputs have the column ``epoch`` first, lie as Parquet files under ``path`` (a temporary folder
         unless given), and can be read again and again; a path that holds published output is refused. Workers
-        are as many as Spark has slots, unless given.
+        are as many as Spark has slots, unless given. One that answers nobody for ``silence_seconds_max`` is
+        taken for dead, which ends the run.
 
         With a ``checkpoint``, a path, workers may die and the driver, too: called again with the same inputs
         the run goes on from the last epoch that was saved there.
@@ -222,7 +228,15 @@ class Dataflow:
             return streaming.run_to_end(
                 self.plan, spark, frames, checkpoint=checkpoint, path=path, workers=workers, epoch=epoch
             )
-        return job.run(self.plan, spark, frames, workers=workers, epoch=epoch, path=path)
+        return job.run(
+            self.plan,
+            spark,
+            frames,
+            workers=workers,
+            epoch=epoch,
+            path=path,
+            silence_seconds_max=silence_seconds_max,
+        )
 
     def start(
         self,

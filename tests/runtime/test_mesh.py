@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
+import numpy as np
 import pytest
 import zmq
 
 from pointstamp.errors import TransportError
 from pointstamp.runtime.door import Address, KeyPair
-from pointstamp.runtime.mesh import Mesh
+from pointstamp.runtime.mesh import FRAME_BYTES_MAX, Mesh
 from pointstamp.runtime.wire import Kind, seal
 
 SECONDS_MAX = 20.0
@@ -206,7 +207,53 @@ def test_a_peer_that_dies_or_falls_silent_is_named_soon(number: signal.Signals, 
         os.close(say_ready)
 
 
+def test_a_peer_that_is_stopped_is_noticed_through_tcp_with_keys_after_the_silence_that_was_chosen() -> None:
+    keys = [KeyPair.new(), KeyPair.new()]
+    mesh = Mesh(0, 2, keys=keys[0], silence_seconds_max=0.5)
+    here, there = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:  # the peer: a socket of its own, and then it waits to be stopped
+        peer = Mesh(1, 2, keys=keys[1], silence_seconds_max=60)
+        os.write(there[1], peer.address.endpoint.encode())
+        peer.connect([Address(os.read(here[0], 100).decode(), keys[0].public), peer.address])
+        peer.meet(SECONDS_MAX)
+        peer.wait(SECONDS_MAX)
+        os._exit(0)
+    try:
+        os.write(here[1], mesh.address.endpoint.encode())
+        mesh.connect([mesh.address, Address(os.read(there[0], 100).decode(), keys[1].public)])
+        mesh.meet(SECONDS_MAX)
+        os.kill(pid, signal.SIGSTOP)
+        began = monotonic()
+        assert "worker 0 has lost worker 1" in raised_by(mesh)
+        assert 0.3 < monotonic() - began < 5
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        mesh.close(linger_ms=0)
+        for end in (*here, *there):
+            os.close(end)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_a_silence_that_is_no_time_is_refused(seconds: float) -> None:
+    with pytest.raises(TransportError, match=r"worker 0 was told to take a peer for dead after .* seconds"):
+        Mesh(0, 2, silence_seconds_max=seconds)
+
+
 # Numbers.
+
+
+def test_a_frame_that_the_peer_would_not_take_is_refused_by_the_sender() -> None:
+    with met(2) as (first, second):
+        huge = np.broadcast_to(np.zeros(1, np.uint8), FRAME_BYTES_MAX + 1)  # one byte, seen many times
+        with pytest.raises(
+            TransportError, match=r"worker 1 was to send 2147483649 bytes at once to worker 0"
+        ):
+            second.post(0, Kind.CONTROL, b"", [huge])
+        second.post(0, Kind.CONTROL, b"small")
+        until(lambda: first.wait(0.1))
+        assert [bytes(parcel.header) for parcel in first.collect()] == [b"small"]
 
 
 def test_a_gap_is_a_failure() -> None:
@@ -223,7 +270,9 @@ def test_a_repetition_is_a_failure() -> None:
         )
 
 
-def test_messages_of_an_older_generation_are_dropped_and_counted() -> None:
+def test_messages_of_an_older_generation_are_dropped_counted_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with hand_made_peer(generation=3) as (mesh, send):
         send(seal(Kind.CONTROL, 1, 2, 7) + b"stale")
         send(seal(Kind.CONTROL, 1, 3, 1) + b"fresh")
@@ -233,6 +282,10 @@ def test_messages_of_an_older_generation_are_dropped_and_counted() -> None:
             found = mesh.collect()
         assert [bytes(parcel.header) for parcel in found] == [b"fresh"]
         assert mesh.dropped_old == 1
+    assert (
+        "worker 0 has dropped a message of worker 1 of generation 2; the run is in generation 3"
+        in caplog.text
+    )
 
 
 def test_a_message_of_a_newer_generation_tells_a_member_that_it_is_the_stale_one() -> None:

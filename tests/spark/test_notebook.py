@@ -25,7 +25,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat.v4 import new_code_cell, reads
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 SHIPPED: Final = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
 CELL_SECONDS_MAX: Final = 60

@@ -33,10 +33,14 @@ class Case:
     """Which items of every input are fed, by number; an item is an epoch unless it brings its time."""
     rows: tuple[RowName, ...] | None = None
     choices: frozenset[int] | None = None
+    crashes: int | None = None
+    """How often something crashes at most; None for a world without a driver, in which nothing can."""
 
     def command(self, file: str) -> str:
         """The command that repeats it."""
         words = ["pointstamp", "simulate", file, "--replay", str(self.seed), "--workers", str(self.workers)]
+        if self.crashes is not None:
+            words += ["--crashes", str(self.crashes)]
         if self.epochs is not None:
             words += ["--epochs", ranges_text(self.epochs)]
         if self.rows is not None:

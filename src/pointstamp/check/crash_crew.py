@@ -77,7 +77,9 @@ class SimulatedScribe:
         """Do the oldest job."""
         job = self.jobs.popleft()
         try:
-            self.results.append(job())
+            report = job()
+            if report is not None:
+                self.results.append(report)
         except Exception as error:  # raised again where the member looks
             self.results.append(error)
 

@@ -11,25 +11,46 @@ A recovery is ``begin_generation``, the same that a supervisor calls. Which cras
 ``pointstamp.check.crashes``.
 """
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from pointstamp.check.choices import Choices
-from pointstamp.check.crash_crew import Life, MakeMember
+from pointstamp.check.crash_crew import Life, MakeMember, Place, new_crew
 from pointstamp.check.crash_events import (
+    Crashed,
+    DriverFenced,
+    EpochCommitted,
+    GenerationBegan,
     Happened,
+    TickTaken,
+    WorldEvent,
 )
 from pointstamp.check.crash_feed import Feed
-from pointstamp.check.durability import Durability, SimulatedSink, SimulatedStorage
+from pointstamp.check.crashes import crash
+from pointstamp.check.durability import (
+    DiedError,
+    Durability,
+    SimulatedSink,
+    SimulatedStorage,
+    UnansweredError,
+)
 from pointstamp.check.feed import Items
 from pointstamp.check.network import SimulatedClock
-from pointstamp.check.world import DELAYS_MAX, PACES, SILENT_ACTIVATIONS, STEPS_MAX, Run, one_of
+from pointstamp.check.world import DELAYS_MAX, PACES, SILENT_ACTIVATIONS, STEPS_MAX, Ended, Run, one_of
 from pointstamp.dataflow.plan import Plan
-from pointstamp.recovery.ledger import Ticked
+from pointstamp.errors import FencedError, InternalError, StorageError
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.recovery.beginning import Beginning, begin_generation, remove_unneeded
+from pointstamp.recovery.crew import CrewError
+from pointstamp.recovery.ledger import Committed, Ledger, Ticked
 from pointstamp.recovery.member import Member
+from pointstamp.recovery.orders import Finish
 from pointstamp.recovery.policy import SnapshotPolicy
+from pointstamp.recovery.session import Session
 from pointstamp.recovery.supervisor import QuerySpec
+from pointstamp.runtime.events import Event
 
 # What a world may be like; the first of each is the plain one.
 _SNAPSHOT_EPOCHS: Final = (1, 1, 2, 3)
@@ -73,6 +94,7 @@ class CrashRun(Run):
     """What each tick took, as items."""
     crashes: int = 0
     workers: int = 0
+    published_through: int = -1
     undeclared: dict[str, set[str]] = field(default_factory=dict)
     """Operators that kept something between epochs and declare no state, with its names."""
 
@@ -152,6 +174,8 @@ class CrashWorld:
             for life in self.lives:
                 life.die()
         result.choices = self.choices.made
+        through = self.sink.published_through()
+        result.published_through = -1 if through is None else through
         result.events = [each for _, each in result.happened if isinstance(each, Event)]
         result.fed = self.feed.items_of([result.ticks[number] for number in sorted(result.ticks)])
         return result

@@ -10,6 +10,7 @@ under its output and epoch as often as it was published, so what is seen twice i
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -165,13 +166,13 @@ class SimulatedSink:
         kept = {piece.path for piece in keep} | {p.path for commit in self.commits for p in commit.staged}
         gone = [path for path, (of, _, _) in self._pieces.items() if of < generation and path not in kept]
         for path in gone:
-            self._durability.around(f"discard '{path}'", lambda path=path: self._pieces.pop(path, None))
+            self._durability.around(f"discard '{path}'", partial(self._pieces.pop, path, None))
 
     def _publish(self, number: int, commit: Commit) -> None:
         if number < len(self.commits):
             if self.commits[number] != commit:
                 raise InternalError(
-                    f"commit {number} was published with {self.commits[number]} and comes again with {commit}."
+                    f"commit {number} was published with {self.commits[number]} and now with {commit}."
                 )
             return
         if number > len(self.commits):

@@ -1,4 +1,4 @@
-"""Shrinking a failing world: the fewest workers, epochs and rows, and the shortest schedule that fails alike.
+"""Shrinking a failing world: the fewest workers, crashes, epochs and rows, and the shortest schedule for it.
 
 Each part is made smaller by leaving out halves, then quarters, and so on (delta debugging), as long as the
 same property breaks. With other rows the seed's choices mean something else, so a few other seeds are tried
@@ -43,6 +43,7 @@ class Shrinking:
         """Shrink as far as the bound allows, and return the smallest failure found."""
         if self._found.case != NOTHING_BY_CHANCE:
             self._shrink_workers()
+            self._shrink_crashes()
         self._shrink_inputs()
         if self._found.case != NOTHING_BY_CHANCE:
             self._left = WORLDS_MAX
@@ -61,6 +62,11 @@ class Shrinking:
     def _shrink_workers(self) -> None:
         for workers in range(1, self.best.case.workers):
             if self._fails(replace(self.best.case, workers=workers)):
+                return
+
+    def _shrink_crashes(self) -> None:
+        for crashes in range(self.best.case.crashes or 0):
+            if self._fails(replace(self.best.case, crashes=crashes)):
                 return
 
     def _shrink_inputs(self) -> None:

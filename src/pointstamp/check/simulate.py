@@ -37,6 +37,7 @@ class Kind(Enum):
     INVALID = "invalid"
     FAILED = "failed"
     DIFFERS = "differs"
+    UNEXPLAINED = "unexplained"
     UNKNOWN = "unknown"
 
 
@@ -174,14 +175,26 @@ Notice: TypeAlias = Callable[[Report, Outcome], None]
 """Is called after each world with all so far and that one."""
 
 
-def cases(seeds: Iterable[int], fewest: int, most: int) -> Iterable[Case]:
-    """One case per seed, with numbers of workers in turn."""
-    return (Case(seed, workers_of(seed, fewest, most)) for seed in seeds)
+def cases(
+    seeds: Iterable[int], fewest: int, most: int, crashes: tuple[int, int] | None = None
+) -> Iterable[Case]:
+    """One case per seed, with numbers of workers in turn, and for each of them numbers of crashes."""
+    for seed in seeds:
+        yield Case(
+            seed,
+            workers_of(seed, fewest, most),
+            crashes=None if crashes is None else crashes_of(seed, most - fewest + 1, *crashes),
+        )
 
 
 def workers_of(seed: int, fewest: int, most: int) -> int:
     """How many workers the world of this seed has."""
     return fewest + seed % (most - fewest + 1)
+
+
+def crashes_of(seed: int, turns: int, fewest: int, most: int) -> int:
+    """How many crashes the world of this seed has, where numbers of workers repeat after so many seeds."""
+    return fewest + seed // turns % (most - fewest + 1)
 
 
 def replay(simulator: Simulator, case: Case) -> tuple[Report, Outcome]:

@@ -1,173 +1,288 @@
-"""``pointstamp demo``: the main job. A graph grows on Spark, and its connected components are maintained.
+"""``pointstamp demo``: the main job. A graph grows, Spark maintains its components, and a worker is killed.
 
-A million edges arrive in twenty epochs. The flow runs as a Spark job on this machine, each epoch's changes
-are published as Parquet when the epoch is complete, and at the end the components are compared with
-scipy's.
+A million edges arrive in a folder, file by file, while the query runs as a Spark job on this machine. Every
+epoch's changes are published as Parquet as soon as the epoch is complete and saved. Half way the demo kills
+one of its own workers with SIGKILL; the query goes on from its last snapshot. At the end every published
+epoch is compared with what scipy finds in the files from scratch, so that the crash must have left no trace.
 """
 
 import argparse
 import os
+import signal
+import socket
 import sys
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
+from pointstamp.errors import PointstampError, UsageError
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+
+    from pointstamp.cli.demo_graph import Arrivals, Labels
+    from pointstamp.dashboard.query import QueryDisplay
+    from pointstamp.flow import Dataflow
+    from pointstamp.recovery.query import Query
 
 EDGES: Final = 1_000_000
-VERTICES: Final = 600_000
-EPOCHS: Final = 20
-SEED: Final = 20_150_101
+EPOCHS: Final = 30
+EVERY_SECONDS: Final = 0.4
+AHEAD_FILES: Final = 4
+"""How many files may wait to be published: enough to be busy, few enough to see the crash in the middle."""
+
+_OUTPUT: Final = "components"
 
 
 def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the subcommand."""
     parser = add_parser(
         "demo",
-        help="run the main job: connected components of a growing graph, on Spark",
-        description="Maintains the connected components of a graph of a million edges that arrive in twenty "
-        "epochs, as a Spark job on this machine, and checks the result with scipy.",
+        help="run the main job: components of a growing graph, on Spark, with a crash",
+        description="Follows a folder in which a graph of a million edges arrives file by file, maintains "
+        "its connected components as a Spark job on this machine, kills one of its own workers half way, "
+        "goes on, and checks every published epoch with scipy.",
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--output", metavar="DIR", help="where the Parquet files go (default: a temporary folder)"
+        "--output", metavar="DIR", help="an empty or new folder for everything (default: a temporary one)"
     )
-    parser.add_argument("--workers", type=int, default=2, metavar="N", help="how many workers (default: 2)")
+    parser.add_argument("--workers", type=_positive, default=2, metavar="N", help="how many (default: 2)")
     parser.add_argument(
-        "--edges", type=int, default=EDGES, metavar="N", help=f"how many edges (default: {EDGES:,})"
+        "--edges", type=_positive, default=EDGES, metavar="N", help=f"how many edges (default: {EDGES:,})"
     )
+    parser.add_argument(
+        "--epochs", type=_positive, default=EPOCHS, metavar="N", help=f"in how many files (default: {EPOCHS})"
+    )
+    parser.add_argument(
+        "--every",
+        type=float,
+        default=EVERY_SECONDS,
+        metavar="SECONDS",
+        help=f"how long after a file the next one comes (default: {EVERY_SECONDS:g})",
+    )
+    parser.add_argument(
+        "--through",
+        choices=("files", "spark"),
+        default="files",
+        help="let the workers read the files themselves, or Structured Streaming (default: files)",
+    )
+    parser.add_argument("--no-crash", action="store_true", help="let all workers live")
     parser.set_defaults(command=parser, run=run)
 
 
+@dataclass(slots=True)
+class _Story:
+    """What happens in one demo; changed by the thread of the command alone."""
+
+    folder: Path
+    arrivals: "Arrivals"
+    labels: "Labels"
+    kill_at: int | None
+    drain: threading.Thread | None = None
+    killed_at_seconds: float | None = None
+
+    def facts(self) -> list[tuple[str, str]]:
+        labels, arrivals = self.labels, self.arrivals
+        return [
+            ("files", f"{arrivals.written} of {arrivals.files} have arrived"),
+            ("graph", f"{labels.vertices:,} vertices in {labels.components:,} components"),
+        ]
+
+
 def run(arguments: argparse.Namespace) -> int:
-    """Run the main job; 0 where the components are those that scipy finds."""
+    """Run the main job; 0 where every published epoch is what scipy finds."""
+    from pointstamp.cli.demo_graph import Arrivals, Labels
+    from pointstamp.cli.run_files import check_output
+
+    if arguments.output is not None:
+        check_output(arguments.output)
+    folder = Path(arguments.output or tempfile.mkdtemp(prefix="pointstamp-demo-")).absolute()
+    (folder / "in").mkdir(parents=True, exist_ok=True)
+    vertices = max(2, arguments.edges * 6 // 10)
+    arrivals = Arrivals(
+        folder / "in",
+        edges=arguments.edges,
+        vertices=vertices,
+        files=arguments.epochs,
+        every_seconds=max(0.0, arguments.every),
+    )
+    kill_at = None if arguments.no_crash else arguments.epochs // 2
+    story = _Story(folder, arrivals, Labels(vertices), kill_at)
+    _say(
+        f"a graph of {vertices:,} vertices grows by {arguments.edges:,} edges, in {arguments.epochs} files; "
+        f"{arguments.workers} workers on Spark maintain its components"
+    )
+    if kill_at is not None:
+        _say(f"after epoch {kill_at} one of the workers will be killed")
+    began = monotonic()
+    with _session(arguments.workers + (arguments.through == "spark")) as spark:
+        _say(f"Spark is there after {monotonic() - began:.1f} s")
+        return _run(story, _start(spark, story, arguments), vertices)
+
+
+def _start(spark: "SparkSession", story: _Story, arguments: argparse.Namespace) -> "Query":
+    import pointstamp as ps
+
+    edges: Any = ps.files(story.folder / "in", in_order=True)
+    if arguments.through == "spark":
+        reader: Any = spark.readStream.schema("src long, dst long").option("maxFilesPerTrigger", 1)
+        edges = reader.parquet(str(story.folder / "in"))
+    return _flow().start(
+        spark,
+        edges=edges,
+        checkpoint=str(story.folder / "checkpoint"),
+        output=str(story.folder / "out"),
+        workers=arguments.workers,
+    )
+
+
+def _flow() -> "Dataflow":
     import pointstamp as ps
     from pointstamp import graphs
 
-    folder = arguments.output or tempfile.mkdtemp(prefix="pointstamp-demo-")
     flow = ps.Dataflow("components of a growing graph")
     edges = flow.input("edges", "src long, dst long")
-    flow.output("components", graphs.connected_components(edges))
-    _say(f"starting Spark with {arguments.workers} slots")
-    spark = _session(arguments.workers)
+    flow.output(_OUTPUT, graphs.connected_components(edges))
+    return flow
+
+
+def _run(story: _Story, query: "Query", vertices: int) -> int:
+    from pointstamp.dashboard.query import QueryDisplay
+
+    began = monotonic()
     try:
-        frame = _growing_graph(spark, arguments.edges).cache()
-        count = frame.count()
-        _say(f"{count:,} edges over {VERTICES:,} vertices arrive in {EPOCHS} epochs")
-        started = monotonic()
-        with _Watch(Path(folder, "components"), started):
-            result = flow.run(spark, edges=frame, epoch="epoch", workers=arguments.workers, path=folder)[
-                "components"
-            ]
-        seconds = monotonic() - started
-        _say(
-            f"done in {seconds:.1f} s: {count / seconds:,.0f} edges per second, with the start of the workers"
-        )
-        return _summary(result, frame, folder)
+        with QueryDisplay(query, facts=story.facts) as display:
+            story.arrivals.start()
+            while display.wait() and not _is_over(story, query):
+                if query.status["message"] != "starting workers":
+                    story.arrivals.allow(query.epoch + 1 + AHEAD_FILES)
+                _look(story, query, display)
+            query.stop()
+            _read_published(story)
+            display.show()
+    except KeyboardInterrupt:
+        _say(f"interrupted; what is published lies in {story.folder / 'out'}, whole epochs only")
+        raise
     finally:
-        spark.stop()
+        story.arrivals.stop()
+        query.stop(finish=False)
+    if error := query.exception():
+        raise error
+    return _summary(story, query, monotonic() - began, vertices)
 
 
-def _summary(result: "DataFrame", frame: "DataFrame", folder: str) -> int:
-    """Put the changes of all epochs together, compare with scipy, and say what came out."""
-    changes = result.toPandas().sort_values("epoch", kind="stable")
-    latest = changes.drop_duplicates("vertex", keep="last")
-    per_epoch = changes.groupby("epoch").size()
-    components = latest["component"].nunique()
-    largest = int(latest["component"].value_counts().iloc[0])
-    for epoch, changed in per_epoch.items():
-        _say(f"  epoch {epoch:>2}: {changed:>9,} labels changed")
-    _say(f"{len(latest):,} vertices in {components:,} components; the largest has {largest:,}")
-    expected = _by_scipy(frame)
-    agrees = dict(zip(latest["vertex"], latest["component"], strict=True)) == expected
+def _is_over(story: _Story, query: "Query") -> bool:
+    """Whether everything that arrived is published."""
+    if story.drain is None and story.arrivals.is_done:
+        # In a thread: the display goes on while it waits.
+        story.drain = threading.Thread(target=_drain, args=(query,), daemon=True)
+        story.drain.start()
+    return story.drain is not None and not story.drain.is_alive()
+
+
+def _drain(query: "Query") -> None:
+    try:
+        query.processAllAvailable()
+    except PointstampError:
+        return  # the query has ended, and says why itself
+
+
+def _look(story: _Story, query: "Query", display: "QueryDisplay") -> None:
+    """Read what is new, and kill a worker when its time has come."""
+    if query.epoch > story.labels.epoch:
+        _read_published(story)
+    if story.kill_at is not None and query.epoch >= story.kill_at:
+        workers = query.workers()
+        host, pid = workers[-1]
+        story.kill_at = None
+        if host == socket.gethostname():  # and not on a cluster, where the number would be another's
+            os.kill(pid, signal.SIGKILL)
+            story.killed_at_seconds = monotonic()
+            display.note(
+                f"killed worker {len(workers) - 1} (process {pid}) with SIGKILL; epoch {query.epoch} was the "
+                "last one published"
+            )
+
+
+def _read_published(story: _Story) -> None:
+    import pointstamp as ps
+
+    try:
+        story.labels.apply(ps.read_published(str(story.folder / "out"), _OUTPUT, after=story.labels.epoch))
+    except PointstampError:
+        return  # nothing is published yet
+
+
+def _summary(story: _Story, query: "Query", seconds: float, vertices: int) -> int:
+    import pointstamp as ps
+    from pointstamp.cli.demo_graph import differences
+
+    labels, folder = story.labels, story.folder
+    crash = ""
+    if story.killed_at_seconds is not None:
+        took = ", ".join(f"{each:.1f} s" for each in query.recovery_seconds)
+        crash = f", one of its workers killed, all there again after {took or 'never'}"
+    _say(f"\n{query.epoch + 1} epochs published in {seconds:.1f} s{crash}")
     _say(
-        "scipy finds the same components" if agrees else "scipy finds OTHER components: this is a bug of ours"
+        f"{labels.vertices:,} vertices in {labels.components:,} components; the largest has "
+        f"{labels.largest:,}"
     )
-    _say(f"the changes of every epoch lie in {folder}")
-    return 0 if agrees else 1
+    published = ps.read_published(str(folder / "out"), _OUTPUT)
+    wrong = list(differences(published, story.arrivals, vertices))
+    for each in wrong:
+        _say(f"WRONG: {each}; this is a bug of ours")
+    if not wrong:
+        unseen = ", as if nobody had been killed" if story.killed_at_seconds is not None else ""
+        _say(
+            f"scipy, asked again from scratch after each epoch, finds the same {published.num_rows:,} "
+            f"changes; none is lost, none comes twice{unseen}"
+        )
+    _say(f"\nthe output lies in {folder / 'out'}, the checkpoint in {folder / 'checkpoint'}; look at them:")
+    _say(f"  pointstamp snapshots {folder / 'checkpoint'}")
+    _say(f"  python -c 'import pointstamp as ps; print(ps.read_published(\"{folder / 'out'}\"))'")
+    return 1 if wrong else 0
 
 
-def _by_scipy(frame: "DataFrame") -> dict[int, int]:
-    """The least vertex of each vertex's component, by another program."""
-    import numpy as np
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    pandas = frame.select("src", "dst").toPandas()
-    ids, ends = np.unique(pandas.to_numpy(), return_inverse=True)
-    ends = ends.reshape(-1, 2)
-    graph = coo_array((np.ones(len(ends), np.int8), (ends[:, 0], ends[:, 1])), shape=(len(ids), len(ids)))
-    count, labels = connected_components(graph, directed=False)
-    least = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(least, labels, ids)
-    return dict(zip(ids.tolist(), least[labels].tolist(), strict=True))
-
-
-def _growing_graph(spark: "SparkSession", edges: int) -> "DataFrame":
-    """Edges with a fixed seed; a vertex that comes late joins those that are there."""
-    numbered = spark.range(0, edges, 1, 4)
-    return numbered.selectExpr(
-        f"cast(id * {EPOCHS} div {edges} as long) as epoch",
-        f"abs(xxhash64(id, {SEED})) % {VERTICES} as src",
-        f"abs(xxhash64(id, {SEED + 1})) % {VERTICES} as dst",
-    )
-
-
-def _session(slots: int) -> "SparkSession":
-    from pyspark.sql import SparkSession
+@contextmanager
+def _session(slots: int) -> "Iterator[SparkSession]":
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise UsageError("demo: needs pyspark, which is not installed; install pointstamp[spark].") from error
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    session: Any = (
-        SparkSession.builder.master(f"local[{slots}]")
-        .appName("pointstamp demo")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", str(slots))
-        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    builder: Any = SparkSession.builder.master(f"local[{slots}]").appName("pointstamp demo")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(slots),
+        "spark.log.level": "OFF",  # the death of a worker is told here, and not with a Java stack trace
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    # Spark's own handler would cancel all jobs before anybody could stop the query.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
-class _Watch:
-    """Says which epochs have been written, while the job runs."""
-
-    def __init__(self, folder: Path, started: float) -> None:
-        self._folder = folder
-        self._started = started
-        self._done = Event()
-        self._thread = Thread(target=self._look, daemon=True)
-        self._seen = -1
-
-    def __enter__(self) -> "_Watch":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-        self._report()
-
-    def _look(self) -> None:
-        while not self._done.wait(0.5):
-            self._report()
-
-    def _report(self) -> None:
-        files = self._folder.glob("epoch-*.parquet") if self._folder.exists() else ()
-        latest = max((int(path.name.split("-")[1]) for path in files), default=-1)
-        if latest > self._seen:
-            self._seen = latest
-            _say(f"  {monotonic() - self._started:5.1f} s: epochs up to {latest} are complete")
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"needs a number of at least 1, and got {text!r}")
+    return int(text)
 
 
-def _say(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
     sys.stderr.flush()

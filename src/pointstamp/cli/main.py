@@ -13,11 +13,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
-from pointstamp.cli import check, demo, describe, run, simulate
+from pointstamp.cli import check, demo, describe, run, simulate, snapshots
 from pointstamp.errors import PointstampError, UsageError
 from pointstamp.version import __version__
 
-SUBCOMMANDS: Final = (check, demo, describe, run, simulate)
+SUBCOMMANDS: Final = (check, demo, describe, run, simulate, snapshots)
 
 _DESCRIPTION: Final = """\
 Timely dataflow for Apache Spark: streams with loops, exact completion, and
@@ -28,8 +28,10 @@ _EPILOG: Final = """\
 begin here:
   pointstamp check models        judge the formal models that pointstamp follows
   pointstamp check models -h     what can be chosen there
-  pointstamp demo                connected components of a growing graph, on Spark
+  pointstamp demo                components of a growing graph, on Spark, with a crash
   pointstamp run FLOW.py         run a flow of your own, here or on Spark
+  pointstamp run ... --stream    the same, following folders as files arrive
+  pointstamp snapshots PATH      what a checkpoint holds, and whether it is whole
   pointstamp simulate FLOW.py    run a flow of your own in many simulated worlds
 """
 

@@ -27,6 +27,9 @@ this process and needs no Java; with --master it runs as a Spark job.
 
 An input is a Parquet, CSV or JSON-lines file, or a folder of such files; without --input the file's own
 inputs are used. An output becomes Parquet files under DIR/NAME; without --output its first rows are shown.
+
+With --stream a folder is followed: each file that arrives is an epoch, published when it is complete. The
+same command goes on from its checkpoint. Files must appear whole: write elsewhere, then rename.
 """
 
 PREVIEW_ROWS_MAX: Final = 10
@@ -71,7 +74,26 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         default=[],
         help="the column with the epoch of each row, of all inputs or of one (default: all is epoch 0)",
     )
+    _add_stream_options(run)
     run.set_defaults(command=run, run=_run)
+
+
+def _add_stream_options(run: argparse.ArgumentParser) -> None:
+    run.add_argument("--stream", action="store_true", help="follow folders as files arrive, until stopped")
+    run.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="with --stream: what is needed to go on (default: _checkpoint below the output)",
+    )
+    run.add_argument(
+        "--available-now", action="store_true", help="with --stream: end when all that is there is published"
+    )
+    run.add_argument(
+        "--format",
+        metavar="FORMAT",
+        choices=("parquet", "csv", "json"),
+        help="with --stream: of the files to come (default: by the names of those that are there)",
+    )
 
 
 def preview(what: str, rows: "pa.Table", count: int) -> str:
@@ -92,6 +114,11 @@ def _run(arguments: argparse.Namespace) -> int:
     from pointstamp.cli.describe import load_flow
     from pointstamp.cli.run_files import check_output, read
 
+    if arguments.stream:
+        return _run_stream(arguments)
+    for option in ("checkpoint", "available_now", "format"):
+        if getattr(arguments, option):
+            raise UsageError(f"run: --{option.replace('_', '-')} is for streams; add --stream.")
     if arguments.output is not None:
         check_output(arguments.output)
     began = monotonic()
@@ -112,6 +139,16 @@ def _run(arguments: argparse.Namespace) -> int:
         f"{_counted(totals.rows_out, 'row')} out, {monotonic() - began:.1f} s{lies}\n"
     )
     return 0
+
+
+def _run_stream(arguments: argparse.Namespace) -> int:
+    from pointstamp.cli import run_stream
+    from pointstamp.cli.describe import load_flow
+
+    flow = load_flow(arguments.flow)
+    inputs = _files(flow, arguments)
+    run_stream.check(flow, inputs, arguments)
+    return run_stream.run(flow, inputs, arguments)
 
 
 # What the command line says, checked.
@@ -135,11 +172,18 @@ def _files(flow: "Dataflow", arguments: argparse.Namespace) -> "list[InputFile]"
     for name in given:
         _check_name(name, flow.name, list(declared))
     if missing := [name for name in declared if name not in given]:
-        why = "" if given else "the inputs of the file are for runs in this process; "
+        why = "" if given else "the inputs of the file are for runs in this process to their end; "
         raise UsageError(f"run: {why}give --input {missing[0]}=PATH for an input of flow '{flow.name}'.")
     epochs = _epochs(arguments.epoch, flow)
+    form = arguments.format
     return [
-        InputFile(name, given[name], format_of(name, given[name]), schema, epochs.get(name))
+        InputFile(
+            name,
+            given[name],
+            form or format_of(name, given[name], may_be_empty=arguments.stream),
+            schema,
+            epochs.get(name),
+        )
         for name, schema in declared.items()
     ]
 

@@ -60,13 +60,18 @@ def is_remote(path: str) -> bool:
     return "://" in path
 
 
-def format_of(name: str, path: str) -> str:
-    """The format of a file, by its name, or of a folder, by the names in it; else UsageError."""
+def format_of(name: str, path: str, *, may_be_empty: bool = False) -> str:
+    """The format of a file, by its name, or of a folder, by the names in it; else UsageError.
+
+    A folder that ``may_be_empty`` is one for Parquet until something else is in it.
+    """
     if is_remote(path):
         return _FORMATS.get(Path(path).suffix.lower(), "parquet")
     place = Path(path)
     if place.is_dir():
         found = {_FORMATS.get(each.suffix.lower()) for each in _visible(place)} - {None}
+        if not found and may_be_empty:
+            return "parquet"
         if len(found) != 1:
             what = "files of several formats" if found else "no Parquet, CSV or JSON-lines files"
             raise UsageError(
@@ -97,6 +102,16 @@ def read(file: InputFile) -> pa.Table:
         raise UsageError(
             f"input '{file.name}': {file.path} cannot be read: {_words(error, names)}"
         ) from error
+
+
+def check_folder(file: InputFile) -> None:
+    """Raise UsageError where a file that is in a followed folder already has not the wanted columns."""
+    if not any(each.suffix for each in _visible(Path(file.path))):
+        return
+    try:
+        _check_each(file, _dataset(file, None))
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"input '{file.name}': {file.path} cannot be read: {_words(error, [])}") from error
 
 
 def check_output(folder: str) -> None:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 def run(flow: Dataflow, files: list[InputFile], arguments: argparse.Namespace) -> Totals:
     """Run the flow as a Spark job, show or place its outputs, and count."""
-    _send_by_value(Path(arguments.flow).resolve().parent)
+    send_by_value(Path(arguments.flow).resolve().parent)
     epochs = {file.name: file.epoch for file in files if file.epoch is not None}
-    with _session(arguments.master, flow.name) as spark, _in_one_line():
+    with session(arguments.master, flow.name) as spark, _in_one_line():
         frames = {file.name: _frame(spark, file) for file in files}
         counted = [_by_epoch(frames[file.name], file.epoch) for file in files]
         path = None if arguments.output is None else _absolute(arguments.output)
@@ -43,8 +43,8 @@ def run(flow: Dataflow, files: list[InputFile], arguments: argparse.Namespace) -
 
 
 @contextmanager
-def _session(master: str, flow: str) -> "Iterator[SparkSession]":
-    """The session that is there, or a new one that ends with the block."""
+def session(master: str, flow: str) -> "Iterator[SparkSession]":
+    """A new session that ends with the block, or the one that is there."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -153,7 +153,7 @@ def _show(results: "dict[str, DataFrame]", finished: dict[str, dict[int, int]]) 
         sys.stdout.write(f"... {len(epochs) - PREVIEW_EPOCHS_MAX:,} more epochs\n")
 
 
-def _send_by_value(folder: Path) -> None:
+def send_by_value(folder: Path) -> None:
     """Let what the flow's file and the modules beside it define travel with the job."""
     try:
         from pyspark import cloudpickle

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -145,6 +145,7 @@ class QueryDisplay:
 
     def _moment(self) -> Moment:
         query, watch = self._query, self._watch
+        watch.count()
         return Moment(
             query.name,
             monotonic() - self._started,
@@ -154,7 +155,7 @@ class QueryDisplay:
             watch.rows_per_second(),
             query.generation,
             query.restarts,
-            watch.status,
+            watch.status if query.isActive else None,
             self._facts(),
         )
 
@@ -177,13 +178,13 @@ class QueryDisplay:
 
 
 class _Watch:
-    """Asks a query how far it is, in a thread of its own, and counts rows over all generations."""
+    """Asks a query how far it is, in a thread of its own; everything else is for the display's thread."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pointstamp-display", daemon=True)
-        self._seen = (-1, 0)  # the generation, and the rows that it had read
+        self._seen = (-1, -1, 0)  # the generation and the number of the last commit, and the rows until then
         self._history: deque[tuple[float, int]] = deque([(monotonic(), 0)])
         self.rows = 0
         self.status: RunStatus | None = None
@@ -203,24 +204,24 @@ class _Watch:
         then, rows = history[0]
         return (self.rows - rows) / max(now - then, 1e-3)
 
+    def count(self) -> None:
+        """Add up the rows of the commits since the last call; workers count anew in each generation."""
+        for commit in self._query.recentProgress:
+            generation, number = commit["generation"], commit["commit"]
+            if number <= self._seen[1]:
+                continue
+            rows = sum(commit["rowsIn"].values())
+            before = self._seen[2] if self._seen[0] == generation else 0
+            self._seen = (generation, number, rows)
+            self.rows += max(0, rows - before)
+            self._history.append((monotonic(), self.rows))
+
     def _run(self) -> None:
         while not self._done.wait(_ASK_SECONDS) and self._query.isActive:
             try:
                 self.status = self._query.progress()
             except PointstampError:
                 self.status = None  # it restarts, or has ended
-            self._count(self._query.lastProgress)
-
-    def _count(self, progress: dict[str, Any] | None) -> None:
-        if progress is None:
-            return
-        # Workers count from nothing in each generation.
-        generation, rows = progress["generation"], sum(progress["rowsIn"].values())
-        before = self._seen[1] if self._seen[0] == generation else 0
-        self._seen = (generation, rows)
-        if rows > before:
-            self.rows += rows - before
-            self._history.append((monotonic(), self.rows))
 
 
 class _Notes(logging.Handler):

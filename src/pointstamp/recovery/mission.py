@@ -51,10 +51,10 @@ class Mission:
 
     def part_name(self, worker: int, epoch: int) -> str:
         """Where a worker's part of a snapshot lies; no other generation writes there."""
-        return f"snapshots/{epoch:012d}/g{self.generation:06d}-worker-{worker:05d}"
+        return f"snapshots/{epoch:012d}-g{self.generation:06d}-worker-{worker:05d}"
 
 
-_PART = re.compile(r"snapshots/(\d+)/g(\d+)-worker-\d+")
+_PART = re.compile(r"snapshots/(\d+)-g(\d+)-worker-\d+")
 
 
 def part_origin(name: str) -> tuple[int, int] | None:

@@ -19,7 +19,7 @@ from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
 from pointstamp.recovery.orders import Counts
 from pointstamp.recovery.session import Session, total
-from pointstamp.recovery.supervisor import Supervisor
+from pointstamp.recovery.supervisor import ENDED, Supervisor
 from pointstamp.runtime.status import RowCounts, RunStatus, status_from
 from pointstamp.topology.ports import Location
 
@@ -36,7 +36,7 @@ class Companion(Protocol):
         ...
 
     def failure(self) -> PointstampError | None:
-        """What has ended it, in words, if something has."""
+        """What has ended it, in words, if something has; it stops the query, too."""
         ...
 
     def drain(self) -> None:
@@ -126,7 +126,6 @@ class Query:
         while self._thread.is_alive() and (deadline is None or monotonic() < deadline):
             left = _LOOK_SECONDS if deadline is None else min(_LOOK_SECONDS, max(0.0, deadline - monotonic()))
             self._thread.join(left)
-            self._look_at_companions()
         if self._thread.is_alive():
             return False
         if self._error is not None:
@@ -230,6 +229,7 @@ class Query:
             self._error = error
         finally:
             for companion in self._companions:
+                self._error = self._error or companion.failure()
                 with suppress(Exception):
                     companion.stop()
             for each in self._on_end:
@@ -240,21 +240,19 @@ class Query:
         """Call a function when the query has ended, for whatever reason."""
         self._on_end.append(function)
 
-    def _look_at_companions(self) -> None:
-        for companion in self._companions:
-            failure = companion.failure()
-            if failure is not None and self._thread.is_alive():
-                self.stop(finish=True)
-                self._error = self._error or failure
-
     def _answer(self, future: "Future[T]", timeout: float | None = _ANSWER_SECONDS_MAX) -> T:
         """The answer of the query's thread; what ended the query, if it has ended instead."""
         deadline = None if timeout is None else monotonic() + timeout
         while True:
             left = _LOOK_SECONDS if deadline is None else min(_LOOK_SECONDS, deadline - monotonic())
-            with suppress(TimeoutError):
+            try:
                 return future.result(max(0.0, left))
-            self._look_at_companions()
+            except TimeoutError:
+                pass
+            except RecoveryError as error:
+                if self._supervisor.phase == ENDED:  # and the thread is about to say why
+                    self._thread.join(_ANSWER_SECONDS_MAX)
+                raise (self._error or error) from None
             if not self._thread.is_alive() and not future.done():
                 raise self._error or RecoveryError(f"query '{self.name}' has ended.")
             if deadline is not None and monotonic() >= deadline:

@@ -127,6 +127,11 @@ class Supervisor:
         self._stop = "finish" if finish and self._stop != "drop" else "drop"
         self._wake()
 
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the query was told to end at once."""
+        return self._stop == "drop"
+
     def drained(self) -> "Future[None]":
         """Done when everything that the sources have by now is committed."""
         answer: Future[None] = Future()

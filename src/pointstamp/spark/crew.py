@@ -14,7 +14,7 @@ import os
 import socket
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Final
@@ -25,7 +25,7 @@ import pyarrow as pa
 from pyspark import BarrierTaskContext
 from pyspark.sql import SparkSession
 
-from pointstamp.errors import NotStored, PointstampError, TransportError
+from pointstamp.errors import NotStored, PointstampError, RecoveryError, TransportError
 from pointstamp.recovery.crew import CrewError
 from pointstamp.recovery.meshcrew import MeshCrew
 from pointstamp.recovery.mission import Mission
@@ -45,7 +45,7 @@ from pointstamp.spark.meeting import (
     own_address,
     versions,
 )
-from pointstamp.spark.slots import is_connect, is_local
+from pointstamp.spark.slots import is_connect, is_local, is_stopped
 from pointstamp.storage.sealed import seal, unseal
 
 _KIND: Final = "crew"
@@ -122,9 +122,16 @@ class SparkLauncher:
         self._spark = spark
         self._silence_seconds_max = silence_seconds_max
         self.crew: SparkCrew | None = None
+        self.is_wanted: Callable[[], bool] = lambda: True
+        """Asked while Spark starts the tasks, which may take long: whether anybody still waits for them."""
 
     def launch(self, mission: Mission) -> "SparkCrew":
         """Start the tasks of a crew; they have met when this returns."""
+        if is_stopped(self._spark):
+            raise RecoveryError(
+                f"the Spark session in which flow '{mission.plan.name}' ran was stopped. Start the flow in "
+                "another one with the same checkpoint; it goes on from there."
+            )
         mesh = Mesh(
             mission.workers,
             mission.workers + 1,
@@ -137,16 +144,36 @@ class SparkLauncher:
         task = Task(mission, mesh.address, dict(versions()), self._silence_seconds_max)
         job = _Job(self._spark, task)
         try:
-            mesh.connect([*_addresses(mission, job), mesh.address])
+            mesh.connect([*self._addresses(mission, job), mesh.address])
             _meet(mesh, job)
+            mission.storage.delete(_place(mission.generation))
         except BaseException:
             job.cancel()
             mesh.close(linger_ms=0)
             raise
-        finally:
-            mission.storage.delete(_place(mission.generation))
         self.crew = SparkCrew(mesh, job)
         return self.crew
+
+    def _addresses(self, mission: Mission, job: "_Job") -> list[Address]:
+        """The addresses of the tasks, as soon as the first of them has stored them."""
+        deadline = monotonic() + START_SECONDS_MAX
+        place = _place(mission.generation)
+        while True:
+            try:
+                content = unseal(mission.storage.read(place), _KIND, place)
+                return msgspec.json.decode(content, type=list[Address])
+            except NotStored:
+                pass
+            if words := job.words():
+                raise CrewError(words)
+            if not self.is_wanted():
+                raise CrewError("the query was stopped while Spark started its workers.")
+            if monotonic() > deadline:
+                raise CrewError(
+                    f"Spark has not started {mission.workers} tasks within {START_SECONDS_MAX:g} seconds; "
+                    "other jobs may hold its slots. Free some, or start with fewer workers."
+                )
+            sleep(_LOOK_SECONDS)
 
 
 class SparkCrew(MeshCrew):
@@ -155,6 +182,7 @@ class SparkCrew(MeshCrew):
     def __init__(self, mesh: Mesh, job: "_Job") -> None:
         super().__init__(mesh)
         self._job = job
+        self._has_lost = False
 
     def deaths(self) -> str | None:
         """What Spark says of a job that has ended before its time."""
@@ -163,9 +191,13 @@ class SparkCrew(MeshCrew):
     def end(self) -> None:
         """Close the mesh, and see that Spark frees the slots."""
         self._mesh.close()
-        self._job.finish()
+        if self._has_lost:
+            self._job.cancel()  # on a cluster Spark would start the tasks again, for nobody
+        else:
+            self._job.finish()
 
     def _lost(self, error: TransportError) -> PointstampError:
+        self._has_lost = True
         # Spark knows a moment later what became of the task.
         return CrewError(self._job.words(wait_seconds=1.0) or str(error))
 
@@ -230,26 +262,6 @@ def driver_host(spark: SparkSession) -> str:
             f"the address of this driver, '{named}', cannot be found: {error}. Set spark.driver.host or "
             "POINTSTAMP_DRIVER_HOST to a name or address at which the executors reach it."
         ) from error
-
-
-def _addresses(mission: Mission, job: _Job) -> list[Address]:
-    """The addresses of the tasks, as soon as the first of them has stored them."""
-    deadline = monotonic() + START_SECONDS_MAX
-    place = _place(mission.generation)
-    while True:
-        try:
-            content = unseal(mission.storage.read(place), _KIND, place)
-            return msgspec.json.decode(content, type=list[Address])
-        except NotStored:
-            pass
-        if words := job.words():
-            raise CrewError(words)
-        if monotonic() > deadline:
-            raise CrewError(
-                f"Spark has not started {mission.workers} tasks within {START_SECONDS_MAX:g} seconds; other "
-                "jobs may hold its slots. Free some, or start with fewer workers."
-            )
-        sleep(_LOOK_SECONDS)
 
 
 def _meet(mesh: Mesh, job: _Job) -> None:

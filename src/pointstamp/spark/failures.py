@@ -52,6 +52,20 @@ def in_words(message: str, *, published: str = " Nothing was published.") -> Poi
     return FlowError(f"Spark could not run the workers: {_main_line(message)}")
 
 
+def cause_in_words(message: str) -> str:
+    """What Spark says of a failed stream, in one line: the innermost condition that it names.
+
+    >>> cause_in_words("[STREAM_FAILED] Query terminated: [FAILED_READ_FILE] cannot read a. SQLSTATE: KD001")
+    'cannot read a.'
+    """
+    ours = re.search(r"pointstamp\.errors\.\w+: (.+)", message)
+    if ours is not None:
+        return ours[1]
+    conditions = list(re.finditer(r"\[[A-Z]+_[A-Z_0-9.]+\] ", message))
+    line = _main_line(message[conditions[-1].end() :] if conditions else message)
+    return re.sub(r"\s*SQLSTATE: \w+", "", line).rstrip(". ") + "."
+
+
 def _main_line(message: str) -> str:
     """The last line of a Python traceback in the message, or else its first line."""
     traced = re.search(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", message)

@@ -21,7 +21,7 @@ from pyspark import BarrierTaskContext
 from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import PointstampError, SchemaError, TransportError
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.runtime.mesh import Mesh, ZmqTransport
+from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh, ZmqTransport
 from pointstamp.runtime.wire import Codec, Kind
 from pointstamp.runtime.worker import Worker
 from pointstamp.spark.meeting import MEETING_SECONDS_MAX, REPORT, meet, own_address
@@ -72,6 +72,7 @@ class Gang:
     outputs: Mapping[str, pa.Schema]
     versions: Mapping[str, str]
     generation: int = 0
+    silence_seconds_max: float = SILENCE_SECONDS_MAX
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run one worker; the function of ``mapInArrow``."""
@@ -101,6 +102,7 @@ class _Member:
             listen=f"tcp://{own_address(context)}:0",
             encrypted=True,
             generation=self.gang.generation,
+            silence_seconds_max=self.gang.silence_seconds_max,
         )
         try:
             self._meet(context, mesh)

@@ -5,25 +5,34 @@ files and then a marker, which lists them and is created once: a micro-batch tha
 failure finds its marker and changes nothing. The workers read the log as they read any folder of files; a
 tick takes all batches that are there. DataFrames that do not stream are one batch, written at the start.
 
-What ticks have read that will never be read again is removed.
+What ticks have read that will never be read again is removed. When Structured Streaming fails, or somebody
+else stops its query, the input cannot go on: the one who reads the log is told, and what was written before
+is still read.
 """
 
+import logging
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
 
+import fsspec
 from pyspark.sql import DataFrame
 
 from pointstamp.errors import FlowError, PointstampError
 from pointstamp.sources.files import Files, files
 from pointstamp.sources.port import Unit
-from pointstamp.spark.failures import in_words
+from pointstamp.spark.failures import cause_in_words, in_words
+from pointstamp.spark.place import folder_name
 from pointstamp.storage.anywhere import storage_at
 
 _MARKER: Final = ".done"
 _STATIC_END: Final = "static.end"
+_END: Final = "finished-"
+
+_log = logging.getLogger("pointstamp.query")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +46,10 @@ class WriteBatch:
         storage = storage_at(self.folder)
         name = f"batch-{number:012d}"
         if storage.size(name + _MARKER) is None:
-            batch.write.mode("overwrite").parquet(f"{self.folder}/{name}")
+            writer = batch.write.mode("overwrite")
+            # The marker says it, and a file less is written and removed.
+            writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+            writer.parquet(f"{self.folder}/{name}")
             written = [each for each in storage.list(f"{name}/") if each.endswith(".parquet")]
             storage.create(name + _MARKER, "\n".join(written).encode())
 
@@ -48,15 +60,20 @@ class StreamLog:
     def __init__(self, name: str, frame: DataFrame, checkpoint: str, *, available_now: bool) -> None:
         self._name = name
         self._frame = frame
-        self._folder = f"{checkpoint}/log/{name}"
-        self._offsets = f"{checkpoint}/sources/{name}"
+        self._folder = f"{checkpoint}/log/{folder_name(name)}"
+        self._offsets = f"{checkpoint}/sources/{folder_name(name)}"
         self._available_now = available_now
         # Another name for each start: an end that was reached before says nothing about this time.
-        self._end = f"finished-{uuid4().hex}.end" if available_now else None
+        self._end = f"{_END}{uuid4().hex}.end" if available_now else None
         self._query: Any = None
         self._failure: PointstampError | None = None
+        self._lock = threading.Lock()  # start and stop may come at the same moment
         self._is_stopped = False
-        _make_folder(self._folder)
+        self.when_failed: Callable[[], None] = lambda: None
+        _make_folder(self._folder, "stream", name)
+        storage = storage_at(self._folder)
+        for old in storage.list(_END):
+            storage.delete(old)
 
     def source(self) -> Files:
         """The log as the workers read it."""
@@ -72,15 +89,20 @@ class StreamLog:
         )
 
     def start(self) -> None:
-        """Let Structured Streaming write."""
+        """Let Structured Streaming write, unless it was stopped before."""
         writer = self._frame.writeStream.foreachBatch(WriteBatch(self._folder))
         writer = writer.option("checkpointLocation", self._offsets)
         if self._available_now:
             writer = writer.trigger(availableNow=True)
-        try:
-            self._query = writer.start()
-        except Exception as error:  # Spark's and py4j's errors have no common kind
-            raise in_words(str(error), published="") from None
+        with self._lock:
+            if self._is_stopped:
+                return
+            try:
+                self._query = writer.start()
+            except Exception as error:  # Spark's and py4j's errors have no common kind
+                raise FlowError(
+                    f"input '{self._name}': Structured Streaming does not start: {cause_in_words(str(error))}"
+                ) from None
         threading.Thread(target=self._watch, name=f"pointstamp-log-{self._name}", daemon=True).start()
 
     def failure(self) -> PointstampError | None:
@@ -89,12 +111,14 @@ class StreamLog:
 
     def drain(self) -> None:
         """Wait until Structured Streaming has written all that its source has now."""
-        if self._query is not None and self._query.isActive:
-            self._query.processAllAvailable()
+        if self._query is not None:
+            with suppress(Exception):  # it has ended; whether by a failure, the watching thread says
+                self._query.processAllAvailable()
 
     def stop(self) -> None:
         """End the streaming query."""
-        self._is_stopped = True
+        with self._lock:
+            self._is_stopped = True
         if self._query is not None:
             with suppress(Exception):  # it has ended already, or the session has
                 self._query.stop()
@@ -103,29 +127,33 @@ class StreamLog:
         """Remove batches that will never be read again."""
         storage = storage_at(self._folder)
         for unit in units:
-            for part in unit.parts:
-                storage.delete(part.locator)
-            folder = unit.name.removesuffix(_MARKER)
-            for left in storage.list(f"{folder}/"):  # Spark's own marks
-                storage.delete(left)
-            storage.delete(folder + _MARKER)
+            _remove_folder(f"{self._folder}/{unit.name.removesuffix(_MARKER)}")
+            storage.delete(unit.name)
 
     def _watch(self) -> None:
         try:
             self._query.awaitTermination()
+            if self._end is not None and not self._is_stopped:
+                storage_at(self._folder).create(self._end, b"end\n")
         except Exception as error:  # as above
-            if not self._is_stopped:
-                words = in_words(str(error), published="")
-                self._failure = FlowError(f"input '{self._name}': Structured Streaming has ended: {words}")
+            self._fail(cause_in_words(str(error)))
+        if self._end is None:
+            self._fail("somebody else has stopped its query.")
+
+    def _fail(self, words: str) -> None:
+        if self._is_stopped or self._failure is not None:
             return
-        if self._end is not None and not self._is_stopped:
-            storage_at(self._folder).create(self._end, b"end\n")
+        self._failure = FlowError(
+            f"input '{self._name}': Structured Streaming has ended: {words} What it had read before is "
+            "published; start the flow again with the same checkpoint to go on from there."
+        )
+        self.when_failed()
 
 
 def static_log(name: str, frame: DataFrame, checkpoint: str) -> Files:
     """A DataFrame that does not stream, written once, as a source that has come to its end."""
-    folder = f"{checkpoint}/log/{name}"
-    _make_folder(folder)
+    folder = f"{checkpoint}/log/{folder_name(name)}"
+    _make_folder(folder, "static", name)
     try:
         WriteBatch(folder)(frame, 0)
     except Exception as error:  # as above
@@ -146,8 +174,29 @@ def static_log(name: str, frame: DataFrame, checkpoint: str) -> Files:
     )
 
 
-def _make_folder(folder: str) -> None:
-    """A folder that can be watched before anything is in it."""
+def _make_folder(folder: str, kind: str, name: str) -> None:
+    """A folder that can be watched before anything is in it, and knows what kind of DataFrame it is for.
+
+    The first batch of the one must not be taken for the first batch of the other.
+    """
     storage = storage_at(folder)
     if storage.size("_log") is None:
-        storage.write("_log", b"")
+        storage.write("_log", kind.encode())
+    before = storage.read("_log").decode()
+    if before != kind:
+        words = {"stream": "a streaming DataFrame", "static": "a DataFrame that does not stream"}
+        raise FlowError(
+            f"input '{name}' is {words[kind]}, and was {words.get(before, 'something else')} when this "
+            "checkpoint was begun. Give the same, or begin with a new checkpoint and a new output."
+        )
+
+
+def _remove_folder(address: str) -> None:
+    """Remove a folder of Spark's with everything in it; what is left behind does no harm."""
+    try:
+        system, inside = fsspec.core.url_to_fs(address)
+        system.rm(inside, recursive=True)
+    except FileNotFoundError:
+        pass
+    except Exception as error:  # whatever the library of a store raises
+        _log.warning("'%s' is needed no more and could not be removed: %s", address, error)

@@ -14,9 +14,10 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -24,6 +25,7 @@ from pointstamp import errors
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.errors import FlowError, PointstampError, StorageError
 from pointstamp.runtime.feeding import EpochColumns
+from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
 from pointstamp.sinks.port import Staged
 from pointstamp.sinks.reading import published
 from pointstamp.spark.failures import in_words
@@ -54,6 +56,7 @@ def run(
     workers: int | None = None,
     epoch: EpochColumns = None,
     path: str | None = None,
+    silence_seconds_max: float = SILENCE_SECONDS_MAX,
 ) -> dict[str, DataFrame]:
     """Run a flow to the end of its inputs; return each output as a DataFrame with the epoch of each row."""
     specs = _checked_inputs(plan, frames, epoch)
@@ -67,9 +70,20 @@ def run(
     count = choose_workers(spark, workers)
     use_this_python(spark)
     folder = path or _temporary_folder(spark)
-    gang = Gang(plan, specs, count, folder, new_run_name(plan.name), outputs, versions())
+    gang = Gang(
+        plan,
+        specs,
+        count,
+        folder,
+        new_run_name(plan.name),
+        outputs,
+        versions(),
+        silence_seconds_max=silence_seconds_max,
+    )
     try:
-        files = _files(_collect(_packed(chosen, specs, count).mapInArrow(gang, REPORT_DDL, barrier=True)))
+        with _ending_with_us(spark):
+            packed = _packed(chosen, specs, count)
+            files = _files(_collect(packed.mapInArrow(gang, REPORT_DDL, barrier=True)))
         publish(folder, gang.run, outputs, files)
     except BaseException:
         with suppress(StorageError):  # what stays is never read
@@ -77,6 +91,29 @@ def run(
         raise
     # The files have just been looked for.
     return frames_over(spark, spark_address(folder), published(folder, check_files=False))
+
+
+@contextmanager
+def _ending_with_us(spark: SparkSession) -> Iterator[None]:
+    """End the job where this side stops waiting for it: a gang that nobody waits for would keep its slots."""
+    # A notebook's kernel interrupts Python alone, and so does the client of Connect. Not the session's own
+    # tags in a classic session: they belong to a Java thread, which py4j gives up when it is interrupted.
+    session: Any = spark
+    if is_connect(spark):
+        add, end, remove = session.addTag, session.interruptTag, session.removeTag
+    else:
+        context = session.sparkContext
+        add, end, remove = context.addJobTag, context.cancelJobsWithTag, context.removeJobTag
+    tag = f"pointstamp-{uuid4().hex}"
+    add(tag)
+    try:
+        yield
+    except KeyboardInterrupt:
+        with suppress(Exception):  # the interruption is what the user must see
+            end(tag)
+        raise
+    finally:
+        remove(tag)
 
 
 def _temporary_folder(spark: SparkSession) -> str:

@@ -64,6 +64,18 @@ def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
+def is_stopped(spark: SparkSession) -> bool:
+    """Whether a session can run nothing any more."""
+    if is_connect(spark):
+        return bool(spark.is_stopped)
+    try:
+        context: Any = spark.sparkContext
+        # Not public in Python; None after a stop from Python, and another may come from Java.
+        return context._jsc is None or bool(context._jsc.sc().isStopped())  # noqa: SLF001
+    except Exception:  # py4j's, when there is no Java any more
+        return True
+
+
 def is_local(spark: SparkSession) -> bool:
     """Whether the tasks run inside the driver's own process (``local[n]``)."""
     master = _setting(spark, "spark.master") or ""

@@ -5,11 +5,12 @@ log), a DataFrame (written into the log once), or a source that the workers read
 started first, because it holds its slots as long as it runs; Structured Streaming has at least one beside.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
 
 from pointstamp.dataflow.plan import Plan
 from pointstamp.recovery.ledger import Ticked
@@ -20,7 +21,7 @@ from pointstamp.recovery.supervisor import QuerySpec, Supervisor
 from pointstamp.runtime.feeding import EpochColumns
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
 from pointstamp.sinks.port import Sink
-from pointstamp.sources.port import Source, Unit
+from pointstamp.sources.port import Part, Position, Source, Unit, Watch
 from pointstamp.spark.crew import SparkLauncher
 from pointstamp.spark.frames import chosen, read, use_this_python
 from pointstamp.spark.inputlog import StreamLog, static_log
@@ -61,7 +62,7 @@ def start(
     specs = {spec.name: spec for spec in input_specs(plan, plan.graph(), columns)}
     for name, each in streams.items():
         if not _is_frame(each):
-            sources[name] = each
+            sources[name] = _UpToNow(each) if available_now else each
             continue
         frame = chosen(each, specs[name])
         if each.isStreaming:
@@ -79,13 +80,13 @@ def start(
         snapshots or SnapshotPolicy(),
         restarts or RestartPolicy(),
         columns,
-        available_now and not logs,
-        accept_changes,
+        accept_changes=accept_changes,
         schemas=schemas,
         forget=lambda ticks: _forget(ticks, logs),
     )
     launcher = SparkLauncher(spark, silence_seconds_max=silence_seconds_max)
     supervisor = Supervisor(spec, launcher)
+    launcher.is_wanted = lambda: not supervisor.is_dropped
     return Query(supervisor, [_AfterWorkers(log, supervisor) for log in logs.values()]).begin()
 
 
@@ -124,6 +125,7 @@ class _AfterWorkers:
     def __init__(self, log: StreamLog, supervisor: Supervisor) -> None:
         self._log = log
         self._supervisor = supervisor
+        log.when_failed = lambda: supervisor.stop(finish=True)
         self.failure = log.failure
         self.drain = log.drain
         self.stop = log.stop
@@ -134,8 +136,34 @@ class _AfterWorkers:
         self._log.start()
 
 
+@dataclass(frozen=True, slots=True)
+class _UpToNow:
+    """A source of which only what is there now is taken.
+
+    Logs of streaming DataFrames must not be cut off so: Structured Streaming says what is there now.
+    """
+
+    inner: Source
+
+    @property
+    def units_per_tick(self) -> int | None:
+        return self.inner.units_per_tick
+
+    def watch(self, position: Position, *, available_now: bool = False) -> Watch:
+        return self.inner.watch(position, available_now=True)
+
+    def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        return self.inner.read(part, schema)
+
+    def after(self, position: Position, unit: Unit) -> Position:
+        return self.inner.after(position, unit)
+
+    def describe(self) -> str:
+        return self.inner.describe()
+
+
 def _is_frame(value: Any) -> bool:  # noqa: ANN401 - whatever the user gave
-    return isinstance(value, DataFrame | ConnectDataFrame)
+    return isinstance(value, DataFrame)  # also Connect's, whose module needs packages of its own
 
 
 def _forget(ticks: list[Ticked], logs: Mapping[str, StreamLog]) -> None:

@@ -1,0 +1,154 @@
+"""Running a flow in many worlds with crashes: what is published must be what a run without failures puts out.
+
+Each world is judged three times, and each judge finds what the others cannot:
+
+- *published*: every epoch's rows are those of a run on one worker without failures that is fed the same
+  ticks; the sink sees to it that nothing is published twice or changed. It sees rows, so it finds state that
+  was not saved, and input that was lost or read twice.
+- *conformance*: the events of each generation by themselves, under the rules of progress tracking
+  (``pointstamp.check.conformance``); a restored generation begins with the counts of the protocol, and its
+  first changes bring what was saved. It finds progress that a recovery has broken.
+- *explained*: all generations together (``pointstamp.check.explaining``). It finds what was lost or doubled
+  between two generations, and snapshots that have seen too much, also where no row shows it.
+
+A world without crashes goes the same way: then hold-back and snapshots alone must change nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pointstamp.check.case import Case
+from pointstamp.check.conformance import Status, Verdict, judge
+from pointstamp.check.crash_world import CrashRun, CrashWorld
+from pointstamp.check.explaining import Explained, explain_run
+from pointstamp.check.feed import Items
+from pointstamp.check.outputs import Outputs
+from pointstamp.check.shape import has_own_times
+from pointstamp.check.simulate import Kind, Outcome, Simulator
+from pointstamp.check.world import STEPS_MAX, Ended, World
+from pointstamp.dataflow.plan import Plan
+from pointstamp.errors import FlowError
+from pointstamp.runtime.events import Event
+
+_VALID = Verdict(Status.VALID)
+
+
+@dataclass(frozen=True, slots=True)
+class CrashOutcome(Outcome):
+    """What came of one world with crashes; ``objections`` says what each judge has against it."""
+
+    objections: Mapping[str, str] = field(default_factory=dict)
+    explained: Explained | None = None
+
+
+class CrashSimulator(Simulator):
+    """One flow with its inputs; runs any case of it, with or without crashes."""
+
+    world = CrashWorld
+
+    def __init__(
+        self, plan: Plan, inputs: Mapping[str, Items], *, file: str = "FLOW.py", steps_max: int = STEPS_MAX
+    ) -> None:
+        if has_own_times(plan):
+            raise FlowError(
+                f"flow '{plan.name}' has times of its own, and snapshots are taken at epochs: a flow that is "
+                "to survive crashes needs epochs for its times. Leave --crashes out, or use epochs."
+            )
+        super().__init__(plan, inputs, file=file, steps_max=steps_max)
+
+    def run(self, case: Case) -> Outcome:
+        """Run one world, and judge it."""
+        if case.crashes is None:
+            return super().run(case)
+        run = self.crash_run(case)
+        objections: dict[str, str] = {}
+        verdict = self._conformance(case, run)
+        if verdict.status is Status.INVALID:
+            objections["conformance"] = str(verdict)
+        if run.ended in (Ended.FAILED, Ended.STUCK):
+            objections["failed"] = self._failure(run)
+        explained = self._explained(case, run)
+        if explained is not None and explained.flaw is not None:
+            objections["explained"] = explained.flaw
+        kind, reason = Kind.VALID, ""
+        if run.ended is Ended.GIVEN_UP or verdict.status is Status.UNKNOWN:
+            kind, reason = Kind.UNKNOWN, run.reason or str(verdict)
+        else:
+            kind, reason = self._compared(run, objections)
+        return CrashOutcome(case, kind, reason, verdict, run, objections, explained)
+
+    def crash_run(self, case: Case) -> CrashRun:
+        """Let the world of a case happen, without judging it."""
+        assert case.crashes is not None
+        return self.world(
+            self.plan,
+            case.select(self.inputs),
+            workers=case.workers,
+            crashes=case.crashes,
+            seed=case.seed,
+            kept=case.choices,
+            steps_max=self._steps_max,
+        ).run()
+
+    def _compared(self, run: CrashRun, objections: dict[str, str]) -> tuple[Kind, str]:
+        """The first objection, of the judge whose words help most."""
+        expected = self._without_failures(run)
+        if expected is None:
+            return Kind.UNKNOWN, "on one worker the flow does not complete with these rows"
+        published = {place: rows for place, rows in expected.items() if self._is_published(run, place[1][0])}
+        difference = self.difference(published, run.outputs)
+        if difference is not None:
+            objections["published"] = f"{difference}{_undeclared(run)}"
+        for judge_name, kind in _KINDS.items():
+            if judge_name in objections:
+                return kind, objections[judge_name]
+        return Kind.VALID, ""
+
+    def _is_published(self, run: CrashRun, epoch: int) -> bool:
+        return run.ended is Ended.COMPLETE or epoch <= run.published_through
+
+    def _without_failures(self, run: CrashRun) -> Outputs | None:
+        alone = World(self.plan, run.fed, workers=1, seed=0, kept=frozenset()).run()
+        return alone.outputs if alone.ended is Ended.COMPLETE else None
+
+    def _failure(self, run: CrashRun) -> str:
+        return f"the query is stuck: {run.reason}" if run.ended is Ended.STUCK else run.reason
+
+    def _conformance(self, case: Case, run: CrashRun) -> Verdict:
+        """The verdict on the first generation that breaks a rule."""
+        by_generation: dict[int, list[Event]] = {}
+        for generation, event in run.happened:
+            if isinstance(event, Event):
+                by_generation.setdefault(generation, []).append(event)
+        newest = max(by_generation, default=0)
+        for generation, events in by_generation.items():
+            at_rest = generation == newest and run.ended is Ended.COMPLETE
+            verdict = judge(self._walker, case.workers, events, at_rest=at_rest)
+            if verdict.status is not Status.VALID:
+                return verdict
+        return _VALID
+
+    def _explained(self, case: Case, run: CrashRun) -> Explained | None:
+        if run.ended is not Ended.COMPLETE:
+            return None
+        return explain_run(
+            self._walker, case.workers, run.happened, committed=run.published_through, is_complete=True
+        )
+
+
+_KINDS = {
+    "failed": Kind.FAILED,
+    "published": Kind.DIFFERS,
+    "conformance": Kind.INVALID,
+    "explained": Kind.UNEXPLAINED,
+}
+
+
+def _undeclared(run: CrashRun) -> str:
+    """Which operators have kept something that no snapshot holds."""
+    return "".join(
+        f"\noperator '{name}' keeps {', '.join(sorted(kept))} between epochs and declares no state: a crash "
+        "loses that. Declare state = {...}, or write save() and restore()."
+        for name, kept in run.undeclared.items()
+        if run.crashes
+    )

@@ -1,0 +1,179 @@
+"""``pointstamp run --stream``: a flow that follows folders as files arrive, on this machine or on Spark.
+
+An input that is a folder is followed; one that is a file is read once. Every epoch is published under the
+output folder as soon as it is complete and saved, and the checkpoint has what is needed to go on: the same
+command goes on where the one before has stopped, whatever stopped it.
+
+Ctrl-C (or SIGTERM) lets the epochs on their way come to their end; a second one does not wait. Both leave
+whole epochs only, and a checkpoint to go on from. What is wrong with the command line is a UsageError, said
+before anything is started or written.
+"""
+
+import argparse
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from pointstamp.cli.run_files import InputFile, check_folder, is_remote, read
+from pointstamp.dashboard.query import QueryDisplay
+from pointstamp.errors import FlowError, StorageError, UsageError
+from pointstamp.flow import Dataflow
+from pointstamp.recovery.query import Query
+from pointstamp.sinks.reading import published
+from pointstamp.sources.files import files
+from pointstamp.storage.anywhere import storage_at
+
+_CHECKPOINT: Final = "_checkpoint"
+
+
+def check(flow: Dataflow, inputs: list[InputFile], arguments: argparse.Namespace) -> None:
+    """Raise UsageError where these inputs and options cannot be a stream."""
+    if arguments.output is None:
+        raise UsageError("run: --stream publishes every epoch; give --output DIR.")
+    followed = [each for each in inputs if _is_folder(each)]
+    if not followed:
+        raise UsageError(
+            f"run: --stream follows folders, and the inputs of flow '{flow.name}' are files, which have an "
+            "end; leave --stream out, or give a folder."
+        )
+    if arguments.epoch and not arguments.available_now:
+        raise UsageError(
+            "run: with --epoch nobody can say here when an epoch of a stream is complete; add "
+            "--available-now, or call query.advance() in a script."
+        )
+    for each in followed:
+        if not is_remote(each.path):
+            check_folder(each)
+    _check_owner(arguments)
+
+
+def run(flow: Dataflow, inputs: list[InputFile], arguments: argparse.Namespace) -> int:
+    """Follow the inputs until the end, or until told to stop; 0 where the query has ended well."""
+    checkpoint = _checkpoint(arguments)
+    with _session(flow, arguments) as spark:
+        before = _published_through(arguments.output)
+        query = _start(flow, inputs, arguments, checkpoint, spark)
+        with _stop_signals():
+            _follow(query)
+        count = query.epoch - before
+    sys.stdout.write(
+        f"{count:,} epoch{'' if count == 1 else 's'} published, {_through(query)}; the output lies in "
+        f"{arguments.output}, the checkpoint in {checkpoint}\n"
+    )
+    return 0
+
+
+def _start(
+    flow: Dataflow,
+    inputs: list[InputFile],
+    arguments: argparse.Namespace,
+    checkpoint: str,
+    spark: Any,  # noqa: ANN401 - a SparkSession or None
+) -> Query:
+    streams: dict[str, Any] = {
+        each.name: files(each.path, each.format) if _is_folder(each) else [read(each)]  # type: ignore[arg-type]
+        for each in inputs
+    }
+    settings: dict[str, Any] = {
+        "checkpoint": checkpoint,
+        "output": arguments.output,
+        "epoch": {each.name: each.epoch for each in inputs if each.epoch is not None} or None,
+        "available_now": arguments.available_now,
+    }
+    if spark is None:
+        return flow.start_local(streams, processes=arguments.workers or 1, **settings)
+    return flow.start(spark, _for_spark(flow, streams), workers=arguments.workers, **settings)
+
+
+def _for_spark(flow: Dataflow, streams: dict[str, Any]) -> dict[str, Any]:
+    """The rows of files as sources: Spark takes sources and DataFrames."""
+    from pointstamp.recovery.local_query import _source as source_of
+
+    return {name: source_of(flow.plan, name, each) for name, each in streams.items()}
+
+
+def _follow(query: Query) -> None:
+    try:
+        with QueryDisplay(query) as display:
+            try:
+                while display.wait():
+                    pass
+            except KeyboardInterrupt:
+                display.note("stopping after the epochs on their way; once more to stop at once")
+                query.stop()
+            display.show()
+    finally:
+        query.stop(finish=False)
+    if error := query.exception():
+        raise error
+
+
+def _published_through(output: str) -> int:
+    """The last epoch that was published before; -1 where there is none."""
+    try:
+        return published(output, check_files=False).epochs_through
+    except FlowError:
+        return -1
+
+
+def _through(query: Query) -> str:
+    return f"up to epoch {query.epoch}" if query.epoch >= 0 else "none so far"
+
+
+def _is_folder(each: InputFile) -> bool:
+    return is_remote(each.path) or Path(each.path).is_dir()
+
+
+def _checkpoint(arguments: argparse.Namespace) -> str:
+    return str(arguments.checkpoint or f"{arguments.output.rstrip('/')}/{_CHECKPOINT}")
+
+
+def _check_owner(arguments: argparse.Namespace) -> None:
+    """An output folder that is not empty must be of the query whose checkpoint this is."""
+    output, checkpoint = arguments.output, _checkpoint(arguments)
+    if is_remote(output) or not Path(output).exists():
+        return
+    if not Path(output).is_dir():
+        raise UsageError(f"run: --output needs a folder, and {output} is a file.")
+    try:
+        goes_on = storage_at(checkpoint).size("query") is not None
+    except StorageError as error:
+        raise UsageError(f"run: --checkpoint {checkpoint} cannot be read: {error}") from error
+    if any(Path(output).iterdir()) and not goes_on:
+        raise UsageError(
+            f"run: the output folder {output} is not empty, and {checkpoint} is not a checkpoint to go on "
+            "from; give the --checkpoint of the run before, or another --output."
+        )
+
+
+@contextmanager
+def _session(flow: Dataflow, arguments: argparse.Namespace) -> Iterator[Any]:
+    if arguments.master is None:
+        with nullcontext():
+            yield None
+        return
+    from pointstamp.cli import run_spark
+
+    run_spark.send_by_value(Path(arguments.flow).resolve().parent)
+    with run_spark.session(arguments.master, flow.name) as spark:
+        yield spark
+
+
+@contextmanager
+def _stop_signals() -> Iterator[None]:
+    """Let both signals mean to stop; Spark's own handler would cancel the workers' job instead."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise KeyboardInterrupt
+
+    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

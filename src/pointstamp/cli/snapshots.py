@@ -1,0 +1,227 @@
+"""``pointstamp snapshots``: what a checkpoint holds, and whether every file of it is whole.
+
+It reads and never writes, so it may look at the checkpoint of a query that runs. A query that runs also
+removes what it needs no more; a file that goes while this looks is not counted as damage if the journal has
+moved on meanwhile.
+
+Exit codes: 0 every file is whole, 1 something is damaged or missing, 2 this is no checkpoint.
+"""
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pointstamp.errors import PointstampError, RecoveryError, StorageError, UsageError
+
+if TYPE_CHECKING:
+    from pointstamp.recovery.entries import GenerationStarted
+    from pointstamp.recovery.ledger import Chain, Committed, Ledger
+    from pointstamp.sources.port import Position, Unit
+    from pointstamp.storage.port import Storage
+
+SHOWN_MAX: Final = 20
+
+
+def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the subcommand."""
+    parser = add_parser(
+        "snapshots",
+        help="list the snapshots of a checkpoint, and verify every file",
+        description="Lists the generations, snapshots, savepoints and retained ticks of a checkpoint, and "
+        "verifies the checksum of every file. It changes nothing, and may be used while the query runs.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("path", metavar="PATH", help="the checkpoint: a folder, or any address of fsspec's")
+    parser.add_argument("--all", action="store_true", help=f"list more than {SHOWN_MAX} snapshots")
+    parser.set_defaults(command=parser, run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from pointstamp.storage.anywhere import storage_at
+
+    storage = storage_at(arguments.path)
+    if not storage.list("journal/"):
+        raise UsageError(
+            f"snapshots: {arguments.path} is not a checkpoint: it holds no journal. Give the folder that "
+            "was given as checkpoint=, or with --checkpoint."
+        )
+    for _ in range(3):
+        before = storage.list("journal/")
+        found = _Found(storage)
+        if not found.damages or storage.list("journal/") == before:
+            break  # else a query has moved on while this was reading
+    _print(found.lines(None if arguments.all else SHOWN_MAX))
+    _print([found.verdict()])
+    return 1 if found.damages else 0
+
+
+class _Found:
+    """What lies in a checkpoint; read once, when it is made."""
+
+    def __init__(self, storage: "Storage") -> None:
+        self._storage = storage
+        self.damages: list[str] = []
+        self.files = 0
+        self._generations = list(self._read_journal())
+        self._ledger = self._read_ledger()
+        self._whole = self._verify_parts()
+
+    def lines(self, snapshots_max: int | None) -> Iterator[str]:
+        """What there is, in words."""
+        ledger = self._ledger
+        if ledger is not None and ledger.shape is not None:
+            yield f"checkpoint of flow '{ledger.shape.name}', query {ledger.shape.query}"
+        yield f"\ngenerations: {len(self._generations)}"
+        yield from (f"  {each}" for each in self._generations[-SHOWN_MAX:])
+        if ledger is None:
+            return
+        yield f"\nsnapshots: {len(ledger.commits)}"
+        yield from self._table(ledger.commits, snapshots_max)
+        if ledger.savepoints:
+            yield f"\nsavepoints: {len(ledger.savepoints)}"
+            yield from self._table([chain[-1] for chain in ledger.savepoints], None)
+        ticks = ledger.ticks
+        kept = f", {ticks[0].number} to {ticks[-1].number}" if ticks else ""
+        again = len(ledger.ticks_after(self._newest_whole()))
+        yield f"\nticks retained: {len(ticks)}{kept}; {again} to be read again after a restart"
+
+    def verdict(self) -> str:
+        """The last line: whether everything is whole, and from where a query would go on."""
+        chain = self._newest_whole()
+        on = f"it goes on after epoch {chain.epoch}" if chain is not None else "it begins at the beginning"
+        if not self.damages:
+            return f"\nall {self.files} files are whole; {on}"
+        if self._ledger is None or (chain is None and self._ledger.commits):
+            on = "nothing is left to go on from"
+        said = "\n".join(f"damaged: {each}" for each in self.damages)
+        return f"\n{said}\n{len(self.damages)} of {self.files} files are damaged; {on}"
+
+    # Reading.
+
+    def _read_journal(self) -> "Iterator[GenerationStarted]":
+        """Every entry on its own: those before a summary tell of older generations."""
+        import msgspec
+
+        from pointstamp.recovery.entries import EntryNumber, GenerationStarted, decoded, entry_of
+        from pointstamp.recovery.ledger import Entry
+
+        decoder: Any = msgspec.msgpack.Decoder(Entry)
+        for name in self._storage.list("journal/"):
+            self.files += 1
+            number = name.removeprefix("journal/")
+            try:
+                stored = decoded(self._storage.read(name), EntryNumber(int(number)), name)
+                entry = entry_of(stored, decoder, name)
+            except (PointstampError, ValueError) as error:
+                self.damages.append(str(error))
+                continue
+            if isinstance(entry, GenerationStarted):
+                yield entry
+
+    def _read_ledger(self) -> "Ledger | None":
+        from pointstamp.recovery.journal import Journal
+        from pointstamp.recovery.ledger import Entry, Ledger, Summary, Ticked
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a storage is not exclusive matters to writers
+            journal: Journal[Entry] = Journal.open(self._storage, Entry)
+        try:
+            inputs: set[str] = set()
+            for entry in journal.entries():
+                if isinstance(entry, Ticked):
+                    inputs.update(entry.units)
+                elif isinstance(entry, Summary):
+                    inputs.update(entry.positions)
+            return Ledger(journal, dict.fromkeys(inputs, _NoSource()))
+        except RecoveryError as error:
+            if not self.damages:  # else it is the same damage in other words
+                self.damages.append(str(error))
+            return None
+
+    def _verify_parts(self) -> set[str]:
+        """The names of the parts that are whole."""
+        from pointstamp.recovery.parts import decode_part
+
+        whole: set[str] = set()
+        for name in sorted(self._ledger.names_needed()) if self._ledger is not None else ():
+            self.files += 1
+            try:
+                decode_part(self._storage.read(name), name)
+                whole.add(name)
+            except StorageError as error:
+                self.damages.append(str(error))
+        return whole
+
+    def _newest_whole(self) -> "Chain | None":
+        chains = self._ledger.chains() if self._ledger is not None else []
+        names = ((chain, [name for link in chain.names() for name in link]) for chain in chains)
+        return next((chain for chain, parts in names if self._whole.issuperset(parts)), None)
+
+    # Words.
+
+    def _table(self, commits: "Sequence[Committed]", shown_max: int | None) -> Iterator[str]:
+        shown = commits if shown_max is None else commits[-shown_max:]
+        if not shown:
+            return
+        if len(shown) < len(commits):
+            yield f"  ... {len(commits) - len(shown):,} earlier; --all lists them"
+        cells = [("epoch", "holds", "workers", "bytes", "written", ""), *map(self._row, shown)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for row in cells:
+            numbers = (0, 2, 3)
+            padded = (
+                cell.rjust(width) if place in numbers else cell.ljust(width)
+                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            yield ("  " + "  ".join(padded)).rstrip()
+
+    def _row(self, commit: "Committed") -> tuple[str, ...]:
+        is_whole = all(part.name in self._whole for part in commit.parts)
+        remarks = [*([f"savepoint '{commit.savepoint}'"] if commit.savepoint else [])]
+        remarks += [] if is_whole else ["DAMAGED"]
+        return (
+            str(commit.epoch),
+            "everything" if commit.is_whole else "changes",
+            str(len(commit.parts)),
+            f"{sum(part.size_bytes for part in commit.parts):,}",
+            self._written(commit),
+            ", ".join(remarks),
+        )
+
+    def _written(self, commit: "Committed") -> str:
+        """When the last part was written, where the storage is a folder that says so."""
+        try:
+            at = max(Path(self._storage.address, part.name).stat().st_mtime for part in commit.parts)
+        except (OSError, ValueError):
+            return "-"
+        return datetime.fromtimestamp(at, UTC).isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")
+
+
+class _NoSource:
+    """Stands for every source of a ledger that is only looked at: nobody asks where it stands."""
+
+    units_per_tick = None
+
+    def after(self, position: "Position", unit: "Unit") -> "Position":
+        """Nowhere."""
+        del position, unit
+
+    def watch(self, position: "Position", *, available_now: bool = False) -> Any:  # noqa: ANN401
+        """Never called."""
+        raise NotImplementedError
+
+    def read(self, part: Any, schema: Any) -> Any:  # noqa: ANN401
+        """Never called."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """Who this is."""
+        return "no source"
+
+
+def _print(lines: "Iterator[str] | Sequence[str]") -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
