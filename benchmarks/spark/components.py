@@ -26,8 +26,9 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 from benchmarks.components import CASES, Edges, Ids, batch_of, check, with_scipy
+from benchmarks.figures import report, timed
 from benchmarks.spark.peers import dataframe_loop, forget, graphx
-from benchmarks.spark.session import SLOTS, TURNS_MAX, best_of_turns, report, session, timed
+from benchmarks.spark.session import SLOTS, TURNS_MAX, best_of_turns, session
 from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp import Dataflow

@@ -27,7 +27,8 @@ from time import perf_counter, sleep
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from benchmarks.spark.session import report, session
+from benchmarks.figures import report
+from benchmarks.spark.session import session
 from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp import Dataflow

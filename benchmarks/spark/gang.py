@@ -25,7 +25,8 @@ from statistics import median
 
 import pyarrow as pa
 from benchmarks.exchange import WIDE, Count, Make, bare_copy, best
-from benchmarks.spark.session import SLOTS, report, session, timed
+from benchmarks.figures import report, timed
+from benchmarks.spark.session import SLOTS, session
 from pyspark import BarrierTaskContext
 from pyspark.sql import DataFrame, SparkSession
 

@@ -20,9 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from benchmarks.components import EPOCH_EDGES, EPOCHS, batch_of, check, uniform, with_scipy
+from benchmarks.figures import report
 from benchmarks.spark.components import seconds_of, with_peer, written
 from benchmarks.spark.peers import graphx
-from benchmarks.spark.session import SLOTS, report, session
+from benchmarks.spark.session import SLOTS, session
 from pyspark.sql import SparkSession
 
 from pointstamp import Dataflow

@@ -25,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-from benchmarks.spark.session import SLOTS, TURNS_MAX, best_of_turns, report, session, timed
+from benchmarks.figures import report, timed
+from benchmarks.spark.session import SLOTS, TURNS_MAX, best_of_turns, session
 from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp import Dataflow

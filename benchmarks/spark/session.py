@@ -6,7 +6,6 @@ Contenders of one case run in the same session, one after the other, each until 
 a minute; the best turn counts. Figures come with the load of the machine at the end of their case.
 """
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TypeVar
 
+from benchmarks.figures import report, timed
 from pyspark.sql import SparkSession
 
 SLOTS = 2
@@ -24,12 +24,12 @@ T = TypeVar("T")
 
 
 @contextmanager
-def session(name: str) -> Iterator[SparkSession]:
-    """A Spark of two slots on this machine, on loopback, stopped at the end."""
+def session(name: str, slots: int = SLOTS) -> Iterator[SparkSession]:
+    """A Spark of some slots on this machine, on loopback, stopped at the end."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     begin = perf_counter()
     spark = (
-        SparkSession.builder.master(f"local[{SLOTS}]")
+        SparkSession.builder.master(f"local[{slots}]")
         .appName(name)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
@@ -47,13 +47,6 @@ def session(name: str) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def timed(act: Callable[[], T]) -> tuple[float, T]:
-    """How long something took, and what it returned."""
-    begin = perf_counter()
-    answer = act()
-    return perf_counter() - begin, answer
-
-
 def best_of_turns(act: Callable[[], T], check: Callable[[T], None]) -> float:
     """The best seconds of some turns; every answer is checked."""
     taken: list[float] = []
@@ -62,9 +55,3 @@ def best_of_turns(act: Callable[[], T], check: Callable[[T], None]) -> float:
         check(answer)
         taken.append(seconds)
     return min(taken)
-
-
-def report(case: str, **figures: float | str | None) -> None:
-    """One JSON line of figures, with the load of the machine."""
-    rounded = {name: round(each, 3) if isinstance(each, float) else each for name, each in figures.items()}
-    print(json.dumps({"case": case, **rounded, "load": round(os.getloadavg()[0], 1)}), flush=True)

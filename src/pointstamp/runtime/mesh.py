@@ -177,8 +177,11 @@ class Mesh:
                     f"{self.name} has waited {timeout_seconds:g} seconds for {missing}. Look whether the "
                     "process runs, and whether its address can be reached from here."
                 )
-            # The doorman and the listener are looked at in turn; meetings are short.
-            self._poller.poll(1)
+            self.pause()
+
+    def pause(self) -> None:
+        """Rest for a moment of a meeting: the doorman and the listener are looked at in turn."""
+        self._poller.poll(1)
 
     # Posting and collecting.
 
@@ -250,10 +253,28 @@ class Mesh:
                     self.post(peer, Kind.GOODBYE, b"")
                 except TransportError:
                     continue
+            self._hear_goodbyes(linger_ms)
         self._finalizer.detach()
         _close(os.getpid(), self._context, self._sockets, linger_ms)
 
     # Inside.
+
+    def _hear_goodbyes(self, timeout_ms: int) -> None:
+        """Wait a moment for those who leave at the same time: to a peer that is gone no goodbye comes.
+
+        What else has come is of no use to anybody any more.
+        """
+        deadline = monotonic() + timeout_ms / 1000
+        try:
+            while self._pushes.keys() - self._left - self._lost.keys():
+                left_ms = ceil((deadline - monotonic()) * 1000)
+                if left_ms <= 0 or not self._poller.poll(min(left_ms, 50)):
+                    self._look_after_peers()
+                if left_ms <= 0:
+                    return
+                self._take()
+        except TransportError:
+            return  # somebody is gone already
 
     def _take(self) -> list[Parcel]:
         pull = self._pull

@@ -50,6 +50,7 @@ from pointstamp.storage.sealed import seal, unseal
 
 _KIND: Final = "crew"
 _LOOK_SECONDS: Final = 0.02
+_CANCEL_SECONDS: Final = 1.0
 START_SECONDS_MAX: Final = 120.0
 """How long Spark may take to start all tasks of a crew."""
 
@@ -225,12 +226,20 @@ class _Job:
 
     def cancel(self) -> None:
         """Let Spark kill the tasks, and wait until their slots are free."""
-        if self._thread.is_alive():
+        deadline = monotonic() + END_SECONDS_MAX
+        # Again and again, because a job that is only about to be submitted is not found yet.
+        while self._thread.is_alive() and monotonic() < deadline:
             try:
-                self._spark.interruptTag(self._tag)
+                self._interrupt()
             except Exception as error:  # the session may be gone, and then the tasks are, too
                 _log.debug("the job of a crew could not be cancelled: %s", error)
-            self._thread.join(END_SECONDS_MAX)
+            self._thread.join(_CANCEL_SECONDS)
+        if self._thread.is_alive():
+            _log.warning(
+                "Spark has not ended the tasks of a crew within %g seconds; their slots stay taken until it "
+                "does.",
+                END_SECONDS_MAX,
+            )
 
     def finish(self) -> None:
         """Wait a moment for tasks that leave by themselves; then cancel."""
@@ -239,12 +248,26 @@ class _Job:
 
     def _run(self) -> None:
         try:
-            self._spark.addTag(self._tag)
+            self._mark()
             workers = self._task.mission.workers
             tasks = self._spark.range(0, workers, 1, workers)
             tasks.mapInArrow(self._task, REPORT_DDL, barrier=True).collect()
         except BaseException as error:  # said by whoever looks
             self._error = error
+
+    # A classic session knows its tags by thread, so that another thread interrupts nothing; its context does.
+
+    def _mark(self) -> None:
+        if is_connect(self._spark):
+            self._spark.addTag(self._tag)
+        else:
+            self._spark.sparkContext.addJobTag(self._tag)
+
+    def _interrupt(self) -> None:
+        if is_connect(self._spark):
+            self._spark.interruptTag(self._tag)
+        else:
+            self._spark.sparkContext.cancelJobsWithTag(self._tag)
 
 
 def driver_host(spark: SparkSession) -> str:

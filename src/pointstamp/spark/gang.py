@@ -1,17 +1,18 @@
 """One task of the gang: it meets the others, runs one worker over its share of the inputs, and reports.
 
 The tasks of a barrier stage run at the same time. Each binds a port, and one ``allGather`` (it takes a
-second, so it is used once) tells everybody the addresses, the public keys and the versions; from then on
-they speak directly, authenticated and encrypted. What the workers find leaves through files; the rows that
-the job returns are reports: which files there are, or what went wrong. An error is reported and not
-raised, because a task that fails makes Spark kill the gang and answer with a Java stack trace. Only before
-the meeting it is raised: the others would wait for this task at the barrier for ever.
+second, so it is used once, and the worker begins to read meanwhile) tells everybody the addresses, the public
+keys and the versions; from then on they speak directly, authenticated and encrypted. What the workers find
+leaves through files; the rows that the job returns are reports: which files there are, or what went wrong. An
+error is reported and not raised, because a task that fails makes Spark kill the gang and answer with a Java
+stack trace.
 """
 
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
@@ -19,17 +20,21 @@ import pyarrow as pa
 from pyspark import BarrierTaskContext
 
 from pointstamp.dataflow.plan import Plan
+from pointstamp.dataflow.schema import fit
 from pointstamp.errors import PointstampError, SchemaError, TransportError
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh, ZmqTransport
 from pointstamp.runtime.wire import Codec, Kind
 from pointstamp.runtime.worker import Worker
-from pointstamp.spark.meeting import MEETING_SECONDS_MAX, REPORT, meet, own_address
+from pointstamp.spark.early import EarlyTransport
+from pointstamp.spark.meeting import REPORT, meet, own_address
 from pointstamp.spark.output import EpochFiles
-from pointstamp.spark.packing import InputSpec, from_bytes
+from pointstamp.spark.packing import NO_INPUT, InputSpec, from_bytes
 from pointstamp.topology.domain import Time
 
 _SLEEP_SECONDS: Final = 0.5
+# Spark's batches are small; so many are handled together.
+_BATCHES_TOGETHER: Final = 6
 
 
 class FileWritten(msgspec.Struct, frozen=True, tag=True):
@@ -73,6 +78,8 @@ class Gang:
     versions: Mapping[str, str]
     generation: int = 0
     silence_seconds_max: float = SILENCE_SECONDS_MAX
+    is_packed: bool = True
+    """Whether the rows of all inputs come packed, and not those of the only one as they are."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run one worker; the function of ``mapInArrow``."""
@@ -104,30 +111,63 @@ class _Member:
             generation=self.gang.generation,
             silence_seconds_max=self.gang.silence_seconds_max,
         )
+        transport = ZmqTransport(mesh, Codec.of(self.gang.plan, self.gang.plan.graph()))
+        early = EarlyTransport(transport, partial(meet, context, mesh.address, self.gang.versions))
         try:
-            self._meet(context, mesh)
-            transport = ZmqTransport(mesh, Codec.of(self.gang.plan, self.gang.plan.graph()))
-            return self._work(transport, batches)
+            return self._work(transport, early, batches)
         except Exception as error:  # whatever it is, the driver must hear of it
+            # Who fails before the meeting is over goes to it all the same: the others wait there.
+            with suppress(PointstampError):
+                early.finish()
             self._tell_peers(mesh)
             kind = type(error).__name__ if isinstance(error, PointstampError) else "InternalError"
             return [Failed(kind, str(error) or repr(error), traceback.format_exc())]
         finally:
-            _leave(mesh)
+            mesh.close()
 
-    def _meet(self, context: BarrierTaskContext, mesh: Mesh) -> None:
-        mesh.connect(meet(context, mesh.address, self.gang.versions))
-        mesh.meet(MEETING_SECONDS_MAX)
-
-    def _work(self, transport: ZmqTransport, batches: Iterator[pa.RecordBatch]) -> list[Report]:
+    def _work(
+        self, transport: ZmqTransport, early: EarlyTransport, batches: Iterator[pa.RecordBatch]
+    ) -> list[Report]:
         plan = self.gang.plan
-        worker = Worker(plan, transport, self.number, self.gang.workers, deliver=self._deliver)
+        worker = Worker(plan, early, self.number, self.gang.workers, deliver=self._deliver)
+        if self.gang.is_packed:
+            self._read_packed(worker, transport, batches)
+        else:
+            self._read_plain(worker, transport, batches)
+        for handle in worker.inputs.values():
+            handle.close()
+        self._step(worker, transport)
+        early.finish()
+        while not worker.is_complete:
+            if not worker.step():
+                _check_peers(transport)
+                transport.wait(_SLEEP_SECONDS)
+        worker.close()
+        return [*(FileWritten(*each) for each in self.files.written), Done(self.rows_in)]
+
+    def _read_plain(self, worker: Worker, transport: ZmqTransport, batches: Iterator[pa.RecordBatch]) -> None:
+        """The rows of the only input, as they are, all in one epoch."""
+        spec = self.gang.inputs[0]
+        who = f"input '{spec.name}'"
+        for number, batch in enumerate(batches, start=1):
+            self.rows_in += batch.num_rows
+            worker.inputs[spec.name].send(fit(batch, spec.schema, who))
+            if number % _BATCHES_TOGETHER == 0:
+                self._step(worker, transport)
+        self._step(worker, transport)
+
+    def _read_packed(
+        self, worker: Worker, transport: ZmqTransport, batches: Iterator[pa.RecordBatch]
+    ) -> None:
+        """The rows of all inputs, packed, in the order of epochs."""
         specs = {spec.number: spec for spec in self.gang.inputs}
         current = 0
         for packed in batches:
             for number, epoch, rows in zip(
                 packed["input"].to_pylist(), packed["epoch"].to_pylist(), packed["rows"], strict=True
             ):
+                if number == NO_INPUT:
+                    continue
                 if epoch < current:
                     raise SchemaError(
                         f"input '{specs[number].name}' has a row of epoch {epoch}; epochs begin at 0."
@@ -142,14 +182,6 @@ class _Member:
                 self.rows_in += batch.num_rows
                 worker.input(specs[number].name).send(batch)
             self._step(worker, transport)
-        for handle in worker.inputs.values():
-            handle.close()
-        while not worker.is_complete:
-            if not worker.step():
-                _check_peers(transport)
-                transport.wait(_SLEEP_SECONDS)
-        worker.close()
-        return [*(FileWritten(*each) for each in self.files.written), Done(self.rows_in)]
 
     def _step(self, worker: Worker, transport: ZmqTransport) -> None:
         """Do what can be done before more is read."""
@@ -167,16 +199,6 @@ class _Member:
                     mesh.post(peer, Kind.CONTROL, b"failed")
                 except (TransportError, KeyError):
                     continue  # it has gone already, or was never met
-
-
-def _leave(mesh: Mesh) -> None:
-    """Close, after a look who has said goodbye: to a peer that has gone a goodbye never comes.
-
-    Without the look whoever ends last waits half a second for that delivery.
-    """
-    with suppress(TransportError):
-        mesh.collect()
-    mesh.close()
 
 
 class _PeerError(TransportError):

@@ -16,6 +16,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -23,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp import errors
 from pointstamp.dataflow.plan import Kind, Plan
-from pointstamp.errors import FlowError, PointstampError, StorageError
+from pointstamp.errors import FlowError, InternalError, PointstampError, StorageError
 from pointstamp.runtime.feeding import EpochColumns
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
 from pointstamp.sinks.port import Staged
@@ -41,7 +42,7 @@ from pointstamp.spark.gang import (
 )
 from pointstamp.spark.manifest import check_unpublished, discard, new_run_name, publish
 from pointstamp.spark.meeting import REPORT_DDL, versions
-from pointstamp.spark.packing import PACKED_DDL, InputSpec, input_specs, packer
+from pointstamp.spark.packing import NO_INPUT, PACKED_DDL, InputSpec, input_specs, packer
 from pointstamp.spark.place import spark_address
 from pointstamp.spark.slots import choose_workers, is_connect
 from pointstamp.spark.types import spark_schema
@@ -82,8 +83,12 @@ def run(
     )
     try:
         with _ending_with_us(spark):
-            packed = _packed(chosen, specs, count)
-            files = _files(_collect(packed.mapInArrow(gang, REPORT_DDL, barrier=True)))
+            if is_as_it_is(spark, chosen, specs, count):
+                gang = replace(gang, is_packed=False)
+                rows = chosen[specs[0].name]
+            else:
+                rows = _packed(spark, chosen, specs, count)
+            files = _files(_collect(rows.mapInArrow(gang, REPORT_DDL, barrier=True)), count)
         publish(folder, gang.run, outputs, files)
     except BaseException:
         with suppress(StorageError):  # what stays is never read
@@ -152,12 +157,33 @@ def _checked_inputs(plan: Plan, frames: Mapping[str, DataFrame], epoch: EpochCol
     return input_specs(plan, plan.graph(), epochs)
 
 
-def _packed(frames: Mapping[str, DataFrame], specs: list[InputSpec], workers: int) -> DataFrame:
+def is_as_it_is(
+    spark: SparkSession, frames: Mapping[str, DataFrame], specs: list[InputSpec], workers: int
+) -> bool:
+    """Whether the partitions of the input can be read by the workers as they are.
+
+    So it is where there is one input, whose rows may go to any worker, all in one epoch, and a partition for
+    each worker. Only plans are asked whose partitions are known without running anything.
+    """
+    if is_connect(spark) or len(specs) != 1 or specs[0].keys is not None or specs[0].epoch is not None:
+        return False
+    plan: Any = frames[specs[0].name]._jdf.queryExecution().executedPlan()  # noqa: SLF001 - Python has no name for it
+    words = plan.toString()
+    if "AdaptiveSparkPlan" in words or "Exchange" in words or "EmptyRelation" in words:
+        return False
+    return bool(plan.execute().getNumPartitions() == workers)
+
+
+def _packed(
+    spark: SparkSession, frames: Mapping[str, DataFrame], specs: list[InputSpec], workers: int
+) -> DataFrame:
     """All inputs in one DataFrame whose partition i belongs to worker i."""
-    parts = [frames[spec.name].mapInArrow(packer(spec, workers), PACKED_DDL) for spec in specs]
-    together = parts[0]
-    for part in parts[1:]:
-        together = together.unionAll(part)
+    # A row for each worker, because where there are no rows at all Spark would not start the gang.
+    together = spark.range(0, workers, 1, 1).selectExpr(
+        "int(id) as worker", f"int({NO_INPUT}) as input", "0L as epoch", "binary('') as rows"
+    )
+    for spec in specs:
+        together = together.unionAll(frames[spec.name].mapInArrow(packer(spec, workers), PACKED_DDL))
     # In the order of epochs, so that a worker can finish one before it reads on.
     return together.repartitionById(workers, together["worker"]).sortWithinPartitions("epoch")
 
@@ -171,13 +197,16 @@ def _collect(reports: DataFrame) -> list[Any]:
     return [decode_report(bytes(row.report)) for row in rows]
 
 
-def _files(reports: list[FileWritten | Done | Failed]) -> list[Staged]:
+def _files(reports: list[FileWritten | Done | Failed], workers: int) -> list[Staged]:
     """The files that were written; the first failure that is not another's consequence is raised."""
     failed = [report for report in reports if isinstance(report, Failed)]
     if failed:
         first = min(failed, key=is_consequence)
         kind = getattr(errors, first.kind, PointstampError)
         raise kind(first.message)
+    done = sum(isinstance(report, Done) for report in reports)
+    if done != workers:
+        raise InternalError(f"{done} of {workers} workers have said that they are done, and none has failed.")
     return [
         Staged(each.output, each.epoch, each.epoch, each.path, each.rows, each.size_bytes, each.crc32)
         for each in reports

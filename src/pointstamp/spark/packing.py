@@ -23,6 +23,9 @@ from pointstamp.errors import SchemaError
 from pointstamp.runtime.routes import routes_of
 from pointstamp.topology.graph import Graph
 
+NO_INPUT: Final = -1
+"""In place of an input's number: a row that is there so that its worker is."""
+
 PACKED_DDL: Final = "worker int, input int, epoch long, rows binary"
 PACKED: Final = pa.schema(
     [("worker", pa.int32()), ("input", pa.int32()), ("epoch", pa.int64()), ("rows", pa.binary())]

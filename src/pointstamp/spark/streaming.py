@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp.dataflow.plan import Plan
 from pointstamp.recovery.ledger import Ticked
+from pointstamp.recovery.observing import Judge
 from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.recovery.query import Query
 from pointstamp.recovery.starting import check_epochs, query_id_at, sink_at
@@ -46,6 +47,7 @@ def start(
     available_now: bool = False,
     accept_changes: bool = False,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
+    judge: Judge | None = None,
 ) -> Query:
     """Start a flow on streams; it runs until it is stopped, or with ``available_now`` until all is read."""
     columns = check_epochs(plan, streams, epoch)
@@ -73,7 +75,7 @@ def start(
     spec = QuerySpec(
         plan,
         sources,
-        sink_at(output),
+        sink_at(_everywhere(output)),
         storage,
         count,
         query_id_at(storage),
@@ -82,6 +84,7 @@ def start(
         columns,
         accept_changes=accept_changes,
         schemas=schemas,
+        judge=judge,
         forget=lambda ticks: _forget(ticks, logs),
     )
     launcher = SparkLauncher(spark, silence_seconds_max=silence_seconds_max)
@@ -164,6 +167,11 @@ class _UpToNow:
 
 def _is_frame(value: Any) -> bool:  # noqa: ANN401 - whatever the user gave
     return isinstance(value, DataFrame)  # also Connect's, whose module needs packages of its own
+
+
+def _everywhere(output: str | Sink) -> str | Sink:
+    """A path that means the same folder in the tasks, which run in folders of their own."""
+    return spark_address(output) if isinstance(output, str) else output
 
 
 def _forget(ticks: list[Ticked], logs: Mapping[str, StreamLog]) -> None:
