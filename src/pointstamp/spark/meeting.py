@@ -3,10 +3,10 @@
 import platform
 import socket
 from collections.abc import Iterable, Mapping
+from importlib.metadata import version
 from typing import Final
 
 import msgspec
-import pandas as pd
 import pyarrow as pa
 from pyspark import BarrierTaskContext
 
@@ -42,7 +42,8 @@ def versions() -> dict[str, str]:
     return {
         "Python": ".".join(platform.python_version_tuple()[:2]),
         "pyarrow": pa.__version__,
-        "pandas": pd.__version__,
+        # Not by importing it, which takes long and can be done while the tasks meet.
+        "pandas": version("pandas"),
         "pointstamp": __version__,
     }
 
@@ -62,10 +63,10 @@ def own_address(context: BarrierTaskContext) -> str:
 def _check_versions(everybody: Iterable[Hello], needed: Mapping[str, str]) -> None:
     # Everybody looks at everybody, so that all come to the same end at the same moment.
     for other in everybody:
-        for package, version in needed.items():
-            if other.versions.get(package) != version:
+        for package, needs in needed.items():
+            if other.versions.get(package) != needs:
                 raise TransportError(
-                    f"the driver runs {package} {version} and worker {other.worker} runs "
+                    f"the driver runs {package} {needs} and worker {other.worker} runs "
                     f"{other.versions.get(package)}; driver and executors need the same. Install one "
                     "environment on all of them, or ship one with spark.archives."
                 )
