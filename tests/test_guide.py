@@ -1,10 +1,11 @@
-"""The guide and the page on architecture are true.
+"""The guide, the page on architecture and the page on guarantees are true.
 
 Families, and what only each can find:
 - the guide's Python blocks, run in order in one namespace as a reader would type them: each prints what the
   text block after it says. Those that need a Spark session say so in their first line, and run in a test of
-  their own, after the others;
-- the names in docs/architecture.md: each file is there, and has what is said to be in it.
+  their own, among the others;
+- the names in docs/architecture.md: each file is there, and has what is said to be in it;
+- the tests that docs/guarantees.md names: each is there, so that no promise stands without one.
 """
 
 import ast
@@ -21,19 +22,20 @@ import pytest
 ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "docs" / "guide.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
+GUARANTEES = ROOT / "docs" / "guarantees.md"
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```(?:\n```text\n(?P<printed>.*?)```)?", re.DOTALL)
 NEEDS_SPARK = "# with a SparkSession named spark"
 
 
-def blocks(*, on_spark: bool) -> Iterator[re.Match[str]]:
+def blocks(*, with_spark: bool) -> Iterator[re.Match[str]]:
     for block in BLOCK.finditer(GUIDE.read_text()):
-        if block["code"].startswith(NEEDS_SPARK) == on_spark:
+        if with_spark or not block["code"].startswith(NEEDS_SPARK):
             yield block
 
 
-def run(names: dict[str, object], *, on_spark: bool) -> int:
+def run(names: dict[str, object], *, with_spark: bool) -> int:
     count = 0
-    for block in blocks(on_spark=on_spark):
+    for block in blocks(with_spark=with_spark):
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(compile(block["code"], str(GUIDE), "exec"), names)  # noqa: S102 - our own guide
         assert printed.getvalue().strip() == (block["printed"] or "").strip(), block["code"]
@@ -42,7 +44,7 @@ def run(names: dict[str, object], *, on_spark: bool) -> int:
 
 
 def test_every_python_block_of_the_guide_prints_what_it_says() -> None:
-    assert run({}, on_spark=False) >= 12
+    assert run({}, with_spark=False) >= 12
 
 
 @pytest.mark.spark
@@ -57,9 +59,7 @@ def test_the_spark_blocks_of_the_guide_print_what_they_say() -> None:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()
     )
-    names: dict[str, object] = {"spark": spark}
-    run(names, on_spark=False)
-    assert run(names, on_spark=True) >= 1
+    assert run({"spark": spark}, with_spark=True) >= 13
 
 
 def names_in(path: Path) -> set[str]:
@@ -83,3 +83,16 @@ def test_every_name_on_the_page_on_architecture_is_where_it_says() -> None:
         path = ROOT / "src" / "pointstamp" / file
         assert path.is_file(), file
         assert not name or name in names_in(path), f"{file}::{name}"
+
+
+def test_every_test_that_stands_for_a_promise_is_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)`", GUARANTEES.read_text())
+    assert len(named) >= 15
+    for name in named:
+        assert (ROOT / name).is_file(), name
+    promises = re.findall(r"^(\d+)\. \*\*", GUARANTEES.read_text(), re.MULTILINE)
+    table = GUARANTEES.read_text().split("## How each is tested")[1]
+    tested = {
+        number for row in re.findall(r"^\| ([\d, ]+) \|", table, re.MULTILINE) for number in row.split(", ")
+    }
+    assert tested == set(promises)

@@ -1,46 +1,69 @@
-"""The README is true: its Python blocks run in order, and print what the text block after each says.
+"""The README is true.
 
-Blocks that need a Spark session run with the others before them, in a test of their own.
+Families, and what only each can find:
+- its Python blocks, run in order in one namespace: each prints what the text block after it says. Those that
+  need a Spark session run with the others before them, in a test of their own;
+- its commands, targets of make and links: that they are there, and that the commands end well.
 """
 
 import contextlib
 import io
-import os
 import re
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+
+from pointstamp.cli.main import main
+from pointstamp.recovery.query import Query
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```(?:\n```text\n(?P<printed>.*?)```)?", re.DOTALL)
 
 
-def run_blocks(names: dict[str, object], *, until_spark: bool) -> None:
+COMMAND = re.compile(r"^pointstamp (?P<arguments>[^#\n]*)", re.MULTILINE)
+
+FLOW = """
+import pointstamp as ps
+
+flow = ps.Dataflow("numbers")
+flow.output("arrived", flow.input("numbers", "start long, x long, rounds long"))
+"""
+
+
+def run_blocks(names: dict[str, object], *, last_on_spark: int = 0) -> None:
+    """Run the blocks in order; those that need Spark only up to a number of them, and then no further."""
     blocks = list(BLOCK.finditer(README.read_text()))
-    assert len(blocks) >= 4
+    assert len(blocks) >= 5
+    on_spark = 0
     for block in blocks:
         needs_spark = "SparkSession" in block["code"]
-        if needs_spark and "spark" not in names:
+        if needs_spark and not last_on_spark:
             continue
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(compile(block["code"], str(README), "exec"), names)  # noqa: S102 - our own README
         if block["printed"] is not None:
             assert printed.getvalue().strip() == block["printed"].strip()
-        if needs_spark and until_spark:
+        on_spark += needs_spark
+        if last_on_spark and on_spark == last_on_spark:
             return
 
 
 def test_every_python_block_of_the_readme_prints_what_it_says() -> None:
-    run_blocks({}, until_spark=False)
+    run_blocks({})
 
 
 @pytest.mark.spark
-def test_the_spark_block_of_the_readme_prints_what_it_says() -> None:
+def test_the_spark_blocks_of_the_readme_print_what_they_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -48,7 +71,26 @@ def test_the_spark_block_of_the_readme_prints_what_it_says() -> None:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()
     )
-    run_blocks({"spark": spark}, until_spark=True)
+    names: dict[str, object] = {"spark": spark}
+    try:
+        run_blocks(names, last_on_spark=2)
+    finally:
+        query = names.get("query")
+        if isinstance(query, Query):
+            query.stop(finish=False)
+
+
+def test_every_command_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "flow.py").write_text(FLOW)
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"start": [6], "x": [6], "rounds": [0]}), tmp_path / "in" / "monday.parquet")
+    commands = [found["arguments"].split() for found in COMMAND.finditer(README.read_text())]
+    assert [command[0] for command in commands] == ["run", "snapshots"]
+    for command in commands:
+        # A stream has no end by itself; what is there has.
+        assert main([*command, *(["--available-now"] if "--stream" in command else [])]) == 0
 
 
 def test_every_make_target_of_the_readme_exists() -> None:

@@ -40,6 +40,7 @@ from pointstamp.topology.summary import Summary
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from pointstamp.recovery.observing import Judge
     from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
     from pointstamp.recovery.query import Query
     from pointstamp.sinks.port import Sink
@@ -252,6 +253,7 @@ class Dataflow:
         available_now: bool = False,
         accept_changes: bool = False,
         silence_seconds_max: float = 10.0,
+        verify: bool = False,
         **streams: Any,  # noqa: ANN401 - DataFrames and sources
     ) -> "Query":
         """Start the flow as a Spark job that runs on; return the query to watch and stop it with.
@@ -259,6 +261,9 @@ class Dataflow:
         Inputs are streaming DataFrames, DataFrames, and sources that the workers read themselves
         (``ps.files``). Each epoch is published under ``output`` as soon as it is complete and saved; what is
         needed to go on after a failure, or with a new driver, lies under ``checkpoint``.
+
+        With ``verify`` everything that the workers do is judged while they do it, against the models that the
+        runtime implements; an epoch is published after it was found right, and a wrong step ends the query.
         """
         from pointstamp.spark import streaming  # pyspark is loaded by those who use it
 
@@ -275,6 +280,7 @@ class Dataflow:
             available_now=available_now,
             accept_changes=accept_changes,
             silence_seconds_max=silence_seconds_max,
+            judge=self._judge() if verify else None,
         )
 
     def start_local(
@@ -290,6 +296,7 @@ class Dataflow:
         restarts: "RestartPolicy | None" = None,
         available_now: bool = False,
         accept_changes: bool = False,
+        verify: bool = False,
         **streams: Any,  # noqa: ANN401 - sources
     ) -> "Query":
         """Start the flow on this machine as a query that runs on, as ``start`` does on Spark.
@@ -309,7 +316,13 @@ class Dataflow:
             restarts=restarts,
             available_now=available_now,
             accept_changes=accept_changes,
+            judge=self._judge() if verify else None,
         )
+
+    def _judge(self) -> "Judge":
+        from pointstamp.check.online_process import JudgeProcess  # loaded by those who use it
+
+        return JudgeProcess(self.plan)
 
     def open_local(self, workers: int = 1, *, on_result: OnResult | None = None) -> LocalRun:
         """Start the flow in this process, to be fed and stepped by hand."""

@@ -8,8 +8,8 @@ loop, state by key, several inputs, decisions by frontier, outputs that are reac
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
@@ -22,16 +22,16 @@ Published: TypeAlias = dict[tuple[str, int], list[tuple[Any, ...]]]
 
 
 class Windows:
-    """Holds a capability for the next epoch and sends then what each key had in this one and the next."""
+    """Holds a capability for the next epoch and sends then what each key of this one had in both."""
 
     outputs = "k long, n long"
-    state = {"open": saved.mapping("long", list[tuple[int, int]])}
+    state: ClassVar = {"open": saved.mapping("long", list[tuple[int, int]])}
 
     def __init__(self) -> None:
         self.open: dict[int, list[tuple[int, int]]] = {}
         self.held: dict[int, ps.Capability] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         following = context.epoch + 1
         if following not in self.held:
             self.held[following] = context.retain(at=(following,))
@@ -41,10 +41,9 @@ class Windows:
     def on_frontier(self, context: ps.Context) -> None:
         for epoch in sorted(self.held):
             if context.is_complete((epoch,)):
-                sums = {
-                    k: sum(v for at, v in rows if at in (epoch - 1, epoch)) for k, rows in self.open.items()
-                }
-                rows = [{"k": k, "n": n} for k, n in sorted(sums.items()) if n]
+                begun = {k: rows for k, rows in self.open.items() if any(at == epoch - 1 for at, _ in rows)}
+                sums = {k: sum(v for at, v in rows if at in (epoch - 1, epoch)) for k, rows in begun.items()}
+                rows = [{"k": k, "n": n} for k, n in sorted(sums.items())]
                 with context.session(self.held.pop(epoch)) as session:
                     session.send(rows)
                 kept = {
@@ -60,12 +59,12 @@ class Reminders:
     """Asks at each epoch to be notified two epochs later, and sends then what it was asked to remember."""
 
     outputs = "k long, n long"
-    state = {"due": saved.mapping("long", list[tuple[int, int]])}
+    state: ClassVar = {"due": saved.mapping("long", list[tuple[int, int]])}
 
     def __init__(self) -> None:
         self.due: dict[int, list[tuple[int, int]]] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         at = context.epoch + 2
         context.notify_at((at,))
         for row in batch.to_pylist():
@@ -73,9 +72,7 @@ class Reminders:
 
     def on_notify(self, context: ps.Context) -> None:
         now = context.epoch
-        rows = [
-            {"k": k, "n": n} for k, due in sorted(self.due.items()) for at, n in sorted(due) if at == now
-        ]
+        rows = [{"k": k, "n": n} for k, due in sorted(self.due.items()) for at, n in sorted(due) if at == now]
         left = {k: [(at, n) for at, n in due if at != now] for k, due in self.due.items()}
         self.due = {k: due for k, due in left.items() if due}
         if rows:
@@ -83,51 +80,53 @@ class Reminders:
 
 
 class Join:
-    """Pairs what two inputs have had for a key so far, the new with all before."""
+    """Pairs what two inputs have had for a key so far, at the epoch of the later of the two."""
 
     outputs = "k long, a long, b long"
-    state = {"left": saved.mapping("long", list[int]), "right": saved.mapping("long", list[int])}
+    state: ClassVar = {
+        "left": saved.mapping("long", list[tuple[int, int]]),
+        "right": saved.mapping("long", list[tuple[int, int]]),
+    }
 
     def __init__(self) -> None:
-        self.left: dict[int, list[int]] = {}
-        self.right: dict[int, list[int]] = {}
+        self.left: dict[int, list[tuple[int, int]]] = {}
+        self.right: dict[int, list[tuple[int, int]]] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         mine, theirs = (self.left, self.right) if input == "a" else (self.right, self.left)
-        rows = []
+        now = context.epoch
         for row in batch.to_pylist():
             k, v = row["k"], row["v"]
-            mine.setdefault(k, []).append(v)
-            for other in theirs.get(k, []):
-                rows.append({"k": k, "a": v, "b": other} if input == "a" else {"k": k, "a": other, "b": v})
-        context.send(rows)
+            mine.setdefault(k, []).append((now, v))
+            for at, other in theirs.get(k, []):
+                pair = (v, other) if input == "a" else (other, v)
+                context.send([{"k": k, "a": pair[0], "b": pair[1]}], at=(max(now, at),))
 
 
 class Judge:
-    """Counts per key, and says with each row how many epochs it can see to be complete: C2 by the letter.
-
-    What it says must not depend on what comes after its epoch, so it may look only up to that.
-    """
+    """Decides by frontier, in timely's style: counts per key, in the order of epochs, as each is complete."""
 
     outputs = "k long, n long"
-    state = {"seen": saved.mapping("long", int)}
+    state: ClassVar = {"seen": saved.mapping("long", int)}
 
     def __init__(self) -> None:
         self.seen: dict[int, int] = {}
-        self.held: dict[int, tuple[ps.Capability, set[int]]] = {}
+        self.came: dict[int, list[int]] = {}
+        self.held: dict[int, ps.Capability] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:
-        capability, keys = self.held.setdefault(context.epoch, (context.retain(), set()))
-        for k in batch.column("k").to_pylist():
-            self.seen[k] = self.seen.get(k, 0) + 1
-            keys.add(k)
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        if context.epoch not in self.held:
+            self.held[context.epoch] = context.retain()
+        self.came.setdefault(context.epoch, []).extend(batch.column("k").to_pylist())
 
     def on_frontier(self, context: ps.Context) -> None:
         for epoch in sorted(self.held):
             if context.is_complete((epoch,)):
-                capability, keys = self.held.pop(epoch)
-                with context.session(capability) as session:
-                    session.send([{"k": k, "n": self.seen[k]} for k in sorted(keys)])
+                keys = self.came.pop(epoch)
+                for k in keys:
+                    self.seen[k] = self.seen.get(k, 0) + 1
+                with context.session(self.held.pop(epoch)) as session:
+                    session.send([{"k": k, "n": self.seen[k]} for k in sorted(set(keys))])
 
 
 def delayed() -> ps.Dataflow:
@@ -138,12 +137,15 @@ def delayed() -> ps.Dataflow:
 
 
 def carried() -> ps.Dataflow:
-    """The sum of everything so far, which goes round through the epochs and is nowhere else."""
+    """Sums that go round through the epochs, half as much each time, and are nowhere else."""
     flow = ps.Dataflow("carried")
     numbers = flow.input("numbers", "k long, v long")
     before = flow.variable("k long, v long", ps.delay(1))
     sums = numbers.concat(before).reduce("k", v=ps.sum("v"))
-    flow.feedback(before, sums)
+    halves = sums.map(_half, "k long, v long").filter(
+        lambda batch: [v > 0 for v in batch.column("v").to_pylist()]
+    )
+    flow.feedback(before, halves)
     flow.output("sums", sums)
     return flow
 
@@ -187,8 +189,12 @@ def uneven() -> ps.Dataflow:
     return flow
 
 
-def _down(row: dict[str, Any]) -> dict[str, Any]:
+def _down(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"k": row["k"], "v": row["v"] - 1}
+
+
+def _half(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"k": row["k"], "v": row["v"] // 2}
 
 
 def running() -> ps.Dataflow:
@@ -244,7 +250,7 @@ def expected(flow: ps.Dataflow, data: Sequence[Rows]) -> Published:
     )
 
 
-def by_epoch(tables: Any) -> Published:
+def by_epoch(tables: Iterable[tuple[str, int, Any]]) -> Published:
     """Sorted rows by output and epoch, without what is empty."""
     found: defaultdict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
     for name, epoch, table in tables:

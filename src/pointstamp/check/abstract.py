@@ -10,8 +10,10 @@ in ``Activation``. This file only keeps the books; what is allowed is said by th
 (``pointstamp.check.exchange_rules``, ``pointstamp.check.frontier_rules``).
 """
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeAlias
 
 from pointstamp.check.roots import Stamp
@@ -33,6 +35,39 @@ class Activation:
     """Capabilities that came and went, netted."""
 
 
+class Batches:
+    """The batches of one worker, numbered from its first; those that everybody has heard are forgotten."""
+
+    def __init__(self, first: int = 0, kept: Iterable[Counts] = ()) -> None:
+        self._first = first
+        self._kept = deque(kept)
+
+    def __len__(self) -> int:
+        """How many were ever sent."""
+        return self._first + len(self._kept)
+
+    def __getitem__(self, number: int) -> Counts:
+        return self._kept[number - self._first]
+
+    def append(self, batch: Counts) -> None:
+        """Take the next one."""
+        self._kept.append(batch)
+
+    def since(self, number: int) -> Iterable[Counts]:
+        """Those from this one on."""
+        return islice(self._kept, number - self._first, None)
+
+    def forget_before(self, number: int) -> None:
+        """Nobody will ask for those before this one any more."""
+        while self._first < number:
+            self._kept.popleft()
+            self._first += 1
+
+    def each(self, change: Callable[[Counts], Counts]) -> "Batches":
+        """The same ones, changed."""
+        return Batches(self._first, map(change, self._kept))
+
+
 class AbstractState:
     """The state after some events of a trace; changed by the judge alone."""
 
@@ -45,8 +80,8 @@ class AbstractState:
         self.data: list[Counts] = [{} for _ in everybody]
         self.temp: list[Counts] = [{} for _ in everybody]
         self.glob: list[Counts] = [dict.fromkeys(first, workers) for _ in everybody]
-        self.sent: list[list[Counts]] = [[] for _ in everybody]
-        """Every batch of progress that w ever sent, in order; msg[w][q] are those that q has yet to hear."""
+        self.sent: list[Batches] = [Batches() for _ in everybody]
+        """The batches of progress that w has sent; msg[w][q] are those that q has yet to hear."""
         self.heard: list[list[int]] = [[0] * workers for _ in everybody]
         """heard[q][w]: how many batches of w were applied by q."""
         self.shown: list[list[frozenset[Stamp]] | None] = [None for _ in everybody]
@@ -106,6 +141,7 @@ class AbstractState:
         """Worker q hears the oldest batch of w that it has not heard."""
         batch = self.sent[w][self.heard[q][w]]
         self.heard[q][w] += 1
+        self.sent[w].forget_before(min(heard[w] for heard in self.heard))
         for point, count in batch.items():
             add(self.glob[q], point, count)
         return batch
@@ -114,13 +150,40 @@ class AbstractState:
         """The sum of everything that is on its way to q."""
         total: Counts = {}
         for w, batches in enumerate(self.sent):
-            for batch in batches[self.heard[q][w] :]:
+            for batch in batches.since(self.heard[q][w]):
                 for point, count in batch.items():
                     add(total, point, count)
         return total
 
     def _add_rec(self, point: Point, count: int) -> None:
         add(self._rec_at[self.walker.points[point][0]], point, count)
+
+    # Going on for ever.
+
+    def renumbered(self, walker: Walker) -> "AbstractState":
+        """The same state with the numbers of a fresh walker, which knows of nothing that has passed."""
+
+        def number(point: Point) -> Point:
+            return walker.point(*self.walker.points[point])
+
+        def moved(counts: Counts) -> Counts:
+            return {number(point): count for point, count in counts.items()}
+
+        fresh = AbstractState(walker, self.workers)
+        fresh.caps, fresh.data = list(map(moved, self.caps)), list(map(moved, self.data))
+        fresh.temp, fresh.glob = list(map(moved, self.temp)), list(map(moved, self.glob))
+        fresh.sent = [batches.each(moved) for batches in self.sent]
+        fresh.heard, fresh.shown, fresh.notified = self.heard, self.shown, self.notified
+        fresh.activations = [
+            Activation(
+                moved(done.pulled),
+                [(number(source), number(target), receiver) for source, target, receiver in done.sent],
+                moved(done.held),
+            )
+            for done in self.activations
+        ]
+        fresh._rec_at = list(map(moved, self._rec_at))
+        return fresh
 
 
 def add(counts: Counts, point: Point, count: int) -> None:

@@ -30,6 +30,7 @@ from pointstamp.runtime.events import (
     Notified,
     ProgressReceived,
     ProgressSent,
+    SnapshotTaken,
     WorkerStarted,
 )
 
@@ -99,7 +100,7 @@ def judge(
     number: int | None = None
     try:
         for number, event in enumerate(events):  # noqa: B007 - it stands in the verdict
-            _take(exchange, frontiers, event)
+            take(exchange, frontiers, event)
             if thorough:
                 exchange.check_record_count()
         number = None
@@ -114,7 +115,7 @@ def judge(
     return Verdict(Status.VALID)
 
 
-def _take(exchange: ExchangeRules, frontiers: FrontierRules, event: Event) -> None:
+def take(exchange: ExchangeRules, frontiers: FrontierRules, event: Event) -> None:
     """Check that an event may happen now, and let it happen."""
     match event:
         case MessagePulled():
@@ -136,6 +137,8 @@ def _take(exchange: ExchangeRules, frontiers: FrontierRules, event: Event) -> No
             frontiers.frontiers_shown(event)
         case Notified():
             frontiers.notified(event)
+        case SnapshotTaken():
+            pass  # no action of these models; see pointstamp.check.cut_rules
         case WorkerStarted():
             # Everybody's first capabilities exist from the beginning, whoever starts first.
             if event.workers != exchange.state.workers:

@@ -9,13 +9,12 @@ what it had sent is on its way. The messages of a generation reach no other one,
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from pointstamp.check.choices import Choices
 from pointstamp.check.crash_events import Happened
 from pointstamp.check.crash_feed import SimulatedWatch
 from pointstamp.check.network import SimulatedClock, SimulatedNetwork, SimulatedTransport
-from pointstamp.dataflow.declared import stateful_of
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.recovery.beginning import Beginning
 from pointstamp.recovery.crew import CrewError
@@ -27,7 +26,6 @@ from pointstamp.recovery.session import Session
 from pointstamp.runtime.events import Event
 
 T = TypeVar("T")
-_PLAIN = (dict, list, set, tuple, deque, str, int, float, bool, type(None))
 
 
 class Channel(Generic[T]):
@@ -210,24 +208,6 @@ class SimulatedCrew:
         place.reports.put(Ready(0, f"place {number}"))
         return member
 
-    def look_for_undeclared_state(self, undeclared: dict[str, set[str]]) -> None:
-        """Note which operators keep something between epochs and do not say so."""
-        for place in self.places:
-            if place.member is None:
-                continue
-            for instance in place.member.worker.instances.values():
-                logic = instance.logic
-                if not hasattr(logic, "__dict__") or stateful_of(logic, instance.name) is not None:
-                    continue
-                fresh = vars(instance.node.logic()) if instance.node.logic is not None else {}
-                kept = {name for name, value in vars(logic).items() if _is_kept(value, fresh.get(name))}
-                if kept:
-                    undeclared.setdefault(instance.name, set()).update(kept)
-
-
-def _is_kept(value: Any, fresh: Any) -> bool:  # noqa: ANN401 - any attribute of a user's operator
-    return isinstance(value, _PLAIN) and isinstance(fresh, _PLAIN) and bool(value != fresh)
-
 
 @dataclass(slots=True)
 class Life:
@@ -238,6 +218,8 @@ class Life:
     crew: SimulatedCrew
     session: Session
     watches: Mapping[str, SimulatedWatch]
+    turn: int
+    """How often a driver had taken over, or had tried to, when this one had."""
     driver_is_alive: bool = True
     is_asleep: bool = False
     is_finishing: bool = False

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from pointstamp.check.case import Case
 from pointstamp.check.conformance import Status, Verdict, judge
+from pointstamp.check.crash_trace import CrashHeader, CrashTrace
 from pointstamp.check.crash_world import CrashRun, CrashWorld
 from pointstamp.check.explaining import Explained, explain_run
 from pointstamp.check.feed import Items
@@ -95,7 +96,8 @@ class CrashSimulator(Simulator):
         expected = self._without_failures(run)
         if expected is None:
             return Kind.UNKNOWN, "on one worker the flow does not complete with these rows"
-        published = {place: rows for place, rows in expected.items() if self._is_published(run, place[1][0])}
+        # What operators keep for epochs after the last tick is computed by nobody when the query ends.
+        published = {at: rows for at, rows in expected.items() if at[1][0] <= run.published_through}
         difference = self.difference(published, run.outputs)
         if difference is not None:
             objections["published"] = f"{difference}{_undeclared(run)}"
@@ -103,9 +105,6 @@ class CrashSimulator(Simulator):
             if judge_name in objections:
                 return kind, objections[judge_name]
         return Kind.VALID, ""
-
-    def _is_published(self, run: CrashRun, epoch: int) -> bool:
-        return run.ended is Ended.COMPLETE or epoch <= run.published_through
 
     def _without_failures(self, run: CrashRun) -> Outputs | None:
         alone = World(self.plan, run.fed, workers=1, seed=0, kept=frozenset()).run()
@@ -136,6 +135,22 @@ class CrashSimulator(Simulator):
         )
 
 
+def crash_trace(simulator: Simulator, outcome: CrashOutcome) -> CrashTrace:
+    """What is saved of a world with crashes."""
+    run, case = outcome.run, outcome.case
+    assert isinstance(run, CrashRun)
+    header = CrashHeader(
+        simulator.plan.name,
+        case.workers,
+        simulator.shape,
+        run.ended.value,
+        outcome.reason,
+        case.command(simulator.file),
+        run.published_through,
+    )
+    return CrashTrace(header, tuple(run.happened))
+
+
 _KINDS = {
     "failed": Kind.FAILED,
     "published": Kind.DIFFERS,
@@ -146,9 +161,4 @@ _KINDS = {
 
 def _undeclared(run: CrashRun) -> str:
     """Which operators have kept something that no snapshot holds."""
-    return "".join(
-        f"\noperator '{name}' keeps {', '.join(sorted(kept))} between epochs and declares no state: a crash "
-        "loses that. Declare state = {...}, or write save() and restore()."
-        for name, kept in run.undeclared.items()
-        if run.crashes
-    )
+    return "".join(f"\n{words}" for words in run.undeclared) if run.crashes else ""

@@ -12,6 +12,8 @@ A recovery is ``begin_generation``, the same that a supervisor calls. Which cras
 """
 
 import gc
+import logging
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
@@ -40,7 +42,7 @@ from pointstamp.check.feed import Items
 from pointstamp.check.network import SimulatedClock
 from pointstamp.check.world import DELAYS_MAX, PACES, SILENT_ACTIVATIONS, STEPS_MAX, Ended, Run, one_of
 from pointstamp.dataflow.plan import Plan
-from pointstamp.errors import FencedError, InternalError, StorageError
+from pointstamp.errors import FencedError, InternalError, PointstampWarning, StorageError
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.recovery.beginning import Beginning, begin_generation, remove_unneeded
 from pointstamp.recovery.crew import CrewError
@@ -51,6 +53,8 @@ from pointstamp.recovery.policy import SnapshotPolicy
 from pointstamp.recovery.session import Session
 from pointstamp.recovery.supervisor import QuerySpec
 from pointstamp.runtime.events import Event
+
+_log = logging.getLogger("pointstamp.query")
 
 # What a world may be like; the first of each is the plain one.
 _SNAPSHOT_EPOCHS: Final = (1, 1, 2, 3)
@@ -92,11 +96,10 @@ class CrashRun(Run):
     ticks: dict[int, Ticked] = field(default_factory=dict)
     fed: dict[str, Items] = field(default_factory=dict)
     """What each tick took, as items."""
-    crashes: int = 0
     workers: int = 0
     published_through: int = -1
-    undeclared: dict[str, set[str]] = field(default_factory=dict)
-    """Operators that kept something between epochs and declare no state, with its names."""
+    undeclared: tuple[str, ...] = ()
+    """What was said of operators that keep something between epochs and declare no state."""
 
 
 class CrashWorld:
@@ -151,6 +154,7 @@ class CrashWorld:
         self.is_damaged = False
         self.newest: Life | None = None
         self._drivers = 0
+        self._takeovers = 0
         self._turn = 0
         self._quiet_ticks = 0
         self._acts_as_driver: Life | bool = False
@@ -160,15 +164,22 @@ class CrashWorld:
         """Let it happen until all is published, something fails, or the limit is reached."""
         result = self.result
         # A capability in a cycle of references would be released whenever the collector comes by.
-        collects = gc.isenabled()
+        collects, was_disabled = gc.isenabled(), _log.disabled
+        said: list[warnings.WarningMessage] = []
         gc.disable()
+        _log.disabled = True  # what a recovery has to say is in what happened
         try:
-            self._go_on()
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always", PointstampWarning)
+                self._go_on()
         except (Exception, FoundError) as error:
             found = error.found if isinstance(error, FoundError) else error
             result.ended, result.error = Ended.FAILED, found
             result.reason = f"{type(found).__name__}: {found}"
         finally:
+            words = dict.fromkeys(str(each.message) for each in said)
+            result.undeclared = tuple(each for each in words if "declares no state" in each)
+            _log.disabled = was_disabled
             if collects:
                 gc.enable()
             for life in self.lives:
@@ -290,10 +301,12 @@ class CrashWorld:
             self.note(life.generation, Crashed("the driver died"))
             self.recover_soon()
         except FencedError:
-            if life is self.newest:
+            if life is self.newest and life.turn == self._takeovers:
                 raise
             self.note(life.generation, DriverFenced())
             life.die()
+            if life is self.newest and self.recover_at is None:
+                self.recover_soon()
         except (CrewError, StorageError) as error:
             self._give_up(life, error.__cause__ if isinstance(error, CrewError) else error)
         finally:
@@ -353,6 +366,7 @@ class CrashWorld:
         finally:
             self._acts_as_driver = False
             self.durability.dies_after = None
+            self._takeovers += 1
         self._live(begun)
 
     def _live(self, begun: Beginning) -> None:
@@ -382,7 +396,7 @@ class CrashWorld:
             on_ready=lambda: None,
             now_seconds=self.clock.now_seconds,
         )
-        life = Life(begun.generation, begun, crew, session, watches)
+        life = Life(begun.generation, begun, crew, session, watches, self._takeovers)
         self._note_ticks(begun.ledger, begun.generation)
         if is_newest:
             self._replace_all()
@@ -440,12 +454,12 @@ class CrashWorld:
 
     def _note_commit(self, life: Life, commit: Committed) -> None:
         self.note(life.generation, EpochCommitted(commit.number, commit.epoch))
-        life.crew.look_for_undeclared_state(self.result.undeclared)
 
     def _note_ticks(self, ledger: Ledger, generation: int) -> None:
         for tick in ledger.ticks:
-            known = self.result.ticks.setdefault(tick.number, tick)
-            if known is tick:
+            known = self.result.ticks.get(tick.number)
+            if known is None:
+                self.result.ticks[tick.number] = tick
                 self.note(generation, TickTaken(tick.number, {n: len(u) for n, u in tick.units.items()}))
             elif known != tick:
                 raise InternalError(f"tick {tick.number} was {known} and is {tick}.")

@@ -80,10 +80,13 @@ def recovery_dies(world: "CrashWorld", life: "Life") -> None:
 
 
 def storage_fails(world: "CrashWorld", life: "Life") -> None:
-    """The next operation on the storage or the sink fails, or is done and not answered."""
+    """An operation on the storage or the sink fails, or is done and not answered; perhaps in a recovery."""
     fails = ("fail", "no answer")[world.choices.choose(2)]
-    world.note(life.generation, Crashed(f"the next operation on the storage: {fails}"))
-    world.durability.fails = fails
+    after = world.choices.choose(_RECOVERY_OPERATIONS_MAX)
+    world.note(life.generation, Crashed(f"after {after} operations the storage: {fails}"))
+    world.durability.fails, world.durability.fails_after = fails, after
+    if world.choices.choose(2):
+        everybody_dies(world, life)
 
 
 def snapshot_is_damaged(world: "CrashWorld", life: "Life") -> None:

@@ -42,7 +42,9 @@ class Durability:
         self.dies_late: bool = False
         """Whether the operation at which it dies is done."""
         self.fails: str | None = None
-        """"fail": the next operation is not done. "no answer": it is done. Both raise UnansweredError."""
+        """"fail": an operation is not done. "no answer": it is done. Both raise UnansweredError."""
+        self.fails_after: int = 0
+        """So many operations are done before the one that fails."""
         self.before: Callable[[str], None] = _nothing
         """Called before each operation: the world may let others act meanwhile."""
 
@@ -56,9 +58,10 @@ class Durability:
                 raise DiedError(what)
             self.dies_after -= 1
             return act()
-        fails, self.fails = self.fails, None
-        if fails is None:
+        if self.fails is None or self.fails_after > 0:
+            self.fails_after = max(0, self.fails_after - 1)
             return act()
+        fails, self.fails = self.fails, None
         if fails == "no answer":
             act()
         raise UnansweredError(f"{what}: the storage does not answer.")

@@ -78,9 +78,13 @@ def explain_run(
     flaw: str | None = None
     try:
         is_begun = False
+        before = -1
         for generation, end in zip(generations, ends, strict=True):
-            if generation.is_started(starts_of(walker.shape)):
+            # One that went on from a snapshot that was found damaged later leads nowhere.
+            is_of_it = generation.restored == before
+            if is_of_it and generation.is_started(starts_of(walker.shape)):
                 is_begun = replay.begin(generation, is_first=not is_begun)
+            before = end
             for move in generation.moves:
                 replay.check_held_back(generation.generation, move, end)
                 if move.last <= end:

@@ -22,6 +22,7 @@ from pointstamp.runtime.events import (
     MessagePulled,
     MessageSent,
     Notified,
+    SnapshotTaken,
 )
 
 Act: TypeAlias = MessagePulled | MessageSent | CapabilityChanged | Notified | FrontiersShown | ActivationEnded
@@ -70,13 +71,18 @@ def moves_of(shape: Shape, happened: Sequence[Happened]) -> list[GenerationMoves
     for position, (generation, event) in enumerate(happened):
         if isinstance(event, GenerationBegan):
             generations[generation] = GenerationMoves(generation, event.restored, event.workers)
-        if not isinstance(event, Act):
+        if not isinstance(event, Act | SnapshotTaken):
             continue
         into, acts = generations[generation], open_acts.setdefault((generation, event.worker), [])
-        if acts and _operator(shape, acts[0]) != _operator(shape, event):
-            # An operator that only looked, and changed nothing, reports no end.
+        # An operator that was only told or shown something, and changed nothing, reports no end.
+        is_next = isinstance(event, SnapshotTaken) or (
+            acts and _operator(shape, acts[0]) != _operator(shape, event)
+        )
+        if acts and is_next:
             _add(into, _move(shape, position - 1, acts), starts)
             acts.clear()
+        if isinstance(event, SnapshotTaken):
+            continue
         acts.append(event)
         if isinstance(event, ActivationEnded):
             _add(into, _move(shape, position, acts), starts)

@@ -143,6 +143,7 @@ class Report:
 
     worlds: int = 0
     events: int = 0
+    crashes: int = 0
     unknown: list[Outcome] = field(default_factory=list)
     finding: Outcome | None = None
     is_repeatable: bool = True
@@ -152,6 +153,7 @@ class Report:
         """Take down what came of one more world."""
         self.worlds += 1
         self.events += len(outcome.run.events)
+        self.crashes += outcome.run.crashes
         if outcome.kind is Kind.UNKNOWN:
             self.unknown.append(outcome)
         if outcome.is_finding:

@@ -32,6 +32,7 @@ from pointstamp.runtime.events import (
     Notified,
     ProgressReceived,
     ProgressSent,
+    SnapshotTaken,
     WorkerStarted,
 )
 from pointstamp.topology.ports import Location
@@ -210,10 +211,13 @@ def describe_event(shape: Shape, event: Event) -> str:
         case FrontiersShown():
             return f"{who} called an operator that watches {_frontiers(shape, event.frontiers)}"
         case Notified():
-            names = {
-                port.name.partition(" of ")[2] for port in shape.ports if port.operator == event.operator
-            }
-            return f"{who} told {min(names)} that {event.time} is complete"
+            return f"{who} told {_operator(shape, event.operator)} that {event.time} is complete"
+        case SnapshotTaken():
+            return f"{who} took the snapshot of epoch {event.epoch} of {_operator(shape, event.operator)}"
+
+
+def _operator(shape: Shape, number: int) -> str:
+    return min(port.name.partition(" of ")[2] for port in shape.ports if port.operator == number)
 
 
 def _changes(shape: Shape, changes: tuple[tuple[int, Stamp, int], ...]) -> str:

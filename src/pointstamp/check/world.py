@@ -59,6 +59,8 @@ class Run:
     error: Exception | None = None
     choices: list[int] = field(default_factory=list)
     steps: int = 0
+    crashes: int = 0
+    """How often something crashed; in a world without a driver nothing does."""
 
 
 class SharedPlan(Plan):

@@ -118,6 +118,8 @@ class Labels:
 
 def by_epoch(changes: pa.Table) -> Iterator[tuple[int, Numbers, Numbers]]:
     """Each epoch in order, with its vertices and their components."""
+    if not changes.num_rows:
+        return
     epochs, vertices, components = (
         changes[name].to_numpy().astype(np.int64, copy=False) for name in ("epoch", "vertex", "component")
     )

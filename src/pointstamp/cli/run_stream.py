@@ -25,6 +25,8 @@ from pointstamp.flow import Dataflow
 from pointstamp.recovery.query import Query
 from pointstamp.sinks.reading import published
 from pointstamp.sources.files import files
+from pointstamp.sources.memory import Rows
+from pointstamp.sources.port import Source
 from pointstamp.storage.anywhere import storage_at
 
 _CHECKPOINT: Final = "_checkpoint"
@@ -74,10 +76,7 @@ def _start(
     checkpoint: str,
     spark: Any,  # noqa: ANN401 - a SparkSession or None
 ) -> Query:
-    streams: dict[str, Any] = {
-        each.name: files(each.path, each.format) if _is_folder(each) else [read(each)]  # type: ignore[arg-type]
-        for each in inputs
-    }
+    streams = {each.name: _source(each) for each in inputs}
     settings: dict[str, Any] = {
         "checkpoint": checkpoint,
         "output": arguments.output,
@@ -86,14 +85,14 @@ def _start(
     }
     if spark is None:
         return flow.start_local(streams, processes=arguments.workers or 1, **settings)
-    return flow.start(spark, _for_spark(flow, streams), workers=arguments.workers, **settings)
+    return flow.start(spark, streams, workers=arguments.workers, **settings)
 
 
-def _for_spark(flow: Dataflow, streams: dict[str, Any]) -> dict[str, Any]:
-    """The rows of files as sources: Spark takes sources and DataFrames."""
-    from pointstamp.recovery.local_query import _source as source_of
-
-    return {name: source_of(flow.plan, name, each) for name, each in streams.items()}
+def _source(each: InputFile) -> Source:
+    """What is followed, or the rows of what is not: one unit, which every worker has at hand."""
+    if _is_folder(each):
+        return files(each.path, each.format)  # type: ignore[arg-type]
+    return Rows(tuple(read(each).combine_chunks().to_batches()))
 
 
 def _follow(query: Query) -> None:

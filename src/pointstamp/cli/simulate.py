@@ -23,7 +23,9 @@ _DESCRIPTION = """\
 Runs a flow of yours in many simulated worlds: with several workers, messages that take their time, workers
 that stall, rows that are split and dealt out differently, epochs that overlap. Each world must put out the
 same rows at the same times as one worker does, and every event is judged against the formal models. A world
-that fails is shrunk, and a command that repeats it is printed.
+that fails is shrunk, and a command that repeats it is printed. With --crashes the flow runs as a query with
+snapshots, and workers, drivers and storage fail at any step: what is published must be the same as if nothing
+had failed, and what happened must be explained by a run without failures.
 
 FLOW.py has a Dataflow named flow, and inputs: a dictionary, or a function that returns one, with a list of
 epochs for each input of the flow; an epoch is a list of dictionaries, an Arrow table or a frame. Where a flow
@@ -53,6 +55,12 @@ def add_to(add_parser: AddParser) -> None:
         default=(1, 4),
         help="how many workers they have (default: 1-4)",
     )
+    simulate.add_argument(
+        "--crashes",
+        metavar="A-B",
+        type=_crash_span,
+        help="run it as a query with snapshots, and let so many things crash in each world (0-4)",
+    )
     simulate.add_argument("--replay", metavar="SEED", type=int, help="run only the world of this seed")
     simulate.add_argument(
         "--epochs", metavar="LIST", help="with --replay: feed only these epochs (or items), 0,3-5"
@@ -81,15 +89,26 @@ def _span(text: str) -> tuple[int, int]:
     return fewest, most
 
 
+def _crash_span(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    fewest = int(found[1]) if found else 1
+    most = int(found[2] or fewest) if found else 0
+    if fewest > most:
+        raise argparse.ArgumentTypeError(f"needs a number of crashes, 2, or a range, 0-4, and got {text!r}")
+    return fewest, most
+
+
 def _run(arguments: argparse.Namespace) -> int:
     from pointstamp.check.case import prepared
+    from pointstamp.check.crash_simulate import CrashSimulator
     from pointstamp.check.simulate import Simulator
     from pointstamp.cli import flowfile
 
     chosen = _case(arguments)
     file = flowfile.load(arguments.flow)
+    kind = Simulator if arguments.crashes is None else CrashSimulator
     try:
-        simulator = Simulator(file.flow.plan, prepared(file.flow.plan, file.inputs), file=arguments.flow)
+        simulator = kind(file.flow.plan, prepared(file.flow.plan, file.inputs), file=arguments.flow)
     except FlowError as error:
         raise UsageError(f"{arguments.flow}: {error}") from error
     if arguments.trace:
@@ -109,19 +128,24 @@ def _run(arguments: argparse.Namespace) -> int:
 def _case(arguments: argparse.Namespace) -> "Case | None":
     """The one world that was asked for, if one was."""
     from pointstamp.check.case import Case, parse_numbers, parse_rows
-    from pointstamp.check.simulate import workers_of
+    from pointstamp.check.simulate import crashes_of, workers_of
 
     if arguments.replay is None:
         for option in ("epochs", "rows", "choices"):
             if getattr(arguments, option) is not None:
                 raise UsageError(f"simulate: --{option} belongs to --replay SEED, which is missing.")
         return None
+    crashes: int | None = None
+    if arguments.crashes is not None:
+        fewest, most = arguments.workers
+        crashes = crashes_of(arguments.replay, most - fewest + 1, *arguments.crashes)
     return Case(
         arguments.replay,
         workers_of(arguments.replay, *arguments.workers),
         None if arguments.epochs is None else parse_numbers("epochs", arguments.epochs),
         None if arguments.rows is None else parse_rows(arguments.rows),
         None if arguments.choices is None else frozenset(parse_numbers("choices", arguments.choices)),
+        crashes,
     )
 
 
@@ -136,7 +160,8 @@ def _many(simulator: "Simulator", arguments: argparse.Namespace) -> "tuple[Repor
     from pointstamp.check.simulate import cases, simulate
     from pointstamp.cli import simulate_display
 
-    wanted = cases(range(arguments.seeds), *arguments.workers)
+    fewest, most = arguments.workers
+    wanted = cases(range(arguments.seeds), fewest, most, arguments.crashes)
     with simulate_display.progress(arguments.seeds + 1, quiet=arguments.json) as shown:
         report = simulate(simulator, wanted, shown.world)
         if report.finding is None:
@@ -158,10 +183,15 @@ def _check_writable(simulator: "Simulator") -> None:
 def _save(simulator: "Simulator", outcome: "Outcome", name: str) -> None:
     from pathlib import Path
 
+    from pointstamp.check.crash_simulate import CrashOutcome, crash_trace
+    from pointstamp.check.crash_trace import save_crashes
     from pointstamp.check.trace import save
 
     try:
-        save(simulator.trace(outcome), Path(name))
+        if isinstance(outcome, CrashOutcome):
+            save_crashes(crash_trace(simulator, outcome), Path(name))
+        else:
+            save(simulator.trace(outcome), Path(name))
     except OSError as error:
         raise UsageError(f"simulate: the trace cannot be written to {name}: {error.strerror}.") from error
 
@@ -199,6 +229,7 @@ def _json(simulator: "Simulator", report: "Report", found: "Outcome | None", sec
             "reason": found.reason,
             "seed": found.case.seed,
             "workers": found.case.workers,
+            "crashes": found.case.crashes,
             "events": len(found.run.events),
             "is_repeatable": report.is_repeatable,
             "replay": found.case.command(simulator.file),

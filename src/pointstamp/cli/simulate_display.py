@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pointstamp.check.conformance import Status
+from pointstamp.check.crash_events import WorldEvent, describe_world_event
+from pointstamp.check.crash_world import CrashRun
 from pointstamp.check.shrink import Shrinking
 from pointstamp.check.simulate import Kind, Outcome, Report, Simulator
 from pointstamp.check.trace import describe_event
@@ -105,8 +107,8 @@ def report_text(
         return text if report.is_repeatable else f"{text}\n\n{_NOT_REPEATABLE}"
     if report.verdict is Status.VALID:
         return (
-            f"valid: {extent} put out the same as one worker, and the judge found nothing in "
-            f"{report.events:,} events ({speed})"
+            f"valid: {extent} put out the same as one worker{_crashes(report)}, and the judge found nothing "
+            f"in {report.events:,} events ({speed})"
         )
     unknown = [f"  {_name(each)}: {each.reason}" for each in report.unknown[:_LINES]]
     return "\n".join([f"unknown: {len(report.unknown)} of {extent} ({speed})", *unknown])
@@ -139,10 +141,25 @@ def finding_text(simulator: Simulator, found: Outcome) -> str:
 
 
 def _what_happened(simulator: Simulator, found: Outcome) -> list[str]:
+    if isinstance(found.run, CrashRun):
+        return _what_happened_with_crashes(simulator, found.run)
     shown = [event for event in found.run.events if isinstance(event, MessagePulled | MessageSent | Notified)]
     lines = [f"  {describe_event(simulator.shape, event)}" for event in shown[-_EVENTS_MAX:]]
     if len(shown) > _EVENTS_MAX:
         lines.insert(0, f"  ... {len(shown) - _EVENTS_MAX} events ...")
+    return lines
+
+
+def _what_happened_with_crashes(simulator: Simulator, run: CrashRun) -> list[str]:
+    lines = []
+    for generation, event in run.happened:
+        who = f"  generation {generation}: " if generation > 0 else "  "
+        if isinstance(event, WorldEvent):
+            lines.append(f"{who}{describe_world_event(event)}")
+        elif isinstance(event, MessagePulled | MessageSent | Notified):
+            lines.append(f"{who}{describe_event(simulator.shape, event)}")
+    if len(lines) > 2 * _EVENTS_MAX:
+        lines[_EVENTS_MAX:-_EVENTS_MAX] = [f"  ... {len(lines) - 2 * _EVENTS_MAX} events ..."]
     return lines
 
 
@@ -161,12 +178,16 @@ def _fed(simulator: Simulator, found: Outcome) -> list[str]:
 def _name(outcome: Outcome) -> str:
     if outcome.case.choices == frozenset() and outcome.case.workers == 1:
         return "the run on one worker with nothing left to chance"
-    return f"seed {outcome.case.seed} on {_counted(outcome.case.workers, 'worker')}"
+    crashes = outcome.case.crashes
+    also = "" if crashes is None else f" with up to {_counted(crashes, 'crash', 'crashes')}"
+    return f"seed {outcome.case.seed} on {_counted(outcome.case.workers, 'worker')}{also}"
 
 
 def _size(outcome: Outcome, *, has_own_times: bool) -> str:
     case = outcome.case
     parts = [_counted(case.workers, "worker")]
+    if isinstance(outcome.run, CrashRun):
+        parts.append(_counted(outcome.run.crashes, "crash", "crashes"))
     if case.epochs is not None:
         parts.append(_counted(len(case.epochs), "item" if has_own_times else "epoch"))
     if case.rows is not None:
@@ -179,12 +200,16 @@ def _size_of(shrinking: Shrinking) -> str:
     return _size(shrinking.best, has_own_times=shrinking.simulator.shape.has_own_times)
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _counted(number: int, what: str, many: str = "") -> str:
+    return f"{number:,} {what if number == 1 else many or what + 's'}"
 
 
 def _unknown(report: Report) -> str:
     return f", {len(report.unknown)} unknown" if report.unknown else ""
+
+
+def _crashes(report: Report) -> str:
+    return f" in spite of {_counted(report.crashes, 'crash', 'crashes')}" if report.crashes else ""
 
 
 def _say(line: str) -> None:

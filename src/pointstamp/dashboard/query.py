@@ -57,14 +57,15 @@ class Moment:
 def line(moment: Moment) -> str:
     """A moment as one line of text."""
     said = [
-        f"{moment.elapsed_seconds:5.1f} s: {moment.phase}, {moment.epochs:,} epochs published",
+        f"{moment.elapsed_seconds:5.1f} s: {_counted(moment.epochs, 'epoch')} published",
         f"{moment.rows:,} rows read ({moment.rows_per_second:,.0f}/s)",
         *(f"{name} {value}" for name, value in moment.facts),
-        *(f"{name} {value}" for name, value in _progress(moment.status)),
     ]
     if moment.restarts:
         said.append(f"generation {moment.generation} after {_counted(moment.restarts, 'restart')}")
-    return ", ".join(said)
+    # Who waits for data waits for its inputs, and that needs no words.
+    waits = [f"{name} {value}" for name, value in _progress(moment.status) if moment.phase == "working"]
+    return "; ".join([", ".join(said), moment.phase, *waits])
 
 
 def panel(moment: Moment) -> RenderableType:
@@ -94,10 +95,11 @@ def _progress(status: RunStatus | None) -> list[tuple[str, str]]:
         for loop in status.loops[:1]
     ]
     for output in status.outputs:
-        frontier = ", ".join(str(time[0]) for time in output.frontier) or "none"
-        said.append(("frontier", f"epoch {frontier} of '{output.name}'"))
+        frontier = ", ".join(str(time[0]) for time in output.frontier)
+        if frontier:
+            said.append((f"frontier of '{output.name}'", f"epoch {frontier}"))
         if output.held_by:
-            said.append(("held back by", output.held_by[0]))
+            said.append(("held back:", output.held_by[0]))
     return said
 
 
@@ -119,10 +121,12 @@ class QueryDisplay:
         self._watch = _Watch(query)
         self._notes: deque[str] = deque()
         self._handler = _Notes(self._notes)
+        self._news: tuple[object, ...] = ()
 
     def note(self, words: str) -> None:
         """Show a line at once, above what is drawn."""
-        self._console.print(words, style="bold", soft_wrap=True, markup=False, highlight=False, emoji=False)
+        # As Text: a style of print would be given to the panel below, too.
+        self._console.print(Text(words, style="bold"), soft_wrap=True)
 
     def wait(self, seconds: float = DRAW_SECONDS) -> bool:
         """Show how far the query is, and wait a moment; whether the query still runs."""
@@ -140,22 +144,26 @@ class QueryDisplay:
         moment = self._moment()
         if self._live is not None:
             self._live.update(panel(moment), refresh=True)
-        else:
+            return
+        news = (moment.epochs, moment.rows, moment.phase, moment.restarts, moment.facts)
+        if news != self._news:  # the same line again would only make others scroll away
+            self._news = news
             self._console.print(line(moment), soft_wrap=True, markup=False, highlight=False, emoji=False)
 
     def _moment(self) -> Moment:
         query, watch = self._query, self._watch
+        phase = str(query.status["message"])
         watch.count()
         return Moment(
             query.name,
             monotonic() - self._started,
-            str(query.status["message"]),
+            phase,
             query.epoch + 1,
             watch.rows,
             watch.rows_per_second(),
             query.generation,
             query.restarts,
-            watch.status if query.isActive else None,
+            watch.status if phase in ("working", "waiting for data") else None,
             self._facts(),
         )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pointstamp.errors import RecoveryError, StorageError
+from pointstamp.errors import NotStored, RecoveryError, StorageError
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.entries import Generation
 from pointstamp.recovery.journal import Journal
@@ -146,7 +146,12 @@ def newest_whole(spec: "QuerySpec", ledger: Ledger) -> Chain | None:
 def _damage(spec: "QuerySpec", name: str) -> str | None:
     """What is wrong with a part of a snapshot; None where it is there and whole."""
     try:
-        decode_part(spec.storage.read(name), name)
+        content = spec.storage.read(name)
+    except NotStored as error:
+        return str(error)
+    # A storage that does not answer says nothing about the part: that is raised, and tried again.
+    try:
+        decode_part(content, name)
     except StorageError as error:
         return str(error)
     return None

@@ -173,9 +173,7 @@ class Coordinator:
     def progressed(self, worker: int, report: Progressed) -> None:
         """A member's outputs are past an epoch."""
         self._done_before[worker] = report.done_before
-        done = min(self._done_before)
-        while self._in_flight and self._in_flight[0][0].complete_to <= done:
-            self._in_flight.popleft()
+        self._forget_done()
 
     def read(self, worker: int, report: TickRead) -> None:
         """A member has read its parts of a tick, with rows up to an epoch."""
@@ -214,8 +212,15 @@ class Coordinator:
     # Inside.
 
     def _has_room(self) -> bool:
+        # Behind a delay, outputs may be past an epoch before its tick is recorded, and never tell again.
+        self._forget_done()
         held = sum(size for _, size in self._in_flight)
         return len(self._in_flight) < self._epochs_max and (held < self._bytes_max or not self._in_flight)
+
+    def _forget_done(self) -> None:
+        done = min(self._done_before)
+        while self._in_flight and self._in_flight[0][0].complete_to <= done:
+            self._in_flight.popleft()
 
     def _record(self) -> Ticked | None:
         if self.is_held or (self.ledger.is_final and not any(self._offered.values())):

@@ -15,7 +15,8 @@ from pointstamp.errors import PointstampError
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.recovery.member import Member, Tell
 from pointstamp.recovery.mission import Mission
-from pointstamp.recovery.orders import Order, Ready, Report
+from pointstamp.recovery.observing import Reporter
+from pointstamp.recovery.orders import Order, Ready, Report, TellEvents
 from pointstamp.recovery.scribe import InlineScribe
 from pointstamp.runtime.local import LocalTransport
 from pointstamp.runtime.ports import Message
@@ -62,16 +63,27 @@ class InProcessCrew:
     def __init__(self, mission: Mission) -> None:
         self._reports: deque[tuple[int, Report]] = deque()
         self.members: list[Member] = []
+        self._reporters: list[Reporter | None] = []
         inboxes: list[deque[Message]] = [deque() for _ in range(mission.workers)]
         for number in range(mission.workers):
             transport = LocalTransport(WorkerIndex(number), inboxes)
+            tell, log = self._tell_of(number), None
+            if mission.is_observed:
+                log = Reporter(tell)
+                tell = log.before(tell)
+            self._reporters.append(log)
             with _lost(number):
-                member = Member(mission, number, transport, self._tell_of(number), InlineScribe())
+                member = Member(mission, number, transport, tell, InlineScribe(), log=log)
             self.members.append(member)
             self._reports.append((number, Ready(0, "")))
 
     def post(self, worker: int, order: Order) -> None:
         """Give an order to a member."""
+        reporter = self._reporters[worker]
+        if isinstance(order, TellEvents):
+            if reporter is not None:
+                reporter.answer(order.number)
+            return
         with _lost(worker):
             self.members[worker].follow(order)
 
@@ -92,6 +104,9 @@ class InProcessCrew:
             # Every member takes a step, also after one had something to do.
             stepped = [self._step(member) for member in self.members if not member.has_left]
             if not any(stepped):
+                for reporter in self._reporters:
+                    if reporter is not None:
+                        reporter.flush()
                 if not self._reports and timeout_seconds > 0:
                     select.select(files, [], [], timeout_seconds)
                 return

@@ -14,6 +14,7 @@ from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.schema import to_batches
 from pointstamp.errors import FlowError
 from pointstamp.recovery.crew import InProcessLauncher, Launcher
+from pointstamp.recovery.observing import Judge
 from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.recovery.processcrew import ProcessLauncher
 from pointstamp.recovery.query import Query
@@ -43,6 +44,7 @@ def start(
     available_now: bool = False,
     accept_changes: bool = False,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
+    judge: Judge | None = None,
 ) -> Query:
     """Start a flow on sources, in processes of their own or on workers in this process."""
     columns = check_epochs(plan, streams, epoch)
@@ -59,6 +61,7 @@ def start(
         columns,
         available_now,
         accept_changes,
+        judge=judge,
     )
     launcher: Launcher = InProcessLauncher()
     if processes is not None:

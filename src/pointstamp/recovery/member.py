@@ -160,7 +160,8 @@ class Member:
                             self.rows_in[name] += rows.num_rows
                             handle.send(rows, at=epoch)
                     yield
-        self._last_epochs.append((tick.number, last))
+        # A tick without rows is not settled either before the epochs that it completes are saved.
+        self._last_epochs.append((tick.number, max(last, tick.complete_to - 1)))
         if mission.epoch_columns:
             self._tell(TickRead(tick.number, last))
         for handle in worker.inputs.values():

@@ -32,6 +32,8 @@ class Mission:
     chain: Sequence[Sequence[str]] = ()
     epoch_columns: Mapping[str, str] = field(default_factory=dict)
     published_through: int = -1
+    is_observed: bool = False
+    """Whether members tell the events of their workers, because they are judged."""
 
     def schema(self, name: str) -> pa.Schema:
         """What is read of an input: its columns, and the epoch column if there is one."""

@@ -43,11 +43,17 @@ class AskCounts(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Tell every pointstamp that is counted."""
 
 
+class TellEvents(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Tell everything that has happened so far; only for a member whose events are judged."""
+
+    number: int
+
+
 class Leave(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """End, wherever you are."""
 
 
-Order: TypeAlias = Tick | Save | Finish | AskCounts | Leave
+Order: TypeAlias = Tick | Save | Finish | AskCounts | TellEvents | Leave
 
 # From a member to the driver.
 
@@ -100,11 +106,19 @@ class Counts(msgspec.Struct, frozen=True, tag=True, array_like=True):
     counts: list[tuple[int, tuple[int, ...], int]]
 
 
+class Observed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The next so many events of the member's worker; ``asked`` is the question that they answer, if any."""
+
+    events: bytes
+    count: int
+    asked: int | None = None
+
+
 class Finished(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Everything is done and saved; the member leaves."""
 
 
-Report: TypeAlias = Ready | Saved | Progressed | TickRead | Counts | Finished | Failed
+Report: TypeAlias = Ready | Saved | Progressed | TickRead | Counts | Observed | Finished | Failed
 
 encode = msgspec.msgpack.Encoder().encode
 decode_order = msgspec.msgpack.Decoder(Order).decode

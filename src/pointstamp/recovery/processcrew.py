@@ -4,6 +4,7 @@ from functools import partial
 
 from pointstamp.recovery.meshcrew import MeshCrew
 from pointstamp.recovery.mission import Mission
+from pointstamp.recovery.orders import Finish, Leave, Order
 from pointstamp.recovery.serving import serve
 from pointstamp.runtime.gang import Gang
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh
@@ -17,7 +18,13 @@ class ProcessCrew(MeshCrew):
         assert gang.mesh is not None
         super().__init__(gang.mesh)
         self._gang = gang
+        self._were_told = False
         gang.forget_folder()
+
+    def post(self, worker: int, order: Order) -> None:
+        """Give an order to a member."""
+        self._were_told = self._were_told or isinstance(order, (Finish, Leave))
+        super().post(worker, order)
 
     @property
     def pids(self) -> list[int]:
@@ -30,8 +37,8 @@ class ProcessCrew(MeshCrew):
         return "; ".join(death.words for death in deaths) + "." if deaths else None
 
     def end(self) -> None:
-        """End all processes."""
-        self._gang.end()
+        """End all processes: at once where one is lost, for the others wait for it in vain."""
+        self._gang.end(were_told=self._were_told)
 
 
 class ProcessLauncher:

@@ -7,13 +7,16 @@ told to leave, and by an exception when it fails, or when the driver or another 
 import os
 import socket
 from collections import deque
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
+from pointstamp.errors import PointstampError
 from pointstamp.recovery.member import Member
 from pointstamp.recovery.mission import Mission
-from pointstamp.recovery.orders import Ready, Report, decode_order, encode
+from pointstamp.recovery.observing import Reporter
+from pointstamp.recovery.orders import Ready, Report, TellEvents, decode_order, encode
 from pointstamp.recovery.scribe import ThreadScribe
 from pointstamp.runtime.mesh import Mesh, Parcel, ZmqTransport
 from pointstamp.runtime.ports import EventLog
@@ -27,34 +30,49 @@ def serve(mission: Mission, mesh: Mesh, worker: int, *, log: EventLog | None = N
     """Be one member of a crew until its work is done."""
     driver = mission.workers
 
-    def tell(report: Report) -> None:
+    def post(report: Report) -> None:
         mesh.post(driver, Kind.CONTROL, encode(report))
 
+    reporter = Reporter(post) if mission.is_observed else None
+    tell = post if reporter is None else reporter.before(post)
     transport = ZmqTransport(mesh, Codec.of(mission.plan, mission.plan.graph()))
     scribe = ThreadScribe()
     mesh.watch([scribe.fileno()])
+    member: Member | None = None
     try:
-        member = Member(mission, worker, transport, tell, scribe, log=log)
+        member = Member(mission, worker, transport, tell, scribe, log=reporter or log)
         tell(Ready(os.getpid(), socket.gethostname()))
         while not member.has_left:
             busy = member.step()
             if transport.control:
                 busy = True
-                _follow(member, transport.control)
+                _follow(member, transport.control, reporter)
             if not busy:
+                if reporter is not None:
+                    reporter.flush()
                 transport.wait(_SLEEP_SECONDS)
-        member.close()
         return member
+    except Exception:
+        if reporter is not None:
+            with suppress(PointstampError):  # the driver may be gone, too
+                reporter.flush()
+        raise
     finally:
+        if member is not None:
+            member.close()
         mesh.watch([])
         scribe.close()
 
 
-def _follow(member: Member, parcels: deque[Parcel]) -> None:
+def _follow(member: Member, parcels: deque[Parcel], reporter: Reporter | None) -> None:
     while parcels:
         parcel = parcels.popleft()
         try:
             order = decode_order(parcel.header)
         except msgspec.MsgspecError as error:
             raise unreadable("the driver", str(error)) from error
-        member.follow(order)
+        if isinstance(order, TellEvents):
+            if reporter is not None:
+                reporter.answer(order.number)
+        else:
+            member.follow(order)

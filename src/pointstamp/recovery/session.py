@@ -8,6 +8,7 @@ lock.
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
@@ -15,12 +16,14 @@ from pointstamp.errors import RecoveryError, TransportError
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.crew import Crew, CrewError
 from pointstamp.recovery.ledger import Committed
+from pointstamp.recovery.observing import Verification
 from pointstamp.recovery.orders import (
     AskCounts,
     Counts,
     Finish,
     Finished,
     Leave,
+    Observed,
     Progressed,
     Ready,
     Report,
@@ -50,6 +53,7 @@ class Session:
         *,
         on_commit: OnCommit,
         on_ready: Callable[[], None],
+        verification: Verification | None = None,
         now_seconds: Callable[[], float] = monotonic,
     ) -> None:
         self.coordinator = coordinator
@@ -61,6 +65,7 @@ class Session:
         self._workers = workers
         self._on_commit = on_commit
         self._on_ready = on_ready
+        self.verification = verification
         self._now_seconds = now_seconds
         self._finished: set[int] = set()
         self._counts: list[Future[Counts]] = []
@@ -72,7 +77,7 @@ class Session:
         reports = self._crew.collect()
         for worker, report in reports:
             self._receive(worker, report)
-        has_news = bool(reports)
+        has_news = self._look_at_verification() or bool(reports)
         for name, watch in self._watches.items():
             if name in self._ended:
                 continue
@@ -85,7 +90,7 @@ class Session:
                 self._ended.add(name)
                 self.coordinator.end(name)
         if self.is_ready:
-            while orders := self.coordinator.orders(self._now_seconds()):
+            while self._may_go_on() and (orders := self.coordinator.orders(self._now_seconds())):
                 has_news = True
                 for worker, order in orders:
                     self._crew.post(worker, order)
@@ -102,6 +107,9 @@ class Session:
                     timeout = min(timeout, _POLL_SECONDS)
                 else:
                     files.append(number)
+        if self.verification is not None:
+            files.append(self.verification.fileno())
+            timeout = min(timeout, self.verification.seconds_until_due or timeout)
         due = self.coordinator.seconds_until_due(self._now_seconds())
         self._crew.wait(timeout if due is None else min(timeout, due), files)
 
@@ -124,11 +132,23 @@ class Session:
     def finish(self) -> None:
         """Let all members leave after their last epoch."""
         self._end_with(Finish())
+        if self.verification is not None:
+            self.verification.finish()
 
     def leave(self) -> None:
         """Let all members leave now."""
         for worker in range(self._workers):
             self._crew.post(worker, Leave())
+
+    def hear_out(self) -> None:
+        """A member is lost: raise what the judge finds in what was told before, if it finds anything."""
+        if self.verification is None:
+            return
+        with suppress(CrewError):
+            for worker, report in self._crew.collect():
+                if isinstance(report, Observed):
+                    self.verification.observed(worker, report)
+        self.verification.hear_out()
 
     def close(self, error: BaseException | None = None) -> None:
         """End the crew; whoever opened the watches closes them."""
@@ -140,6 +160,30 @@ class Session:
             saved.set_exception(error or lost)
         self._counts.clear()
         self._saves.clear()
+
+    def _may_go_on(self) -> bool:
+        return self.verification is None or self.verification.has_room
+
+    def _look_at_verification(self) -> bool:
+        """Believe what was verified meanwhile; whether there was anything."""
+        if self.verification is None:
+            return False
+        verified = self.verification.verified()
+        for worker, report in verified:
+            self._saved(worker, report)
+        question = self.verification.question()
+        if question is not None:
+            for worker in range(self._workers):
+                self._crew.post(worker, question)
+        return bool(verified)
+
+    def _saved(self, worker: int, report: Saved) -> None:
+        commit = self.coordinator.saved(worker, report)
+        if commit is not None:
+            if self.verification is not None:
+                self.verification.committed(commit.epoch)
+            self._on_commit(commit)
+            self._look_at_saves()
 
     def _look_at_saves(self) -> None:
         committed = self.coordinator.ledger.committed
@@ -170,10 +214,10 @@ class Session:
                 if self.is_ready:
                     self._on_ready()
             case Saved():
-                commit = self.coordinator.saved(worker, report)
-                if commit is not None:
-                    self._on_commit(commit)
-                    self._look_at_saves()
+                if self.verification is None:
+                    self._saved(worker, report)
+                else:
+                    self.verification.hold(worker, report)
             case Progressed():
                 self.rows_in[worker], self.rows_out[worker] = report.rows_in, report.rows_out
                 self.coordinator.progressed(worker, report)
@@ -182,6 +226,9 @@ class Session:
             case Counts():
                 if self._counts:
                     self._counts.pop(0).set_result(report)
+            case Observed():
+                if self.verification is not None:
+                    self.verification.observed(worker, report)
             case Finished():
                 self._finished.add(worker)
             case Failed():

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic, time
 from typing import Any, Final, TypeVar
 
@@ -33,10 +33,11 @@ from pointstamp.errors import (
     StorageError,
     TransportError,
 )
-from pointstamp.recovery.beginning import begin_generation, remove_unneeded
+from pointstamp.recovery.beginning import Beginning, begin_generation, remove_unneeded
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.crew import CrewError, Launcher
 from pointstamp.recovery.ledger import Committed, Ledger, Ticked
+from pointstamp.recovery.observing import Judge, Verification
 from pointstamp.recovery.policy import (
     BYTES_IN_FLIGHT_MAX,
     EPOCHS_IN_FLIGHT_MAX,
@@ -75,6 +76,8 @@ class QuerySpec:
     bytes_max: int = BYTES_IN_FLIGHT_MAX
     schemas: Mapping[str, pa.Schema] | None = None
     """The columns of what is published, where they differ from those of the flow's outputs."""
+    judge: Judge | None = None
+    """Who judges what happens while the query runs; None where nobody does."""
     forget: Callable[[list[Ticked]], None] | None = None
     """Called with ticks that will never be read again, so that what they were read from can be removed."""
 
@@ -106,6 +109,7 @@ class Supervisor:
         self.recovery_seconds: list[float] = []
         self._counted = (monotonic(), 0, 0)
         self._rows_before: dict[str, int] = {}
+        self._verified_before = 0
 
     # From any thread.
 
@@ -155,6 +159,8 @@ class Supervisor:
                 except (CrewError, StorageError, TransportError, OSError) as error:
                     self._recover(error)
         finally:
+            if self.spec.judge is not None:
+                self.spec.judge.close()
             self.phase = ENDED
             self._was_ready.set()
             self._refuse_calls()
@@ -175,20 +181,38 @@ class Supervisor:
             }
             for watch in watches.values():
                 opened.callback(watch.close)
+            verification = self._verify(begun)
             session = Session(
-                self._launcher.launch(begun.mission),
+                self._launcher.launch(replace(begun.mission, is_observed=verification is not None)),
                 begun.coordinator(spec, monotonic()),
                 watches,
                 spec.workers,
                 on_commit=self._on_commit,
                 on_ready=self._on_ready,
+                verification=verification,
             )
             opened.callback(session.close)
             self._session = session
             try:
                 self._serve(session, ledger)
+            except CrewError:
+                session.hear_out()
+                raise
             finally:
+                self._verified_before += 0 if verification is None else verification.events
                 self._session = None
+
+    def _verify(self, begun: Beginning) -> Verification | None:
+        judge = self.spec.judge
+        if judge is None:
+            return None
+        judge.begin(
+            begun.generation,
+            self.spec.workers,
+            restored=-1 if begun.chain is None else begun.chain.epoch,
+            committed=self.committed_epoch,
+        )
+        return Verification(judge, self.spec.storage, begun.generation, self.spec.workers)
 
     def _serve(self, session: Session, ledger: Ledger) -> None:
         while True:
@@ -288,8 +312,14 @@ class Supervisor:
                 "snapshotBytes": sum(part.size_bytes for part in commit.parts),
                 "snapshotIsWhole": commit.is_whole,
                 "restarts": self.restarts,
+                **self._verified(session),
             }
         )
+
+    def _verified(self, session: Session) -> dict[str, int]:
+        if session.verification is None:
+            return {}
+        return {"verifiedEvents": self._verified_before + session.verification.events}
 
     def _note_commit(self, commit: Committed | None) -> None:
         if commit is not None:

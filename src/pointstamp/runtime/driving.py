@@ -45,6 +45,8 @@ def drive(
     ``after_step`` is called between steps, where a run can be asked how far it is.
     """
     sort_key = run.plan.root.sort_key
+    # Behind a delay a time may be done before its own input is fed; it is told once.
+    early: set[Any] = set()
     while True:
         stepped = run.step()
         if after_step is not None:
@@ -53,8 +55,13 @@ def drive(
             # Times that a flow makes itself, by a delay, have results though nobody fed them.
             done = [t for t in {*feeder.fed, *collector.times()} if run.is_time_done(t)]
             for time in sorted(done, key=sort_key):
-                if time in feeder.fed:
+                if time not in feeder.fed:
+                    early.add(time)
+                else:
                     feeder.fed.remove(time)
+                    if time in early:
+                        early.remove(time)
+                        continue
                 yield time, collector.take(time)
         if stepped and not reads_ahead:
             continue

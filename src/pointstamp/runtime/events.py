@@ -105,6 +105,14 @@ class FrontiersShown(msgspec.Struct, frozen=True, tag=True):
     frontiers: dict[Location, tuple[Time, ...]]
 
 
+class SnapshotTaken(msgspec.Struct, frozen=True, tag=True):
+    """What an operator needs to go on after an epoch was set aside; from here on it may see the next."""
+
+    worker: WorkerIndex
+    operator: OperatorIndex
+    epoch: int
+
+
 Event: TypeAlias = (
     WorkerStarted
     | MessagePulled
@@ -116,4 +124,5 @@ Event: TypeAlias = (
     | FrontiersMoved
     | Notified
     | FrontiersShown
+    | SnapshotTaken
 )

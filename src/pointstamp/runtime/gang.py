@@ -128,9 +128,9 @@ class Gang:
         """Everybody has met: nobody needs the sockets' files any more."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def end(self) -> None:
+    def end(self, *, were_told: bool = True) -> None:
         """End all processes: those that were told to stop get a moment to do so."""
-        deadline = monotonic() + (_GRACE_SECONDS if self.mesh is not None else 0)
+        deadline = monotonic() + (_GRACE_SECONDS if self.mesh is not None and were_told else 0)
         for process in self._processes:
             process.join(max(0, deadline - monotonic()))
         self._finalizer()

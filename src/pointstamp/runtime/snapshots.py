@@ -39,6 +39,8 @@ class SentAhead(NamedTuple):
     port: int
     time: Time
     batch: pa.RecordBatch
+    sent: int = -1
+    """Of an input: the epoch of the rows. What lies beyond a snapshot is read again, and not saved."""
 
 
 class Held(NamedTuple):
@@ -100,6 +102,7 @@ class Restored:
 
 
 OnSnapshot: TypeAlias = Callable[[WorkerSnapshot], None]
+OnTaken: TypeAlias = Callable[[OperatorIndex, int], None]
 
 
 def place_of(node: Node) -> str:
@@ -121,9 +124,11 @@ class Snapshots:
         on_snapshot: OnSnapshot,
         *,
         epoch: int = -1,
+        on_taken: OnTaken | None = None,
     ) -> None:
         self._instances = instances
         self._on_snapshot = on_snapshot
+        self._on_taken = on_taken
         self._stateful = {index: stateful_of(each.logic, each.name) for index, each in instances.items()}
         self._undeclared = {
             index: Undeclared(each.logic, each.name)
@@ -135,7 +140,7 @@ class Snapshots:
         self._horizon: int | None = epoch
         for instance in instances.values():
             instance.snapped = epoch
-            # An input handles nothing, and what it has sent ahead is read again.
+            # An input handles nothing.
             instance.limit = None if instance.node.kind is Kind.INPUT else epoch
 
     def restore(self, instance: Instance, saved: RestoredInstance, epoch: int) -> None:
@@ -157,7 +162,15 @@ class Snapshots:
             context.act_for(None if number < 0 else instance.inputs[number], time)
             context.notify_at(time)
         context.take_away(must_regain=saved.must_regain)
-        instance.ahead = list(saved.ahead)
+
+    def is_ahead(self, instance: Instance, time: Time, arrival: Time) -> bool:
+        """Whether what is sent now at a time may have to be in a snapshot, because it arrives beyond one.
+
+        What an input sends for later epochs is read again, unless it arrives later than it was sent.
+        """
+        if instance.node.kind is Kind.INPUT:
+            return bool(arrival[0] > time[0])
+        return instance.limit is not None and bool(arrival[0] > instance.limit)
 
     def open_to(self, epoch: int | None) -> list[Instance]:
         """Let epochs in, up to this one, or all; return who has something to do now.
@@ -194,14 +207,17 @@ class Snapshots:
 
     def _take(self, instance: Instance, target: _Target) -> None:
         instance.ahead = [each for each in instance.ahead if each.time[0] > target.epoch]
+        ahead = tuple(each for each in instance.ahead if each.sent <= target.epoch)
         stateful = self._stateful[instance.index]
         if stateful is None:
             self._undeclared[instance.index].look()
         pieces = {} if stateful is None else dict(stateful.save(changes_only=not target.is_whole))
         held, awaited = _held_by(instance)
-        snapshot = InstanceSnapshot(pieces, held, awaited, tuple(instance.ahead))
+        snapshot = InstanceSnapshot(pieces, held, awaited, ahead)
         self._taken.setdefault(target.epoch, {})[place_of(instance.node)] = snapshot
         instance.snapped = target.epoch
+        if self._on_taken is not None:
+            self._on_taken(instance.index, target.epoch)
 
     def _release(self, instance: Instance) -> bool:
         """Let an operator see what it may see now; whether there is anything."""

@@ -32,6 +32,7 @@ from pointstamp.runtime.events import (
     Notified,
     ProgressReceived,
     ProgressSent,
+    SnapshotTaken,
     WorkerStarted,
 )
 from pointstamp.runtime.input import InputHandle
@@ -102,7 +103,10 @@ class Worker:
         self._snapshots: Snapshots | None = None
         if on_snapshot is not None:
             self._snapshots = Snapshots(
-                self.instances, on_snapshot, epoch=-1 if restored is None else restored.epoch
+                self.instances,
+                on_snapshot,
+                epoch=-1 if restored is None else restored.epoch,
+                on_taken=None if log is None else self._log_snapshot,
             )
         self._start(restored)
 
@@ -241,9 +245,10 @@ class Worker:
             arrival = route.arrival(time)
             if arrival is None:
                 continue
-            if instance.limit is not None and arrival[0] > instance.limit:
+            if self._snapshots is not None and self._snapshots.is_ahead(instance, time, arrival):
                 target = place_of(self.instances[route.operator].node)
-                instance.ahead.append(SentAhead(number, target, route.port, arrival, batch))
+                sent = time[0] if instance.node.kind is Kind.INPUT else -1
+                instance.ahead.append(SentAhead(number, target, route.port, arrival, batch, sent))
             self._send_along(route, output, time, arrival, batch, changes)
 
     def _send_along(
@@ -339,6 +344,8 @@ class Worker:
                 self.inputs[node.name] = InputHandle(
                     instance, self.finish, at=None if restored is None else restored.epoch + 1
                 )
+                if restored is not None:
+                    self._send_ahead(instance, restored, least)
             elif restored is None:
                 instance.start(instance.inputs[0].domain.minimum())
             else:
@@ -350,6 +357,12 @@ class Worker:
         saved = restored.instances.get(place_of(instance.node), RestoredInstance())
         assert self._snapshots is not None, "a restored worker takes snapshots"
         self._snapshots.restore(instance, saved, restored.epoch)
+        self._send_ahead(instance, restored, changes)
+
+    def _send_ahead(self, instance: Instance, restored: Restored, changes: list[Change]) -> None:
+        """Send again what had been sent for epochs beyond the snapshot; an input, too, may send so far."""
+        saved = restored.instances.get(place_of(instance.node), RestoredInstance())
+        instance.ahead = list(saved.ahead)
         for ahead in saved.ahead:
             routes = [
                 each
@@ -362,10 +375,15 @@ class Worker:
                     "when it was saved, and is not connected to that any more. Bring it back."
                 )
             route, output = routes[0], instance.outputs[ahead.output]
-            self._send_along(route, output, ahead.time, ahead.time, ahead.batch, changes)
+            # It is sent anew by the first capability, which is all that the worker holds at this moment.
+            self._send_along(route, output, output.domain.minimum(), ahead.time, ahead.batch, changes)
 
     def _frontiers(self, locations: Iterable[Location]) -> dict[Location, tuple[Time, ...]]:
         return {at: tuple(self.view.tracker.frontier(at)) for at in locations}
+
+    def _log_snapshot(self, index: OperatorIndex, epoch: int) -> None:
+        if self._log is not None:
+            self._log.record(SnapshotTaken(self.worker, index, epoch))
 
     def _log_start(self, index: OperatorIndex, least: list[Change]) -> None:
         if self._log is not None:

@@ -165,8 +165,7 @@ class SparkLauncher:
                 return msgspec.json.decode(content, type=list[Address])
             except NotStored:
                 pass
-            if words := job.words():
-                raise CrewError(words)
+            job.check()
             if not self.is_wanted():
                 raise CrewError("the query was stopped while Spark started its workers.")
             if monotonic() > deadline:
@@ -220,9 +219,18 @@ class _Job:
             self._thread.join(wait_seconds)
         if self._thread.is_alive():
             return None
+        return str(self._failure())
+
+    def check(self) -> None:
+        """CrewError where the job has ended, with its cause: some would come again for ever."""
+        if not self._thread.is_alive():
+            cause = self._failure()
+            raise CrewError(str(cause)) from cause
+
+    def _failure(self) -> PointstampError:
         if self._error is None:
-            return "all tasks of the crew have ended."
-        return str(in_words(str(self._error), published=""))
+            return TransportError("all tasks of the crew have ended.")
+        return in_words(str(self._error), published="")
 
     def cancel(self) -> None:
         """Let Spark kill the tasks, and wait until their slots are free."""
@@ -290,8 +298,7 @@ def driver_host(spark: SparkSession) -> str:
 def _meet(mesh: Mesh, job: _Job) -> None:
     deadline = monotonic() + MEETING_SECONDS_MAX
     while not mesh.greet():
-        if words := job.words():
-            raise CrewError(words)
+        job.check()
         if monotonic() > deadline:
             mesh.meet(0)
         sleep(0.001)

@@ -1,0 +1,81 @@
+"""A sink of your own: epochs into a table of SQLite, each exactly once, in two phases.
+
+Workers *stage* rows under a token; nobody sees them. The query writes into its journal which tokens belong to
+a commit, and then *publishes*: one transaction that copies the rows and notes the commit's number. After a
+crash the last commit is published again, and its number says that it is there already.
+"""
+# ruff: noqa: D101, D102 - the sink port says what each of these is for
+
+import json
+import sqlite3
+import tempfile
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+import pointstamp as ps
+
+TABLES = ["staged (token, generation, epoch, row)", "published (epoch, row)", "commits (number, through)"]
+
+
+@dataclass(frozen=True)
+class SqliteSink:  # a plain value, which travels to the workers
+    path: str
+    worker: int = 0
+    generation: int = 0
+
+    def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "SqliteSink":
+        return self
+
+    def writer(self, worker: int, generation: int) -> "SqliteSink":
+        return replace(self, worker=worker, generation=generation)
+
+    def publisher(self) -> "SqliteSink":
+        return self
+
+    def stage(self, output: str, epochs: Mapping[int, Collection[pa.RecordBatch]]) -> list[ps.Staged]:
+        token = f"{output}-{min(epochs)}-{self.worker}-{self.generation}"
+        rows = [(epoch, json.dumps(row)) for epoch in epochs for b in epochs[epoch] for row in b.to_pylist()]
+        sql = "INSERT INTO staged VALUES (?, ?, ?, ?)"
+        self.at_once(*((sql, (token, self.generation, *row)) for row in rows))
+        return [ps.Staged(output, min(epochs), max(epochs), token, len(rows), 0, 0)]
+
+    def publish(self, number: int, epochs_through: int, staged: Collection[ps.Staged]) -> None:
+        copy = "INSERT INTO published SELECT epoch, row FROM staged WHERE token = ? AND "
+        copy += "NOT EXISTS (SELECT * FROM commits WHERE number = ?)"
+        copies = ((copy, (piece.path, number)) for piece in staged)
+        self.at_once(*copies, ("INSERT INTO commits VALUES (?, ?)", (number, epochs_through)))
+
+    def published_through(self) -> int | None:
+        found: list[tuple[int | None]] = self.at_once(("SELECT max(through) FROM commits", ()))
+        return found[0][0]
+
+    def discard(self, generation: int, keep: Collection[ps.Staged]) -> None:
+        sql = "DELETE FROM staged WHERE generation < ? AND token NOT IN (SELECT value FROM json_each(?))"
+        self.at_once((sql, (generation, json.dumps([piece.path for piece in keep]))))
+
+    def at_once(self, *steps: tuple[str, tuple[Any, ...]]) -> list[Any]:  # in one transaction
+        with closing(sqlite3.connect(self.path)) as db, db:
+            for table in TABLES:
+                db.execute(f"CREATE TABLE IF NOT EXISTS {table}")
+            db.execute("BEGIN IMMEDIATE")
+            return [row for sql, values in steps for row in db.execute(sql, values).fetchall()]
+
+
+flow = ps.Dataflow("words")
+flow.output("counts", flow.input("words", "word string").count("word", running=True))
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        sink = SqliteSink(f"{folder}/words.db")
+        words = [[{"word": "to"}, {"word": "be"}], [{"word": "to"}]]
+        flow.start_local(words=words, checkpoint=f"{folder}/checkpoint", output=sink).awaitTermination()
+        for epoch, row in sink.at_once(("SELECT * FROM published ORDER BY epoch, row", ())):
+            print(epoch, row)
+
+# 0 {"word": "be", "count": 1}
+# 0 {"word": "to", "count": 1}
+# 1 {"word": "to", "count": 2}

@@ -1,0 +1,145 @@
+"""The judge of a run that goes on: the same rules as for a trace, event by event, without an end.
+
+Each worker tells its own events in order; how those of different workers lie to each other nobody has seen.
+They are merged into an order that respects causality: a message is pulled after the activation that sent it,
+a batch of progress is applied after it was sent, and everything else depends on its own worker alone. Every
+such order is a run that could have happened (Veresov et al. 2024, lemma 6.5), and the rules hold in all of
+them or the run is wrong (Brun et al. 2021, sections 4 and 6): so any of them may be judged, and it does not
+matter whose events come first.
+
+An event whose cause has not come waits. It is wrong if the cause can not come any more: when every worker
+waits for another one, when the run is at an end, and after a *cut*. Between two cuts every worker was asked
+to tell everything, after everybody had done so before the first; so whatever caused an event before the first
+has come before the second.
+
+What is kept is bounded by what exists and what waits, not by how long the run lasts: pointstamps get new
+numbers from time to time, and nothing remembers those that have passed.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NoReturn
+
+from pointstamp.check.abstract import AbstractState
+from pointstamp.check.conformance import PROPERTIES, take
+from pointstamp.check.cut_rules import SNAPSHOT_PROPERTIES, CommitRules, SnapshotRules
+from pointstamp.check.exchange_rules import ExchangeRules
+from pointstamp.check.frontier_rules import FrontierRules
+from pointstamp.check.shape import Shape, Walker
+from pointstamp.runtime.events import Event, MessagePulled, ProgressReceived, SnapshotTaken
+
+RENUMBER_EVENTS: Final = 5_000
+"""After so many events everything that has passed is forgotten."""
+
+ONLINE_PROPERTIES: Final = {**PROPERTIES, **SNAPSHOT_PROPERTIES}
+"""Every property that a run is judged by while it goes on, and what it says."""
+
+
+class Online:
+    """Judges one generation; a rule that is broken raises ``BrokenError`` from whatever was called.
+
+    ``record`` is given every event when it is judged, in the merged order, the one that is wrong included.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        workers: int,
+        operators: Sequence[int],
+        *,
+        restored: int = -1,
+        commits: CommitRules | None = None,
+        record: Callable[[Event], None] | None = None,
+    ) -> None:
+        self._shape = shape
+        state = AbstractState(Walker(shape), workers)
+        self._exchange, self._frontiers = ExchangeRules(state), FrontierRules(state)
+        self._snapshots = SnapshotRules(state, operators, restored)
+        self._commits = commits or CommitRules()
+        self._record = record
+        self._queues: list[deque[Event]] = [deque() for _ in range(workers)]
+        self._due = [0] * workers
+        self._since_renumbering = 0
+        self.judged = [0] * workers
+        """How many events of each worker were judged, and found right."""
+
+    @property
+    def state(self) -> AbstractState:
+        """What the run has come to, as far as it is judged."""
+        return self._exchange.state
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait for their cause."""
+        return sum(map(len, self._queues))
+
+    def take(self, worker: int, events: Iterable[Event]) -> None:
+        """Take the next events of one worker, and judge whatever can be judged now."""
+        queue = self._queues[worker]
+        for event in events:
+            queue.append(event)
+            if isinstance(event, SnapshotTaken):
+                self._commits.came(event)
+        self._merge()
+
+    def committed(self, epoch: int) -> None:
+        """Judge a commit, which all workers' events up to their snapshots have come before."""
+        self._commits.committed(epoch, self._snapshots)
+
+    def cut(self) -> None:
+        """Everybody has told everything: what had come at the last cut must be explained by now."""
+        for worker, due in enumerate(self._due):
+            if self.judged[worker] < due:
+                self._unexplained(worker)
+        self._due = [judged + len(queue) for judged, queue in zip(self.judged, self._queues, strict=True)]
+
+    def end(self) -> None:
+        """Everything has come, and the run is at rest: nothing waits, and everything is complete."""
+        for worker, queue in enumerate(self._queues):
+            if queue:
+                self._unexplained(worker)
+        self._exchange.check_record_count()
+        self._frontiers.check_completes()
+
+    def _merge(self) -> None:
+        moved = True
+        while moved:
+            moved = False
+            for worker, queue in enumerate(self._queues):
+                while queue and self._has_cause(queue[0]):
+                    self._judge(worker, queue.popleft())
+                    moved = True
+        if all(self._queues):
+            self._unexplained(0)
+
+    def _has_cause(self, event: Event) -> bool:
+        state = self.state
+        if isinstance(event, MessagePulled):
+            return state.data[event.worker].get(state.walker.point(event.location, event.time), 0) > 0
+        if isinstance(event, ProgressReceived):
+            return event.sequence < len(state.sent[event.sender])
+        return True
+
+    def _judge(self, worker: int, event: Event) -> None:
+        if self._record is not None:
+            self._record(event)
+        self._snapshots.take(event)
+        take(self._exchange, self._frontiers, event)
+        self.judged[worker] += 1
+        self._since_renumbering += 1
+        if self._since_renumbering >= RENUMBER_EVENTS:
+            self._renumber()
+
+    def _unexplained(self, worker: int) -> NoReturn:
+        """The first event of a worker waits for a cause that cannot come: by the rules it is wrong."""
+        event = self._queues[worker][0]
+        if self._record is not None:
+            self._record(event)
+        take(self._exchange, self._frontiers, event)
+        raise AssertionError(f"{event} has no cause, and no rule is broken")
+
+    def _renumber(self) -> None:
+        state = self.state.renumbered(Walker(self._shape))
+        for rules in (self._exchange, self._frontiers, self._snapshots):
+            rules.state, rules.walker = state, state.walker
+        self._since_renumbering = 0

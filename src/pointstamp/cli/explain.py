@@ -1,0 +1,61 @@
+"""``pointstamp explain``: a run with failures beside the failure-free run that explains it.
+
+Of a trace that ``simulate --crashes`` has saved, every move is shown with whether it is kept, and where; the
+explanation is judged again. Of a checkpoint folder, the journal is read: its generations, ticks and commits,
+and which run of ticks without failures explains what was published.
+
+Exit code 0 if there is an explanation, 1 if there is none, 2 for what cannot be read.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from pointstamp.errors import UsageError
+
+AddParser = Callable[..., argparse.ArgumentParser]
+
+_DESCRIPTION = """\
+Shows a run with failures, and beside it the run without failures that an observer may believe: everything of
+epochs up to the last commit that was gone on from is kept, the rest never happened.
+
+WHAT is a trace, saved with pointstamp simulate FLOW.py --crashes 0-4 --trace FILE, or the checkpoint of a
+query: a folder, or an address such as s3://bucket/checkpoint.
+"""
+
+
+def add_to(add_parser: AddParser) -> None:
+    """Add ``explain`` to the command line."""
+    explain = add_parser(
+        "explain",
+        help="show a run with failures beside the failure-free run that explains it",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    explain.add_argument("what", metavar="WHAT", help="a trace of a run with crashes, or a checkpoint")
+    explain.add_argument("--all", action="store_true", help="show every move, however many there are")
+    explain.set_defaults(command=explain, run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from pointstamp.cli import explain_display
+
+    path = Path(arguments.what)
+    if path.is_file():
+        from pointstamp.check.crash_trace import load_crashes
+
+        trace = load_crashes(path)
+        explained = trace.explained()
+        sys.stdout.write(explain_display.trace_text(trace, explained, show_all=arguments.all) + "\n")
+        return 0 if explained.flaw is None else 1
+    if "://" not in arguments.what and not path.is_dir():
+        raise UsageError(
+            f"explain: there is neither a file nor a folder {arguments.what}; give a trace, or the "
+            "checkpoint of a query."
+        )
+    from pointstamp.cli.explain_checkpoint import checkpoint_text
+
+    sys.stdout.write(checkpoint_text(arguments.what) + "\n")
+    return 0

@@ -1,0 +1,59 @@
+"""Recoveries that are broken on purpose are found, and by the judge that is there for them.
+
+Families, and what only each can find:
+- the mutants: that each condition of failure transparency is needed, and that each judge really looks: what
+  was published, the events of a generation, the explanation, and whether the query comes to an end at all;
+- the same flows as they are: that the mutants are found for their mistake and not for being crashed;
+- a user's mistake: an operator that keeps something and declares no state is found, named and made small.
+"""
+
+from typing import Final
+
+import pytest
+
+from pointstamp.check.crash_simulate import CrashOutcome
+from pointstamp.check.shrink import Shrinking
+from pointstamp.check.simulate import Kind, cases, simulate
+from support.broken_recovery import MUTANTS, Mutant, forgetful, simulator_of, sound_flows
+
+SEEDS_MAX: Final = 200
+
+
+def _name(mutant: Mutant) -> str:
+    return f"{mutant.switch.__name__}-{mutant.flow}-{mutant.judge}"
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=_name)
+def test_a_broken_recovery_is_found_by_its_judge(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.switch(monkeypatch)
+    simulator = simulator_of(sound_flows()[mutant.flow]())
+    for case in cases(range(SEEDS_MAX), 1, 4, (0, 4)):
+        outcome = simulator.run(case)
+        assert isinstance(outcome, CrashOutcome)
+        if mutant.judge in outcome.objections:
+            assert outcome.is_finding
+            return
+    pytest.fail(f"{SEEDS_MAX} worlds, and '{mutant.judge}' had nothing against it")
+
+
+@pytest.mark.parametrize("name", sorted({mutant.flow for mutant in MUTANTS}))
+def test_what_is_not_broken_survives_the_same_worlds(name: str) -> None:
+    simulator = simulator_of(sound_flows()[name]())
+    report = simulate(simulator, cases(range(20), 1, 4, (0, 4)))
+    assert report.finding is None, report.finding.reason
+    assert not report.unknown
+
+
+def test_an_operator_that_forgets_its_state_is_named_and_the_world_made_small() -> None:
+    simulator = simulator_of(forgetful())
+    report = simulate(simulator, cases(range(SEEDS_MAX), 1, 4, (0, 4)))
+    assert report.finding is not None
+    shrinking = Shrinking(simulator, report.finding)
+    smallest = shrinking.run()
+    assert shrinking.is_repeatable
+    assert smallest.kind is Kind.DIFFERS
+    assert "operator 'tally' keeps seen and declares no state" in smallest.reason
+    assert (smallest.case.workers, smallest.case.crashes) == (1, 1)
+    assert smallest.case.rows is not None
+    assert 2 <= len(smallest.case.rows) <= 4, "a row before the crash, and one of the same key after it"
+    assert "--crashes 1" in smallest.case.command("FLOW.py")

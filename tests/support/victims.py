@@ -1,0 +1,110 @@
+"""Queries in processes that can be killed: what they write outlives them, and each commit can be an occasion.
+
+As a program, ``python victims.py FOLDER``, it is a driver that prints a line for each commit, until it is
+killed or done.
+"""
+
+import ast
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import pointstamp as ps
+from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
+from pointstamp.recovery.processcrew import ProcessLauncher
+from pointstamp.recovery.supervisor import QuerySpec, Supervisor
+from pointstamp.sources.memory import Rows as MemoryRows
+from pointstamp.storage.local import LocalStorage
+from pointstamp.storage.port import Storage
+from sinks.sqlite_sink import SqliteSink
+from support.recoverables import FLOWS, Published, Rows, rows_of
+
+SILENCE_SECONDS_MAX = 1.5
+EPOCHS = 24
+
+
+@dataclass(frozen=True)
+class WatchedSink(SqliteSink):
+    """Calls a function after each commit; processes are forked, so it needs no pickle."""
+
+    on_commit: Callable[[int], None] | None = None
+
+    def publish(self, number: int, epochs_through: int, staged: Any) -> None:  # noqa: ANN401
+        super().publish(number, epochs_through, staged)
+        if self.on_commit is not None:
+            self.on_commit(number)
+
+    def rows(self) -> Published:
+        """What is published, by output and epoch."""
+        found: Published = {}
+
+        def read(db: Any) -> None:  # noqa: ANN401
+            for token, epoch, row in db.execute("SELECT token, epoch, row FROM published"):
+                values = tuple(ast.literal_eval(row).values())
+                found.setdefault((token.split("/")[0], epoch), []).append(values)
+
+        self._at_once(read)
+        return {place: sorted(rows) for place, rows in found.items()}
+
+
+class Victim:
+    """A query in processes, in a folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        flow: ps.Dataflow,
+        data: list[Rows],
+        *,
+        storage: Storage | None = None,
+        workers: int = 2,
+        restarts: RestartPolicy | None = None,
+        on_commit: Callable[["Victim", int], None] | None = None,
+    ) -> None:
+        hook = None if on_commit is None else (lambda number: on_commit(self, number))
+        self.sink = WatchedSink(str(folder / "output.sqlite"), on_commit=hook)
+        self.launcher = ProcessLauncher(silence_seconds_max=SILENCE_SECONDS_MAX)
+        sources = {name: MemoryRows(tuple(each[name] for each in data)) for name in data[0]}
+        spec = QuerySpec(
+            flow.plan,
+            sources,
+            self.sink,
+            storage or LocalStorage(folder / "checkpoint"),
+            workers,
+            "query",
+            SnapshotPolicy(epochs=1),
+            restarts or RestartPolicy(restarts_max=5, pause_seconds=0.0),
+            epochs_max=2,
+        )
+        self.supervisor = Supervisor(spec, self.launcher)
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the workers that are at work now."""
+        assert self.launcher.crew is not None
+        return self.launcher.crew.pids
+
+    def run(self) -> "Victim":
+        """Run it in this thread to its end."""
+        self.supervisor.run()
+        return self
+
+
+def flow_and_data(name: str = "components") -> tuple[ps.Dataflow, list[Rows]]:
+    """The same in every process."""
+    flow = FLOWS[name]()
+    return flow, rows_of(flow, EPOCHS, seed=12)
+
+
+if __name__ == "__main__":
+    pa.set_cpu_count(1)
+
+    def say(_: Victim, number: int) -> None:
+        sys.stdout.write(f"{number}\n")
+        sys.stdout.flush()
+
+    Victim(Path(sys.argv[1]), *flow_and_data(), on_commit=say).run()

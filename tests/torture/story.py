@@ -1,0 +1,222 @@
+"""The story of one torture: a query, edges that arrive, a nemesis, and the judge at the end.
+
+Each process is named by the query itself (its workers) or found among the descendants of this one (Spark's
+executors), so that nobody else's is ever hit.
+"""
+
+import os
+import random
+import signal
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final
+
+import pointstamp as ps
+from pointstamp.errors import PointstampError
+from pointstamp.recovery import local_query
+from support.streams import components_flow, put, until
+from torture.judge import judge
+
+FILE_SECONDS: Final = 0.05
+SILENCE_SECONDS_MAX: Final = 3.0
+END_SECONDS_MAX: Final = 600.0
+RESTARTS: Final = ps.RestartPolicy(restarts_max=100_000, pause_seconds=0.01, pause_seconds_max=0.5)
+END: Final = "_end"
+
+Edges = list[tuple[int, int]]
+
+
+def edges_of(seed: int, number: int) -> Edges:
+    """The edges of a file: among vertices that move on, so that there is always something to join."""
+    chosen = random.Random(f"{seed}-{number}")
+    low, high = 6 * number, 6 * number + 120
+    near = [(chosen.randrange(low, high), chosen.randrange(low, high)) for _ in range(12)]
+    return near if chosen.random() > 0.1 else [*near, (chosen.randrange(high), chosen.randrange(high))]
+
+
+class Arrivals:
+    """Writes files at a rhythm, in a thread of its own; ``files`` is how many there are."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.files = 0
+        self._folder = folder
+        self._seed = seed
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="arrivals")
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write no more, and say so to the query."""
+        self._stop.set()
+        self._thread.join()
+        (self._folder / END).touch()
+
+    def _run(self) -> None:
+        while not self._stop.wait(FILE_SECONDS):
+            src, dst = zip(*edges_of(self._seed, self.files), strict=True)
+            put(self._folder, f"{self.files:08d}", {"src": src, "dst": dst})
+            self.files += 1
+
+
+@dataclass
+class Nemesis:
+    """Does harm to a query, and measures how long it takes to go on; one thread uses it."""
+
+    query: ps.Query
+    chosen: random.Random
+    has_executors: bool
+    done: dict[str, int] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
+    stopped: list[int] = field(default_factory=list)
+
+    def strike(self) -> None:
+        """Hit once, or again while the query is about to go on; return when it has gone on."""
+        begun, before = monotonic(), self.query.restarts
+        self._hit()
+        until(lambda: self.query.restarts > before or not self.query.isActive, END_SECONDS_MAX)
+        if self.chosen.random() < 0.25:
+            before = self.query.restarts
+            self._hit()
+            until(lambda: self.query.restarts > before or not self.query.isActive, END_SECONDS_MAX)
+        reached = self.query.epoch
+        until(lambda: self.query.epoch > reached or not self.query.isActive, END_SECONDS_MAX)
+        self.seconds.append(monotonic() - begun)
+
+    def _hit(self) -> None:
+        pids = self._workers()
+        act = self.chosen.choice(["kill one", "kill one", "kill all", "stop one", "kill executor"])
+        if act == "kill executor" and self.has_executors:
+            pids = executors()
+        victims = pids if act == "kill all" else [self.chosen.choice(pids)]
+        sign = signal.SIGSTOP if act == "stop one" else signal.SIGKILL
+        for pid in victims:
+            with suppress(ProcessLookupError):  # it was about to end anyway
+                os.kill(pid, sign)
+                self.done[act] = self.done.get(act, 0) + 1
+        if sign == signal.SIGSTOP:
+            self.stopped.extend(victims)
+
+    def _workers(self) -> list[int]:
+        """The workers of the moment; a query that is restarting has none for a while."""
+        found: list[int] = []
+
+        def look() -> bool:
+            with suppress(PointstampError):
+                found[:] = [pid for _, pid in self.query.workers()]
+            return bool(found) or not self.query.isActive
+
+        until(look, END_SECONDS_MAX)
+        assert found, f"the query has ended: {self.query.exception()}"
+        return found
+
+
+def executors() -> list[int]:
+    """The executors that Spark runs for this process."""
+    parents: dict[int, int] = {}
+    named: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with suppress(OSError):
+            pid = int(entry.name)
+            parents[pid] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"CoarseGrainedExecutorBackend" in (entry / "cmdline").read_bytes():
+                named.append(pid)
+
+    def is_ours(pid: int) -> bool:
+        while pid > 1 and pid != os.getpid():
+            pid = parents.get(pid, 0)
+        return pid == os.getpid()
+
+    found = [pid for pid in named if is_ours(pid)]
+    # A script starts Java in its own process or as its child; either way the last one is Java.
+    return [pid for pid in found if not any(parents[other] == pid for other in found)]
+
+
+def torture(folder: Path, *, seconds: float, seed: int, workers: int, master: str | None) -> dict[str, Any]:
+    """Run the story, in processes or, with a master, on Spark; return what happened."""
+    (folder / "in").mkdir()
+    spark = None if master is None else session(master)
+    query = start(folder, spark, workers)
+    arrivals = Arrivals(folder / "in", seed)
+    arrivals.start()
+    try:
+        nemesis = harm(query, random.Random(seed), seconds, has_executors=spark is not None)
+    finally:
+        arrivals.stop()
+    if not query.awaitTermination(END_SECONDS_MAX):
+        raise AssertionError(f"{query} has not ended: {query.status}")
+    verdict = judge(folder / "o", "components", [edges_of(seed, number) for number in range(arrivals.files)])
+    if spark is not None:
+        spark.stop()
+    return {
+        **verdict,
+        "done": nemesis.done,
+        "restarts": query.restarts,
+        "objects": sum(each.is_file() for each in (folder / "c").rglob("*")),
+        "stopped left": sum(Path(f"/proc/{pid}").exists() for pid in nemesis.stopped),
+        "median seconds": round(sorted(nemesis.seconds)[len(nemesis.seconds) // 2], 2),
+        "worst seconds": round(max(nemesis.seconds), 2),
+    }
+
+
+def harm(query: ps.Query, chosen: random.Random, seconds: float, *, has_executors: bool) -> Nemesis:
+    """Strike at random moments until the time is over, at least once."""
+    nemesis = Nemesis(query, chosen, has_executors)
+    until(lambda: query.epoch >= 0 or not query.isActive, END_SECONDS_MAX)
+    deadline = monotonic() + seconds
+    while not nemesis.seconds or monotonic() < deadline:
+        moment = monotonic() + chosen.uniform(0.05, 2.0)
+        until(lambda moment=moment: monotonic() >= moment)
+        nemesis.strike()
+    return nemesis
+
+
+def start(folder: Path, spark: Any, workers: int) -> ps.Query:  # noqa: ANN401 - a session, or none
+    """Start the query on Spark or in processes."""
+    edges = ps.files(folder / "in", in_order=True, until=END)
+    flow = components_flow()
+    if spark is None:
+        return local_query.start(
+            flow.plan,
+            {"edges": edges},
+            checkpoint=str(folder / "c"),
+            output=str(folder / "o"),
+            processes=workers,
+            restarts=RESTARTS,
+            silence_seconds_max=SILENCE_SECONDS_MAX,
+        )
+    return flow.start(
+        spark,
+        edges=edges,
+        checkpoint=str(folder / "c"),
+        output=str(folder / "o"),
+        workers=workers,
+        restarts=RESTARTS,
+        silence_seconds_max=SILENCE_SECONDS_MAX,
+    )
+
+
+def session(master: str) -> Any:  # noqa: ANN401 - pyspark is loaded where it is needed
+    """A session on a master, on loopback."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.executor.memory", "600m")
+        .config("spark.deploy.maxExecutorRetries", "-1")  # executors die here more often than elsewhere
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
