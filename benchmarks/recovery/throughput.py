@@ -28,7 +28,7 @@ KEYS = 1_000_000
 WORKERS = 2
 WAYS = {
     "at the end": SnapshotPolicy(epochs=1_000_000_000),
-    "every second": SnapshotPolicy(epochs=None, seconds=1.0),
+    "every second": SnapshotPolicy(seconds=1.0),
     "every epoch": SnapshotPolicy(epochs=1),
 }
 

@@ -5,9 +5,9 @@
 A running count by key and connected components, in two processes with a snapshot every second, over small
 epochs (1,000 rows) and large ones (100,000 rows). Both ways go over the same epochs in turn, and the best
 turn of each counts; the process of the judge is there before the clock starts. ``ratio`` is the speed with
-``verify`` by the speed without; ``cpu_ratio`` is the same for the time of all processors, without the start of
-the judge, which says more where others use the machine, too. ``events_per_epoch`` is what there was to judge,
-and ``cpu_us_per_event`` what telling and judging an event took. The outputs of both ways are compared.
+``verify`` by the speed without; ``cpu_ratio`` is the same for the time of all processors, without the start
+of the judge, which says more where others use the machine, too. ``events_per_epoch`` is what there was to
+judge, and ``cpu_us_per_event`` what telling and judging an event took. The outputs of both are compared.
 
 The aim is a ratio above 0.8 for large epochs. Small ones have few rows to each event: there the judge, which
 is one process for all workers, may well be what everybody waits for.
@@ -16,8 +16,8 @@ is one process for all workers, may well be what everybody waits for.
 import argparse
 import select
 import tempfile
-from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from time import perf_counter
 from typing import NamedTuple
 
@@ -114,7 +114,7 @@ def run(case: Case, batches: tuple[pa.RecordBatch, ...], *, verify: bool) -> Ran
             LocalStorage(Path(folder, "checkpoint")),
             WORKERS,
             "bench",
-            SnapshotPolicy(epochs=None, seconds=1.0),
+            SnapshotPolicy(seconds=1.0),
             judge=judge,
         )
         supervisor = Timed(spec, ProcessLauncher())

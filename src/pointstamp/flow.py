@@ -252,6 +252,7 @@ class Dataflow:
         restarts: "RestartPolicy | None" = None,
         available_now: bool = False,
         accept_changes: bool = False,
+        savepoint: tuple[str, str] | None = None,
         silence_seconds_max: float = 10.0,
         verify: bool = False,
         **streams: Any,  # noqa: ANN401 - DataFrames and sources
@@ -260,7 +261,8 @@ class Dataflow:
 
         Inputs are streaming DataFrames, DataFrames, and sources that the workers read themselves
         (``ps.files``). Each epoch is published under ``output`` as soon as it is complete and saved; what is
-        needed to go on after a failure, or with a new driver, lies under ``checkpoint``.
+        needed to go on after a failure, or with a new driver, lies under ``checkpoint``. A new checkpoint may
+        begin with a ``savepoint`` of another one, (its path, the savepoint's name).
 
         With ``verify`` everything that the workers do is judged while they do it, against the models that the
         runtime implements; an epoch is published after it was found right, and a wrong step ends the query.
@@ -279,6 +281,7 @@ class Dataflow:
             restarts=restarts,
             available_now=available_now,
             accept_changes=accept_changes,
+            savepoint=savepoint,
             silence_seconds_max=silence_seconds_max,
             judge=self._judge() if verify else None,
         )
@@ -296,6 +299,7 @@ class Dataflow:
         restarts: "RestartPolicy | None" = None,
         available_now: bool = False,
         accept_changes: bool = False,
+        savepoint: tuple[str, str] | None = None,
         verify: bool = False,
         **streams: Any,  # noqa: ANN401 - sources
     ) -> "Query":
@@ -316,6 +320,7 @@ class Dataflow:
             restarts=restarts,
             available_now=available_now,
             accept_changes=accept_changes,
+            savepoint=savepoint,
             judge=self._judge() if verify else None,
         )
 

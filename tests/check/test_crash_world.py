@@ -3,7 +3,8 @@
 Families, and what only each can find:
 - the worlds themselves: the same seed is the same world, every kind of crash happens, and a driver that was
   replaced is fenced; without these the other families could be valid because nothing happens;
-- flows and examples that must survive: bugs of recovery, under crashes that nobody thought of;
+- flows and examples that must survive: bugs of recovery, under crashes that nobody thought of, also where
+  each generation has another number of workers (there only what is published is compared);
 - seeds that once failed, each with the sentence that explains it;
 - many seeds (long): the same, two thousand worlds for each.
 """
@@ -17,11 +18,11 @@ from pointstamp.check import crashes
 from pointstamp.check.case import Case, prepared
 from pointstamp.check.crash_events import Crashed, DriverFenced, EpochCommitted, GenerationBegan
 from pointstamp.check.crash_simulate import CrashSimulator
-from pointstamp.check.simulate import Report, cases, simulate
+from pointstamp.check.simulate import Kind, Report, cases, simulate
 from pointstamp.check.world import Ended
 from pointstamp.cli import flowfile
 from pointstamp.errors import FlowError
-from support.broken_recovery import simulator_of, sound_flows
+from support.broken_recovery import Rescaled, simulator_of, sound_flows
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SURVIVING = ("01_word_count.py", "04_naiad_style.py", "06_loop_in_a_loop.py", "10_components.py")
@@ -114,6 +115,19 @@ def test_what_is_published_does_not_depend_on_crashes(name: str) -> None:
 @pytest.mark.parametrize("name", SURVIVING)
 def test_examples_survive_crashes(name: str) -> None:
     check_valid(simulate(example(name), cases(range(20), 1, 4, (0, 4))))
+
+
+@pytest.mark.parametrize("name", ["delayed", "windows", "reminders", "components"])
+def test_generations_may_differ_in_their_number_of_workers(name: str) -> None:
+    simulator = simulator_of(sound_flows()[name]())
+    simulator.world = Rescaled
+    sizes: set[int] = set()
+    for case in cases(range(30), 1, 1, (1, 4)):
+        run = simulator.crash_run(case)
+        assert run.ended is Ended.COMPLETE, (case, run.reason)
+        assert simulator.compared(run, {}) == (Kind.VALID, ""), case
+        sizes |= {event.workers for _, event in run.happened if isinstance(event, GenerationBegan)}
+    assert sizes == {1, 2, 3, 4}
 
 
 # Seeds that once failed.

@@ -275,7 +275,7 @@ def test_a_snapshot_by_seconds_is_due_when_they_are_over() -> None:
     assert [order for _, order in coordinator.orders(10.0)] == [Save(is_whole=True)]
 
 
-@pytest.mark.parametrize("given", [{"epochs": 0}, {"epochs": None}, {"keep": 0}, {"chain_max": 0}])
+@pytest.mark.parametrize("given", [{"epochs": 0}, {"seconds": -1.0}, {"keep": 0}, {"chain_max": 0}])
 def test_a_policy_that_saves_nothing_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(FlowError, match="snapshots"):
         SnapshotPolicy(**given)

@@ -28,7 +28,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
-from pointstamp.errors import FencedError, FlowError, OperatorError
+from pointstamp.errors import FencedError, FlowError, OperatorError, RecoveryError
 from pointstamp.sinks.port import Epochs, Publisher, Staged, Writer
 from support.streams import (
     SECONDS_MAX,
@@ -66,7 +66,7 @@ def all_slots_are_free(spark: SparkSession) -> bool:
     """Whether a flow can run on both; it would wait for ever for one that is taken."""
     frame = spark.createDataFrame([("a",), ("b",)], "word string")
     flow = words_flow("words")
-    return flow.run(spark, words=frame, workers=2)["counts"].count() == 2
+    return bool(flow.run(spark, words=frame, workers=2)["counts"].count() == 2)
 
 
 def disturb(query: ps.Query, folder: Path, sent: list[list[str]], number: int, sign: int) -> None:
@@ -233,6 +233,20 @@ def test_a_disk_that_is_full_for_a_moment_costs_a_restart_and_no_row(
 
 
 # Drivers.
+
+
+def test_another_flow_on_a_checkpoint_is_refused_and_its_stream_does_not_run_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    put(tmp_path / "stream", "0", {"word": ["a", "b"]})
+    words = spark.readStream.schema("word string").parquet(str(tmp_path / "stream"))
+    with started(spark, tmp_path, words=words, available_now=True) as query:
+        query.awaitTermination(SECONDS_MAX)
+    with started(spark, tmp_path, failing(tmp_path / "none"), words=words) as query:
+        with pytest.raises(RecoveryError):
+            query.awaitTermination(SECONDS_MAX)
+        assert not spark.streams.active
+    assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch([["a", "b"]])
 
 
 def test_a_second_query_on_a_checkpoint_takes_over_and_the_first_is_told(

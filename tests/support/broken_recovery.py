@@ -18,8 +18,10 @@ from pointstamp.check.case import prepared
 from pointstamp.check.crash_crew import Life
 from pointstamp.check.crash_simulate import CrashSimulator
 from pointstamp.check.crash_world import CrashWorld
+from pointstamp.check.world import DELAYS_MAX, PACES, one_of
 from pointstamp.dataflow import saved
 from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.recovery.beginning import Beginning
 from pointstamp.recovery.ledger import Chain, Ledger, Ticked
 from pointstamp.recovery.member import Member
 from pointstamp.runtime import snapshots
@@ -30,6 +32,7 @@ from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, OperatorIndex
 from support.recoverables import FLOWS, rows_of
 
+WORKERS_MAX = 4
 Patch = pytest.MonkeyPatch
 Frontier = Callable[[Location], Sequence[Time]]
 
@@ -266,3 +269,21 @@ MUTANTS = (
     Mutant(output_does_not_wait_for_the_commit, "running", "published"),
     Mutant(early_messages_block_those_behind_them, "components", "failed"),
 )
+
+
+class Rescaled(CrashWorld):
+    """A world in which each generation has a number of workers of its own."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as the world takes it
+        super().__init__(*given, **named)
+        self._paces = [one_of(self.choices, PACES) for _ in range(WORKERS_MAX)]
+        self._delays_max = [[one_of(self.choices, DELAYS_MAX)] * WORKERS_MAX for _ in range(WORKERS_MAX)]
+
+    def _take_over(self) -> None:
+        self.spec = replace(self.spec, workers=1 + self.choices.choose(WORKERS_MAX))
+        super()._take_over()
+
+    def _live(self, begun: Beginning) -> None:
+        # Another driver may have taken over, with other workers, while this one slept.
+        self.spec = replace(self.spec, workers=begun.mission.workers)
+        super()._live(begun)

@@ -25,6 +25,7 @@ def main() -> int:
     parser.add_argument("--mode", choices=["local-cluster", "processes"], default="local-cluster")
     parser.add_argument("--master", default="local-cluster[2,2,1024]", help="in mode local-cluster")
     parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--spare-executors", action="store_true", help="hit only the workers in them")
     arguments = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as pytest does for these folders
     from torture.story import torture
@@ -35,6 +36,7 @@ def main() -> int:
             seconds=arguments.seconds,
             seed=arguments.seed,
             workers=arguments.workers,
+            spare_executors=arguments.spare_executors,
             master=arguments.master if arguments.mode == "local-cluster" else None,
         )
     sys.stdout.write(json.dumps(report) + "\n")

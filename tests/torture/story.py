@@ -89,6 +89,10 @@ class Nemesis:
         until(lambda: self.query.epoch > reached or not self.query.isActive, END_SECONDS_MAX)
         self.seconds.append(monotonic() - begun)
 
+    def rest(self, seconds: float) -> None:
+        """Let the query work for a while."""
+        threading.Event().wait(seconds)
+
     def _hit(self) -> None:
         pids = self._workers()
         act = self.chosen.choice(["kill one", "kill one", "kill all", "stop one", "kill executor"])
@@ -140,7 +144,15 @@ def executors() -> list[int]:
     return [pid for pid in found if not any(parents[other] == pid for other in found)]
 
 
-def torture(folder: Path, *, seconds: float, seed: int, workers: int, master: str | None) -> dict[str, Any]:
+def torture(
+    folder: Path,
+    *,
+    seconds: float,
+    seed: int,
+    workers: int,
+    master: str | None,
+    spare_executors: bool = False,
+) -> dict[str, Any]:
     """Run the story, in processes or, with a master, on Spark; return what happened."""
     (folder / "in").mkdir()
     spark = None if master is None else session(master)
@@ -148,7 +160,8 @@ def torture(folder: Path, *, seconds: float, seed: int, workers: int, master: st
     arrivals = Arrivals(folder / "in", seed)
     arrivals.start()
     try:
-        nemesis = harm(query, random.Random(seed), seconds, has_executors=spark is not None)
+        has_executors = spark is not None and not spare_executors
+        nemesis = harm(query, random.Random(seed), seconds, has_executors=has_executors)
     finally:
         arrivals.stop()
     if not query.awaitTermination(END_SECONDS_MAX):
@@ -173,8 +186,7 @@ def harm(query: ps.Query, chosen: random.Random, seconds: float, *, has_executor
     until(lambda: query.epoch >= 0 or not query.isActive, END_SECONDS_MAX)
     deadline = monotonic() + seconds
     while not nemesis.seconds or monotonic() < deadline:
-        moment = monotonic() + chosen.uniform(0.05, 2.0)
-        until(lambda moment=moment: monotonic() >= moment)
+        nemesis.rest(chosen.uniform(0.05, 2.0))
         nemesis.strike()
     return nemesis
 

@@ -45,7 +45,7 @@ class CrashOutcome(Outcome):
 class CrashSimulator(Simulator):
     """One flow with its inputs; runs any case of it, with or without crashes."""
 
-    world = CrashWorld
+    world: type[CrashWorld] = CrashWorld
 
     def __init__(
         self, plan: Plan, inputs: Mapping[str, Items], *, file: str = "FLOW.py", steps_max: int = STEPS_MAX
@@ -75,7 +75,7 @@ class CrashSimulator(Simulator):
         if run.ended is Ended.GIVEN_UP or verdict.status is Status.UNKNOWN:
             kind, reason = Kind.UNKNOWN, run.reason or str(verdict)
         else:
-            kind, reason = self._compared(run, objections)
+            kind, reason = self.compared(run, objections)
         return CrashOutcome(case, kind, reason, verdict, run, objections, explained)
 
     def crash_run(self, case: Case) -> CrashRun:
@@ -91,8 +91,8 @@ class CrashSimulator(Simulator):
             steps_max=self._steps_max,
         ).run()
 
-    def _compared(self, run: CrashRun, objections: dict[str, str]) -> tuple[Kind, str]:
-        """The first objection, of the judge whose words help most."""
+    def compared(self, run: CrashRun, objections: dict[str, str]) -> tuple[Kind, str]:
+        """What is published against a run without failures; then the objection whose words help most."""
         expected = self._without_failures(run)
         if expected is None:
             return Kind.UNKNOWN, "on one worker the flow does not complete with these rows"

@@ -83,7 +83,7 @@ class _Found:
         yield from self._table(ledger.commits, snapshots_max)
         if ledger.savepoints:
             yield f"\nsavepoints: {len(ledger.savepoints)}"
-            yield from self._table([chain[-1] for chain in ledger.savepoints], None)
+            yield from self._table([savepoint.commits[-1] for savepoint in ledger.savepoints], None)
         ticks = ledger.ticks
         kept = f", {ticks[0].number} to {ticks[-1].number}" if ticks else ""
         again = len(ledger.ticks_after(self._newest_whole()))

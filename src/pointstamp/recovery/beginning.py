@@ -21,6 +21,7 @@ from pointstamp.recovery.journal import Journal
 from pointstamp.recovery.ledger import Chain, Entry, FlowShape, Ledger, Ticked
 from pointstamp.recovery.mission import Mission, part_origin
 from pointstamp.recovery.parts import decode_part
+from pointstamp.recovery.savepoints import adopt_savepoint
 from pointstamp.recovery.shape import check_shape, shape_of
 from pointstamp.sinks.port import Publisher
 
@@ -66,7 +67,9 @@ def begin_generation(
     generation = journal.start_generation(owner, at_seconds)
     ledger = Ledger(journal, spec.sources, chains_kept=spec.snapshots.keep)
     shape = _shape_now(spec, ledger)
-    if ledger.shape != shape:
+    if ledger.shape is None and spec.savepoint is not None:
+        adopt_savepoint(spec, ledger, shape)
+    elif ledger.shape != shape:
         ledger.begin(shape)
     sink = spec.sink.for_query(shape.query, spec.schemas or spec.plan.output_schemas())
     publisher = sink.publisher()
@@ -100,7 +103,8 @@ def _shape_now(spec: "QuerySpec", ledger: Ledger) -> FlowShape:
 def publish_again(spec: "QuerySpec", ledger: Ledger, publisher: Publisher) -> None:
     """Publish what was committed and may not have been published."""
     through = publisher.published_through()
-    committed = -1 if ledger.committed is None else ledger.committed.epoch
+    own = [commit for commit in ledger.commits if commit.number >= 0]  # others are of a savepoint
+    committed = own[-1].epoch if own else -1
     if through is not None and through > committed:
         raise RecoveryError(
             f"query '{spec.plan.name}' has published everything up to epoch {through}, and its journal in "
@@ -108,7 +112,7 @@ def publish_again(spec: "QuerySpec", ledger: Ledger, publisher: Publisher) -> No
             "again. The last entries are lost: restore them from a copy, or begin with a new checkpoint and "
             "a new place for the output."
         )
-    for commit in ledger.commits:
+    for commit in own:
         if through is None or commit.epoch > through:
             publisher.publish(commit.number, commit.epoch, commit.staged)
 

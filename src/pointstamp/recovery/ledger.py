@@ -74,6 +74,17 @@ class Kept(msgspec.Struct, frozen=True, tag=True):
     savepoint: str
 
 
+class Savepoint(msgspec.Struct, frozen=True):
+    """A snapshot that is kept under a name, with all that another query needs to begin there."""
+
+    name: str
+    positions: dict[str, Any]
+    last_tick: int
+    open_from: int
+    ticks: list[Ticked]
+    commits: list[Committed]
+
+
 class Summary(msgspec.Struct, frozen=True, tag=True):
     """What all older entries said, as far as it is still needed."""
 
@@ -84,7 +95,7 @@ class Summary(msgspec.Struct, frozen=True, tag=True):
     is_final: bool
     ticks: list[Ticked]
     commits: list[Committed]
-    savepoints: list[list[Committed]]
+    savepoints: list[Savepoint]
 
 
 Entry: TypeAlias = FlowShape | Ticked | Committed | Kept | Summary
@@ -127,7 +138,7 @@ class Ledger:
         self.is_final = False
         self.ticks: list[Ticked] = []
         self.commits: list[Committed] = []
-        self.savepoints: list[list[Committed]] = []
+        self.savepoints: list[Savepoint] = []
         self._entries = 0
         for entry in journal.entries():
             self._apply(entry)
@@ -160,7 +171,7 @@ class Ledger:
 
     def names_needed(self) -> set[str]:
         """The files of snapshots that are still needed."""
-        kept = [*self.commits, *(commit for savepoint in self.savepoints for commit in savepoint)]
+        kept = [*self.commits, *(commit for savepoint in self.savepoints for commit in savepoint.commits)]
         return {part.name for commit in kept for part in commit.parts}
 
     def staged(self) -> list[Staged]:
@@ -172,6 +183,25 @@ class Ledger:
     def begin(self, shape: FlowShape) -> None:
         """Write what the flow looks like: at the beginning, and when a change of it was accepted."""
         self._append(shape)
+
+    def adopt(self, shape: FlowShape, savepoint: Savepoint) -> None:
+        """Begin a journal with what another query has kept; its commits are none of this one's own."""
+        before = len(savepoint.commits)
+        self._append(
+            Summary(
+                shape,
+                savepoint.positions,
+                savepoint.last_tick,
+                savepoint.open_from,
+                False,
+                savepoint.ticks,
+                [
+                    msgspec.structs.replace(commit, number=place - before, savepoint=None)
+                    for place, commit in enumerate(savepoint.commits)
+                ],
+                [],
+            )
+        )
 
     def tick(self, units: Mapping[str, Sequence[Unit]], complete_to: int, *, final: bool) -> Ticked:
         """Record the next tick; it is durable when this returns."""
@@ -278,7 +308,7 @@ class Ledger:
         self.is_final = summary.is_final
         self.ticks = list(summary.ticks)
         self.commits = list(summary.commits)
-        self.savepoints = [list(each) for each in summary.savepoints]
+        self.savepoints = list(summary.savepoints)
         self._entries = 0
 
     def _chain_at(self, place: int) -> Chain:
@@ -287,7 +317,17 @@ class Ledger:
 
     def _keep_last(self) -> None:
         chain = self._chain_at(len(self.commits) - 1)
-        self.savepoints.append([msgspec.structs.replace(each, staged=[]) for each in chain.commits])
+        name = self.commits[-1].savepoint
+        assert name is not None
+        savepoint = Savepoint(
+            name,
+            dict(self.positions),
+            self.last_tick,
+            self.open_from,
+            self.ticks_after(chain),
+            [msgspec.structs.replace(each, staged=[]) for each in chain.commits],
+        )
+        self.savepoints = [*(each for each in self.savepoints if each.name != name), savepoint]
 
     def _forget_old_chains(self) -> None:
         wholes = [number for number, commit in enumerate(self.commits) if commit.is_whole]

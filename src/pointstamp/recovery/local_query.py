@@ -18,7 +18,7 @@ from pointstamp.recovery.observing import Judge
 from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.recovery.processcrew import ProcessLauncher
 from pointstamp.recovery.query import Query
-from pointstamp.recovery.starting import check_epochs, query_id_at, sink_at
+from pointstamp.recovery.starting import check_epochs, query_id_at, savepoint_at, sink_at
 from pointstamp.recovery.supervisor import QuerySpec, Supervisor
 from pointstamp.runtime.feeding import EpochColumns, items_of
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
@@ -43,6 +43,7 @@ def start(
     restarts: RestartPolicy | None = None,
     available_now: bool = False,
     accept_changes: bool = False,
+    savepoint: tuple[str, str] | None = None,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
     judge: Judge | None = None,
 ) -> Query:
@@ -61,6 +62,7 @@ def start(
         columns,
         available_now,
         accept_changes,
+        savepoint=savepoint_at(savepoint),
         judge=judge,
     )
     launcher: Launcher = InProcessLauncher()

@@ -22,14 +22,14 @@ class MeshCrew:
         try:
             self._mesh.post(worker, Kind.CONTROL, encode(order))
         except TransportError as error:
-            raise self._lost(error) from error
+            raise self._lost(error) from None
 
     def collect(self) -> list[tuple[int, Report]]:
         """The reports that have come; CrewError where a member is lost."""
         try:
             parcels = self._mesh.collect()
         except TransportError as error:
-            raise self._lost(error) from error
+            raise self._lost(error) from None
         reports: list[tuple[int, Report]] = []
         for parcel in parcels:
             try:
@@ -46,7 +46,7 @@ class MeshCrew:
         try:
             self._mesh.wait(timeout_seconds)
         except TransportError as error:
-            raise self._lost(error) from error
+            raise self._lost(error) from None
 
     def deaths(self) -> str | None:
         """What is known of members that have ended, in words; None where all live."""
@@ -57,4 +57,5 @@ class MeshCrew:
         self._mesh.close(linger_ms=0)
 
     def _lost(self, error: TransportError) -> PointstampError:
+        # Without the error as its cause: that a connection was closed says less than who has died of what.
         return CrewError(self.deaths() or str(error))

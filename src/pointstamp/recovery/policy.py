@@ -14,18 +14,18 @@ BYTES_IN_FLIGHT_MAX: Final = 256 * 1024 * 1024
 class SnapshotPolicy:
     """How often snapshots are taken: after so many epochs or so many seconds, whatever comes first.
 
-    Output is published with the snapshot of its epoch, so this is also how long it waits at most. A chain of
-    snapshots begins anew after ``chain_max`` of them, or when what changed has become larger than the whole.
+    Where neither is given, every epoch is saved. Output is published with the snapshot of its epoch, so this
+    is also how long it waits at most. A chain of snapshots begins anew after ``chain_max`` of them, or when
+    what changed has become larger than the whole; ``keep`` chains are kept.
     """
 
-    epochs: int | None = 1
+    epochs: int | None = None
     seconds: float | None = None
     chain_max: int = 256
     keep: int = 2
 
     def __post_init__(self) -> None:
-        is_never = self.epochs is None and self.seconds is None
-        if is_never or (self.epochs is not None and self.epochs < 1) or (self.seconds or 0) < 0:
+        if (self.epochs is not None and self.epochs < 1) or (self.seconds or 0) < 0:
             raise FlowError(
                 f"snapshots need an interval of at least one epoch, or of seconds, and were given "
                 f"epochs={self.epochs} and seconds={self.seconds}."
@@ -40,7 +40,8 @@ class SnapshotPolicy:
         """Whether to save now, so many epochs and seconds after the last time."""
         if epochs < 1:
             return False
-        by_count = self.epochs is not None and epochs >= self.epochs
+        every = 1 if self.epochs is None and self.seconds is None else self.epochs
+        by_count = every is not None and epochs >= every
         return by_count or (self.seconds is not None and seconds >= self.seconds)
 
     @property

@@ -6,9 +6,11 @@ from uuid import uuid4
 
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.errors import AlreadyStored, FlowError, NotStored
+from pointstamp.recovery.supervisor import SavepointPlace
 from pointstamp.runtime.feeding import EpochColumns
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.port import Sink
+from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
 from pointstamp.topology.domain import EPOCHS
 
@@ -24,6 +26,11 @@ def query_id_at(storage: Storage) -> str:
     except AlreadyStored:
         return storage.read("query").decode()
     return new
+
+
+def savepoint_at(savepoint: tuple[str, str] | None) -> SavepointPlace | None:
+    """The savepoint to begin with, given by the path of its checkpoint and its name."""
+    return None if savepoint is None else SavepointPlace(storage_at(savepoint[0]), savepoint[1])
 
 
 def sink_at(output: str | Sink) -> Sink:

@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic, time
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -74,12 +74,21 @@ class QuerySpec:
     accept_changes: bool = False
     epochs_max: int = EPOCHS_IN_FLIGHT_MAX
     bytes_max: int = BYTES_IN_FLIGHT_MAX
+    savepoint: "SavepointPlace | None" = None
+    """What a query that has no journal yet begins with."""
     schemas: Mapping[str, pa.Schema] | None = None
     """The columns of what is published, where they differ from those of the flow's outputs."""
     judge: Judge | None = None
     """Who judges what happens while the query runs; None where nobody does."""
     forget: Callable[[list[Ticked]], None] | None = None
     """Called with ticks that will never be read again, so that what they were read from can be removed."""
+
+
+class SavepointPlace(NamedTuple):
+    """A savepoint of another query: where its checkpoint is, and the name."""
+
+    checkpoint: Storage
+    name: str
 
 
 class Supervisor:

@@ -147,7 +147,7 @@ class SparkLauncher:
         try:
             mesh.connect([*self._addresses(mission, job), mesh.address])
             _meet(mesh, job)
-            mission.storage.delete(_place(mission.generation))
+            _forget_addresses(mission)
         except BaseException:
             job.cancel()
             mesh.close(linger_ms=0)
@@ -302,6 +302,14 @@ def _meet(mesh: Mesh, job: _Job) -> None:
         if monotonic() > deadline:
             mesh.meet(0)
         sleep(0.001)
+
+
+def _forget_addresses(mission: Mission) -> None:
+    """Of this crew, and of older ones whose start has failed, or which Spark has started again by itself."""
+    place = _place(mission.generation)
+    for name in mission.storage.list("crews/"):
+        if name <= place:
+            mission.storage.delete(name)
 
 
 def _place(generation: int) -> str:

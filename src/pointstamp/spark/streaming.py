@@ -13,11 +13,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp.dataflow.plan import Plan
+from pointstamp.errors import FlowError
 from pointstamp.recovery.ledger import Ticked
 from pointstamp.recovery.observing import Judge
 from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.recovery.query import Query
-from pointstamp.recovery.starting import check_epochs, query_id_at, sink_at
+from pointstamp.recovery.starting import check_epochs, query_id_at, savepoint_at, sink_at
 from pointstamp.recovery.supervisor import QuerySpec, Supervisor
 from pointstamp.runtime.feeding import EpochColumns
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
@@ -46,6 +47,7 @@ def start(
     restarts: RestartPolicy | None = None,
     available_now: bool = False,
     accept_changes: bool = False,
+    savepoint: tuple[str, str] | None = None,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
     judge: Judge | None = None,
 ) -> Query:
@@ -55,6 +57,11 @@ def start(
         name: spark_schema(schema, f"output '{name}'") for name, schema in plan.output_schemas().items()
     }
     streaming = [name for name, each in streams.items() if _is_frame(each) and each.isStreaming]
+    if streaming and savepoint is not None:
+        raise FlowError(
+            f"input '{streaming[0]}' is a streaming DataFrame, whose offsets a savepoint does not have. Begin "
+            "with a savepoint where the workers read the inputs themselves, as with ps.files."
+        )
     count = choose_workers(spark, workers, spare=1 if streaming else 0)
     use_this_python(spark)
     folder = spark_address(checkpoint)
@@ -83,6 +90,7 @@ def start(
         restarts or RestartPolicy(),
         columns,
         accept_changes=accept_changes,
+        savepoint=savepoint_at(savepoint),
         schemas=schemas,
         judge=judge,
         forget=lambda ticks: _forget(ticks, logs),

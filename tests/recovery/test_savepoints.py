@@ -1,0 +1,98 @@
+"""Queries that begin with what another has kept.
+
+- *Going on*: a query of its own goes on from a savepoint as the other one did, on another number of workers,
+  and publishes what came after it only.
+- *Refusals*: what is not there, or does not fit, is said in words.
+"""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pointstamp as ps
+from pointstamp.errors import RecoveryError
+
+BATCHES = tuple(pa.record_batch({"word": [f"w{(3 * i + j) % 7}" for j in range(4)]}) for i in range(9))
+
+
+def _flow(name: str = "count") -> ps.Dataflow:
+    flow = ps.Dataflow("words")
+    flow.output("counts", flow.input("words", "word string").count("word", running=True, name=name))
+    return flow
+
+
+def _counts(path: Path) -> list[tuple[int, str, int]]:
+    table = ps.read_published(str(path), "counts")
+    return sorted(zip(*(table[name].to_pylist() for name in ("epoch", "word", "count")), strict=True))
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """A checkpoint with the savepoint 'monday' at epoch 4, of a query that went on to epoch 8."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number, batch in enumerate(BATCHES[:5]):
+        _put(folder, number, batch)
+    query = _flow().start_local(
+        words=ps.files(str(folder), "arrow"),
+        checkpoint=str(tmp_path / "first"),
+        output=str(tmp_path / "all"),
+        workers=2,
+    )
+    try:
+        query.processAllAvailable(60.0)
+        assert query.savepoint("monday", 60.0) == 4
+        for number, batch in enumerate(BATCHES[5:], start=5):
+            _put(folder, number, batch)
+        query.processAllAvailable(60.0)
+    finally:
+        query.stop()
+    return tmp_path
+
+
+def _put(folder: Path, number: int, batch: pa.RecordBatch) -> None:
+    new = folder / f".{number}"
+    with pa.ipc.new_file(str(new), batch.schema) as writer:
+        writer.write_batch(batch)
+    new.rename(folder / f"{number:03d}.arrow")
+
+
+def _again(kept: Path, savepoint: str, flow: ps.Dataflow | None = None) -> None:
+    query = (flow or _flow()).start_local(
+        words=ps.files(str(kept / "in"), "arrow"),
+        checkpoint=str(kept / "second"),
+        output=str(kept / "rest"),
+        workers=3,
+        savepoint=(str(kept / "first"), savepoint),
+        available_now=True,
+    )
+    query.awaitTermination(60.0)
+
+
+def test_a_query_goes_on_from_what_another_has_kept(kept: Path) -> None:
+    _again(kept, "monday")
+    assert _counts(kept / "rest") == [each for each in _counts(kept / "all") if each[0] > 4]
+
+
+def test_it_can_be_started_again_and_the_savepoint_is_not_taken_a_second_time(kept: Path) -> None:
+    _again(kept, "monday")
+    before = _counts(kept / "rest")
+    _again(kept, "monday")
+    assert _counts(kept / "rest") == before
+
+
+def test_a_savepoint_that_is_not_there_is_named_with_those_that_are(kept: Path) -> None:
+    with pytest.raises(RecoveryError, match=r"has no savepoint 'tuesday'; it has 'monday'"):
+        _again(kept, "tuesday")
+
+
+def test_a_flow_that_does_not_fit_is_refused(kept: Path) -> None:
+    with pytest.raises(RecoveryError, match="is not the one that was saved"):
+        _again(kept, "monday", _flow("another name"))
+
+
+def test_a_folder_without_a_journal_is_no_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    with pytest.raises(RecoveryError, match="is no checkpoint"):
+        _again(tmp_path, "monday")
