@@ -42,6 +42,8 @@ from pointstamp.runtime import snapshots, worker
 from pointstamp.runtime.events import SnapshotTaken
 from pointstamp.runtime.input import InputHandle
 from pointstamp.runtime.instance import Instance
+from pointstamp.runtime.local import LocalTransport
+from pointstamp.runtime.ports import DataMessage, Message
 from pointstamp.runtime.worker import Worker
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.reading import published, read_published
@@ -432,6 +434,33 @@ def test_a_broken_runtime_ends_the_query_with_a_trace_that_is_judged_alike(
     assert verdict.status is Status.INVALID
     assert verdict.property == caught_by
     assert verdict.event == len(loaded.events) - 1
+
+
+def test_a_message_that_comes_twice_is_found_though_its_cause_might_still_come(
+    monkeypatch: Patch, tmp_path: Path
+) -> None:
+    """Only questions to all members say that nobody has sent it."""
+    send = LocalTransport.send
+
+    def twice(self: LocalTransport, peer: WorkerIndex, message: Message) -> None:
+        for _ in range(2 if isinstance(message, DataMessage) else 1):
+            send(self, peer, message)
+
+    monkeypatch.setattr(LocalTransport, "send", twice)
+    flow = FLOWS["joined"]()
+    with pytest.raises(InternalError, match="RecvCapEnabled "):
+        run(flow, inputs_of(flow), tmp_path)
+
+
+def test_of_many_events_the_last_are_kept_and_the_others_counted(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "trace", bytes_max=10_000)
+    events = [SnapshotTaken(WorkerIndex(0), OperatorIndex(1), epoch) for epoch in range(1_000)]
+    for event in events:
+        spool.add(event)
+    spool.save(trace.Header("flow", 1, shape_of(word_count().plan), "broken off", "", ""))
+    kept = trace.load(tmp_path / "trace").events
+    assert 50 < len(kept) < 200
+    assert list(kept) == events[spool.dropped :]
 
 
 # Judges that fail.

@@ -579,3 +579,15 @@ def test_progress_is_shown_for_workers_and_for_processes(capsys: pytest.CaptureF
         flow.run_local({"numbers": [rows(1, 2, 3)] * 3}, progress=True, **place)  # type: ignore[arg-type]
         shown = capsys.readouterr()
         assert "9 rows in" in shown.out + shown.err
+
+
+def test_what_a_delay_brings_into_a_later_epoch_is_there_once_with_what_that_epoch_itself_has() -> None:
+    flow = ps.Dataflow("delayed")
+    numbers = flow.input("numbers", "x long")
+    flow.output("both", numbers.concat(numbers.delay(1)))
+    flow.output("late", numbers.delay(1))
+    results = flow.run_local(numbers=[pa.table({"x": [epoch]}) for epoch in range(3)])
+    late = {epoch: table["x"].to_pylist() for epoch, table in results["late"].items()}
+    both = {epoch: sorted(table["x"].to_pylist()) for epoch, table in results["both"].items()}
+    assert late == {0: [], 1: [0], 2: [1], 3: [2]}
+    assert both == {0: [0], 1: [0, 1], 2: [1, 2], 3: [2]}

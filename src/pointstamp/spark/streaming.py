@@ -59,8 +59,8 @@ def start(
     streaming = [name for name, each in streams.items() if _is_frame(each) and each.isStreaming]
     if streaming and savepoint is not None:
         raise FlowError(
-            f"input '{streaming[0]}' is a streaming DataFrame, whose offsets a savepoint does not have. Begin "
-            "with a savepoint where the workers read the inputs themselves, as with ps.files."
+            f"input '{streaming[0]}' is a streaming DataFrame, whose offsets a savepoint does not have. "
+            "Begin with one where the workers read the inputs themselves, as with ps.files."
         )
     count = choose_workers(spark, workers, spare=1 if streaming else 0)
     use_this_python(spark)

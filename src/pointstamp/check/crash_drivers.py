@@ -1,0 +1,335 @@
+"""The drivers of a simulated world: they take over, drive a generation, die, sleep, and are fenced.
+
+A recovery is ``begin_generation`` and a round of a driver is ``Session.turn``, the same that a supervisor
+calls. Each durable operation in them is a moment at which the driver may die, or fall asleep while another
+takes over. Of all generations one is the newest; what is left of the others goes on for a while, and whatever
+it does, nothing of it may be published: that is for the judges to see, and nothing here prevents it.
+"""
+
+import gc
+import logging
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+from pointstamp.check.choices import Choices
+from pointstamp.check.crash_crew import Life, MakeMember, Place, new_crew
+from pointstamp.check.crash_events import (
+    Crashed,
+    DriverFenced,
+    EpochCommitted,
+    GenerationBegan,
+    Happened,
+    TickTaken,
+    WorldEvent,
+)
+from pointstamp.check.crash_feed import Feed
+from pointstamp.check.crashes import crash
+from pointstamp.check.durability import (
+    DiedError,
+    Durability,
+    SimulatedSink,
+    SimulatedStorage,
+    UnansweredError,
+)
+from pointstamp.check.feed import Items
+from pointstamp.check.network import SimulatedClock
+from pointstamp.check.world import DELAYS_MAX, PACES, SILENT_ACTIVATIONS, STEPS_MAX, Ended, Run, one_of
+from pointstamp.dataflow.plan import Plan
+from pointstamp.errors import FencedError, InternalError, PointstampWarning, StorageError
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.recovery.beginning import Beginning, begin_generation, remove_unneeded
+from pointstamp.recovery.crew import CrewError
+from pointstamp.recovery.ledger import Committed, Ledger, Ticked
+from pointstamp.recovery.member import Member
+from pointstamp.recovery.orders import Finish
+from pointstamp.recovery.policy import SnapshotPolicy
+from pointstamp.recovery.session import Session
+from pointstamp.recovery.supervisor import QuerySpec
+from pointstamp.runtime.events import Event
+
+# What a world may be like; the first of each is the plain one.
+_SNAPSHOT_EPOCHS: Final = (1, 1, 2, 3)
+_CHAINS_MAX: Final = (256, 1, 2, 4)
+_CRASHES_ONE_IN: Final = (40, 10, 25, 120, 400)
+_SUMMARIES_ONE_IN: Final = (0, 4, 15)
+_SCRIBE_PACES: Final = (1, 3, 12)
+_LINGER_TICKS: Final = (0, 30, 200, 600)
+_RECOVERY_TICKS: Final = (0, 3, 40)
+_EPOCHS_IN_FLIGHT: Final = (64, 2, 4)
+_FINDS_ONE_IN: Final = 6
+_SLEEP_TICKS_MAX: Final = 400
+# Nothing takes as long as this: after it nothing will happen any more.
+_QUIET_TICKS_MAX: Final = 700
+
+
+class FoundError(BaseException):
+    """What went wrong while a driver slept; nobody in between may handle it."""
+
+    def __init__(self, found: Exception) -> None:
+        super().__init__(str(found))
+        self.found = found
+
+
+class Doom(NamedTuple):
+    """After how many operations somebody dies, and whether the last is done."""
+
+    after: int
+    is_late: bool
+
+
+@dataclass(slots=True)
+class CrashRun(Run):
+    """What happened in a world with crashes; ``outputs`` is what was published."""
+
+    happened: list[Happened] = field(default_factory=list)
+    ticks: dict[int, Ticked] = field(default_factory=dict)
+    fed: dict[str, Items] = field(default_factory=dict)
+    """What each tick took, as items."""
+    workers: int = 0
+    published_through: int = -1
+    undeclared: tuple[str, ...] = ()
+    """What was said of operators that keep something between epochs and declare no state."""
+
+
+class Drivers:
+    """What a world is made of, and its drivers; changed by the world alone."""
+
+    make_member: MakeMember = Member
+
+    def __init__(
+        self,
+        plan: Plan,
+        inputs: Mapping[str, Items],
+        *,
+        workers: int,
+        crashes: int,
+        seed: int,
+        kept: frozenset[int] | None = None,
+        steps_max: int = STEPS_MAX,
+    ) -> None:
+        self.choices = choices = Choices(seed, kept)
+        self.clock = SimulatedClock()
+        self.durability = Durability()
+        self.storage = SimulatedStorage(self.durability)
+        self.sink = SimulatedSink(self.durability)
+        self.feed = Feed.of(inputs, choices)
+        self.crashes_left = crashes
+        self.lives: list[Life] = []
+        self.result = CrashRun([], self.sink.visible, workers=workers)
+        self._steps_max = steps_max
+        self._paces = [one_of(choices, PACES) for _ in range(workers)]
+        self._delays_max = [[one_of(choices, DELAYS_MAX) for _ in range(workers)] for _ in range(workers)]
+        self._control_delay_max = one_of(choices, DELAYS_MAX)
+        self._silent_activations_max = one_of(choices, SILENT_ACTIVATIONS)
+        self._crashes_one_in = one_of(choices, _CRASHES_ONE_IN)
+        self._summaries_one_in = one_of(choices, _SUMMARIES_ONE_IN)
+        self._scribe_pace = one_of(choices, _SCRIBE_PACES)
+        self.spec = QuerySpec(
+            plan,
+            self.feed.sources,
+            self.sink,
+            self.storage,
+            workers,
+            "simulated",
+            SnapshotPolicy(one_of(choices, _SNAPSHOT_EPOCHS), chain_max=one_of(choices, _CHAINS_MAX)),
+            epochs_max=one_of(choices, _EPOCHS_IN_FLIGHT),
+        )
+        self.recover_at: int | None = 0
+        """When the next driver takes over, if one is to."""
+        self.doomed: Doom | None = None
+        """How the driver, or the next recovery, dies."""
+        self.sleeps_in: int | None = None
+        """After so many operations of its own a driver sleeps, while another takes over."""
+        self.is_damaged = False
+        self.newest: Life | None = None
+        self._drivers = 0
+        self._takeovers = 0
+        self._turn = 0
+        self._quiet_ticks = 0
+        self._acts_as_driver: Life | bool = False
+        self.durability.before = self._before_operation
+
+    def _go_on(self, until: int | None = None) -> None:
+        """Let things happen, to the end of the world or up to a moment."""
+        raise NotImplementedError
+
+    def _drive(self, life: Life, _: Place | None) -> None:
+        """One round of a driver, which may be its last."""
+        doomed = self.doomed if life is self.newest else None
+        if doomed is not None:
+            self.doomed = None
+            self.durability.dies_after, self.durability.dies_late = doomed
+        self._acts_as_driver = life
+        try:
+            self._round(life)
+            if doomed is not None:
+                raise DiedError
+        except DiedError:
+            life.driver_is_alive = False
+            self.note(life.generation, Crashed("the driver died"))
+            self.recover_soon()
+        except FencedError:
+            if life is self.newest and life.turn == self._takeovers:
+                raise
+            self.note(life.generation, DriverFenced())
+            life.die()
+            if life is self.newest and self.recover_at is None:
+                self.recover_soon()
+        except (CrewError, StorageError) as error:
+            self._give_up(life, error.__cause__ if isinstance(error, CrewError) else error)
+        finally:
+            self._acts_as_driver = False
+            self.durability.dies_after = None
+            self._note_ticks(life.begun.ledger, life.generation)
+
+    def _round(self, life: Life) -> None:
+        life.is_idle = not life.session.turn()
+        ledger = life.begun.ledger
+        if self.choices.happens(self._summaries_one_in):
+            self._note_ticks(ledger, life.generation)
+            gone = ledger.summarize()
+            remove_unneeded(self.spec, ledger, life.generation, gone)
+        if life.session.coordinator.is_finished and not life.is_finishing:
+            life.is_finishing = True
+            for place in life.crew.places:
+                life.crew.post(place.number, Finish())
+
+    def _give_up(self, life: Life, cause: BaseException | None) -> None:
+        """A driver has lost a member or its storage: it starts anew, unless it was replaced."""
+        if life is not self.newest:
+            life.die()
+            return
+        if cause is not None and not isinstance(cause, UnansweredError):
+            raise cause
+        life.driver_is_alive = False
+        if self.choices.choose(2) == 0:
+            life.die()
+        self.recover_soon()
+
+    def recover_soon(self) -> None:
+        """Let the next driver take over, after a while."""
+        self.recover_at = self.clock.ticks + one_of(self.choices, _RECOVERY_TICKS)
+
+    # Generations.
+
+    def _take_over(self) -> None:
+        """Begin a generation; all older ones are replaced, whether they know it or not."""
+        self.recover_at = None
+        self._drivers += 1
+        if self.doomed is not None:
+            self.durability.dies_after, self.durability.dies_late = self.doomed
+            self.doomed = None
+        self._acts_as_driver = True
+        try:
+            begun = begin_generation(
+                self.spec, "simulated", self.clock.now_seconds(), writer=f"driver {self._drivers}"
+            )
+        except (DiedError, UnansweredError) as error:
+            self.note(-1, Crashed(f"a recovery failed ({type(error).__name__})"))
+            self.recover_soon()
+            return
+        except FencedError:
+            self.note(-1, DriverFenced())
+            return
+        finally:
+            self._acts_as_driver = False
+            self.durability.dies_after = None
+            self._takeovers += 1
+        self._live(begun)
+
+    def _live(self, begun: Beginning) -> None:
+        is_newest = self.newest is None or begun.generation > self.newest.generation
+        restored = -1 if begun.chain is None else begun.chain.epoch
+        self.note(begun.generation, GenerationBegan(self.spec.workers, restored, is_newest))
+        crew = new_crew(
+            begun.mission,
+            self.result.happened,
+            self.clock,
+            self.choices,
+            paces=self._paces,
+            delays_max=self._delays_max,
+            control_delay_max=self._control_delay_max,
+            silent_activations_max=self._silent_activations_max,
+            make_member=self.make_member,
+        )
+        watches = {
+            name: source.watch(begun.ledger.positions[name]) for name, source in self.feed.sources.items()
+        }
+        session = Session(
+            crew,
+            begun.coordinator(self.spec, self.clock.now_seconds()),
+            watches,
+            self.spec.workers,
+            on_commit=lambda commit: self._note_commit(life, commit),
+            on_ready=lambda: None,
+            now_seconds=self.clock.now_seconds,
+        )
+        life = Life(begun.generation, begun, crew, session, watches, self._takeovers)
+        self._note_ticks(begun.ledger, begun.generation)
+        if is_newest:
+            self._replace_all()
+            self.carry_over(self.newest, life)
+            self.newest = life
+        else:
+            life.until = self.clock.ticks + one_of(self.choices, _LINGER_TICKS)
+        self.lives.append(life)
+
+    def carry_over(self, before: Life | None, after: Life) -> None:
+        """What of an older generation's messages reaches a new one: nothing, as a mesh sees to."""
+
+    def _replace_all(self) -> None:
+        for life in self.lives:
+            if life.until is None:
+                life.until = self.clock.ticks + one_of(self.choices, _LINGER_TICKS)
+
+    def _end_the_replaced(self) -> None:
+        for life in self.lives:
+            if life.until is not None and self.clock.ticks >= life.until and not life.is_asleep:
+                life.die()
+        self.lives = [life for life in self.lives if life.is_alive or life is self.newest]
+
+    def _before_operation(self, what: str) -> None:
+        """A driver may sleep before an operation, while another one takes over."""
+        acting = self._acts_as_driver
+        if self.sleeps_in is None or acting is False:
+            return
+        self.sleeps_in -= 1
+        if self.sleeps_in >= 0:
+            return
+        self.sleeps_in = None
+        generation = acting.generation if isinstance(acting, Life) else -1
+        self.note(generation, Crashed(f"the driver fell asleep before it could {what}"))
+        durability = self.durability
+        doom, durability.dies_after = durability.dies_after, None
+        if isinstance(acting, Life):
+            acting.is_asleep = True
+        self.recover_at = self.clock.ticks
+        try:
+            self._go_on(self.clock.ticks + 1 + self.choices.choose(_SLEEP_TICKS_MAX))
+        except Exception as error:
+            raise FoundError(error) from error
+        finally:
+            if isinstance(acting, Life):
+                acting.is_asleep = False
+        self._acts_as_driver, durability.dies_after = acting, doom
+        self.note(generation, Crashed("the driver woke up"))
+
+    # Taking down.
+
+    def note(self, generation: int, event: WorldEvent) -> None:
+        """Take down what has happened."""
+        self.result.happened.append(Happened(generation, event))
+
+    def _note_commit(self, life: Life, commit: Committed) -> None:
+        self.note(life.generation, EpochCommitted(commit.number, commit.epoch))
+
+    def _note_ticks(self, ledger: Ledger, generation: int) -> None:
+        for tick in ledger.ticks:
+            known = self.result.ticks.get(tick.number)
+            if known is None:
+                self.result.ticks[tick.number] = tick
+                self.note(generation, TickTaken(tick.number, {n: len(u) for n, u in tick.units.items()}))
+            elif known != tick:
+                raise InternalError(f"tick {tick.number} was {known} and is {tick}.")
