@@ -23,7 +23,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.check import trace
-from pointstamp.check.bench import Begin, Bench, Commit, Cut, End, Said, Take
+from pointstamp.check.bench import Begin, Bench, Commit, Cut, End, Said, Spool, Take
 from pointstamp.check.conformance import Status
 from pointstamp.check.online_process import JudgeProcess
 from pointstamp.check.rules import BrokenError
@@ -436,10 +436,9 @@ def test_a_broken_runtime_ends_the_query_with_a_trace_that_is_judged_alike(
     assert verdict.event == len(loaded.events) - 1
 
 
-def test_a_message_that_comes_twice_is_found_though_its_cause_might_still_come(
+def test_a_message_that_comes_twice_is_to_blame_and_not_who_waits_for_it(
     monkeypatch: Patch, tmp_path: Path
 ) -> None:
-    """Only questions to all members say that nobody has sent it."""
     send = LocalTransport.send
 
     def twice(self: LocalTransport, peer: WorkerIndex, message: Message) -> None:

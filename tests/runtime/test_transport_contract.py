@@ -26,7 +26,8 @@ import pytest
 from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.runtime.local import LocalTransport
-from pointstamp.runtime.mesh import Mesh, ZmqTransport
+from pointstamp.runtime.mesh import Mesh
+from pointstamp.runtime.meshtransport import ZmqTransport
 from pointstamp.runtime.ports import DataMessage, Message, Transport
 from pointstamp.runtime.wire import Codec
 from pointstamp.topology.ports import Location

@@ -6,12 +6,9 @@ takes over. Of all generations one is the newest; what is left of the others goe
 it does, nothing of it may be published: that is for the judges to see, and nothing here prevents it.
 """
 
-import gc
-import logging
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from pointstamp.check.choices import Choices
 from pointstamp.check.crash_crew import Life, MakeMember, Place, new_crew
@@ -25,7 +22,6 @@ from pointstamp.check.crash_events import (
     WorldEvent,
 )
 from pointstamp.check.crash_feed import Feed
-from pointstamp.check.crashes import crash
 from pointstamp.check.durability import (
     DiedError,
     Durability,
@@ -35,10 +31,9 @@ from pointstamp.check.durability import (
 )
 from pointstamp.check.feed import Items
 from pointstamp.check.network import SimulatedClock
-from pointstamp.check.world import DELAYS_MAX, PACES, SILENT_ACTIVATIONS, STEPS_MAX, Ended, Run, one_of
+from pointstamp.check.world import DELAYS_MAX, PACES, SILENT_ACTIVATIONS, STEPS_MAX, Run, one_of
 from pointstamp.dataflow.plan import Plan
-from pointstamp.errors import FencedError, InternalError, PointstampWarning, StorageError
-from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.errors import FencedError, InternalError, StorageError
 from pointstamp.recovery.beginning import Beginning, begin_generation, remove_unneeded
 from pointstamp.recovery.crew import CrewError
 from pointstamp.recovery.ledger import Committed, Ledger, Ticked
@@ -47,7 +42,6 @@ from pointstamp.recovery.orders import Finish
 from pointstamp.recovery.policy import SnapshotPolicy
 from pointstamp.recovery.session import Session
 from pointstamp.recovery.supervisor import QuerySpec
-from pointstamp.runtime.events import Event
 
 # What a world may be like; the first of each is the plain one.
 _SNAPSHOT_EPOCHS: Final = (1, 1, 2, 3)
@@ -58,10 +52,7 @@ _SCRIBE_PACES: Final = (1, 3, 12)
 _LINGER_TICKS: Final = (0, 30, 200, 600)
 _RECOVERY_TICKS: Final = (0, 3, 40)
 _EPOCHS_IN_FLIGHT: Final = (64, 2, 4)
-_FINDS_ONE_IN: Final = 6
 _SLEEP_TICKS_MAX: Final = 400
-# Nothing takes as long as this: after it nothing will happen any more.
-_QUIET_TICKS_MAX: Final = 700
 
 
 class FoundError(BaseException):

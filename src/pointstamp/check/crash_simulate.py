@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 
 from pointstamp.check.case import Case
 from pointstamp.check.conformance import Status, Verdict, judge
+from pointstamp.check.crash_drivers import CrashRun
 from pointstamp.check.crash_trace import CrashHeader, CrashTrace
-from pointstamp.check.crash_world import CrashRun, CrashWorld
+from pointstamp.check.crash_world import CrashWorld
 from pointstamp.check.explaining import Explained, explain_run
 from pointstamp.check.feed import Items
 from pointstamp.check.outputs import Outputs

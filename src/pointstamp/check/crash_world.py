@@ -14,47 +14,22 @@ A recovery is ``begin_generation``, the same that a supervisor calls. Which cras
 import gc
 import logging
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
-from pointstamp.check.choices import Choices
-from pointstamp.check.crash_crew import Life, MakeMember, Place, new_crew
-from pointstamp.check.crash_events import (
-    Crashed,
-    DriverFenced,
-    EpochCommitted,
-    GenerationBegan,
-    Happened,
-    TickTaken,
-    WorldEvent,
-)
-from pointstamp.check.crash_feed import Feed
+from pointstamp.check.crash_crew import Life, Place
+from pointstamp.check.crash_drivers import CrashRun, Drivers, FoundError
 from pointstamp.check.crashes import crash
-from pointstamp.check.durability import (
-    DiedError,
-    Durability,
-    SimulatedSink,
-    SimulatedStorage,
-    UnansweredError,
-)
-from pointstamp.check.feed import Items
-from pointstamp.check.network import SimulatedClock
-from pointstamp.check.world import DELAYS_MAX, PACES, SILENT_ACTIVATIONS, STEPS_MAX, Ended, Run, one_of
-from pointstamp.dataflow.plan import Plan
-from pointstamp.errors import FencedError, InternalError, PointstampWarning, StorageError
+from pointstamp.check.world import Ended
+from pointstamp.errors import PointstampWarning
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.recovery.beginning import Beginning, begin_generation, remove_unneeded
-from pointstamp.recovery.crew import CrewError
-from pointstamp.recovery.ledger import Committed, Ledger, Ticked
-from pointstamp.recovery.member import Member
-from pointstamp.recovery.orders import Finish
-from pointstamp.recovery.policy import SnapshotPolicy
-from pointstamp.recovery.session import Session
-from pointstamp.recovery.supervisor import QuerySpec
 from pointstamp.runtime.events import Event
 
 _log = logging.getLogger("pointstamp.query")
+
+_FINDS_ONE_IN: Final = 6
+# Nothing takes as long as this: after it nothing will happen any more.
+_QUIET_TICKS_MAX: Final = 700
 
 Act: TypeAlias = "Callable[[Life, Place | None], None]"
 

@@ -18,6 +18,7 @@ numbers from time to time, and nothing remembers those that have passed.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Final, NoReturn
 
 from pointstamp.check.abstract import AbstractState
@@ -26,7 +27,14 @@ from pointstamp.check.cut_rules import SNAPSHOT_PROPERTIES, CommitRules, Snapsho
 from pointstamp.check.exchange_rules import ExchangeRules
 from pointstamp.check.frontier_rules import FrontierRules
 from pointstamp.check.shape import Shape, Walker
-from pointstamp.runtime.events import Event, MessagePulled, ProgressReceived, SnapshotTaken
+from pointstamp.runtime.events import (
+    Event,
+    MessagePulled,
+    MessageSent,
+    ProgressReceived,
+    ProgressSent,
+    SnapshotTaken,
+)
 
 RENUMBER_EVENTS: Final = 5_000
 """After so many events everything that has passed is forgotten."""
@@ -88,16 +96,14 @@ class Online:
 
     def cut(self) -> None:
         """Everybody has told everything: what had come at the last cut must be explained by now."""
-        for worker, due in enumerate(self._due):
-            if self.judged[worker] < due:
-                self._unexplained(worker)
+        if any(judged < due for judged, due in zip(self.judged, self._due, strict=True)):
+            self._unexplained()
         self._due = [judged + len(queue) for judged, queue in zip(self.judged, self._queues, strict=True)]
 
     def end(self) -> None:
         """Everything has come, and the run is at rest: nothing waits, and everything is complete."""
-        for worker, queue in enumerate(self._queues):
-            if queue:
-                self._unexplained(worker)
+        if self.waiting:
+            self._unexplained()
         self._exchange.check_record_count()
         self._frontiers.check_completes()
 
@@ -110,7 +116,7 @@ class Online:
                     self._judge(worker, queue.popleft())
                     moved = True
         if all(self._queues):
-            self._unexplained(0)
+            self._unexplained()
 
     def _has_cause(self, event: Event) -> bool:
         state = self.state
@@ -130,13 +136,30 @@ class Online:
         if self._since_renumbering >= RENUMBER_EVENTS:
             self._renumber()
 
-    def _unexplained(self, worker: int) -> NoReturn:
-        """The first event of a worker waits for a cause that cannot come: by the rules it is wrong."""
-        event = self._queues[worker][0]
+    def _unexplained(self) -> NoReturn:
+        """Some event waits for a cause that cannot come: by the rules it is wrong."""
+        waiting = [queue[0] for queue in self._queues if queue]
+        # Others may wait for what this one holds up; whose cause nobody has told of is to blame.
+        event = next((each for each in waiting if not self._is_caused_later(each)), waiting[0])
         if self._record is not None:
             self._record(event)
         take(self._exchange, self._frontiers, event)
         raise AssertionError(f"{event} has no cause, and no rule is broken")
+
+    def _is_caused_later(self, event: Event) -> bool:
+        """Whether the cause of an event waits behind another one that waits."""
+        later = (other for queue in self._queues for other in islice(queue, 1, None))
+        if isinstance(event, MessagePulled):
+            place = (event.worker, event.location, event.time)
+            return any(
+                isinstance(other, MessageSent) and (other.receiver, other.target, other.time) == place
+                for other in later
+            )
+        return isinstance(event, ProgressReceived) and any(
+            isinstance(other, ProgressSent)
+            and (other.worker, other.sequence) == (event.sender, event.sequence)
+            for other in later
+        )
 
     def _renumber(self) -> None:
         state = self.state.renumbered(Walker(self._shape))

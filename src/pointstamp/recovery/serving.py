@@ -18,7 +18,8 @@ from pointstamp.recovery.mission import Mission
 from pointstamp.recovery.observing import Reporter
 from pointstamp.recovery.orders import Ready, Report, TellEvents, decode_order, encode
 from pointstamp.recovery.scribe import ThreadScribe
-from pointstamp.runtime.mesh import Mesh, Parcel, ZmqTransport
+from pointstamp.runtime.mesh import Mesh, Parcel
+from pointstamp.runtime.meshtransport import ZmqTransport
 from pointstamp.runtime.ports import EventLog
 from pointstamp.runtime.wire import Codec, Kind, unreadable
 

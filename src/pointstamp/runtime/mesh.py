@@ -1,4 +1,4 @@
-"""The mesh: every member of a run connected to every other, with pyzmq; and the workers' Transport over it.
+"""The mesh: every member of a run connected to every other, with pyzmq.
 
 Each member binds one PULL socket and connects one PUSH socket to each peer, so that each ordered pair has one
 connection of its own, which is in order, and a member waits for all of them at a single place. pyzmq's I/O
@@ -35,8 +35,7 @@ from zmq.utils.monitor import recv_monitor_message
 from pointstamp.errors import TransportError
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.door import Address, Doorman, KeyPair, Refusals, Watchman, has_news
-from pointstamp.runtime.ports import Message
-from pointstamp.runtime.wire import ENVELOPE_BYTES, Body, Codec, Kind, seal, unseal
+from pointstamp.runtime.wire import ENVELOPE_BYTES, Body, Kind, seal, unseal
 
 SILENCE_SECONDS_MAX: Final = 10.0
 """A peer that answers no heartbeat for so long is taken for dead."""
@@ -422,39 +421,3 @@ _WHAT_HAPPENED: Final = {
     zmq.EVENT_CLOSED: "could not be made",
 }
 _MONITORED: Final = sum(_WHAT_HAPPENED) + zmq.EVENT_HANDSHAKE_SUCCEEDED
-
-
-class ZmqTransport:
-    """The Transport of a worker that is a member of a mesh; messages that steer the worker are put aside."""
-
-    def __init__(self, mesh: Mesh, codec: Codec) -> None:
-        self.mesh = mesh
-        self.sent = 0
-        self.received = 0
-        self.control: deque[Parcel] = deque()
-        self._codec = codec
-
-    def send(self, peer: WorkerIndex, message: Message) -> None:
-        """Put a message on its way to another worker."""
-        kind, header, bodies = self._codec.encode(message)
-        self.mesh.post(peer, kind, header, bodies)
-        self.sent += 1
-
-    def receive(self) -> Sequence[Message]:
-        """What has arrived, oldest first per sender, without waiting."""
-        messages = []
-        for parcel in self.mesh.collect():
-            if parcel.kind == Kind.CONTROL:
-                self.control.append(parcel)
-            else:
-                messages.append(self._codec.decode(*parcel))
-        self.received += len(messages)
-        return messages
-
-    def wait(self, timeout_seconds: float) -> bool:
-        """Sleep until something arrives, at most so long; False where nothing did."""
-        return self.mesh.wait(timeout_seconds)
-
-    def close(self) -> None:
-        """Say goodbye to everybody and close."""
-        self.mesh.close()

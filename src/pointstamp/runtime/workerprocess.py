@@ -42,7 +42,8 @@ from pointstamp.runtime.control import (
     time_in,
 )
 from pointstamp.runtime.door import Address
-from pointstamp.runtime.mesh import Mesh, Parcel, ZmqTransport
+from pointstamp.runtime.mesh import Mesh, Parcel
+from pointstamp.runtime.meshtransport import ZmqTransport
 from pointstamp.runtime.wire import BatchFormat, Codec, schemas_by_location
 from pointstamp.runtime.worker import Worker
 from pointstamp.topology.domain import Time

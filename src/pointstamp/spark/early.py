@@ -12,7 +12,7 @@ from time import monotonic
 
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.door import Address
-from pointstamp.runtime.mesh import ZmqTransport
+from pointstamp.runtime.meshtransport import ZmqTransport
 from pointstamp.runtime.ports import Message
 from pointstamp.spark.meeting import MEETING_SECONDS_MAX
 

@@ -23,7 +23,8 @@ from pointstamp.dataflow.plan import Plan
 from pointstamp.dataflow.schema import fit
 from pointstamp.errors import PointstampError, SchemaError, TransportError
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh, ZmqTransport
+from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh
+from pointstamp.runtime.meshtransport import ZmqTransport
 from pointstamp.runtime.wire import Codec, Kind
 from pointstamp.runtime.worker import Worker
 from pointstamp.spark.early import EarlyTransport
