@@ -29,8 +29,9 @@ from pointstamp import Dataflow
 from pointstamp.recovery.crew import InProcessLauncher, Launcher
 from pointstamp.recovery.policy import SnapshotPolicy
 from pointstamp.recovery.processcrew import ProcessLauncher
+from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.starting import query_id_at
-from pointstamp.recovery.supervisor import QuerySpec, Supervisor
+from pointstamp.recovery.supervisor import Supervisor
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.reading import read_published
 from pointstamp.sources.memory import Rows

@@ -31,7 +31,8 @@ from pointstamp.graphs import connected_components
 from pointstamp.recovery.ledger import Committed
 from pointstamp.recovery.policy import SnapshotPolicy
 from pointstamp.recovery.processcrew import ProcessLauncher
-from pointstamp.recovery.supervisor import QuerySpec, Supervisor
+from pointstamp.recovery.queryspec import QuerySpec
+from pointstamp.recovery.supervisor import Supervisor
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.reading import read_published
 from pointstamp.sources.memory import Rows

@@ -22,7 +22,8 @@ from pointstamp.dataflow import saved
 from pointstamp.errors import FencedError, OperatorError, PointstampError, RecoveryError, StorageError
 from pointstamp.recovery.crew import InProcessLauncher
 from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
-from pointstamp.recovery.supervisor import QuerySpec, Supervisor
+from pointstamp.recovery.queryspec import QuerySpec
+from pointstamp.recovery.supervisor import Supervisor
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content, Storage
 from support.recoverables import FLOWS, Published, Rows, expected, numbers, rows_of

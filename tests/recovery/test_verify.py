@@ -37,9 +37,10 @@ from pointstamp.recovery import observing
 from pointstamp.recovery.crew import InProcessLauncher
 from pointstamp.recovery.observing import Finding, Reporter, Standing, Verification
 from pointstamp.recovery.orders import Observed, PartSaved, Saved
-from pointstamp.recovery.supervisor import QuerySpec, Supervisor
+from pointstamp.recovery.queryspec import QuerySpec
+from pointstamp.recovery.supervisor import Supervisor
 from pointstamp.runtime import snapshots, worker
-from pointstamp.runtime.events import SnapshotTaken
+from pointstamp.runtime.events import MessagePulled, SnapshotTaken
 from pointstamp.runtime.input import InputHandle
 from pointstamp.runtime.instance import Instance
 from pointstamp.runtime.local import LocalTransport
@@ -449,6 +450,28 @@ def test_a_message_that_comes_twice_is_to_blame_and_not_who_waits_for_it(
     flow = FLOWS["joined"]()
     with pytest.raises(InternalError, match="RecvCapEnabled "):
         run(flow, inputs_of(flow), tmp_path)
+
+
+def test_an_event_without_a_cause_is_found_also_when_nothing_else_happens_any_more(
+    monkeypatch: Patch, tmp_path: Path
+) -> None:
+    """The last epoch is saved, everybody is idle, and only questions to all say that no cause will come."""
+    log_snapshot = Worker._log_snapshot
+
+    def forge(self: Worker, index: OperatorIndex, epoch: int) -> None:
+        inputs = self.instances[index].inputs
+        if self.worker == 0 and epoch == EPOCHS - 1 and inputs and self._log is not None:
+            self._log.record(MessagePulled(self.worker, inputs[0].location, (epoch + 1,)))
+        log_snapshot(self, index, epoch)
+
+    monkeypatch.setattr(Worker, "_log_snapshot", forge)
+    monkeypatch.setattr(observing, "ASK_SECONDS", 0.01)
+    flow = FLOWS["running"]()
+    with pytest.raises(InternalError, match="RecvCapEnabled "):
+        run(flow, inputs_of(flow), tmp_path)
+    through = published(str(tmp_path / "out")).epochs_through
+    assert through is not None
+    assert through < EPOCHS - 1
 
 
 def test_of_many_events_the_last_are_kept_and_the_others_counted(tmp_path: Path) -> None:

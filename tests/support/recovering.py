@@ -21,7 +21,7 @@ from pointstamp.errors import StorageError
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.recovery.parts import SavedPart, decode_part, encode_part, restored_from
 from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
-from pointstamp.recovery.supervisor import QuerySpec
+from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.runtime.local import LocalTransport
 from pointstamp.runtime.ports import Message
 from pointstamp.runtime.snapshots import OnSnapshot, WorkerSnapshot

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pointstamp as ps
 from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.recovery.processcrew import ProcessLauncher
-from pointstamp.recovery.supervisor import QuerySpec, Supervisor
+from pointstamp.recovery.queryspec import QuerySpec
+from pointstamp.recovery.supervisor import Supervisor
 from pointstamp.sources.memory import Rows as MemoryRows
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.port import Storage

@@ -40,8 +40,8 @@ from pointstamp.recovery.ledger import Committed, Ledger, Ticked
 from pointstamp.recovery.member import Member
 from pointstamp.recovery.orders import Finish
 from pointstamp.recovery.policy import SnapshotPolicy
+from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.session import Session
-from pointstamp.recovery.supervisor import QuerySpec
 
 # What a world may be like; the first of each is the plain one.
 _SNAPSHOT_EPOCHS: Final = (1, 1, 2, 3)

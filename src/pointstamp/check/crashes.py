@@ -8,18 +8,18 @@ answer, a recovery is lost on its way, a disk spoils a part of the newest snapsh
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from pointstamp.check.crash_drivers import Doom, Drivers
 from pointstamp.check.crash_events import Crashed
 from pointstamp.check.durability import DiedError
 
 if TYPE_CHECKING:
     from pointstamp.check.crash_crew import Life, Place
-    from pointstamp.check.crash_drivers import Drivers
 
 _OPERATIONS_MAX: Final = 8
 _RECOVERY_OPERATIONS_MAX: Final = 20
 
 
-def crash(world: "Drivers") -> None:
+def crash(world: Drivers) -> None:
     """Let one thing go wrong; where there is no generation yet, the next recovery is lost."""
     kind = KINDS[world.choices.choose(len(KINDS))]
     life = world.newest
@@ -29,7 +29,7 @@ def crash(world: "Drivers") -> None:
         kind(world, life)
 
 
-def members_die(world: "Drivers", life: "Life") -> None:
+def members_die(world: Drivers, life: "Life") -> None:
     """Some members are lost, at least one."""
     alive = [place for place in life.crew.places if place.is_alive]
     if not alive:
@@ -41,12 +41,12 @@ def members_die(world: "Drivers", life: "Life") -> None:
         _lose(world, life, place)
 
 
-def driver_dies(world: "Drivers", life: "Life") -> None:
+def driver_dies(world: Drivers, life: "Life") -> None:
     """The driver is lost during its next round, between any two operations."""
     _doom(world, _OPERATIONS_MAX)
 
 
-def everybody_dies(world: "Drivers", life: "Life") -> None:
+def everybody_dies(world: Drivers, life: "Life") -> None:
     """All members and the driver are lost at once."""
     world.note(life.generation, Crashed("everybody died"))
     for place in life.crew.places:
@@ -56,30 +56,30 @@ def everybody_dies(world: "Drivers", life: "Life") -> None:
     world.recover_soon()
 
 
-def driver_is_replaced(world: "Drivers", life: "Life") -> None:
+def driver_is_replaced(world: Drivers, life: "Life") -> None:
     """Another driver takes over while everybody lives and knows nothing of it."""
     world.note(life.generation, Crashed("the driver is replaced and does not know it"))
     world.recover_at = world.clock.ticks
 
 
-def driver_sleeps(world: "Drivers", life: "Life") -> None:
+def driver_sleeps(world: Drivers, life: "Life") -> None:
     """The driver falls asleep between two operations; another takes over, and then it wakes up."""
     world.sleeps_in = world.choices.choose(_OPERATIONS_MAX)
 
 
-def recovery_sleeps(world: "Drivers", life: "Life") -> None:
+def recovery_sleeps(world: Drivers, life: "Life") -> None:
     """A driver that takes over falls asleep between two operations, and is replaced meanwhile."""
     everybody_dies(world, life)
     world.sleeps_in = world.choices.choose(_RECOVERY_OPERATIONS_MAX)
 
 
-def recovery_dies(world: "Drivers", life: "Life") -> None:
+def recovery_dies(world: Drivers, life: "Life") -> None:
     """All are lost, and then the driver that recovers is lost, too."""
     everybody_dies(world, life)
     _doom(world, _RECOVERY_OPERATIONS_MAX)
 
 
-def storage_fails(world: "Drivers", life: "Life") -> None:
+def storage_fails(world: Drivers, life: "Life") -> None:
     """An operation on the storage or the sink fails, or is done and not answered; perhaps in a recovery."""
     fails = ("fail", "no answer")[world.choices.choose(2)]
     after = world.choices.choose(_RECOVERY_OPERATIONS_MAX)
@@ -89,7 +89,7 @@ def storage_fails(world: "Drivers", life: "Life") -> None:
         everybody_dies(world, life)
 
 
-def snapshot_is_damaged(world: "Drivers", life: "Life") -> None:
+def snapshot_is_damaged(world: Drivers, life: "Life") -> None:
     """All are lost, and a part of the newest snapshot is spoiled; there is an older one to go back to."""
     commits = life.begun.ledger.commits
     if len(commits) > 1 and not world.is_damaged:
@@ -101,7 +101,7 @@ def snapshot_is_damaged(world: "Drivers", life: "Life") -> None:
     everybody_dies(world, life)
 
 
-KINDS: Final[tuple[Callable[["Drivers", "Life"], None], ...]] = (
+KINDS: Final[tuple[Callable[[Drivers, "Life"], None], ...]] = (
     members_die,
     everybody_dies,
     driver_dies,
@@ -114,13 +114,11 @@ KINDS: Final[tuple[Callable[["Drivers", "Life"], None], ...]] = (
 )
 
 
-def _doom(world: "Drivers", operations_max: int) -> None:
-    from pointstamp.check.crash_drivers import Doom
-
+def _doom(world: Drivers, operations_max: int) -> None:
     world.doomed = Doom(world.choices.choose(operations_max), bool(world.choices.choose(2)))
 
 
-def _lose(world: "Drivers", life: "Life", place: "Place") -> None:
+def _lose(world: Drivers, life: "Life", place: "Place") -> None:
     """A member dies; what it was writing is done, cut off between two operations, or not done."""
     jobs, durability = place.scribe.jobs, world.durability
     life.crew.lose(place)

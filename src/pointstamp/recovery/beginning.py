@@ -10,7 +10,6 @@ It keeps the invariant of the journal: whoever returns from here is the only one
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,12 +20,10 @@ from pointstamp.recovery.journal import Journal
 from pointstamp.recovery.ledger import Chain, Entry, FlowShape, Ledger, Ticked
 from pointstamp.recovery.mission import Mission, part_origin
 from pointstamp.recovery.parts import decode_part
+from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.savepoints import adopt_savepoint
 from pointstamp.recovery.shape import check_shape, shape_of
 from pointstamp.sinks.port import Publisher
-
-if TYPE_CHECKING:
-    from pointstamp.recovery.supervisor import QuerySpec
 
 _log = logging.getLogger("pointstamp.query")
 
@@ -41,7 +38,7 @@ class Beginning:
     chain: Chain | None
     mission: Mission
 
-    def coordinator(self, spec: "QuerySpec", now_seconds: float) -> Coordinator:
+    def coordinator(self, spec: QuerySpec, now_seconds: float) -> Coordinator:
         """The coordinator of this generation."""
         return Coordinator(
             self.ledger,
@@ -58,7 +55,7 @@ class Beginning:
 
 
 def begin_generation(
-    spec: "QuerySpec", owner: str, at_seconds: float, *, writer: str | None = None
+    spec: QuerySpec, owner: str, at_seconds: float, *, writer: str | None = None
 ) -> Beginning:
     """Take the journal over, and find what to go on from; every older driver is fenced from here on."""
     journal: Journal[Entry] = Journal.open(spec.storage, Entry, writer=writer)
@@ -91,7 +88,7 @@ def begin_generation(
     return Beginning(generation, ledger, publisher, chain, mission)
 
 
-def _shape_now(spec: "QuerySpec", ledger: Ledger) -> FlowShape:
+def _shape_now(spec: QuerySpec, ledger: Ledger) -> FlowShape:
     """What the flow looks like now, if it may go on from what there is; the query stays the one it was."""
     shape = shape_of(spec.plan, spec.query_id)
     if ledger.shape is None:
@@ -100,7 +97,7 @@ def _shape_now(spec: "QuerySpec", ledger: Ledger) -> FlowShape:
     return msgspec.structs.replace(shape, query=ledger.shape.query)
 
 
-def publish_again(spec: "QuerySpec", ledger: Ledger, publisher: Publisher) -> None:
+def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None:
     """Publish what was committed and may not have been published."""
     through = publisher.published_through()
     own = [commit for commit in ledger.commits if commit.number >= 0]  # others are of a savepoint
@@ -117,7 +114,7 @@ def publish_again(spec: "QuerySpec", ledger: Ledger, publisher: Publisher) -> No
             publisher.publish(commit.number, commit.epoch, commit.staged)
 
 
-def newest_whole(spec: "QuerySpec", ledger: Ledger) -> Chain | None:
+def newest_whole(spec: QuerySpec, ledger: Ledger) -> Chain | None:
     """The newest snapshot of which every part is there and whole; RecoveryError where none is."""
     damages: list[str] = []
     looked: dict[str, str | None] = {}
@@ -147,7 +144,7 @@ def newest_whole(spec: "QuerySpec", ledger: Ledger) -> Chain | None:
     return None
 
 
-def _damage(spec: "QuerySpec", name: str) -> str | None:
+def _damage(spec: QuerySpec, name: str) -> str | None:
     """What is wrong with a part of a snapshot; None where it is there and whole."""
     try:
         content = spec.storage.read(name)
@@ -162,7 +159,7 @@ def _damage(spec: "QuerySpec", name: str) -> str | None:
 
 
 def remove_unneeded(
-    spec: "QuerySpec", ledger: Ledger, generation: int, gone: list[Ticked] | None = None
+    spec: QuerySpec, ledger: Ledger, generation: int, gone: list[Ticked] | None = None
 ) -> None:
     """Remove parts of snapshots that no commit names, except what this generation is about to commit.
 

@@ -5,18 +5,14 @@ savepoint, inputs from where they stood, and nothing that the other has publishe
 inputs must be the same sources: a streaming DataFrame has its offsets in its own checkpoint and cannot be.
 """
 
-from typing import TYPE_CHECKING
-
 from pointstamp.errors import AlreadyStored, RecoveryError
 from pointstamp.recovery.journal import Journal
 from pointstamp.recovery.ledger import Entry, FlowShape, Ledger, Savepoint
+from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.shape import check_shape, shape_of
 
-if TYPE_CHECKING:
-    from pointstamp.recovery.supervisor import QuerySpec
 
-
-def adopt_savepoint(spec: "QuerySpec", ledger: Ledger, shape: FlowShape) -> None:
+def adopt_savepoint(spec: QuerySpec, ledger: Ledger, shape: FlowShape) -> None:
     """Copy a savepoint into the checkpoint of a query that has not begun, and begin with it."""
     assert spec.savepoint is not None
     savepoint = _found(spec)
@@ -29,7 +25,7 @@ def adopt_savepoint(spec: "QuerySpec", ledger: Ledger, shape: FlowShape) -> None
     ledger.adopt(shape, savepoint)
 
 
-def _found(spec: "QuerySpec") -> Savepoint:
+def _found(spec: QuerySpec) -> Savepoint:
     assert spec.savepoint is not None
     storage, name = spec.savepoint
     journal: Journal[Entry] = Journal.open(storage, Entry)

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.errors import AlreadyStored, FlowError, NotStored
-from pointstamp.recovery.supervisor import SavepointPlace
+from pointstamp.recovery.queryspec import SavepointPlace
 from pointstamp.runtime.feeding import EpochColumns
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.port import Sink

@@ -14,16 +14,13 @@ import select
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from time import monotonic, time
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
-import pyarrow as pa
-
-from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import (
     FencedError,
     FlowError,
@@ -36,59 +33,19 @@ from pointstamp.errors import (
 from pointstamp.recovery.beginning import Beginning, begin_generation, remove_unneeded
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.crew import CrewError, Launcher
-from pointstamp.recovery.ledger import Committed, Ledger, Ticked
-from pointstamp.recovery.observing import Judge, Verification
+from pointstamp.recovery.ledger import Committed, Ledger
+from pointstamp.recovery.observing import Verification
 from pointstamp.recovery.policy import (
-    BYTES_IN_FLIGHT_MAX,
-    EPOCHS_IN_FLIGHT_MAX,
     RestartBudget,
-    RestartPolicy,
-    SnapshotPolicy,
 )
+from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.session import Session, total
-from pointstamp.sinks.port import Sink
-from pointstamp.sources.port import Source
-from pointstamp.storage.port import Storage
 
 _log = logging.getLogger("pointstamp.query")
 
 RECENT_MAX: Final = 100
 ENDED: Final = "ended"
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class QuerySpec:
-    """Everything that is said about a query before it runs."""
-
-    plan: Plan
-    sources: Mapping[str, Source]
-    sink: Sink
-    storage: Storage
-    workers: int
-    query_id: str
-    snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
-    restarts: RestartPolicy = field(default_factory=RestartPolicy)
-    epoch_columns: Mapping[str, str] = field(default_factory=dict)
-    available_now: bool = False
-    accept_changes: bool = False
-    epochs_max: int = EPOCHS_IN_FLIGHT_MAX
-    bytes_max: int = BYTES_IN_FLIGHT_MAX
-    savepoint: "SavepointPlace | None" = None
-    """What a query that has no journal yet begins with."""
-    schemas: Mapping[str, pa.Schema] | None = None
-    """The columns of what is published, where they differ from those of the flow's outputs."""
-    judge: Judge | None = None
-    """Who judges what happens while the query runs; None where nobody does."""
-    forget: Callable[[list[Ticked]], None] | None = None
-    """Called with ticks that will never be read again, so that what they were read from can be removed."""
-
-
-class SavepointPlace(NamedTuple):
-    """A savepoint of another query: where its checkpoint is, and the name."""
-
-    checkpoint: Storage
-    name: str
 
 
 class Supervisor:

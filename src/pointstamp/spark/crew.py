@@ -29,7 +29,7 @@ from pointstamp.errors import NotStored, PointstampError, RecoveryError, Transpo
 from pointstamp.recovery.crew import CrewError
 from pointstamp.recovery.meshcrew import MeshCrew
 from pointstamp.recovery.mission import Mission
-from pointstamp.recovery.orders import encode
+from pointstamp.recovery.orders import Report, encode
 from pointstamp.recovery.serving import serve
 from pointstamp.runtime.control import Failed, failure_of
 from pointstamp.runtime.door import Address
@@ -183,6 +183,13 @@ class SparkCrew(MeshCrew):
         super().__init__(mesh)
         self._job = job
         self._has_lost = False
+
+    def collect(self) -> list[tuple[int, Report]]:
+        """The reports that have come; one of a failure ends the crew, and the others are not waited for."""
+        reports = super().collect()
+        if any(isinstance(report, Failed) for _, report in reports):
+            self._has_lost = True
+        return reports
 
     def deaths(self) -> str | None:
         """What Spark says of a job that has ended before its time."""

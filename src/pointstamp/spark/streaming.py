@@ -18,8 +18,9 @@ from pointstamp.recovery.ledger import Ticked
 from pointstamp.recovery.observing import Judge
 from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.recovery.query import Query
+from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.starting import check_epochs, query_id_at, savepoint_at, sink_at
-from pointstamp.recovery.supervisor import QuerySpec, Supervisor
+from pointstamp.recovery.supervisor import Supervisor
 from pointstamp.runtime.feeding import EpochColumns
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
 from pointstamp.sinks.port import Sink
