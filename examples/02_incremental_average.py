@@ -15,6 +15,8 @@ class Average:
 
     outputs = "average double"
 
+    state = {"sum": ps.saved.values(int), "count": ps.saved.values(int)}
+
     def __init__(self) -> None:
         self.sum = self.count = 0
         self.gathered: dict[ps.Time, list[int]] = {}

@@ -18,6 +18,8 @@ class Labels:
 
     outputs = {"to neighbours": "vertex long, label long", "changed": "vertex long, label long"}
 
+    state = {"neighbours": ps.saved.mapping("long", set[int]), "label": ps.saved.mapping("long", int)}
+
     def __init__(self) -> None:
         self.neighbours: dict[int, set[int]] = {}
         self.label: dict[int, int] = {}
@@ -61,9 +63,8 @@ with a.loop("rounds") as loop:
     loop.feedback(c, b3)
     flow.output("labels", loop.leave(changed))
 
-inputs = {
-    "a": [pa.table({"s": [1, 2, 3, 4, 8, 9], "d": [2, 1, 4, 3, 9, 8]}), pa.table({"s": [2, 3], "d": [3, 2]})]
-}
+first = pa.table({"s": [1, 2, 3, 4, 8, 9], "d": [2, 1, 4, 3, 9, 8]})
+inputs = {"a": [first, pa.table({"s": [2, 3], "d": [3, 2]})]}
 
 if __name__ == "__main__":
     labels: dict[int, int] = {}

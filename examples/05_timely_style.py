@@ -17,9 +17,19 @@ class Sessions:
 
     outputs = "visitor string, visits long"
 
+    state = {"visits": ps.saved.mapping("string", tuple[int, int])}
+
     def __init__(self) -> None:
         self.arrived: dict[int, tuple[ps.Capability, list[str]]] = {}
-        self.open: dict[str, tuple[ps.Capability, int]] = {}
+        self.open: dict[str, ps.Capability] = {}
+        self.visits: dict[str, tuple[int, int]] = {}
+
+    def on_restore(self, context: ps.Context) -> None:
+        """Give each open session one of the capabilities that were held for its end."""
+        ends = {}
+        for capability in context.regained():
+            ends.setdefault(capability.time[0], []).append(capability)
+        self.open = {visitor: ends[end].pop() for visitor, (end, _) in self.visits.items()}
 
     def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:
         """Epochs overlap: what comes now may be later than what is still to come. Keep it by its epoch."""
@@ -31,19 +41,20 @@ class Sessions:
         """Take up the epochs that are complete, in order, and close what nobody can come back to in time."""
         for epoch in sorted(epoch for epoch in self.arrived if context.is_complete((epoch,))):
             now, visitors = self.arrived.pop(epoch)
-            self.close(context, [v for v, (end, _) in self.open.items() if end.time[0] < epoch])
+            self.close(context, [v for v, end in self.open.items() if end.time[0] < epoch])
             for visitor in visitors:
-                old, visits = self.open.get(visitor, (None, 0))
-                self.open[visitor] = (now.delayed((epoch + GAP,)), visits + 1)
+                old, (_, visits) = self.open.get(visitor), self.visits.get(visitor, (0, 0))
+                self.open[visitor] = now.delayed((epoch + GAP,))
+                self.visits[visitor] = (epoch + GAP, visits + 1)
                 if old:
                     old.drop()
             now.drop()
-        self.close(context, [v for v, (end, _) in self.open.items() if context.is_complete(end.time)])
+        self.close(context, [v for v, end in self.open.items() if context.is_complete(end.time)])
 
     def close(self, context: ps.Context, visitors: list[str]) -> None:
         """Send these sessions with the capabilities that were kept for them, and give those up."""
         for visitor in visitors:
-            end, visits = self.open.pop(visitor)
+            end, (_, visits) = self.open.pop(visitor), self.visits.pop(visitor)
             context.send([{"visitor": visitor, "visits": visits}], capability=end)
             end.drop()
 

@@ -1,11 +1,12 @@
-"""The guide, the page on architecture and the page on guarantees are true.
+"""The guide and the other pages are true, as far as a program can tell.
 
 Families, and what only each can find:
 - the guide's Python blocks, run in order in one namespace as a reader would type them: each prints what the
   text block after it says. Those that need a Spark session say so in their first line, and run in a test of
   their own, among the others;
 - the names in docs/architecture.md: each file is there, and has what is said to be in it;
-- the tests that docs/guarantees.md names: each is there, so that no promise stands without one.
+- the tests that docs/guarantees.md names: each is there, so that no promise stands without one;
+- on every page: each command of ours with its options, each target of make, and each name after ``ps.``.
 """
 
 import ast
@@ -19,10 +20,14 @@ from pathlib import Path
 
 import pytest
 
+import pointstamp as ps
+from pointstamp.cli.main import main
+
 ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "docs" / "guide.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 GUARANTEES = ROOT / "docs" / "guarantees.md"
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```(?:\n```text\n(?P<printed>.*?)```)?", re.DOTALL)
 NEEDS_SPARK = "# with a SparkSession named spark"
 
@@ -96,3 +101,39 @@ def test_every_test_that_stands_for_a_promise_is_there() -> None:
         number for row in re.findall(r"^\| ([\d, ]+) \|", table, re.MULTILINE) for number in row.split(", ")
     }
     assert tested == set(promises)
+
+
+def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main([*command.split(), "--help"]) == 0, command
+    return capsys.readouterr().out
+
+
+def test_every_command_on_a_page_exists_with_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    known = set(re.findall(r"^    (\w+)", help_of("", capsys), re.MULTILINE))
+    written = [
+        (page.name, *found)
+        for page in PAGES
+        for found in re.findall(
+            r"(?:^|[`/])pointstamp ([a-z]+(?: models)?)([^`#\n]*)", page.read_text(), re.MULTILINE
+        )
+    ]
+    assert len(written) > 20
+    for page, command, rest in written:
+        assert command.split()[0] in known, f"{page}: pointstamp {command}"
+        options = set(re.findall(r"--[a-z-]+", rest))
+        assert options <= set(re.findall(r"--[a-z-]+", help_of(command, capsys))), f"{page}: {command}{rest}"
+
+
+def test_every_target_of_make_on_a_page_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES:
+        assert set(re.findall(r"`make ([a-z-]+)`", page.read_text())) <= targets, page.name
+
+
+def test_every_public_name_on_a_page_exists() -> None:
+    for page in PAGES:
+        for dotted in set(re.findall(r"\bps\.(\w+(?:\.\w+)?)", page.read_text())):
+            first, _, second = dotted.partition(".")
+            assert hasattr(ps, first), f"{page.name}: ps.{first}"
+            if first == "saved" and second:
+                assert hasattr(ps.saved, second), f"{page.name}: ps.{dotted}"

@@ -2,8 +2,8 @@
 
 Families:
 - references: every path and every name in backquotes exists, and nothing else stands in backquotes;
-- completeness: all 90 features once, every mutant with the property that rejects it, every property of every
-  model of the catalogue in the table of that model;
+- completeness: all 90 features once, every mutant with the property that rejects it, every broken recovery
+  and snapshot with what finds it, every property of every model of the catalogue in the table of that model;
 - form: every table has its columns, no cell is empty, and the counts in the text are those of the table.
 What none of them can find: a reference to a test that exists and tests something else.
 """
@@ -18,6 +18,7 @@ import pytest
 
 from pointstamp.check.catalogue import ENTRIES
 from pointstamp.check.catalogue.entry import Entry
+from support import broken_recovery
 
 ROOT: Final = Path(__file__).parent.parent
 DOCUMENT: Final = (ROOT / "docs" / "paper_to_code.md").read_text()
@@ -26,6 +27,8 @@ FEATURES: Final = 90
 STATUSES: Final = ("done", "partly", "not yet")
 
 BROKEN_RUNTIMES: Final = "tests/check/test_runtime_mutants.py"
+BROKEN_RECOVERIES: Final = "tests/support/broken_recovery.py"
+BROKEN_SNAPSHOTS: Final = "tests/recovery/test_verify.py"
 
 MUTANTS: Final = {
     **{mutant.identifier: mutant.breaks for entry in ENTRIES for mutant in entry.mutants},
@@ -166,6 +169,27 @@ def test_broken_runtimes_are_caught_by_the_property_that_is_said() -> None:
     (table,) = [table for table in TABLES if table.header[0] == "broken runtime"]
     for name, _, caught_by in table.rows:
         assert f'{name.strip("`").partition("::")[2]}: "{caught_by}"' in source
+
+
+def test_every_broken_recovery_is_listed_with_the_flows_and_judges_that_show_it() -> None:
+    (table,) = [table for table in TABLES if table.header[0] == "broken recovery"]
+    found: dict[str, list[str]] = {}
+    for mutant in broken_recovery.MUTANTS:
+        name = f"`{BROKEN_RECOVERIES}::{mutant.switch.__name__}`"
+        found.setdefault(name, []).append(f"{mutant.judge} in {mutant.flow}")
+    assert {name: found_by.split(", ") for name, _, found_by in table.rows} == found
+
+
+def test_every_broken_snapshot_is_listed_with_the_property_that_ends_the_query() -> None:
+    source = (ROOT / BROKEN_SNAPSHOTS).read_text()
+    (table,) = [table for table in TABLES if table.header[0] == "broken snapshot"]
+    cases: set[tuple[str, str]] = set()
+    for test in ("test_a_broken_snapshot_is_caught_by", "test_a_broken_restart_is_caught_by"):
+        decorators = source.partition(f"def {test}(")[0].rpartition("@pytest.mark.parametrize")[2]
+        cases |= set(re.findall(r'\((\w+), (?:.*, )?"(\w+)"\)', decorators)) - {("mutant", "caught_by")}
+    assert len(cases) == len(table.rows)
+    listed = {(name.strip("`").removeprefix(f"{BROKEN_SNAPSHOTS}::"), prop) for name, _, prop in table.rows}
+    assert listed == cases
 
 
 # Form.

@@ -25,7 +25,15 @@ from pointstamp.errors import FlowError
 from support.broken_recovery import Rescaled, simulator_of, sound_flows
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SURVIVING = ("01_word_count.py", "04_naiad_style.py", "06_loop_in_a_loop.py", "10_components.py")
+SURVIVING = (
+    "01_word_count.py",
+    "02_incremental_average.py",
+    "03_weakly_connected.py",
+    "04_naiad_style.py",
+    "05_timely_style.py",
+    "06_loop_in_a_loop.py",
+    "10_components.py",
+)
 
 
 def example(name: str) -> CrashSimulator:

@@ -6,6 +6,7 @@ executors), so that nobody else's is ever hit.
 
 import os
 import random
+import shutil
 import signal
 import sys
 import threading
@@ -168,7 +169,7 @@ def torture(
         raise AssertionError(f"{query} has not ended: {query.status}")
     verdict = judge(folder / "o", "components", [edges_of(seed, number) for number in range(arrivals.files)])
     if spark is not None:
-        spark.stop()
+        end(spark)
     return {
         **verdict,
         "done": nemesis.done,
@@ -214,6 +215,15 @@ def start(folder: Path, spark: Any, workers: int) -> ps.Query:  # noqa: ANN401 -
         restarts=RESTARTS,
         silence_seconds_max=SILENCE_SECONDS_MAX,
     )
+
+
+def end(spark: Any) -> None:  # noqa: ANN401 - as below
+    """Stop a session, and remove the folder that local-cluster keeps beside Spark itself."""
+    import pyspark
+
+    application = spark.sparkContext.applicationId
+    spark.stop()
+    shutil.rmtree(Path(pyspark.__file__).parent / "work" / application, ignore_errors=True)
 
 
 def session(master: str) -> Any:  # noqa: ANN401 - pyspark is loaded where it is needed
