@@ -147,9 +147,14 @@ class Dataflow:
         tables as soon as it is complete.
 
         With a ``checkpoint``, a path, the run can be killed at any moment: called again with the same data it
-        goes on from the last epoch that was saved there.
+        goes on from the last epoch that was saved there. ``on_epoch`` is then called when all is done.
         """
         if checkpoint is not None:
+            if control is not None or progress:
+                raise FlowError(
+                    f"flow '{self.name}' was given a checkpoint together with control or progress, which a "
+                    "run with snapshots does not take. Leave them out, or use start_local()."
+                )
             return self._run_with_checkpoint(
                 {**(inputs or {}), **streams}, checkpoint, workers, processes, epoch, on_epoch
             )
@@ -227,7 +232,14 @@ class Dataflow:
         frames = {**(inputs or {}), **streams}
         if checkpoint is not None:
             return streaming.run_to_end(
-                self.plan, spark, frames, checkpoint=checkpoint, path=path, workers=workers, epoch=epoch
+                self.plan,
+                spark,
+                frames,
+                checkpoint=checkpoint,
+                path=path,
+                workers=workers,
+                epoch=epoch,
+                silence_seconds_max=silence_seconds_max,
             )
         return job.run(
             self.plan,

@@ -30,6 +30,18 @@ def test_counts_by_key_and_epoch_are_those_of_group_by(spark: SparkSession) -> N
     assert result.count() == expected.count()  # again, without running the job again
 
 
+def test_a_run_with_a_checkpoint_gives_the_same_and_goes_on_from_where_it_was(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    flow = ps.Dataflow("counts")
+    flow.output("counts", flow.input("numbers", "x long").count("x", running=True))
+    frame = spark.range(0, 1_000).selectExpr("id % 91 as x", "id % 4 as at")
+    expected = Counter(map(tuple, flow.run(spark, numbers=frame, epoch="at")["counts"].collect()))
+    for _ in range(2):  # the second has nothing left to do
+        result = flow.run(spark, numbers=frame, epoch="at", checkpoint=str(tmp_path))["counts"]
+        assert Counter(map(tuple, result.collect())) == expected
+
+
 def test_a_loop_gives_what_it_gives_in_this_process(spark: SparkSession) -> None:
     flow = ps.Dataflow("halving")
     numbers = flow.input("numbers", "x long")

@@ -111,6 +111,7 @@ def run_to_end(
     path: str | None = None,
     workers: int | None = None,
     epoch: EpochColumns = None,
+    silence_seconds_max: float = SILENCE_SECONDS_MAX,
 ) -> dict[str, DataFrame]:
     """Run a flow to the end of its inputs, going on from where a run of this checkpoint has come."""
     output = path or f"{checkpoint.rstrip('/')}/output"
@@ -123,6 +124,7 @@ def run_to_end(
         workers=workers,
         epoch=epoch,
         available_now=True,
+        silence_seconds_max=silence_seconds_max,
     )
     try:
         query.awaitTermination()
