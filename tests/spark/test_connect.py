@@ -13,6 +13,7 @@ chooses, and stopped by its pid.
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 import pointstamp as ps
 from pointstamp.errors import FlowError, OperatorError, TransportError
 from pointstamp.spark import frames
+from support.streams import counts_by_epoch, last_counts, published_by_epoch, put, until, words_flow
 
 pytestmark = pytest.mark.spark
 
@@ -167,6 +169,38 @@ def test_what_connect_published_is_read_again_and_as_many_workers_ran_as_there_a
 
 
 # Failures.
+
+
+@pytest.mark.long
+def test_a_query_through_connect_goes_on_after_a_worker_is_killed_and_takes_a_streaming_dataframe(
+    connect: SparkSession, tmp_path: Path
+) -> None:
+    put(tmp_path / "in", "0", {"word": ["a", "b"]})
+    query = words_flow("words").start(
+        connect,
+        words=ps.files(tmp_path / "in"),
+        checkpoint=str(tmp_path / "c"),
+        output=str(tmp_path / "o"),
+        workers=2,
+    )
+    try:
+        query.processAllAvailable()
+        os.kill(query.workers()[0][1], signal.SIGKILL)
+        until(lambda: query.restarts == 1)
+        put(tmp_path / "in", "1", {"word": ["b"]})
+        until(lambda: query.epoch >= 1)
+    finally:
+        query.stop()
+    assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch([["a", "b"], ["b"]])
+    stream = connect.readStream.schema("word string").parquet(str(tmp_path / "in"))
+    again = words_flow("words").start(
+        connect, words=stream, checkpoint=str(tmp_path / "c2"), output=str(tmp_path / "o2")
+    )
+    try:
+        again.processAllAvailable()
+    finally:
+        again.stop()
+    assert last_counts(published_by_epoch(tmp_path / "o2", "counts")) == {"a": 1, "b": 2}
 
 
 def test_a_users_exception_comes_back_through_connect_with_operator_time_and_line(

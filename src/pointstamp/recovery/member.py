@@ -126,7 +126,7 @@ class Member:
         if not busy and self._reading:
             busy = True
             self._read_on()
-        self._report_progress()
+        self._report_progress(is_idle=not busy)
         if self._is_finishing and not busy and self.worker.is_complete and self._scribe.is_idle:
             self._is_finishing = False
             self.has_left = True
@@ -255,11 +255,12 @@ class Member:
             for port in range(len(node.inputs))
         ]
 
-    def _report_progress(self) -> None:
+    def _report_progress(self, *, is_idle: bool) -> None:
+        """Tell how far the outputs are whenever that changes, and what was read when there is time."""
         frontier = self.worker.view.tracker.frontier
         before = min((time[0] for at in self._watched for time in frontier(at)), default=NOTHING_OPEN)
         now = (before, sum(self.rows_in.values()))
-        if self._told is None or now[0] != self._told[0]:
+        if self._told is None or now[0] != self._told[0] or (is_idle and now != self._told):
             self._told = now
             self._tell(Progressed(before, dict(self.rows_in), dict(self.rows_out)))
 
