@@ -15,7 +15,8 @@ import argparse
 import os
 import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
@@ -29,11 +30,45 @@ from pointstamp import Dataflow
 from pointstamp.recovery.policy import RestartPolicy
 from pointstamp.recovery.query import Query
 from pointstamp.sinks.reading import read_published
-from pointstamp.sources.memory import Rows
+from pointstamp.sources.memory import RowsWatch
+from pointstamp.sources.port import Part, Unit
 
 WORKERS = 2
 ROWS = 10_000
+EPOCHS_MAX = 20_000
 WAIT_SECONDS_MAX = 120.0
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Epochs of keys that are drawn where they are read: first each key once, then some at random."""
+
+    keys: int
+    epochs: int
+    units_per_tick: int | None = 1
+
+    def watch(self, position: Any, *, available_now: bool = False) -> RowsWatch:  # noqa: ANN401
+        """All epochs after so many."""
+        numbers = map(str, range(position or 0, self.epochs))
+        return RowsWatch([Unit(number, (Part(number, 8 * ROWS),)) for number in numbers])
+
+    def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The keys of one epoch."""
+        yield pa.record_batch([self.drawn(int(part.locator))], schema=schema)
+
+    def drawn(self, number: int) -> Any:  # noqa: ANN401 - an array
+        """The keys of one epoch, the same every time."""
+        if number == 0:
+            return np.arange(self.keys)
+        return np.random.default_rng(number).integers(0, self.keys, ROWS)
+
+    def after(self, position: Any, unit: Unit) -> int:  # noqa: ANN401 - a number or None
+        """The number of epochs up to this one."""
+        return max(position or 0, int(unit.name) + 1)
+
+    def describe(self) -> str:
+        """Who this is."""
+        return "drawn keys"
 
 
 def until(condition: Callable[[], bool], query: Query) -> float:
@@ -66,9 +101,7 @@ def measure(start: Callable[..., Query], keys: int, kills: int) -> dict[str, flo
     """Run, disturb, stop, and compare."""
     flow = Dataflow("counting")
     flow.output("counts", flow.input("keys", "key long").count("key", running=True))
-    chance = np.random.default_rng(0)
-    first = pa.record_batch({"key": np.arange(keys)})
-    batches = (first, *(pa.record_batch({"key": chance.integers(0, keys, ROWS)}) for _ in range(20_000)))
+    source = Drawn(keys, EPOCHS_MAX)
     restarts = RestartPolicy(restarts_max=1_000, pause_seconds=0.0)
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-", dir=Path.cwd()) as folder:
         options: dict[str, Any] = {
@@ -76,14 +109,14 @@ def measure(start: Callable[..., Query], keys: int, kills: int) -> dict[str, flo
             "output": f"{folder}/out",
             "restarts": restarts,
         }
-        query = start(flow, keys=Rows(batches), **options)
+        query = start(flow, keys=source, **options)
         try:
             ready, published = disturb(query, kills)
         finally:
             query.stop()
         table = read_published(f"{folder}/out", "counts").sort_by("epoch")
         counts = dict(zip(table["key"].to_pylist(), table["count"].to_pylist(), strict=True))
-        check(counts, batches[: query.epoch + 1])
+        check(counts, tuple(pa.record_batch({"key": source.drawn(n)}) for n in range(query.epoch + 1)))
     return {
         "kills": kills,
         "ready_ms": float(np.median(ready)),
