@@ -157,6 +157,13 @@ def test_what_once_failed_is_valid(name: str, case: Case) -> None:
     assert not outcome.is_finding
 
 
+def test_a_driver_that_slept_while_another_cleaned_up_knows_that_it_was_replaced() -> None:
+    # It woke up in its beginning, found the parts gone that the newer one needs no more, and said "damaged".
+    outcome = example("02_incremental_average.py").run(Case(918, 3, crashes=4))
+    assert not outcome.reason
+    assert not outcome.is_finding
+
+
 def test_a_storage_that_does_not_answer_is_no_damaged_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     # A part that could not be read once was taken for damaged, and the query ended if it had no other.
     monkeypatch.setattr(crashes, "KINDS", (crashes.storage_fails,))

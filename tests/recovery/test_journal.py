@@ -91,6 +91,19 @@ def test_an_older_driver_is_told_who_took_over() -> None:
             old.append(Said(value))
 
 
+def test_a_driver_can_ask_whether_it_was_replaced_without_writing_anything() -> None:
+    storage = MemoryStorage()
+    older = started(storage)
+    older.append(Said(1))
+    older.check_not_fenced()
+    newer = started(storage)
+    newer.append(Said(2))
+    newer.summarize(Summed(()))
+    with pytest.raises(FencedError, match="generation 1 may write nothing more"):
+        older.check_not_fenced()
+    newer.check_not_fenced()
+
+
 def test_a_driver_that_slept_through_a_summary_is_fenced() -> None:
     storage = MemoryStorage()
     old = started(storage)

@@ -124,6 +124,8 @@ def newest_whole(spec: QuerySpec, ledger: Ledger) -> Chain | None:
                 looked[name] = _damage(spec, name)
         damage = next((words for names in chain.names() for name in names if (words := looked[name])), None)
         if damage is not None:
+            # What a newer driver has cleaned up is no damage.
+            ledger.check_not_fenced()
             damages.append(damage)
             continue
         if damages:

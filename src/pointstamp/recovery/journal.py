@@ -137,6 +137,15 @@ class Journal(Generic[E]):
         """
         return self._append(entry, "entry")
 
+    def check_not_fenced(self) -> None:
+        """FencedError if a newer driver has taken over; for one that finds things gone before it appends."""
+        number = EntryNumber(self._records[-1].number + 1)
+        try:
+            self._storage.read(self._name(number))
+        except NotStored:
+            return  # a newer driver's start would stand here, and stay
+        self._judge(number, self._doubtful or b"")
+
     def summarize(self, entry: E) -> EntryNumber:
         """Append an entry that stands for all before it, and delete those; FencedError as for ``append``.
 

@@ -178,6 +178,10 @@ class Ledger:
         """The output of commits that are kept, which may not have been published yet."""
         return [staged for commit in self.commits for staged in commit.staged]
 
+    def check_not_fenced(self) -> None:
+        """FencedError if a newer driver has taken the journal over."""
+        self._journal.check_not_fenced()
+
     # Writing.
 
     def begin(self, shape: FlowShape) -> None:
