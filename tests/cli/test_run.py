@@ -284,6 +284,7 @@ def test_on_spark_the_output_is_that_of_the_run_without(folder: Path) -> None:
     assert totals_in(folder / "out") == TOTALS
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_on_spark_a_wrong_value_gets_one_line_that_names_its_column(folder: Path) -> None:
     (folder / "bad.csv").write_text("word,n\na,x\n")

@@ -203,6 +203,7 @@ def test_a_query_through_connect_goes_on_after_a_worker_is_killed_and_takes_a_st
     assert last_counts(published_by_epoch(tmp_path / "o2", "counts")) == {"a": 1, "b": 2}
 
 
+@pytest.mark.long
 def test_a_users_exception_comes_back_through_connect_with_operator_time_and_line(
     connect: SparkSession, tmp_path: Path
 ) -> None:
@@ -216,6 +217,7 @@ def test_a_users_exception_comes_back_through_connect_with_operator_time_and_lin
     assert list(tmp_path.rglob("*.parquet")) == []
 
 
+@pytest.mark.long
 def test_a_task_that_dies_and_one_that_refuses_its_rows_are_told_in_one_sentence(
     connect: SparkSession, tmp_path: Path
 ) -> None:

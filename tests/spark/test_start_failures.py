@@ -264,6 +264,7 @@ def test_a_second_query_on_a_checkpoint_takes_over_and_the_first_is_told(
     assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch([["a"], ["a"]])
 
 
+@pytest.mark.long
 def test_a_query_that_waits_for_slots_can_be_stopped_and_leaves_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -299,6 +300,7 @@ query.awaitTermination()
 """
 
 
+@pytest.mark.long
 def test_a_query_whose_driver_was_killed_goes_on_in_another_with_other_workers(
     spark: SparkSession, tmp_path: Path
 ) -> None:
