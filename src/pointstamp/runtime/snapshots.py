@@ -172,6 +172,10 @@ class Snapshots:
             return bool(arrival[0] > time[0])
         return instance.limit is not None and bool(arrival[0] > instance.limit)
 
+    def keeps_state(self, index: OperatorIndex) -> bool:
+        """Whether an operator has state that is saved."""
+        return self._stateful[index] is not None
+
     def open_to(self, epoch: int | None) -> list[Instance]:
         """Let epochs in, up to this one, or all; return who has something to do now.
 

@@ -375,8 +375,17 @@ class Worker:
                     "when it was saved, and is not connected to that any more. Bring it back."
                 )
             route, output = routes[0], instance.outputs[ahead.output]
+            if not saved.must_regain and isinstance(route.pact, Stay) and self._keeps_state(route.operator):
+                raise RecoveryError(
+                    f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to {ahead.target} "
+                    "without an exchange, and another number of workers saved them: nobody can say whose "
+                    "state they belong to. Start with as many workers as before, or exchange in between."
+                )
             # It is sent anew by the first capability, which is all that the worker holds at this moment.
             self._send_along(route, output, output.domain.minimum(), ahead.time, ahead.batch, changes)
+
+    def _keeps_state(self, index: OperatorIndex) -> bool:
+        return self._snapshots is not None and self._snapshots.keeps_state(index)
 
     def _frontiers(self, locations: Iterable[Location]) -> dict[Location, tuple[Time, ...]]:
         return {at: tuple(self.view.tracker.frontier(at)) for at in locations}
