@@ -265,7 +265,7 @@ class Dataflow:
         available_now: bool = False,
         accept_changes: bool = False,
         savepoint: tuple[str, str] | None = None,
-        silence_seconds_max: float = 10.0,
+        silence_seconds_max: float = SILENCE_SECONDS_MAX,
         verify: bool = False,
         **streams: Any,  # noqa: ANN401 - DataFrames and sources
     ) -> "Query":
@@ -312,6 +312,7 @@ class Dataflow:
         available_now: bool = False,
         accept_changes: bool = False,
         savepoint: tuple[str, str] | None = None,
+        silence_seconds_max: float = SILENCE_SECONDS_MAX,
         verify: bool = False,
         **streams: Any,  # noqa: ANN401 - sources
     ) -> "Query":
@@ -333,6 +334,7 @@ class Dataflow:
             available_now=available_now,
             accept_changes=accept_changes,
             savepoint=savepoint,
+            silence_seconds_max=silence_seconds_max,
             judge=self._judge() if verify else None,
         )
 

@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, OperatorError, SchemaError
+from pointstamp.spark import job
+from pointstamp.spark.packing import input_specs
 
 pytestmark = pytest.mark.spark
 
@@ -40,6 +42,19 @@ def test_a_run_with_a_checkpoint_gives_the_same_and_goes_on_from_where_it_was(
     for _ in range(2):  # the second has nothing left to do
         result = flow.run(spark, numbers=frame, epoch="at", checkpoint=str(tmp_path))["counts"]
         assert Counter(map(tuple, result.collect())) == expected
+
+
+@pytest.mark.parametrize("partitions", [2, 3])
+def test_partitions_are_read_as_they_are_where_there_is_one_for_each_worker(
+    spark: SparkSession, partitions: int
+) -> None:
+    flow = ps.Dataflow("odd")
+    flow.output("odd", flow.input("numbers", "x long").filter(pc.field("x") > 900))
+    frame = spark.range(0, 1_000, 1, partitions).toDF("x")
+    specs = input_specs(flow.plan, flow.plan.graph(), {})
+    assert job.reads_as_it_is(spark, {"numbers": frame}, specs, 2) == (partitions == 2)
+    found = flow.run(spark, numbers=frame, workers=2)["odd"].collect()
+    assert sorted(map(tuple, found)) == [(0, x) for x in range(901, 1_000)]
 
 
 def test_a_loop_gives_what_it_gives_in_this_process(spark: SparkSession) -> None:

@@ -23,6 +23,7 @@ from pointstamp.dashboard.query import QueryDisplay
 from pointstamp.errors import FlowError, StorageError, UsageError
 from pointstamp.flow import Dataflow
 from pointstamp.recovery.query import Query
+from pointstamp.recovery.starting import QUERY
 from pointstamp.sinks.reading import published
 from pointstamp.sources.files import files
 from pointstamp.sources.memory import Rows
@@ -139,7 +140,7 @@ def _check_owner(arguments: argparse.Namespace) -> None:
     if not Path(output).is_dir():
         raise UsageError(f"run: --output needs a folder, and {output} is a file.")
     try:
-        goes_on = storage_at(checkpoint).size("query") is not None
+        goes_on = storage_at(checkpoint).size(QUERY) is not None
     except StorageError as error:
         raise UsageError(f"run: --checkpoint {checkpoint} cannot be read: {error}") from error
     if any(Path(output).iterdir()) and not goes_on:

@@ -22,7 +22,7 @@ from pointstamp.recovery.orders import Order, Progressed, Save, Saved, Tick, Tic
 from pointstamp.recovery.policy import BYTES_IN_FLIGHT_MAX, EPOCHS_IN_FLIGHT_MAX, SnapshotPolicy
 from pointstamp.sinks.port import Publisher
 from pointstamp.sources.dealing import deal, shared
-from pointstamp.sources.port import Unit
+from pointstamp.sources.port import Part, Unit
 
 # In at most about so many steps the epochs that are left at the end of all inputs are closed.
 _LAST_STEPS_MAX: Final = 64
@@ -260,7 +260,7 @@ class Coordinator:
         return not self._waiting and min(self._read_by) >= self.ledger.last_tick
 
     def _dispatch(self, tick: Ticked) -> list[tuple[int, Order]]:
-        hands: list[dict[str, list]] = [{} for _ in range(self.workers)]  # type: ignore[type-arg]
+        hands: list[dict[str, list[Part]]] = [{} for _ in range(self.workers)]
         size = 0
         for name, units in tick.units.items():
             parts = [part for unit in units for part in unit.parts]

@@ -1,31 +1,31 @@
 """What is settled before a query starts: its identity, its sink, and the epochs of its inputs."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 from uuid import uuid4
 
 from pointstamp.dataflow.plan import Kind, Plan
-from pointstamp.errors import AlreadyStored, FlowError, NotStored
+from pointstamp.errors import AlreadyStored, FlowError
 from pointstamp.recovery.queryspec import SavepointPlace
 from pointstamp.runtime.feeding import EpochColumns
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.port import Sink
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
+from pointstamp.storage.sealed import seal, unseal
 from pointstamp.topology.domain import EPOCHS
+
+QUERY: Final = "query"
+"""The object of a checkpoint that says whose it is."""
 
 
 def query_id_at(storage: Storage) -> str:
     """The identity of the query of a checkpoint, the same over all restarts."""
-    try:
-        return storage.read("query").decode()
-    except NotStored:
-        new = str(uuid4())
-    try:
-        storage.create("query", new.encode())
-    except AlreadyStored:
-        return storage.read("query").decode()
-    return new
+    with suppress(AlreadyStored):
+        if storage.size(QUERY) is None:
+            storage.create(QUERY, seal(str(uuid4()).encode(), QUERY))
+    return unseal(storage.read(QUERY), QUERY, QUERY).decode()
 
 
 def savepoint_at(savepoint: tuple[str, str] | None) -> SavepointPlace | None:
@@ -42,22 +42,24 @@ def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) ->
     """The epoch columns by input, after a look whether inputs and columns fit the flow."""
     if plan.root is not EPOCHS:
         raise FlowError(
-            f"flow '{plan.name}' has times of its own; queries have epochs, because they are what is saved."
+            f"flow '{plan.name}' has times of its own; here flows have epochs, which are what is published "
+            "and saved."
         )
     names = list(plan.named(Kind.INPUT))
     if set(streams) != set(names):
         raise FlowError(
-            f"flow '{plan.name}' has the inputs {_listed(names)} and was given {_listed(streams)}; give one "
-            "stream for each."
+            f"flow '{plan.name}' has the inputs {listed(names)} and was given {listed(streams)}; give one "
+            "for each."
         )
     columns = dict.fromkeys(names, epoch) if isinstance(epoch, str) else dict(epoch or {})
     if unknown := set(columns) - set(names):
         raise FlowError(
-            f"flow '{plan.name}' has the inputs {_listed(names)}, and epoch columns were given for "
-            f"{_listed(sorted(unknown))}."
+            f"flow '{plan.name}' has the inputs {listed(names)}, and epoch columns were given for "
+            f"{listed(sorted(unknown))}."
         )
     return columns
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
+    """Names in quotes, for messages."""
     return ", ".join(f"'{name}'" for name in names) or "none"

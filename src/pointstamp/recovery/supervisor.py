@@ -35,9 +35,7 @@ from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.crew import CrewError, Launcher
 from pointstamp.recovery.ledger import Committed, Ledger
 from pointstamp.recovery.observing import Verification
-from pointstamp.recovery.policy import (
-    RestartBudget,
-)
+from pointstamp.recovery.policy import RestartBudget
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.session import Session, total
 
@@ -73,8 +71,7 @@ class Supervisor:
         self.committed_number = -1
         self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT_MAX)
         self.recovery_seconds: list[float] = []
-        self._counted = (monotonic(), 0, 0)
-        self._rows_before: dict[str, int] = {}
+        self._counted = (monotonic(), 0)
         self._verified_before = 0
 
     # From any thread.
@@ -138,7 +135,7 @@ class Supervisor:
         begun = begin_generation(spec, f"process {os.getpid()} on {socket.gethostname()}", time())
         self.generation, ledger = begun.generation, begun.ledger
         self._note_commit(ledger.committed)
-        self._counted = (monotonic(), 0, 0)
+        self._counted = (monotonic(), 0)
         self.phase = "starting workers"
         with ExitStack() as opened:
             watches = {
@@ -258,10 +255,10 @@ class Supervisor:
             return
         now = monotonic()
         rows_in = total(session.rows_in)
-        before, rows_before, _ = self._counted
+        before, rows_before = self._counted
         rows = sum(rows_in.values())
         seconds = max(now - before, 1e-6)
-        self._counted = (now, rows, commit.epoch)
+        self._counted = (now, rows)
         self.recent.append(
             {
                 "id": self.spec.query_id,
@@ -275,7 +272,7 @@ class Supervisor:
                 "rowsIn": rows_in,
                 "rowsOut": total(session.rows_out),
                 "epochsInFlight": session.coordinator.epochs_in_flight,
-                "snapshotBytes": sum(part.size_bytes for part in commit.parts),
+                "snapshotBytes": commit.size_bytes,
                 "snapshotIsWhole": commit.is_whole,
                 "restarts": self.restarts,
                 **self._verified(session),

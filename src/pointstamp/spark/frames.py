@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from pointstamp.dataflow.schema import fit
 from pointstamp.errors import SchemaError
+from pointstamp.recovery.starting import listed
 from pointstamp.sinks.reading import Published, published
 from pointstamp.spark.packing import InputSpec
 from pointstamp.spark.place import spark_address
@@ -70,8 +70,3 @@ def _check_types(frame: DataFrame, spec: InputSpec) -> None:
         arrow = arrow.remove(position)
     empty = pa.RecordBatch.from_pylist([], schema=arrow)
     fit(empty, spec.schema, f"input '{spec.name}'")
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names in quotes, for messages."""
-    return ", ".join(f"'{name}'" for name in names) or "none"

@@ -23,15 +23,16 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp import errors
-from pointstamp.dataflow.plan import Kind, Plan
+from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import FlowError, InternalError, PointstampError, StorageError
+from pointstamp.recovery.starting import check_epochs
 from pointstamp.runtime.feeding import EpochColumns
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
 from pointstamp.sinks.port import Staged
 from pointstamp.sinks.reading import published
 from pointstamp.spark.failures import in_words
 from pointstamp.spark.frames import chosen as chosen_columns
-from pointstamp.spark.frames import frames_over, listed, use_this_python
+from pointstamp.spark.frames import frames_over, use_this_python
 from pointstamp.spark.gang import (
     Done,
     Failed,
@@ -46,7 +47,6 @@ from pointstamp.spark.packing import NO_INPUT, PACKED_DDL, InputSpec, input_spec
 from pointstamp.spark.place import spark_address
 from pointstamp.spark.slots import choose_workers, is_connect
 from pointstamp.spark.types import spark_schema
-from pointstamp.topology.domain import EPOCHS
 
 
 def run(
@@ -60,7 +60,7 @@ def run(
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
 ) -> dict[str, DataFrame]:
     """Run a flow to the end of its inputs; return each output as a DataFrame with the epoch of each row."""
-    specs = _checked_inputs(plan, frames, epoch)
+    specs = input_specs(plan, plan.graph(), check_epochs(plan, frames, epoch))
     outputs = {
         name: spark_schema(schema, f"output '{name}'") for name, schema in plan.output_schemas().items()
     }
@@ -83,7 +83,7 @@ def run(
     )
     try:
         with _ending_with_us(spark):
-            if is_as_it_is(spark, chosen, specs, count):
+            if reads_as_it_is(spark, chosen, specs, count):
                 gang = replace(gang, is_packed=False)
                 rows = chosen[specs[0].name]
             else:
@@ -138,26 +138,7 @@ def _remove_own(folder: str, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _checked_inputs(plan: Plan, frames: Mapping[str, DataFrame], epoch: EpochColumns) -> list[InputSpec]:
-    """The inputs of a plan, each of which has a DataFrame."""
-    if plan.root is not EPOCHS:
-        raise FlowError(f"flow '{plan.name}' has times of its own; on Spark, flows have epochs.")
-    names = list(plan.named(Kind.INPUT))
-    if set(frames) != set(names):
-        raise FlowError(
-            f"flow '{plan.name}' has the inputs {listed(names)} and was given {listed(frames)}; give one "
-            "DataFrame for each."
-        )
-    epochs = dict.fromkeys(names, epoch) if isinstance(epoch, str) else dict(epoch or {})
-    if unknown := set(epochs) - set(names):
-        raise FlowError(
-            f"flow '{plan.name}' has the inputs {listed(names)}, and epoch columns were given for "
-            f"{listed(sorted(unknown))}."
-        )
-    return input_specs(plan, plan.graph(), epochs)
-
-
-def is_as_it_is(
+def reads_as_it_is(
     spark: SparkSession, frames: Mapping[str, DataFrame], specs: list[InputSpec], workers: int
 ) -> bool:
     """Whether the partitions of the input can be read by the workers as they are.
