@@ -238,15 +238,15 @@ def rows_of(flow: ps.Dataflow, epochs: int, seed: int) -> list[Rows]:
     ]
 
 
-def expected(flow: ps.Dataflow, data: Sequence[Rows]) -> Published:
-    """What comes out by epoch when nothing goes wrong, of the epochs that have input."""
+def expected(flow: ps.Dataflow, data: Sequence[Rows], *, to_the_end: bool = False) -> Published:
+    """What comes out by epoch when nothing goes wrong, of the epochs that have input, or of all."""
     inputs = {name: [each[name] for each in data] for name in data[0]}
     results = flow.run_local(inputs)
     return by_epoch(
         (name, epoch, table)
         for name in flow.plan.output_schemas()
         for epoch, table in results[name].items()
-        if epoch < len(data)
+        if to_the_end or epoch < len(data)
     )
 
 

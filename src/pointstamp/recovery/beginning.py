@@ -51,6 +51,7 @@ class Beginning:
             epoch_columns=spec.epoch_columns,
             epochs_max=spec.epochs_max,
             bytes_max=spec.bytes_max,
+            closes=spec.closes,
         )
 
 

@@ -8,6 +8,10 @@ An epoch is a tick: it takes what every source has offered since the last one, p
 epoch columns a row says its epoch itself, ticks only bring rows, and epochs are complete when it is said of
 every such input how far it is complete.
 
+At the end of all inputs something may be left for later epochs: a window that is open, a row behind a delay.
+Where that end is the end of time, a member is asked for the least such epoch, and a tick without rows closes
+it, until nothing is left.
+
 Flow control is here: while more than so many epochs or bytes are on their way, no tick is recorded, and what
 the sources offer gathers for the next one.
 """
@@ -18,7 +22,7 @@ from typing import Final
 
 from pointstamp.errors import FlowError, InternalError
 from pointstamp.recovery.ledger import Chain, Committed, Ledger, Ticked
-from pointstamp.recovery.orders import Order, Progressed, Save, Saved, Tick, TickRead
+from pointstamp.recovery.orders import Ahead, AskAhead, Order, Progressed, Save, Saved, Tick, TickRead
 from pointstamp.recovery.policy import BYTES_IN_FLIGHT_MAX, EPOCHS_IN_FLIGHT_MAX, SnapshotPolicy
 from pointstamp.sinks.port import Publisher
 from pointstamp.sources.dealing import deal, shared
@@ -46,6 +50,7 @@ class Coordinator:
         epoch_columns: Mapping[str, str] | None = None,
         epochs_max: int = EPOCHS_IN_FLIGHT_MAX,
         bytes_max: int = BYTES_IN_FLIGHT_MAX,
+        closes: bool = False,
     ) -> None:
         self.ledger = ledger
         self.workers = workers
@@ -56,8 +61,15 @@ class Coordinator:
         self._ended: set[str] = set()
         self._columns = epoch_columns or {}
         self._complete = dict.fromkeys(self._columns, ledger.open_from)
+        # What was said, and how many units must be taken before it holds: they were there when it was said.
+        self._said: dict[str, deque[tuple[int, int]]] = {name: deque() for name in self._columns}
+        self._taken = dict.fromkeys(units_per_tick, 0)
         self._epochs_max = epochs_max
         self._bytes_max = bytes_max
+        self._closes = closes
+        self._ahead: Ahead | None = None
+        self._ahead_asked = -1
+        self._questions: list[tuple[int, Order]] = []
         self._waiting: deque[Ticked] = deque(ledger.ticks_after(chain))
         self._in_flight: deque[tuple[Ticked, int]] = deque()
         self._done_before = [0] * workers
@@ -94,18 +106,21 @@ class Coordinator:
         self._ended.add(name)
 
     def advance(self, name: str, epoch: int) -> None:
-        """Take note that an input with an epoch column is complete before an epoch."""
+        """Take note that an input with an epoch column has, with what was offered, all before an epoch."""
         if name not in self._columns:
             raise FlowError(
                 f"input '{name}' has no epoch column, so its epochs are complete when their tick is; only "
                 f"inputs with one are advanced: {', '.join(self._columns) or 'none'}."
             )
-        if epoch < self._complete[name]:
+        said = self._said[name]
+        before = said[-1][1] if said else self._complete[name]
+        if epoch < before:
             raise FlowError(
-                f"input '{name}' was said to be complete before epoch {self._complete[name]} and now before "
-                f"{epoch}; that cannot be taken back."
+                f"input '{name}' was said to be complete before epoch {before} and now before {epoch}; that "
+                "cannot be taken back."
             )
-        self._complete[name] = epoch
+        said.append((self._taken[name] + len(self._offered[name]), epoch))
+        self._believe(name)
 
     def save_soon(self, savepoint: str | None = None) -> None:
         """Let a snapshot be taken as soon as there is an epoch to save, under a name if given.
@@ -131,6 +146,8 @@ class Coordinator:
             if tick is not None:
                 orders.extend(self._dispatch(tick))
                 self._last_tick_seconds = now_seconds
+            orders.extend(self._questions)
+            self._questions.clear()
         if self._is_save_due(now_seconds):
             orders.extend(self._save(now_seconds))
         return orders
@@ -180,6 +197,10 @@ class Coordinator:
         self._read_by[worker] = report.number
         self._last_row_epoch = max(self._last_row_epoch, report.last_epoch)
 
+    def left_ahead(self, report: Ahead) -> None:
+        """A member has seen what is left for later epochs than the inputs have reached."""
+        self._ahead = report
+
     def saved(self, worker: int, report: Saved) -> Committed | None:
         """A member has saved an epoch; with the last of them it is committed and published."""
         saves = self._saves.setdefault(report.epoch, {})
@@ -225,36 +246,63 @@ class Coordinator:
     def _record(self) -> Ticked | None:
         if self.is_held or (self.ledger.is_final and not any(self._offered.values())):
             return None  # a query that was finished goes on when there is more
-        all_ended = len(self._ended) == len(self._offered)
+        taken = self._take()
+        has_rows = any(taken.values())
+        is_over = len(self._ended) == len(self._offered) and not any(self._offered.values())
+        if self._columns:
+            return self._record_by_column(taken, is_over=is_over and not has_rows and self._is_all_read())
+        if self._closes and is_over and not has_rows:
+            return self._close()
+        if not has_rows and not is_over:
+            return None
+        return self.ledger.tick(taken, self.ledger.open_from + 1, final=is_over and not self._closes)
+
+    def _take(self) -> dict[str, list[Unit]]:
         taken: dict[str, list[Unit]] = {}
         for name, offered in self._offered.items():
             limit = self._limits[name]
             count = len(offered) if limit is None else min(limit, len(offered))
             taken[name] = [offered.popleft() for _ in range(count)]
-        final = all_ended and not any(self._offered.values())
-        complete_to = self._complete_to(final=final and not any(taken.values()))
-        if self._columns:
-            if final and (any(taken.values()) or not self._is_all_read()):
-                final = False  # how far the rows go is known when all are read
-                complete_to = self._complete_to(final=False)
-            elif final:
-                # In steps, so that there are snapshots on the way.
-                step = max(1, (complete_to - self.ledger.open_from) // _LAST_STEPS_MAX)
-                complete_to = min(complete_to, self.ledger.open_from + step)
-                final = complete_to > self._last_row_epoch
-            if not any(taken.values()) and complete_to == self.ledger.open_from and not final:
-                return None
-        elif not any(taken.values()) and not final:
-            return None
-        return self.ledger.tick(taken, complete_to, final=final)
+            self._taken[name] += count
+            self._believe(name)
+        return taken
 
-    def _complete_to(self, *, final: bool) -> int:
-        if not self._columns:
-            return self.ledger.last_tick + 2
-        if final:
-            return max(self._last_row_epoch + 1, self.ledger.open_from)
-        open_inputs = [self._complete[name] for name in self._columns if name not in self._ended]
-        return max(self.ledger.open_from, min(open_inputs, default=self.ledger.open_from))
+    def _believe(self, name: str) -> None:
+        """What was said of an input holds once the units are taken that were there before it."""
+        said = self._said.get(name)
+        while said and said[0][0] <= self._taken[name]:
+            self._complete[name] = said.popleft()[1]
+
+    def _record_by_column(self, taken: Mapping[str, Sequence[Unit]], *, is_over: bool) -> Ticked | None:
+        """A tick that takes these, and completes what is said to be complete; at the end, what was read."""
+        open_from = self.ledger.open_from
+        if not is_over:
+            said = [self._complete[name] for name in self._columns if name not in self._ended]
+            complete_to = max(open_from, min(said, default=open_from))
+            if not any(taken.values()) and complete_to == open_from:
+                return None
+            return self.ledger.tick(taken, complete_to, final=False)
+        last = max(self._last_row_epoch + 1, open_from)
+        if self._closes and last == open_from:
+            return self._close()
+        # In steps, so that there are snapshots on the way.
+        complete_to = min(last, open_from + max(1, (last - open_from) // _LAST_STEPS_MAX))
+        is_final = complete_to > self._last_row_epoch and not self._closes
+        return self.ledger.tick({}, complete_to, final=is_final)
+
+    def _close(self) -> Ticked | None:
+        """Nothing more comes: a tick for the next epoch that something is left for, or the final one."""
+        open_from = self.ledger.open_from
+        if self._ahead is None or self._ahead.epoch != open_from:
+            if self._ahead_asked < open_from:
+                self._ahead_asked = open_from
+                self._questions.append((0, AskAhead(open_from)))
+            return None
+        least = self._ahead.least
+        if least is not None:
+            return self.ledger.tick({}, least + 1, final=False)
+        # Inputs without a single row have an epoch, too.
+        return self.ledger.tick({}, open_from if self._columns else max(1, open_from), final=True)
 
     def _is_all_read(self) -> bool:
         return not self._waiting and min(self._read_by) >= self.ledger.last_tick

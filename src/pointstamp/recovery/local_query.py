@@ -62,7 +62,8 @@ def start(
         restarts or RestartPolicy(),
         columns,
         available_now,
-        accept_changes,
+        accept_changes=accept_changes,
+        closes=not available_now,
         savepoint=savepoint_at(savepoint),
         judge=judge,
     )

@@ -23,6 +23,8 @@ from pointstamp.errors import FlowError
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.recovery.mission import Mission
 from pointstamp.recovery.orders import (
+    Ahead,
+    AskAhead,
     AskCounts,
     Counts,
     Finish,
@@ -98,6 +100,7 @@ class Member:
         self.rows_out = dict.fromkeys(mission.plan.named(Kind.OUTPUT), 0)
         self._is_finishing = False
         self._told: tuple[int, int] | None = None
+        self._asked_ahead: int | None = None
         self._watched = self._locations()
         self.has_left = False
 
@@ -114,6 +117,8 @@ class Member:
                 self._reading.append(self._finish())
             case AskCounts():
                 self._tell(Counts(self._counts()))
+            case AskAhead(epoch):
+                self._asked_ahead = epoch
             case Leave():
                 self.has_left = True
 
@@ -127,6 +132,8 @@ class Member:
             busy = True
             self._read_on()
         self._report_progress(is_idle=not busy)
+        if not busy and self._asked_ahead is not None:
+            self._look_ahead(self._asked_ahead)
         if self._is_finishing and not busy and self.worker.is_complete and self._scribe.is_idle:
             self._is_finishing = False
             self.has_left = True
@@ -171,7 +178,7 @@ class Member:
     def _by_epoch(self, name: str, batch: pa.RecordBatch, tick: Tick) -> Iterator[tuple[int, pa.RecordBatch]]:
         column = self.mission.epoch_columns.get(name)
         if column is None:
-            yield (tick.number if not self.mission.epoch_columns else tick.open_from), batch
+            yield tick.open_from, batch
             return
         epochs = batch.column(column)
         rows = batch.drop_columns([column])
@@ -263,6 +270,20 @@ class Member:
         if self._told is None or now[0] != self._told[0] or (is_idle and now != self._told):
             self._told = now
             self._tell(Progressed(before, dict(self.rows_in), dict(self.rows_out)))
+
+    def _look_ahead(self, epoch: int) -> None:
+        """Answer what is left beyond the inputs, as soon as nothing of an earlier epoch is on its way.
+
+        An input that will send nothing more is as good as closed. So what is counted elsewhere is what a
+        tracker would count whose inputs were: no less than what there is.
+        """
+        inputs = {node.index for node in self.mission.plan.named(Kind.INPUT).values()}
+        counted = [(number, time[0]) for number, time, count in self._counts() if count > 0]
+        if all(at >= epoch for _, at in counted):
+            ports = self.worker.graph.ports
+            self._asked_ahead = None
+            least = min((at for number, at in counted if ports[number].operator not in inputs), default=None)
+            self._tell(Ahead(epoch, least))
 
     def _counts(self) -> list[tuple[int, Time, int]]:
         occurrences = self.worker.view.tracker.occurrences

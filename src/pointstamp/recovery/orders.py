@@ -19,8 +19,8 @@ from pointstamp.sources.port import Part
 class Tick(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Read these parts, the member's own, of tick ``number``; after it nothing before ``complete_to`` comes.
 
-    Without an epoch column the rows are of epoch ``number``, and the tick completes that. With one, a row may
-    be of any epoch from ``open_from`` on, which is what the ticks before have left open.
+    Without an epoch column the rows are of epoch ``open_from``, the first that the ticks before have left
+    open, and the tick completes that. With one, a row may be of any epoch from there on.
     """
 
     number: int
@@ -43,6 +43,12 @@ class AskCounts(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Tell every pointstamp that is counted."""
 
 
+class AskAhead(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Tell what is left for this epoch and later ones, when all inputs are there and all before is done."""
+
+    epoch: int
+
+
 class TellEvents(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Tell everything that has happened so far; only for a member whose events are judged."""
 
@@ -53,7 +59,7 @@ class Leave(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """End, wherever you are."""
 
 
-Order: TypeAlias = Tick | Save | Finish | AskCounts | TellEvents | Leave
+Order: TypeAlias = Tick | Save | Finish | AskCounts | AskAhead | TellEvents | Leave
 
 # From a member to the driver.
 
@@ -106,6 +112,13 @@ class Counts(msgspec.Struct, frozen=True, tag=True, array_like=True):
     counts: list[tuple[int, tuple[int, ...], int]]
 
 
+class Ahead(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """All inputs are at ``epoch``; anything else is of epoch ``least`` or later, or there is nothing."""
+
+    epoch: int
+    least: int | None
+
+
 class Observed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The next so many events of the member's worker; ``asked`` is the question that they answer, if any."""
 
@@ -118,7 +131,7 @@ class Finished(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Everything is done and saved; the member leaves."""
 
 
-Report: TypeAlias = Ready | Saved | Progressed | TickRead | Counts | Observed | Finished | Failed
+Report: TypeAlias = Ready | Saved | Progressed | TickRead | Counts | Ahead | Observed | Finished | Failed
 
 encode = msgspec.msgpack.Encoder().encode
 decode_order = msgspec.msgpack.Decoder(Order).decode

@@ -205,7 +205,7 @@ class Query:
 
     def advance(self, name: str, epoch: int) -> None:
         """Say that an input with an epoch column is complete before an epoch."""
-        self._answer(self._supervisor.call(lambda session: session.coordinator.advance(name, epoch)))
+        self._answer(self._supervisor.call(lambda session: session.advance(name, epoch)))
 
     def checkpoint(self, timeout: float | None = None) -> int:
         """Take a snapshot now of everything that was let in; return the epoch that is saved."""

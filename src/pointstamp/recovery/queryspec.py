@@ -41,6 +41,8 @@ class QuerySpec:
     restarts: RestartPolicy = field(default_factory=RestartPolicy)
     epoch_columns: Mapping[str, str] = field(default_factory=dict)
     available_now: bool = False
+    closes: bool = False
+    """Whether the end of all sources is the end of time: then also what was put off to later is published."""
     accept_changes: bool = False
     epochs_max: int = EPOCHS_IN_FLIGHT_MAX
     bytes_max: int = BYTES_IN_FLIGHT_MAX

@@ -18,6 +18,7 @@ from pointstamp.recovery.crew import Crew, CrewError
 from pointstamp.recovery.ledger import Committed
 from pointstamp.recovery.observing import Verification
 from pointstamp.recovery.orders import (
+    Ahead,
     AskCounts,
     Counts,
     Finish,
@@ -78,17 +79,8 @@ class Session:
         for worker, report in reports:
             self._receive(worker, report)
         has_news = self._look_at_verification() or bool(reports)
-        for name, watch in self._watches.items():
-            if name in self._ended:
-                continue
-            units = watch.poll()
-            if units:
-                has_news = True
-                self.coordinator.offer(name, units)
-            if watch.is_finished:
-                has_news = True
-                self._ended.add(name)
-                self.coordinator.end(name)
+        for name in self._watches:
+            has_news = self._look_at(name) or has_news
         if self.is_ready:
             while self._may_go_on() and (orders := self.coordinator.orders(self._now_seconds())):
                 has_news = True
@@ -129,6 +121,11 @@ class Session:
         self._saves.append((self.coordinator.opened, answer))
         self._look_at_saves()
 
+    def advance(self, name: str, epoch: int) -> None:
+        """Take note that nothing before an epoch follows what an input with an epoch column has by now."""
+        self._look_at(name)
+        self.coordinator.advance(name, epoch)
+
     def finish(self) -> None:
         """Let all members leave after their last epoch."""
         self._end_with(Finish())
@@ -160,6 +157,19 @@ class Session:
             saved.set_exception(error or lost)
         self._counts.clear()
         self._saves.clear()
+
+    def _look_at(self, name: str) -> bool:
+        """Offer what a source has found; whether it had any news."""
+        if name in self._ended or name not in self._watches:
+            return False
+        watch = self._watches[name]
+        units = watch.poll()
+        if units:
+            self.coordinator.offer(name, units)
+        if watch.is_finished:
+            self._ended.add(name)
+            self.coordinator.end(name)
+        return bool(units) or watch.is_finished
 
     def _may_go_on(self) -> bool:
         return self.verification is None or self.verification.has_room
@@ -226,6 +236,8 @@ class Session:
             case Counts():
                 if self._counts:
                     self._counts.pop(0).set_result(report)
+            case Ahead():
+                self.coordinator.left_ahead(report)
             case Observed():
                 if self.verification is not None:
                     self.verification.observed(worker, report)

@@ -47,6 +47,7 @@ def start(
     snapshots: SnapshotPolicy | None = None,
     restarts: RestartPolicy | None = None,
     available_now: bool = False,
+    closes: bool = False,
     accept_changes: bool = False,
     savepoint: tuple[str, str] | None = None,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
@@ -91,6 +92,7 @@ def start(
         restarts or RestartPolicy(),
         columns,
         accept_changes=accept_changes,
+        closes=closes or not available_now,
         savepoint=savepoint_at(savepoint),
         schemas=schemas,
         judge=judge,
@@ -124,6 +126,7 @@ def run_to_end(
         workers=workers,
         epoch=epoch,
         available_now=True,
+        closes=True,
         silence_seconds_max=silence_seconds_max,
     )
     try:
