@@ -30,7 +30,7 @@ from pointstamp import Dataflow
 from pointstamp.recovery.policy import RestartPolicy
 from pointstamp.recovery.query import Query
 from pointstamp.sinks.reading import read_published
-from pointstamp.sources.memory import RowsWatch
+from pointstamp.sources.once import AllAtOnce
 from pointstamp.sources.port import Part, Unit
 
 WORKERS = 2
@@ -47,10 +47,10 @@ class Drawn:
     epochs: int
     units_per_tick: int | None = 1
 
-    def watch(self, position: Any, *, available_now: bool = False) -> RowsWatch:  # noqa: ANN401
+    def watch(self, position: Any, *, available_now: bool = False) -> AllAtOnce:  # noqa: ANN401
         """All epochs after so many."""
         numbers = map(str, range(position or 0, self.epochs))
-        return RowsWatch([Unit(number, (Part(number, 8 * ROWS),)) for number in numbers])
+        return AllAtOnce([Unit(number, (Part(number, 8 * ROWS),)) for number in numbers])
 
     def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The keys of one epoch."""

@@ -26,7 +26,7 @@ from pointstamp.sources.grouping import Grouping, Rules
 from pointstamp.sources.inotify import FolderEvents, can_watch
 from pointstamp.sources.port import Part, Position, Unit, Watch
 from pointstamp.sources.reading import read_file
-from pointstamp.sources.watching import AvailableNow, EventWatch, ListingWatch
+from pointstamp.sources.watching import EventWatch, ListingWatch, up_to_now
 
 Format: TypeAlias = Literal["parquet", "csv", "json", "arrow"]
 
@@ -107,7 +107,7 @@ class Files:
         folder = open_folder(self.path, self.storage_options)
         grouping = Grouping(self.rules, folder, position)
         if available_now:
-            return AvailableNow(folder, self.rules, grouping)
+            return up_to_now(folder, self.rules, grouping)
         if isinstance(folder, LocalFolder) and self.list_every_seconds is None and can_watch(folder.path):
             try:
                 events = FolderEvents(folder.path)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pointstamp.dataflow.schema import fit
-from pointstamp.sources.port import Part, Position, Unit
+from pointstamp.sources.once import AllAtOnce
+from pointstamp.sources.port import Part, Position, Unit, Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,10 @@ class Rows:
     batches: tuple[pa.RecordBatch, ...]
     units_per_tick: int | None = 1
 
-    def watch(self, position: Position, *, available_now: bool = False) -> "RowsWatch":
+    def watch(self, position: Position, *, available_now: bool = False) -> Watch:
         """The units after so many."""
         taken: int = position or 0
-        return RowsWatch([self._unit(number) for number in range(taken, len(self.batches))])
+        return AllAtOnce([self._unit(number) for number in range(taken, len(self.batches))])
 
     def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows of one batch, or a share of them."""
@@ -49,29 +50,3 @@ class Rows:
 
     def _unit(self, number: int) -> Unit:
         return Unit(str(number), (Part(str(number), self.batches[number].nbytes, (0, 1)),))
-
-
-class RowsWatch:
-    """Gives every unit at the first poll."""
-
-    def __init__(self, units: list[Unit]) -> None:
-        self._units = units
-        self._is_polled = False
-
-    def poll(self) -> list[Unit]:
-        """All units, once."""
-        self._is_polled = True
-        units, self._units = self._units, []
-        return units
-
-    def fileno(self) -> None:
-        """There is nothing to wait for."""
-        return
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether there was a poll."""
-        return self._is_polled
-
-    def close(self) -> None:
-        """Nothing is held."""

@@ -20,6 +20,7 @@ from time import monotonic
 from pointstamp.sources.folder import Entry, Folder
 from pointstamp.sources.grouping import Grouping, Rules
 from pointstamp.sources.inotify import FolderEvents
+from pointstamp.sources.once import AllAtOnce
 from pointstamp.sources.port import Unit
 
 
@@ -110,30 +111,9 @@ class ListingWatch:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-class AvailableNow:
+def up_to_now(folder: Folder, rules: Rules, grouping: Grouping) -> AllAtOnce:
     """Units of what one listing finds, and then no more; groups that no marker closes are left."""
-
-    def __init__(self, folder: Folder, rules: Rules, grouping: Grouping) -> None:
-        self._units = grouping.arrive(_Listing(folder, rules, grouping).make())
-        self._is_polled = False
-
-    def poll(self) -> list[Unit]:
-        """All units, once."""
-        self._is_polled = True
-        units, self._units = self._units, []
-        return units
-
-    def fileno(self) -> None:
-        """There is nothing to wait for."""
-        return
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether there was a poll."""
-        return self._is_polled
-
-    def close(self) -> None:
-        """Nothing is held."""
+    return AllAtOnce(grouping.arrive(_Listing(folder, rules, grouping).make()))
 
 
 class _Listing:
