@@ -9,6 +9,7 @@ Families, and what only each can find:
 """
 
 import gc
+import multiprocessing
 import os
 import signal
 import tempfile
@@ -31,6 +32,7 @@ from pointstamp.runtime.feeding import feeder
 from pointstamp.runtime.local import LocalRun
 from pointstamp.runtime.processes import ProcessRun
 
+SECONDS_MAX = 120.0
 PAIRS = "key long, value long"
 
 
@@ -130,7 +132,10 @@ def _leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setattr(os, "fork", remember)
     yield
     assert started, "this test was to start processes"
-    assert [pid for pid in started if is_running(pid)] == []
+    deadline = monotonic() + SECONDS_MAX  # a process that was killed needs a moment to be gone
+    while left := [pid for pid in started if is_running(pid)]:
+        assert monotonic() < deadline, f"processes {left} are left"
+        multiprocessing.active_children()
     assert list(folder.iterdir()) == []
     folder.rmdir()
 
@@ -295,7 +300,6 @@ def test_an_exception_in_one_worker_is_raised_here_with_its_words_and_all_end(pr
     flow = calling(fail_for)
     with LocalRun(flow.plan) as here, pytest.raises(OperatorError) as local:
         feed(here, 13)
-    began = monotonic()
     run = ProcessRun(flow.plan, processes)
     feed(run, *range(100, 200))
     with pytest.raises(OperatorError) as raised:
@@ -303,7 +307,6 @@ def test_an_exception_in_one_worker_is_raised_here_with_its_words_and_all_end(pr
     assert str(raised.value) == str(local.value)
     assert "operator 'call' failed" in str(raised.value)
     assert any("ValueError: thirteen" in note for note in raised.value.__notes__)
-    assert monotonic() - began < 10
 
 
 def test_an_exception_when_a_worker_builds_its_operators_is_raised_here() -> None:
@@ -323,15 +326,15 @@ def test_an_exception_when_a_worker_builds_its_operators_is_raised_here() -> Non
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_worker_that_is_killed_is_named_soon_and_all_end(victim: int) -> None:
-    with ProcessRun(passing().plan, 2) as run:
+    # Its end is seen, and not guessed after a long silence.
+    with ProcessRun(passing().plan, 2, silence_seconds_max=2 * SECONDS_MAX) as run:
         pid = run.pids[victim]
         run.input("in").send(longs(1, 2, 3))
         os.kill(pid, signal.SIGKILL)
-        began = monotonic()
+        deadline = monotonic() + SECONDS_MAX
         with pytest.raises(TransportError) as raised:
-            run.step_until(lambda: monotonic() - began > 20)
+            run.step_until(lambda: monotonic() > deadline)
     assert f"worker {victim} (process {pid}) was killed by signal 9 (SIGKILL" in str(raised.value)
-    assert monotonic() - began < 5
 
 
 def test_a_worker_that_dies_in_a_users_function_is_named() -> None:
@@ -344,7 +347,10 @@ def test_a_worker_that_dies_in_a_users_function_is_named() -> None:
 
 
 def test_an_interrupt_here_ends_all_workers_even_one_that_would_never_return() -> None:
+    here = os.getpid()
+
     def forever(batch: pa.RecordBatch) -> pa.RecordBatch:
+        os.kill(here, signal.SIGALRM)
         while True:
             signal.pause()
 
@@ -354,11 +360,9 @@ def test_an_interrupt_here_ends_all_workers_even_one_that_would_never_return() -
     previous = signal.signal(signal.SIGALRM, interrupt)
     try:
         run = ProcessRun(calling(forever).plan, 2)
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
         with pytest.raises(KeyboardInterrupt):
             feed(run, 1)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
 
 
@@ -387,7 +391,7 @@ def test_workers_end_when_the_process_that_drives_them_is_killed() -> None:
         os.waitpid(driver, 0)
         os.close(read)
         os.close(write)
-    deadline = monotonic() + 20
+    deadline = monotonic() + SECONDS_MAX
     while any(is_running(pid) for pid in pids):
         assert monotonic() < deadline, "orphans are left"
 

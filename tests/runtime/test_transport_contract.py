@@ -32,7 +32,7 @@ from pointstamp.runtime.ports import DataMessage, Message, Transport
 from pointstamp.runtime.wire import Codec
 from pointstamp.topology.ports import Location
 
-SECONDS_MAX = 30.0
+SECONDS_MAX = 120.0
 LONGS = pa.schema([("key", pa.int64())])
 AT = Location(0)
 

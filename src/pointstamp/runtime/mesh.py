@@ -27,14 +27,14 @@ from collections.abc import Iterable, Sequence
 from math import ceil
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from pointstamp.errors import TransportError
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.door import Address, Doorman, KeyPair, Refusals, Watchman, has_news
+from pointstamp.runtime.peers import Peers
 from pointstamp.runtime.wire import ENVELOPE_BYTES, Body, Kind, seal, unseal
 
 SILENCE_SECONDS_MAX: Final = 10.0
@@ -44,8 +44,6 @@ FRAME_BYTES_MAX: Final = 2**31
 """The most bytes of one frame through tcp: more than Spark itself can hold in one value."""
 
 _CHECK_SECONDS: Final = 0.05
-# How long a goodbye may take to arrive after the connection in the other direction was seen to close.
-_GOODBYE_SECONDS_MAX: Final = 0.2
 _LINGER_MS: Final = 500
 # A lost peer is a failure long before this. Not -1, ZeroMQ's own word for never: with libzmq 4.3.5 a context
 # now and then waits for ever at its end after a peer was lost.
@@ -103,15 +101,11 @@ class Mesh:
         self._refusals, self._knocks = Refusals(), Refusals()
         self._is_limited = listen.startswith("tcp:")
         self._pushes: dict[int, zmq.Socket[bytes]] = {}
-        self._monitors: dict[int, zmq.Socket[bytes]] = {}
         self._posted = [0] * members
         self._expected = [0] * members
         self._early: deque[Parcel] = deque()
         self._is_meeting = True
-        self._unheard = set(range(members)) - {member}
-        self._unconnected = set(self._unheard)
-        self._left: set[int] = set()
-        self._lost: dict[int, tuple[float, str]] = {}
+        self._peers = Peers(member, self._names)
         self._next_check = 0.0
         try:
             self._pull = self._listen(listen)
@@ -161,7 +155,7 @@ class Mesh:
             self._look_at_the_door()
             self._early.extend(self._take())
             self._look_after_peers()
-            if not self._unheard and not self._unconnected:
+            if not self._peers.missing:
                 self._is_meeting = False
                 self._stop_listening()
         return not self._is_meeting
@@ -171,7 +165,7 @@ class Mesh:
         deadline = monotonic() + timeout_seconds
         while not self.greet():
             if monotonic() > deadline:
-                missing = ", ".join(self._names[peer] for peer in sorted(self._unheard | self._unconnected))
+                missing = ", ".join(self._peers.missing)
                 raise TransportError(
                     f"{self.name} has waited {timeout_seconds:g} seconds for {missing}. Look whether the "
                     "process runs, and whether its address can be reached from here."
@@ -186,7 +180,7 @@ class Mesh:
 
     def post(self, peer: int, kind: int, header: bytes, bodies: Sequence[Body] = ()) -> None:
         """Put a message on its way without waiting."""
-        if peer in self._left:
+        if peer in self._peers.left:
             raise TransportError(f"{self.name} cannot reach {self._names[peer]}, which has left the run.")
         if self._is_limited and bodies:
             self._check_sizes(peer, bodies)
@@ -247,7 +241,7 @@ class Mesh:
         if not self._finalizer.alive:
             return
         if linger_ms:
-            for peer in self._pushes.keys() - self._left - self._lost.keys():
+            for peer in self._pushes.keys() - self._peers.left - self._peers.lost:
                 try:
                     self.post(peer, Kind.GOODBYE, b"")
                 except TransportError:
@@ -265,7 +259,7 @@ class Mesh:
         """
         deadline = monotonic() + timeout_ms / 1000
         try:
-            while self._pushes.keys() - self._left - self._lost.keys():
+            while self._pushes.keys() - self._peers.left - self._peers.lost:
                 left_ms = ceil((deadline - monotonic()) * 1000)
                 if left_ms <= 0 or not self._poller.poll(min(left_ms, 50)):
                     self._look_after_peers()
@@ -294,9 +288,9 @@ class Mesh:
                 raise self._out_of_order(sender, sequence)
             self._expected[sender] = sequence + 1
             if kind == Kind.HELLO:
-                self._unheard.discard(sender)
+                self._peers.said_hello(sender)
             elif kind == Kind.GOODBYE:
-                self._left.add(sender)
+                self._peers.said_goodbye(sender)
             else:
                 parcels.append(Parcel(WorkerIndex(sender), kind, memoryview(frame)[ENVELOPE_BYTES:], bodies))
         return parcels
@@ -339,24 +333,11 @@ class Mesh:
             self._watchman.look(is_meeting=self._is_meeting)
 
     def _look_after_peers(self) -> None:
-        """Read what the I/O thread says about connections; raise for a peer that is gone without goodbye."""
-        now = monotonic()
-        self._next_check = now + _CHECK_SECONDS
+        """See who came, knocked, or is gone; TransportError for a peer that is gone without goodbye."""
+        self._next_check = monotonic() + _CHECK_SECONDS
         if not self._is_meeting:
             self._look_at_the_door()
-        for peer, monitor in self._monitors.items():
-            while has_news(monitor):
-                event: Any = recv_monitor_message(monitor, zmq.NOBLOCK)["event"]
-                if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                    self._unconnected.discard(peer)
-                else:
-                    self._lost.setdefault(peer, (now + _GOODBYE_SECONDS_MAX, _WHAT_HAPPENED[event]))
-        for peer, (deadline, what) in self._lost.items():
-            if now > deadline and peer not in self._left:
-                raise TransportError(
-                    f"{self.name} has lost {self._names[peer]}: the connection {what}. Its process has "
-                    "ended, has stopped answering, or is not who it should be."
-                )
+        self._peers.look()
 
     def _connected(self, peer: int, address: Address) -> "zmq.Socket[bytes]":
         push = self._socket(zmq.PUSH)
@@ -367,8 +348,7 @@ class Mesh:
         # The I/O threads answer heartbeats, also while a worker is busy with one batch for minutes.
         push.heartbeat_ivl = max(1, self._heartbeat_ms // 4)
         push.heartbeat_timeout = self._heartbeat_ms
-        self._monitors[peer] = push.get_monitor_socket(_MONITORED)
-        self._sockets.append(self._monitors[peer])
+        self._sockets.append(self._peers.monitor(peer, push))
         push.connect(address.endpoint)
         return push
 
@@ -411,13 +391,3 @@ def _close(
         for socket in sockets:
             socket.close(linger=linger_ms)
         context.term()
-
-
-_WHAT_HAPPENED: Final = {
-    zmq.EVENT_DISCONNECTED: "was closed",
-    zmq.EVENT_HANDSHAKE_FAILED_AUTH: "was refused, because the key is not that of a member",
-    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: "failed in its handshake",
-    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "failed in its handshake",
-    zmq.EVENT_CLOSED: "could not be made",
-}
-_MONITORED: Final = sum(_WHAT_HAPPENED) + zmq.EVENT_HANDSHAKE_SUCCEEDED
