@@ -25,7 +25,7 @@ def expected(source: str) -> str:
 def test_the_example_prints_what_it_says(path: Path) -> None:
     source = path.read_text()
     ran = subprocess.run(
-        [sys.executable, "-W", "error", str(path)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-W", "error", str(path)], capture_output=True, text=True, timeout=600, check=False
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.rstrip() == expected(source)

@@ -9,8 +9,8 @@ turn of each counts; the process of the judge is there before the clock starts. 
 of the judge, which says more where others use the machine, too. ``events_per_epoch`` is what there was to
 judge, and ``cpu_us_per_event`` what telling and judging an event took. The outputs of both are compared.
 
-The aim is a ratio above 0.8 for large epochs. Small ones have few rows to each event: there the judge, which
-is one process for all workers, may well be what everybody waits for.
+The aim is a ratio of at least 0.8. Small epochs, which have few rows to each event, are the hard ones: the
+judge is one process for all workers, and may be what everybody waits for.
 """
 
 import argparse

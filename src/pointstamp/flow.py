@@ -8,6 +8,7 @@ flow.output("counts", words.count("word", running=True))
 flow.run_local(words=[first_batch, second_batch])["counts"][1]    # the counts after epoch 1
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
     from pointstamp.recovery.query import Query
     from pointstamp.sinks.port import Sink
+
+Place: TypeAlias = str | os.PathLike[str]
+"""A folder: its path, or an address such as s3://bucket/folder."""
 
 OnEpoch: TypeAlias = Callable[[Any, dict[str, pa.Table]], None]
 """Takes an epoch and the tables of all outputs for it."""
@@ -136,7 +140,7 @@ class Dataflow:
         control: FlowControl | None = None,
         progress: bool = False,
         on_epoch: OnEpoch | None = None,
-        checkpoint: str | None = None,
+        checkpoint: Place | None = None,
         **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> Results:
         """Run the flow on this machine to the end of its inputs and return every output, by epoch.
@@ -156,7 +160,7 @@ class Dataflow:
                     "run with snapshots does not take. Leave them out, or use start_local()."
                 )
             return self._run_with_checkpoint(
-                {**(inputs or {}), **streams}, checkpoint, workers, processes, epoch, on_epoch
+                {**(inputs or {}), **streams}, os.fspath(checkpoint), workers, processes, epoch, on_epoch
             )
         results = Results(self.plan.output_schemas())
         for time, tables in self.stream_local(
@@ -211,8 +215,8 @@ class Dataflow:
         *,
         workers: int | None = None,
         epoch: EpochColumns = None,
-        path: str | None = None,
-        checkpoint: str | None = None,
+        path: Place | None = None,
+        checkpoint: Place | None = None,
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         **streams: "DataFrame",
     ) -> "dict[str, DataFrame]":
@@ -230,13 +234,14 @@ class Dataflow:
         from pointstamp.spark import job, streaming  # pyspark is loaded by those who use it
 
         frames = {**(inputs or {}), **streams}
+        streaming.check_frames(self.plan, frames)
         if checkpoint is not None:
             return streaming.run_to_end(
                 self.plan,
                 spark,
                 frames,
-                checkpoint=checkpoint,
-                path=path,
+                checkpoint=os.fspath(checkpoint),
+                path=_path(path),
                 workers=workers,
                 epoch=epoch,
                 silence_seconds_max=silence_seconds_max,
@@ -247,7 +252,7 @@ class Dataflow:
             frames,
             workers=workers,
             epoch=epoch,
-            path=path,
+            path=_path(path),
             silence_seconds_max=silence_seconds_max,
         )
 
@@ -256,15 +261,15 @@ class Dataflow:
         spark: "SparkSession",
         inputs: Mapping[str, Any] | None = None,
         *,
-        checkpoint: str,
-        output: "str | Sink",
+        checkpoint: Place,
+        output: "Place | Sink",
         workers: int | None = None,
         epoch: EpochColumns = None,
         snapshots: "SnapshotPolicy | None" = None,
         restarts: "RestartPolicy | None" = None,
         available_now: bool = False,
         accept_changes: bool = False,
-        savepoint: tuple[str, str] | None = None,
+        savepoint: tuple[Place, str] | None = None,
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         verify: bool = False,
         **streams: Any,  # noqa: ANN401 - DataFrames and sources
@@ -285,15 +290,15 @@ class Dataflow:
             self.plan,
             spark,
             {**(inputs or {}), **streams},
-            checkpoint=checkpoint,
-            output=output,
+            checkpoint=os.fspath(checkpoint),
+            output=_path(output),
             workers=workers,
             epoch=epoch,
             snapshots=snapshots,
             restarts=restarts,
             available_now=available_now,
             accept_changes=accept_changes,
-            savepoint=savepoint,
+            savepoint=None if savepoint is None else (os.fspath(savepoint[0]), savepoint[1]),
             silence_seconds_max=silence_seconds_max,
             judge=self._judge() if verify else None,
         )
@@ -302,8 +307,8 @@ class Dataflow:
         self,
         inputs: Mapping[str, Any] | None = None,
         *,
-        checkpoint: str,
-        output: "str | Sink",
+        checkpoint: Place,
+        output: "Place | Sink",
         workers: int = 1,
         processes: int | None = None,
         epoch: EpochColumns = None,
@@ -311,7 +316,7 @@ class Dataflow:
         restarts: "RestartPolicy | None" = None,
         available_now: bool = False,
         accept_changes: bool = False,
-        savepoint: tuple[str, str] | None = None,
+        savepoint: tuple[Place, str] | None = None,
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         verify: bool = False,
         **streams: Any,  # noqa: ANN401 - sources
@@ -324,8 +329,8 @@ class Dataflow:
         return local_query.start(
             self.plan,
             {**(inputs or {}), **streams},
-            checkpoint=checkpoint,
-            output=output,
+            checkpoint=os.fspath(checkpoint),
+            output=_path(output),
             workers=workers,
             processes=processes,
             epoch=epoch,
@@ -333,7 +338,7 @@ class Dataflow:
             restarts=restarts,
             available_now=available_now,
             accept_changes=accept_changes,
-            savepoint=savepoint,
+            savepoint=None if savepoint is None else (os.fspath(savepoint[0]), savepoint[1]),
             silence_seconds_max=silence_seconds_max,
             judge=self._judge() if verify else None,
         )
@@ -377,6 +382,10 @@ class Dataflow:
                 "runs one worker, so give one of the two."
             )
         return self.open_processes(processes, on_result=on_result)
+
+
+def _path(given: Any) -> Any:  # noqa: ANN401 - a path in any form, or something that is none
+    return os.fspath(given) if isinstance(given, os.PathLike) else given
 
 
 def _watch(run: LocalRun | ProcessRun, display: LiveDisplay) -> Callable[[], None]:

@@ -24,7 +24,7 @@ from pointstamp.runtime.events import MessagePulled, MessageSent, Notified
 from pointstamp.sources.memory import Rows
 from pointstamp.sources.port import Unit
 from pointstamp.storage.local import LocalStorage
-from support.broken_recovery import simulator_of, sound_flows
+from support.broken_recovery import OfBefore, simulator_of, sound_flows
 
 FORGETFUL = """
 import pointstamp as ps
@@ -68,7 +68,9 @@ def crashed(simulator: CrashSimulator) -> CrashOutcome:
 
 @pytest.fixture(scope="module")
 def simulator() -> CrashSimulator:
-    return simulator_of(sound_flows()["carried"]())
+    simulator = simulator_of(sound_flows()["carried"]())
+    simulator.world = OfBefore  # an epoch is a tick, so that what is taken out or put in is known
+    return simulator
 
 
 @pytest.fixture(scope="module")
@@ -159,8 +161,9 @@ def test_a_generation_that_went_on_elsewhere_is_no_explanation(trace: CrashTrace
 
 
 def test_simulate_with_crashes_names_an_operator_without_state(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(CrashSimulator, "world", OfBefore)  # a savepoint would show it without any crash
     flow = tmp_path / "tally.py"
     flow.write_text(FORGETFUL)
     assert main(["simulate", str(flow), "--workers", "1-2"]) == 0

@@ -5,7 +5,7 @@ Families, and what only each can find:
   replaced is fenced; without these the other families could be valid because nothing happens;
 - flows and examples that must survive: bugs of recovery, under crashes that nobody thought of, also where
   each generation has another number of workers (there only what is published is compared);
-- seeds that once failed, each with the sentence that explains it;
+- seeds that once failed, each with the sentence that explains it, in worlds as they were then;
 - many seeds (long): the same, two thousand worlds for each.
 """
 
@@ -22,7 +22,7 @@ from pointstamp.check.simulate import Kind, Report, cases, simulate
 from pointstamp.check.world import Ended
 from pointstamp.cli import flowfile
 from pointstamp.errors import FlowError
-from support.broken_recovery import Rescaled, simulator_of, sound_flows
+from support.broken_recovery import OfBefore, Rescaled, simulator_of, sound_flows
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SURVIVING = (
@@ -39,6 +39,12 @@ SURVIVING = (
 def example(name: str) -> CrashSimulator:
     file = flowfile.load(str(EXAMPLES / name))
     return CrashSimulator(file.flow.plan, prepared(file.flow.plan, file.inputs), file=name)
+
+
+def of_before(simulator: CrashSimulator) -> CrashSimulator:
+    """With nothing of what worlds have come to have since these seeds were found."""
+    simulator.world = OfBefore
+    return simulator
 
 
 def check_valid(report: Report) -> None:
@@ -79,6 +85,7 @@ def test_every_kind_of_crash_happens_and_replaced_drivers_are_fenced() -> None:
         "a recovery failed",
         "storage",
         "damaged",
+        "the power failed",
     }
     assert len(crashes.KINDS) == 9
     assert fenced > 5
@@ -94,11 +101,11 @@ def _kind(what: str) -> str:
     return next((start for start in _STARTS if what.startswith(start)), what)
 
 
-_STARTS = ("the driver fell asleep", "the driver is replaced", "a recovery failed")
+_STARTS = ("the driver fell asleep", "the driver is replaced", "a recovery failed", "the power failed")
 
 
 def test_without_crashes_there_is_one_generation_and_every_epoch_is_committed_once() -> None:
-    simulator = simulator_of(sound_flows()["running"]())
+    simulator = of_before(simulator_of(sound_flows()["running"]()))
     run = simulator.crash_run(Case(3, 2, crashes=0))
     began = [event for _, event in run.happened if isinstance(event, GenerationBegan)]
     committed = [event.epoch for _, event in run.happened if isinstance(event, EpochCommitted)]
@@ -152,14 +159,14 @@ def test_generations_may_differ_in_their_number_of_workers(name: str) -> None:
     ],
 )
 def test_what_once_failed_is_valid(name: str, case: Case) -> None:
-    outcome = simulator_of(sound_flows()[name]()).run(case)
+    outcome = of_before(simulator_of(sound_flows()[name]())).run(case)
     assert not outcome.reason
     assert not outcome.is_finding
 
 
 def test_a_driver_that_slept_while_another_cleaned_up_knows_that_it_was_replaced() -> None:
     # It woke up in its beginning, found the parts gone that the newer one needs no more, and said "damaged".
-    outcome = example("02_incremental_average.py").run(Case(918, 3, crashes=4))
+    outcome = of_before(example("02_incremental_average.py")).run(Case(918, 3, crashes=4))
     assert not outcome.reason
     assert not outcome.is_finding
 
@@ -167,7 +174,7 @@ def test_a_driver_that_slept_while_another_cleaned_up_knows_that_it_was_replaced
 def test_a_storage_that_does_not_answer_is_no_damaged_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     # A part that could not be read once was taken for damaged, and the query ended if it had no other.
     monkeypatch.setattr(crashes, "KINDS", (crashes.storage_fails,))
-    simulator = simulator_of(sound_flows()["running"]())
+    simulator = of_before(simulator_of(sound_flows()["running"]()))
     for case in (Case(79, 4, crashes=4), Case(135, 4, crashes=3)):
         outcome = simulator.run(case)
         assert not outcome.is_finding, outcome.reason

@@ -29,10 +29,13 @@ from pointstamp.spec.multiset import chain
 
 COMMAND = (sys.executable, "-m", "pointstamp.cli.main")
 ESCAPE = "\x1b"
+SECONDS_MAX = 300
 
 
 def start(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=SECONDS_MAX
+    )
 
 
 def test_help_names_every_command_and_ends_well() -> None:
@@ -101,7 +104,7 @@ def test_help_starts_without_the_models_and_without_rich() -> None:
         "import sys; from pointstamp.cli.main import main; main(['--help']); "
         "assert 'rich' not in sys.modules and 'pointstamp.check' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, timeout=SECONDS_MAX)
 
 
 def test_explain_shows_the_worked_example_and_that_it_is_explained() -> None:
@@ -161,7 +164,8 @@ def test_an_interrupt_ends_the_run_and_its_processes_with_code_130() -> None:
         assert process.stderr is not None
         assert process.stderr.readline()  # the first task has finished, so the processes are at work
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=30)  # ends only when no process holds the streams any more
+        # Ends only when no process holds the streams any more.
+        out, err = process.communicate(timeout=SECONDS_MAX)
     assert (process.returncode, out) == (130, "")
     assert err.endswith("pointstamp: interrupted\n")
     assert "Traceback" not in err

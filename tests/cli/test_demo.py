@@ -31,7 +31,7 @@ def arrivals(tmp_path_factory: pytest.TempPathFactory) -> Arrivals:
     made = Arrivals(folder, edges=400, vertices=VERTICES, files=5, every_seconds=0.0)
     made.allow(5)
     made.start()
-    made._thread.join(60)
+    made._thread.join(300)
     assert made.is_done
     return made
 
@@ -101,7 +101,7 @@ def test_the_demo_kills_a_worker_goes_on_and_agrees_with_scipy(
 ) -> None:
     command = [sys.executable, "-m", "pointstamp.cli.main", "demo"]
     options = ["--edges", "20000", "--epochs", "8", "--every", "0.02", "--output", str(tmp_path / "demo")]
-    ran = subprocess.run([*command, *options], capture_output=True, text=True, timeout=300, check=False)
+    ran = subprocess.run([*command, *options], capture_output=True, text=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stderr
     assert "20,000 edges, in 8 files; 2 workers on Spark" in ran.stderr
     assert "killed worker 1 (process " in ran.stderr

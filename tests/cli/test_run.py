@@ -276,7 +276,7 @@ def test_on_spark_the_output_is_that_of_the_run_without(folder: Path) -> None:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -293,7 +293,7 @@ def test_on_spark_a_wrong_value_gets_one_line_that_names_its_column(folder: Path
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
@@ -329,7 +329,7 @@ def test_spark_submit_runs_a_script_that_runs_a_flow(folder: Path) -> None:
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -158,7 +158,7 @@ def test_a_signal_lets_epochs_on_their_way_come_to_their_end(how: signal.Signals
         assert process.stderr is not None
         said = next(line for line in process.stderr if "1 epoch published" in line)
         process.send_signal(how)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
     assert process.returncode == 0, said + err
     assert out.startswith("1 epoch published, up to epoch 0; ")
     assert "stopping after the epochs on their way" in err
@@ -170,7 +170,7 @@ def test_on_spark_a_folder_is_followed_with_the_functions_of_the_flows_file(fold
     (folder / "in" / "1.csv").write_text("word,n\na,1\n")
     (folder / "in" / "2.csv").write_text("word,n\na,5\n")
     options = ["--input", "words=in", "--output", "out", "--available-now", "--master", "local[2]"]
-    done = subprocess.run([*COMMAND, *options], capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run([*COMMAND, *options], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("2 epochs published, up to epoch 1; ")
     assert totals() == [(0, "a", 2), (1, "a", 12)]

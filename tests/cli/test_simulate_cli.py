@@ -108,7 +108,7 @@ def test_a_right_flow_ends_with_code_0_one_line_and_plain_news(write: Writer) ->
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(
@@ -138,7 +138,7 @@ def test_on_a_terminal_a_bar_is_drawn_and_the_result_is_left(write: Writer) -> N
             break
         drawn += part
     os.close(ours)
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=300)
     assert process.returncode == 0
     assert out.startswith(b"valid: 21 worlds")
     assert b"worlds" in drawn

@@ -2,14 +2,16 @@
 
 Families:
 - writing a flow: caught when the line that is wrong runs;
-- feeding a flow: inputs that go back, close, or bring the wrong columns;
-- operators: sending without the right to, and exceptions in a user's own code.
+- feeding a flow: inputs that go back, close, are no lists of epochs, or bring the wrong columns;
+- operators: sending without the right to, at times that cannot be, or rows that would be made to fit; and
+  exceptions in a user's own code.
 """
 
 import gc
 import warnings
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -171,6 +173,37 @@ def test_inputs_that_are_missing_or_unknown_are_listed() -> None:
         plain_flow().run_local(numbers=[], workers=0)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, "must be one table, or a list with the rows of each epoch, and came as NoneType"),
+        ("folder", "came as str. For files of a folder, use start_local"),
+        ({"x": [1]}, "came as dict"),
+        ([{"x": 1}, {"x": 2}], r"item 0 .* is the rows of epoch 0, and came as a single row.*\[\["),
+    ],
+)
+def test_what_is_no_list_of_epochs_is_refused_in_words(given: Any, said: str) -> None:  # noqa: ANN401
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long"))
+    with pytest.raises(FlowError, match=said):
+        flow.run_local(numbers=given)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "day", "said"),
+    [
+        ("day", -1, "input 'numbers' has a row of epoch -1; epochs begin at 0"),
+        ({"number": "day"}, 1, "has the inputs 'numbers', and epoch columns were given for 'number'"),
+        ("x", 1, "input 'numbers' declares the column 'x', which is to say the epoch of each row"),
+    ],
+)
+def test_epoch_columns_that_cannot_be_are_refused_in_words(epoch: Any, day: int, said: str) -> None:  # noqa: ANN401
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long"))
+    with pytest.raises(FlowError, match=said):
+        flow.run_local(numbers=pa.table({"x": [1], "day": [day]}), epoch=epoch)
+
+
 def test_epochs_of_a_column_may_not_go_back_between_batches() -> None:
     parts = [pa.table({"x": [1], "e": [2]}), pa.table({"x": [1], "e": [1]})]
     with pytest.raises(FlowError, match="came to epoch 2 and then to 1"):
@@ -238,6 +271,111 @@ class Keeps:
 def test_an_operator_may_do_only_what_it_has_the_right_to(misuse: str, said: str) -> None:
     with pytest.raises((CapabilityError, FlowError), match=said):
         flow_with(Keeps(misuse)).run_local(numbers=[rows(), rows(1)])
+
+
+class Stamps:
+    """Uses a time, inside a loop or outside, in one of the ways that a context offers."""
+
+    def __init__(self, act: str, time: Any) -> None:  # noqa: ANN401
+        self.act = act
+        self.time = time
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        with context.retain() as held:
+            match self.act:
+                case "send":
+                    context.send(batch, at=self.time)
+                case "send with":
+                    context.send(batch, at=self.time, capability=held)
+                case "retain":
+                    context.retain(at=self.time)
+                case "delayed":
+                    held.delayed(self.time)
+                case "downgrade":
+                    held.downgrade(self.time)
+                case "notify":
+                    context.notify_at(self.time)
+                case "ask":
+                    context.is_complete(self.time)
+
+
+@pytest.mark.parametrize("act", ["send", "send with", "retain", "delayed", "downgrade", "notify", "ask"])
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [
+        ((0.5,), r"\(0.5,\) with 0.5 of type float in it; a time there is a tuple \(epoch,\) of Python"),
+        ((np.int64(7),), r"of type int64 in it"),
+        ((7, 0), r"\(7, 0\); a time there is a tuple \(epoch,\) of Python integers"),
+        (7, r"operator 'mine' .* 7; a time there is a tuple \(epoch,\) of Python integers"),
+    ],
+    ids=["float", "numpy", "a round too many", "no tuple"],
+)
+def test_a_time_that_cannot_stand_at_a_place_is_refused_there(act: str, time: Any, said: str) -> None:  # noqa: ANN401
+    with pytest.raises(FlowError, match=said):
+        flow_with(Stamps(act, time)).run_local(numbers=[rows(1)])
+
+
+def test_a_time_without_its_round_is_refused_in_a_loop() -> None:
+    flow = ps.Dataflow("test")
+    numbers = flow.input("numbers", "x long")
+    with numbers.loop("again") as loop:
+        inside = ps.operator("mine", Stamps("send", (1,)), outputs="x long", numbers=loop.enter(numbers))
+        flow.output("out", loop.leave(inside))
+    with pytest.raises(FlowError, match=r"sent at \(1,\); a time there is a tuple \(epoch, round\)"):
+        flow.run_local(numbers=[rows(1)])
+
+
+@pytest.mark.parametrize("epoch", [1.5, "1", (1,)])
+def test_an_input_is_advanced_to_an_epoch_and_to_nothing_else(epoch: Any) -> None:  # noqa: ANN401
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long"))
+    with (
+        flow.open_local() as run,
+        pytest.raises(
+            FlowError, match=r"input 'numbers' was advanced to .* of type .*; it is advanced to an"
+        ),
+    ):
+        run.input("numbers").advance_to(epoch)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ({"y": 1}, "operator 'made', output 'out', row 0: 'x' declared and did not come; what came is 'y'"),
+        ({"x": 1, "y": 1}, "'y' not declared and came"),
+        ({"x": 0.5}, "column 'x' must be int64 and came with 0.5, which would become 0"),
+        ({"x": None}, "column 'x' must not be null"),
+        (None, "a list of dicts, and came as a list with NoneType in it"),
+    ],
+)
+def test_a_row_that_a_function_makes_fits_as_it_is_or_is_refused(made: Any, said: str) -> None:  # noqa: ANN401
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long").map(lambda _: made, "x long not null", name="made"))
+    with pytest.raises(SchemaError, match=said):
+        flow.run_local(numbers=[rows(1)])
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (None, "the function must give dictionaries, in a list or by yield, and gave NoneType"),
+        ({"x": 1}, "came as a list with str in it"),
+    ],
+)
+def test_a_flat_map_gives_lists_of_rows(made: Any, said: str) -> None:  # noqa: ANN401
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long").flat_map(lambda _: made, "x long"))
+    with pytest.raises(SchemaError, match=said):
+        flow.run_local(numbers=[rows(1)])
+
+
+def test_an_output_with_a_column_named_as_the_times_asks_for_another_name() -> None:
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "epoch long"))
+    out = flow.run_local(numbers=[pa.table({"epoch": [7]})])["out"]
+    with pytest.raises(FlowError, match="output 'out' has a column 'epoch' of its own"):
+        out.table()
+    assert out.table("at").to_pylist() == [{"at": 0, "epoch": 7}]
 
 
 def test_sending_without_any_authority_says_what_to_keep() -> None:

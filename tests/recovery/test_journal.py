@@ -236,11 +236,11 @@ def test_processes_at_the_same_time_make_one_history(tmp_path: Path) -> None:
     commands = [[sys.executable, "-c", _DRIVER, str(tmp_path), str(1000 * i)] for i in range(3)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
     try:
-        outputs = [process.communicate(timeout=120)[0].splitlines() for process in running]
+        outputs = [process.communicate(timeout=300)[0].splitlines() for process in running]
     finally:
         for process in running:
             process.kill()
-            process.wait(timeout=30)
+            process.wait(timeout=300)
     lines = [line.split() for output in outputs for line in output if line != "fenced"]
     acknowledged = sorted((int(number), int(value)) for number, value in lines)
     records = opened(LocalStorage(tmp_path)).records()

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +29,8 @@ TESTS = Path(__file__).parents[1]
 
 
 def _end(pid: int, by: signal.Signals) -> None:
-    os.kill(pid, by)
+    with suppress(ProcessLookupError):  # it has died since, of what came before
+        os.kill(pid, by)
 
 
 @pytest.mark.parametrize("lost", [[0], [1], [0, 1]], ids=["first", "last", "both"])
@@ -49,13 +51,17 @@ def test_workers_may_be_killed_at_any_time(tmp_path: Path, lost: list[int]) -> N
 def test_a_worker_that_falls_silent_is_replaced(tmp_path: Path) -> None:
     flow, data = flow_and_data("running")
 
-    def stop(victim: Victim, number: int) -> None:
-        if number == 3:
-            _end(victim.pids[1], signal.SIGSTOP)
+    stopped: list[int] = []
 
-    victim = Victim(tmp_path, flow, data, on_commit=stop).run()
+    def stop(victim: Victim, number: int) -> None:
+        if number == 3 and not stopped:
+            stopped.append(victim.pids[1])
+            victim.sink.while_nobody_writes(lambda: _end(stopped[0], signal.SIGSTOP))
+
+    victim = Victim(tmp_path, flow, data, on_commit=stop, silence_seconds_max=2.0).run()
     assert victim.sink.rows() == expected(flow, data)
-    assert victim.supervisor.restarts == 1
+    assert victim.supervisor.restarts >= 1  # once, unless the machine stood still for as long
+    assert stopped[0] not in victim.pids
 
 
 def test_when_every_generation_is_killed_the_budget_ends_the_query_in_words(tmp_path: Path) -> None:
@@ -127,7 +133,7 @@ class FullDisk:
         return self.inner.address
 
     def create(self, name: str, content: Content) -> None:
-        if name.startswith("snapshots/000000000002") and self.mark.exists():
+        if name.startswith("snapshots/") and name > "snapshots/000000000002" and self.mark.exists():
             if self.once:
                 self.mark.unlink(missing_ok=True)
             raise StorageError(f"'{name}' could not be written: no space left on device.")

@@ -12,6 +12,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import RecoveryError
+from support.streams import SECONDS_MAX
 
 BATCHES = tuple(pa.record_batch({"word": [f"w{(3 * i + j) % 7}" for j in range(4)]}) for i in range(9))
 
@@ -41,11 +42,11 @@ def kept(tmp_path: Path) -> Path:
         workers=2,
     )
     try:
-        query.processAllAvailable(60.0)
-        assert query.savepoint("monday", 60.0) == 4
+        query.processAllAvailable(SECONDS_MAX)
+        assert query.savepoint("monday", SECONDS_MAX) == 4
         for number, batch in enumerate(BATCHES[5:], start=5):
             _put(folder, number, batch)
-        query.processAllAvailable(60.0)
+        query.processAllAvailable(SECONDS_MAX)
     finally:
         query.stop()
     return tmp_path
@@ -67,7 +68,7 @@ def _again(kept: Path, savepoint: str, flow: ps.Dataflow | None = None) -> None:
         savepoint=(str(kept / "first"), savepoint),
         available_now=True,
     )
-    query.awaitTermination(60.0)
+    assert query.awaitTermination(SECONDS_MAX)
 
 
 def test_a_query_goes_on_from_what_another_has_kept(kept: Path) -> None:

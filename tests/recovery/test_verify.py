@@ -15,6 +15,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.recovery import observing
 from pointstamp.recovery.crew import InProcessLauncher
 from pointstamp.recovery.observing import Finding, Reporter, Standing, Verification
-from pointstamp.recovery.orders import Observed, PartSaved, Saved
+from pointstamp.recovery.orders import Finished, Observed, PartSaved, Progressed, Saved
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.supervisor import Supervisor
 from pointstamp.runtime import snapshots, worker
@@ -625,7 +626,51 @@ def test_members_are_asked_to_tell_everything_while_something_waits_one_round_at
     assert second != first
 
 
-def test_a_member_tells_what_happened_before_it_tells_anything_else() -> None:
+def test_a_report_that_waits_for_what_nobody_has_told_lets_members_be_asked_at_once() -> None:
+    judge, verification = under_judge()
+    verification.observed(0, Observed(b"", 10))
+    judge.stands = Standing((9, 0), 1)
+    verification.verified()
+    assert verification.question() is None, "nothing is held back"
+    verification.hold(0, saved(0))
+    verification.observed(1, Observed(b"", 3))
+    assert verification.question() is None, "the judge has not looked at everything"
+    judge.stands = Standing((9, 3), 1)
+    assert verification.verified() == []
+    assert verification.question() is not None
+    assert verification.question() is None, "not everybody has answered"
+
+
+def test_what_rests_on_no_event_is_told_at_once_and_alone() -> None:
+    told: list[Any] = []
+    reporter = Reporter(told.append)
+    tell = reporter.before(told.append)
+    reporter.record(SnapshotTaken(WorkerIndex(0), OperatorIndex(1), 2))
+    tell(Progressed(1, {}, {}))
+    assert [type(each) for each in told] == [Progressed]
+    tell(Finished())
+    assert [type(each) for each in told] == [Progressed, Observed, Finished]
+
+
+def test_a_member_without_work_tells_what_happened_after_a_moment(monkeypatch: Patch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(observing, "monotonic", lambda: now[0])
+    told: list[Any] = []
+    reporter = Reporter(told.append)
+    event = SnapshotTaken(WorkerIndex(0), OperatorIndex(1), 2)
+    assert reporter.rest() == inf, "there is nothing to tell"
+    reporter.record(event)
+    assert reporter.rest() == inf, "it was never told anything"
+    assert len(told) == 1
+    reporter.record(event)
+    assert reporter.rest() == pytest.approx(observing.TELL_SECONDS)
+    assert len(told) == 1
+    now[0] += 2 * observing.TELL_SECONDS
+    assert reporter.rest() == inf
+    assert len(told) == 2
+
+
+def test_a_member_tells_what_happened_before_it_tells_what_rests_on_it() -> None:
     told: list[Any] = []
     reporter = Reporter(told.append)
     tell = reporter.before(told.append)

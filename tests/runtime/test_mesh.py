@@ -43,6 +43,12 @@ def until(condition: Callable[[], object]) -> None:
         assert monotonic() < deadline
 
 
+def collected(mesh: Mesh, found: list[Parcel]) -> list[Parcel]:
+    """What was found before, and what has come since."""
+    found += mesh.collect()
+    return found
+
+
 def raised_by(mesh: Mesh) -> str:
     """The message of the TransportError that collecting raises before long."""
     return raised_after_waits(mesh)[0]
@@ -290,7 +296,7 @@ def test_messages_of_an_older_generation_are_dropped_counted_and_logged(
         send(seal(Kind.CONTROL, 1, 2, 7) + b"stale")
         send(seal(Kind.CONTROL, 1, 3, 1) + b"fresh")
         found: list[Parcel] = []
-        until(lambda: found.extend(mesh.collect()) or found)
+        until(lambda: collected(mesh, found))
         assert [bytes(parcel.header) for parcel in found] == [b"fresh"]
         assert mesh.dropped_old == 1
     assert (

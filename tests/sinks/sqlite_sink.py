@@ -20,7 +20,13 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS published (token TEXT, epoch INTEGER, row TEXT)",
     "CREATE TABLE IF NOT EXISTS commits (number INTEGER PRIMARY KEY, through INTEGER, tokens TEXT)",
 )
+LOCK_SECONDS_MAX = 60.0
 Steps = Callable[[sqlite3.Connection], int | None]
+
+
+def connected(path: str) -> sqlite3.Connection:
+    """Wait for others who write, also where they wait for the disk: SQLite's own five seconds are few."""
+    return sqlite3.connect(path, timeout=LOCK_SECONDS_MAX)
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class SqliteSink:
     """A file of SQLite, which all workers reach; the sink is its own writer and publisher."""
 
     path: str
-    connect: Callable[[str], sqlite3.Connection] = sqlite3.connect
+    connect: Callable[[str], sqlite3.Connection] = connected
     worker: int = 0
     generation: int = 0
 

@@ -285,8 +285,8 @@ def test_epochs_of_one_commit_share_a_file_and_a_reader_may_ask_for_later_ones(t
         read_published(path, "count")
 
 
-def test_a_path_may_be_any_that_fsspec_knows() -> None:
-    path = "memory://test-sinks/any path"
+def test_a_path_may_be_any_that_fsspec_knows(tmp_path: Path) -> None:
+    path = f"memory://{tmp_path}/any path"  # whose name no other test has
     sink = ParquetSink(path).for_query("q", SCHEMAS)
     for number in range(12):
         sink.publisher().publish(number, number, sink.writer(0, 0).stage("counts", {number: batches(number)}))

@@ -26,7 +26,7 @@ from pointstamp.sources.inotify import Arrived, FolderEvents
 from pointstamp.sources.port import Position, Unit, Watch
 from pointstamp.sources.watching import EventWatch, ListingWatch
 
-SECONDS_MAX = 30.0
+SECONDS_MAX = 180.0
 needs_events = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells of files on Linux")
 
 Open = Callable[..., Watch]

@@ -32,7 +32,7 @@ from pointstamp.sources.files import files
 from pointstamp.sources.memory import Rows
 from pointstamp.sources.port import Position, Source, Unit, Watch
 
-SECONDS_MAX = 30.0
+SECONDS_MAX = 180.0
 ARRIVALS_MAX = 8
 SCHEMA = pa.schema([("x", pa.int64())])
 

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.spark
 
 SPARK_HOME = Path(pyspark.__file__).parent
 JOB = Path(__file__).with_name("cluster_job.py")
-JOB_SECONDS_MAX = 240
+JOB_SECONDS_MAX = 600
+STOP_SECONDS_MAX = 180
 START_LINES_MAX = 2_000
 
 
@@ -76,7 +77,7 @@ def daemon(folder: Path, name: str, *arguments: str, until: str) -> Iterator[str
     finally:
         running.terminate()
         # What it still says must not fill the pipe while it ends.
-        running.communicate(timeout=30)
+        running.communicate(timeout=STOP_SECONDS_MAX)
 
 
 def log4j(folder: Path) -> Path:

@@ -34,8 +34,8 @@ from support.streams import counts_by_epoch, last_counts, published_by_epoch, pu
 pytestmark = pytest.mark.spark
 
 SPARK_HOME = Path(pyspark.__file__).parent
-START_SECONDS_MAX = 90
-STOP_SECONDS_MAX = 30
+START_SECONDS_MAX = 300
+STOP_SECONDS_MAX = 180
 # One line for us: where the server listens. Nobody reads the pipe afterwards, so the rest goes to a file.
 LOGGING = """
 appender.file.type = Console
@@ -186,7 +186,7 @@ def test_a_query_through_connect_goes_on_after_a_worker_is_killed_and_takes_a_st
     try:
         query.processAllAvailable()
         os.kill(query.workers()[0][1], signal.SIGKILL)
-        until(lambda: query.restarts == 1)
+        until(lambda: query.restarts >= 1)
         put(tmp_path / "in", "1", {"word": ["b"]})
         until(lambda: query.epoch >= 1)
     finally:

@@ -8,6 +8,7 @@ Families:
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
-from pointstamp.errors import FlowError, OperatorError, SchemaError
+from pointstamp.errors import FlowError, OperatorError, SchemaError, StorageError
 from pointstamp.spark import job
 from pointstamp.spark.packing import input_specs
 
@@ -126,3 +127,24 @@ def test_a_column_of_another_type_is_named(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("one",)], "x string")
     with pytest.raises(FlowError, match=r"input 'numbers': column 'x' must be int64 and came as string"):
         flow.run(spark, numbers=frame)
+
+
+def test_what_is_no_dataframe_of_sparks_or_has_no_end_is_refused_before_anything_runs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    flow = ps.Dataflow("numbers")
+    flow.output("out", flow.input("numbers", "x long"))
+    frame = spark.range(3).selectExpr("id as x")
+    stream = spark.readStream.schema("x long").parquet(str(tmp_path))
+    with pytest.raises(FlowError, match=r"needs a DataFrame of Spark's, and pandas\..*DataFrame came"):
+        flow.run(spark, numbers=frame.toPandas())
+    with pytest.raises(FlowError, match=r"'numbers' is a streaming DataFrame.*Use start\(\)"):
+        flow.run(spark, numbers=stream)
+    with pytest.raises(FlowError, match="'numbers' declares the column 'x', which is to say the epoch"):
+        flow.run(spark, numbers=frame, epoch="x")
+    places: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "output": tmp_path / "out"}
+    with pytest.raises(FlowError, match=r"or a source such as ps\.files\(path\), and came as str"):
+        flow.start(spark, numbers="folder", **places)
+    with pytest.raises(StorageError, match=r"the folder '.*nowhere' must be there"):
+        flow.start(spark, numbers=ps.files(tmp_path / "nowhere"), **places)
+    assert not (tmp_path / "checkpoint").exists()

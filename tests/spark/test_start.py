@@ -24,6 +24,7 @@ from pointstamp.spark import frames
 from pointstamp.spark.failures import cause_in_words
 from pointstamp.spark.inputlog import StreamLog, WriteBatch
 from support.streams import (
+    SECONDS_MAX,
     components_flow,
     counts_by_epoch,
     labels_by_epoch,
@@ -51,6 +52,7 @@ def our_threads() -> list[str]:
 
 
 def nothing_runs(spark: SparkSession) -> bool:
+    """Whether no job, no stream and no thread of ours is left; Spark says so of a job a little later."""
     tracker = spark.sparkContext.statusTracker()
     return not tracker.getActiveJobsIds() and not spark.streams.active and not our_threads()
 
@@ -85,7 +87,7 @@ def test_streams_a_table_and_silent_ones_are_counted_together_and_none_holds_the
         assert query.why("counts"), "an input that may still bring rows holds its next epoch open"
     finally:
         query.stop()
-    assert nothing_runs(spark)
+    until(lambda: nothing_runs(spark))
     again = frames.read(spark, str(tmp_path / "out put"))["counts"]
     assert sorted(map(tuple, again.collect())) == [(e, *row) for e, rows in found.items() for row in rows]
 
@@ -153,7 +155,7 @@ def test_what_is_there_now_is_taken_and_the_query_ends_and_takes_the_rest_when_s
     assert last_counts(published_by_epoch("o", "counts")) == {"a": 2, "b": 2, "c": 1}
     assert (first.id, first.runId != second.runId, second.generation) == (second.id, True, 2)
     assert len(list((tmp_path / "c/log/stream").glob("finished-*"))) <= 1
-    assert nothing_runs(spark)
+    until(lambda: nothing_runs(spark))
 
 
 def test_a_copy_of_the_checkpoint_takes_the_same_rows_into_the_same_epochs(
@@ -171,6 +173,7 @@ def test_a_copy_of_the_checkpoint_takes_the_same_rows_into_the_same_epochs(
     for number in range(5):
         put(tmp_path / "in", str(number), {"word": ["a", f"w{number}"]})
     query = start("first", RARELY)
+    until(lambda: query.status["message"] in ("working", "waiting for data"))  # there is somebody to ask
     until(lambda: query.progress().inputs[0].rows == 10)  # read, and not saved
     query.stop(finish=False)
     assert published_by_epoch(tmp_path / "out-first", "counts") == {}
@@ -212,7 +215,7 @@ def test_epochs_of_a_column_are_complete_when_it_is_said_and_later_rows_are_refu
             query.advance("words", 1)
         put(tmp_path / "in", "1", {"word": ["late"], "day": [0]})
         with pytest.raises(FlowError, match=r"input 'words' has a row of epoch 0 .* Say so later"):
-            query.awaitTermination(120)
+            query.awaitTermination(SECONDS_MAX)
     finally:
         query.stop()
     assert list(published_by_epoch(tmp_path / "o", "counts")) == [0, 1]
@@ -246,7 +249,7 @@ def test_a_query_says_who_it_is_what_it_does_and_what_its_outputs_wait_for(
             query.why("count")
         assert len({pid for _, pid in query.workers()}) == 2
         put(tmp_path / "in", "1", {"word": ["a"]})
-        assert query.checkpoint(60) >= 0
+        assert query.checkpoint(SECONDS_MAX) >= 0
     finally:
         query.stop()
     assert (query.isActive, query.awaitTermination(), query.awaitTermination(1)) == (False, None, True)
@@ -254,7 +257,7 @@ def test_a_query_says_who_it_is_what_it_does_and_what_its_outputs_wait_for(
         counts_by_epoch([["a", "b"]]),
         counts_by_epoch([["a", "b"], ["a"]]),  # it was seen before the end or was not
     )
-    assert nothing_runs(spark)
+    until(lambda: nothing_runs(spark))
 
 
 def test_after_hundreds_of_epochs_the_checkpoint_has_no_more_objects_than_after_a_few_hundred(

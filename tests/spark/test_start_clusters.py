@@ -86,7 +86,7 @@ def daemon(folder: Path, name: str, *arguments: str, until: str) -> Iterator[str
     finally:
         running.terminate()
         # What it still says must not fill the pipe while it ends.
-        running.communicate(timeout=60)
+        running.communicate(timeout=180)
 
 
 def test_on_local_cluster_killed_executors_and_workers_cost_no_epoch(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ query = words_flow("words").start(
 )
 until(lambda: query.epoch >= 0)
 spark.stop()
-until(lambda: not query.isActive, 60)
+until(lambda: not query.isActive)
 print(query.exception())
 """
 

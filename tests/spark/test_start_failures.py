@@ -55,7 +55,9 @@ def started(
     """A query on the files of a folder, which is stopped in any case."""
     (folder / "in").mkdir(exist_ok=True)
     given = {"words": ps.files(folder / "in"), "checkpoint": f"{folder}/c", "output": f"{folder}/o"}
-    query = (flow or words_flow("words")).start(spark, **{"restarts": OFTEN, **given, **options})
+    # Nobody is taken for dead who only waits for the machine, unless a test stops a process.
+    patient = {"restarts": OFTEN, "silence_seconds_max": SECONDS_MAX}
+    query = (flow or words_flow("words")).start(spark, **{**patient, **given, **options})
     try:
         yield query
     finally:
@@ -274,7 +276,7 @@ def test_a_query_that_waits_for_slots_can_be_stopped_and_leaves_nothing(
         until(lambda: first.epoch >= 0)
         with started(spark, tmp_path / "other", workers=2) as second:
             until(lambda: second.status["message"] == "starting workers")
-            second.stop(finish=False, timeout=30)
+            second.stop(finish=False, timeout=SECONDS_MAX)
             assert not second.isActive
         put(tmp_path / "in", "1", {"word": ["a"]})
         until(lambda: first.epoch >= 1)
@@ -324,7 +326,7 @@ def test_a_query_whose_driver_was_killed_goes_on_in_another_with_other_workers(
         assert first[:1] == ["published"], (tmp_path / "said").read_text()[-4_000:]
     finally:
         driver.kill()
-        driver.communicate(timeout=60)
+        driver.communicate(timeout=SECONDS_MAX)
     sent.append(["b", "c"])
     put(tmp_path / "in", "2", {"word": sent[-1]})
     with started(spark, tmp_path, workers=2) as query:

@@ -75,7 +75,7 @@ def test_of_many_threads_one_creates(new: New) -> None:
         won: list[int] = []
 
         def attempt(mine: int, name: str, ready: threading.Barrier, won: list[int]) -> None:
-            ready.wait(timeout=30)
+            ready.wait(timeout=180)
             try:
                 storage.create(name, bytes([mine]) * 1000)
             except AlreadyStored:
@@ -87,7 +87,7 @@ def test_of_many_threads_one_creates(new: New) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(timeout=30)
+            thread.join(timeout=180)
         assert len(won) == 1
         assert storage.read(name) == bytes(won) * 1000
 

@@ -271,13 +271,22 @@ MUTANTS = (
 )
 
 
+class OfBefore(CrashWorld):
+    """A world without epoch columns, savepoints and failures of power, as seeds made it before."""
+
+    has_features = False
+
+
 class Rescaled(CrashWorld):
     """A world in which each generation has a number of workers of its own."""
 
     def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as the world takes it
         super().__init__(*given, **named)
-        self._paces = [one_of(self.choices, PACES) for _ in range(WORKERS_MAX)]
-        self._delays_max = [[one_of(self.choices, DELAYS_MAX)] * WORKERS_MAX for _ in range(WORKERS_MAX)]
+        self.makeup = replace(
+            self.makeup,
+            paces=[one_of(self.choices, PACES) for _ in range(WORKERS_MAX)],
+            delays_max=[[one_of(self.choices, DELAYS_MAX)] * WORKERS_MAX for _ in range(WORKERS_MAX)],
+        )
 
     def _take_over(self) -> None:
         self.spec = replace(self.spec, workers=1 + self.choices.choose(WORKERS_MAX))

@@ -6,7 +6,7 @@ killed or done.
 
 import ast
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,18 @@ from pointstamp.recovery.processcrew import ProcessLauncher
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.supervisor import Supervisor
 from pointstamp.sources.memory import Rows as MemoryRows
+from pointstamp.sources.port import Part, Position, Unit
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.port import Storage
 from sinks.sqlite_sink import SqliteSink
 from support.recoverables import FLOWS, Published, Rows, rows_of
 
-SILENCE_SECONDS_MAX = 1.5
+# Nobody is taken for dead who only waits for the machine; a test that stops a process chooses a shorter one.
+SILENCE_SECONDS_MAX = 120.0
 EPOCHS = 24
+# So many epochs are on their way at most, and no commit has more: otherwise the machine would decide how many
+# commits there are, and whether one of a number is the last.
+EPOCHS_AHEAD = 2
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,10 @@ class WatchedSink(SqliteSink):
         super().publish(number, epochs_through, staged)
         if self.on_commit is not None:
             self.on_commit(number)
+
+    def while_nobody_writes(self, act: Callable[[], None]) -> None:
+        """Do something while no other process holds the lock of the file, which it might hold for ever."""
+        self._at_once(lambda _: act())
 
     def rows(self) -> Published:
         """What is published, by output and epoch."""
@@ -52,6 +61,51 @@ class WatchedSink(SqliteSink):
         return {place: sorted(rows) for place, rows in found.items()}
 
 
+@dataclass(frozen=True)
+class Paced:
+    """Rows at hand of which no unit comes before those well before it are committed."""
+
+    inner: MemoryRows
+    committed_epoch: Callable[[], int]
+    units_per_tick: int | None = 1
+
+    def watch(self, position: Position, *, available_now: bool = False) -> "PacedWatch":
+        return PacedWatch(self.inner.watch(position).poll(), self.committed_epoch)
+
+    def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        return self.inner.read(part, schema)
+
+    def after(self, position: Position, unit: Unit) -> int:
+        return self.inner.after(position, unit)
+
+    def describe(self) -> str:
+        return self.inner.describe()
+
+
+@dataclass
+class PacedWatch:
+    """Gives units as far as commits have come; lives in the driver."""
+
+    units: list[Unit]
+    committed_epoch: Callable[[], int]
+
+    def poll(self) -> list[Unit]:
+        last = self.committed_epoch() + EPOCHS_AHEAD
+        given = [unit for unit in self.units if int(unit.name) <= last]
+        self.units = self.units[len(given) :]
+        return given
+
+    def fileno(self) -> None:
+        return None
+
+    @property
+    def is_finished(self) -> bool:
+        return not self.units
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 class Victim:
     """A query in processes, in a folder."""
 
@@ -64,12 +118,13 @@ class Victim:
         storage: Storage | None = None,
         workers: int = 2,
         restarts: RestartPolicy | None = None,
+        silence_seconds_max: float = SILENCE_SECONDS_MAX,
         on_commit: Callable[["Victim", int], None] | None = None,
     ) -> None:
         hook = None if on_commit is None else (lambda number: on_commit(self, number))
         self.sink = WatchedSink(str(folder / "output.sqlite"), on_commit=hook)
-        self.launcher = ProcessLauncher(silence_seconds_max=SILENCE_SECONDS_MAX)
-        sources = {name: MemoryRows(tuple(each[name] for each in data)) for name in data[0]}
+        self.launcher = ProcessLauncher(silence_seconds_max=silence_seconds_max)
+        sources = {name: self._paced(tuple(each[name] for each in data)) for name in data[0]}
         spec = QuerySpec(
             flow.plan,
             sources,
@@ -79,9 +134,12 @@ class Victim:
             "query",
             SnapshotPolicy(epochs=1),
             restarts or RestartPolicy(restarts_max=5, pause_seconds=0.0),
-            epochs_max=2,
+            epochs_max=EPOCHS_AHEAD,
         )
         self.supervisor = Supervisor(spec, self.launcher)
+
+    def _paced(self, batches: tuple[pa.RecordBatch, ...]) -> Paced:
+        return Paced(MemoryRows(batches), lambda: self.supervisor.committed_epoch)
 
     @property
     def pids(self) -> list[int]:

@@ -18,7 +18,6 @@ from typing import TypeAlias
 
 from pointstamp.check.roots import Stamp
 from pointstamp.check.shape import Point, Walker, first_points
-from pointstamp.spec.multiset import ZM
 
 Counts: TypeAlias = dict[Point, int]
 """A signed multiset that changes; no count is zero."""
@@ -201,8 +200,3 @@ def summed(walker: Walker, changes: Iterable[tuple[int, Stamp, int]]) -> Counts:
     for location, time, count in changes:
         add(total, walker.point(location, time), count)
     return total
-
-
-def zm(counts: Counts) -> ZM:
-    """The form in which the executable models hold a signed multiset."""
-    return tuple(sorted(counts.items()))

@@ -8,6 +8,7 @@ Events are spooled to a file as they are judged, so that a run that is found wro
 says so. Nothing here decides what is right; that is ``pointstamp.check.online``.
 """
 
+import gc
 import socket
 import struct
 import traceback
@@ -28,6 +29,12 @@ from pointstamp.runtime.events import Event
 
 SPOOL_BYTES_MAX: Final = 128 * 1024 * 1024
 """So much of a generation's events is kept on disk at most."""
+
+WRITTEN_TOGETHER: Final = 100
+"""So many events wait at most before they are written."""
+
+COLLECT_OBJECTS: Final = 50_000
+"""Garbage is looked for after so many new objects: the judge makes many, and hardly any cycles."""
 
 READ_BYTES: Final = 1 << 18
 TRACE: Final = "trace"
@@ -129,18 +136,25 @@ class Spool:
     def __init__(self, path: Path, bytes_max: int = SPOOL_BYTES_MAX) -> None:
         self._path = path
         self._bytes_max = bytes_max
-        self._encode = msgspec.json.Encoder().encode
+        self._encoder = msgspec.json.Encoder()
+        self._events: list[Event] = []
         self._file: IO[bytes] = self._part.open("wb")
         self._size = 0
         self.dropped = 0
         self._counts = (0, 0)
 
     def add(self, event: Event) -> None:
-        """Write one more event."""
-        line = self._encode(event) + b"\n"
-        self._file.write(line)
-        self._size += len(line)
-        self._counts = (self._counts[0], self._counts[1] + 1)
+        """Take one more event."""
+        self._events.append(event)
+        if len(self._events) >= WRITTEN_TOGETHER:
+            self._write()
+
+    def _write(self) -> None:
+        lines = self._encoder.encode_lines(self._events)
+        self._file.write(lines)
+        self._size += len(lines)
+        self._counts = (self._counts[0], self._counts[1] + len(self._events))
+        self._events.clear()
         if self._size > self._bytes_max // 2:
             # The part before is dropped, so half to all of what is allowed stays.
             self._file.close()
@@ -152,9 +166,10 @@ class Spool:
 
     def save(self, header: Header) -> None:
         """Write what there is as a trace."""
+        self._write()
         self._file.close()
         with self._path.open("wb") as file:
-            file.write(self._encode(header) + b"\n")
+            file.write(self._encoder.encode(header) + b"\n")
             for part in (self._older, self._part):
                 if part.exists():
                     file.write(part.read_bytes())
@@ -248,6 +263,8 @@ class Bench:
 
 def main(file_number: int, folder: str) -> None:
     """Be the judge at the other end of a socket until the driver is gone."""
+    gc.freeze()
+    gc.set_threshold(COLLECT_OBJECTS)
     bench, frames = Bench(Path(folder, TRACE)), Frames()
     with socket.socket(fileno=file_number) as connection, suppress(ConnectionError):
         while content := connection.recv(READ_BYTES):

@@ -9,10 +9,10 @@ flow (``pointstamp.check.shape``) and takes its predicates from ``pointstamp.spe
 event that breaks something, so the prefix up to there is the shortest. A judge that fails answers unknown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from pointstamp.check.abstract import AbstractState
 from pointstamp.check.exchange_rules import ExchangeRules
@@ -58,6 +58,10 @@ PROPERTIES: Final = {
 """Every property that a trace is judged by, and what it says."""
 
 
+RulesOf: TypeAlias = dict[type[Event], tuple[Callable[[Any], None], ...]]
+"""What is to be asked about an event, by its kind; a dictionary, because it is asked for every event."""
+
+
 class Status(Enum):
     """What the judge says of a trace."""
 
@@ -97,51 +101,38 @@ def judge(
     """
     state = AbstractState(walker, workers)
     exchange, frontiers = ExchangeRules(state), FrontierRules(state)
+    rules = rules_of(exchange, frontiers)
     number: int | None = None
     try:
         for number, event in enumerate(events):  # noqa: B007 - it stands in the verdict
-            take(exchange, frontiers, event)
+            for rule in rules[type(event)]:
+                rule(event)
             if thorough:
                 exchange.check_record_count()
         number = None
         exchange.check_record_count()
         if at_rest:
             frontiers.check_completes()
-    except BrokenError as rule:
-        return Verdict(Status.INVALID, rule.property, str(rule), number)
+    except BrokenError as error:
+        return Verdict(Status.INVALID, error.property, str(error), number)
     except Exception as error:
         reason = f"the judge failed: {type(error).__name__}: {error}"
         return Verdict(Status.UNKNOWN, reason=reason, event=number)
     return Verdict(Status.VALID)
 
 
-def take(exchange: ExchangeRules, frontiers: FrontierRules, event: Event) -> None:
-    """Check that an event may happen now, and let it happen."""
-    match event:
-        case MessagePulled():
-            frontiers.message_pulled(event)
-            exchange.message_pulled(event)
-        case MessageSent():
-            exchange.message_sent(event)
-        case CapabilityChanged():
-            exchange.capability_changed(event)
-        case ActivationEnded():
-            exchange.activation_ended(event)
-        case ProgressSent():
-            exchange.progress_sent(event)
-        case ProgressReceived():
-            exchange.progress_received(event)
-        case FrontiersMoved():
-            frontiers.frontiers_moved(event)
-        case FrontiersShown():
-            frontiers.frontiers_shown(event)
-        case Notified():
-            frontiers.notified(event)
-        case SnapshotTaken():
-            pass  # no action of these models; see pointstamp.check.cut_rules
-        case WorkerStarted():
-            # Everybody's first capabilities exist from the beginning, whoever starts first.
-            if event.workers != exchange.state.workers:
-                raise ValueError(
-                    f"a worker of {event.workers} in a trace of {exchange.state.workers} workers"
-                )
+def rules_of(exchange: ExchangeRules, frontiers: FrontierRules) -> RulesOf:
+    """For each kind of event what checks that it may happen now, and what lets it happen."""
+    return {
+        MessagePulled: (frontiers.message_pulled, exchange.message_pulled),
+        MessageSent: (exchange.message_sent,),
+        CapabilityChanged: (exchange.capability_changed,),
+        ActivationEnded: (exchange.activation_ended,),
+        ProgressSent: (exchange.progress_sent,),
+        ProgressReceived: (exchange.progress_received,),
+        FrontiersMoved: (frontiers.frontiers_moved,),
+        FrontiersShown: (frontiers.frontiers_shown,),
+        Notified: (frontiers.notified,),
+        SnapshotTaken: (),  # no action of these models; see pointstamp.check.cut_rules
+        WorkerStarted: (exchange.worker_started,),
+    }

@@ -8,8 +8,8 @@ what it had sent is on its way. The messages of a generation reach no other one,
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, TypeAlias, TypeVar
 
 from pointstamp.check.choices import Choices
 from pointstamp.check.crash_events import Happened
@@ -26,6 +26,7 @@ from pointstamp.recovery.session import Session
 from pointstamp.runtime.events import Event
 
 T = TypeVar("T")
+Call: TypeAlias = Callable[[Session], None]
 
 
 class Channel(Generic[T]):
@@ -220,6 +221,8 @@ class Life:
     watches: Mapping[str, SimulatedWatch]
     turn: int
     """How often a driver had taken over, or had tried to, when this one had."""
+    calls: deque[Call] = field(default_factory=deque)
+    """What its user wants of the query, between two rounds of the driver."""
     driver_is_alive: bool = True
     is_asleep: bool = False
     is_finishing: bool = False

@@ -7,10 +7,11 @@ it does, nothing of it may be published: that is for the judges to see, and noth
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from pointstamp.check.choices import Choices
+from pointstamp.check.crash_choices import FurtherChoices
 from pointstamp.check.crash_crew import Life, MakeMember, Place, new_crew
 from pointstamp.check.crash_events import (
     Crashed,
@@ -21,17 +22,15 @@ from pointstamp.check.crash_events import (
     TickTaken,
     WorldEvent,
 )
+from pointstamp.check.crash_features import NOTHING_FURTHER, Features
 from pointstamp.check.crash_feed import Feed
-from pointstamp.check.durability import (
-    DiedError,
-    Durability,
-    SimulatedSink,
-    SimulatedStorage,
-    UnansweredError,
-)
+from pointstamp.check.crash_makeup import Makeup
+from pointstamp.check.crash_storage import SimulatedStorage
+from pointstamp.check.crash_user import User
+from pointstamp.check.durability import DiedError, Durability, SimulatedSink, UnansweredError
 from pointstamp.check.feed import Items
 from pointstamp.check.network import SimulatedClock
-from pointstamp.check.world import DELAYS_MAX, PACES, SILENT_ACTIVATIONS, STEPS_MAX, Run, one_of
+from pointstamp.check.world import STEPS_MAX, Run, one_of
 from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import FencedError, InternalError, StorageError
 from pointstamp.recovery.beginning import Beginning, begin_generation, remove_unneeded
@@ -39,19 +38,12 @@ from pointstamp.recovery.crew import CrewError
 from pointstamp.recovery.ledger import Committed, Ledger, Ticked
 from pointstamp.recovery.member import Member
 from pointstamp.recovery.orders import Finish
-from pointstamp.recovery.policy import SnapshotPolicy
-from pointstamp.recovery.queryspec import QuerySpec
+from pointstamp.recovery.queryspec import QuerySpec, SavepointPlace
 from pointstamp.recovery.session import Session
 
-# What a world may be like; the first of each is the plain one.
-_SNAPSHOT_EPOCHS: Final = (1, 1, 2, 3)
-_CHAINS_MAX: Final = (256, 1, 2, 4)
-_CRASHES_ONE_IN: Final = (40, 10, 25, 120, 400)
-_SUMMARIES_ONE_IN: Final = (0, 4, 15)
-_SCRIBE_PACES: Final = (1, 3, 12)
+# How long something takes; the first of each is the plain one.
 _LINGER_TICKS: Final = (0, 30, 200, 600)
 _RECOVERY_TICKS: Final = (0, 3, 40)
-_EPOCHS_IN_FLIGHT: Final = (64, 2, 4)
 _SLEEP_TICKS_MAX: Final = 400
 
 
@@ -74,20 +66,41 @@ class Doom(NamedTuple):
 class CrashRun(Run):
     """What happened in a world with crashes; ``outputs`` is what was published."""
 
+    since: int = -1
+    """The epoch of the savepoint that the query began with."""
+    successor: "CrashRun | None" = None
+    """What happened to a query that began with a savepoint of this one."""
+
     happened: list[Happened] = field(default_factory=list)
     ticks: dict[int, Ticked] = field(default_factory=dict)
     fed: dict[str, Items] = field(default_factory=dict)
     """What each tick took, as items."""
     workers: int = 0
     published_through: int = -1
+    complete_to: int = 0
+    """Up to where everything must be published, once the run has come to its end."""
     undeclared: tuple[str, ...] = ()
     """What was said of operators that keep something between epochs and declare no state."""
+
+
+class Kept(NamedTuple):
+    """A savepoint, and the world that has it."""
+
+    of: "Drivers"
+    name: str
+
+    @property
+    def place(self) -> SavepointPlace:
+        """Where it is, for a query."""
+        return SavepointPlace(self.of.storage, self.name)
 
 
 class Drivers:
     """What a world is made of, and its drivers; changed by the world alone."""
 
     make_member: MakeMember = Member
+    has_features: bool = True
+    """Whether it may have what is drawn from the further choices; a world of before has nothing of it."""
 
     def __init__(
         self,
@@ -99,24 +112,27 @@ class Drivers:
         seed: int,
         kept: frozenset[int] | None = None,
         steps_max: int = STEPS_MAX,
+        begins_with: Kept | None = None,
     ) -> None:
-        self.choices = choices = Choices(seed, kept)
+        self.choices, self.further, self.features = self._chosen(seed, kept, begins_with)
+        choices = self.choices
         self.clock = SimulatedClock()
         self.durability = Durability()
+        if self.has_features:
+            self.durability.draw = self.further.choose
         self.storage = SimulatedStorage(self.durability)
         self.sink = SimulatedSink(self.durability)
-        self.feed = Feed.of(inputs, choices)
+        self.feed: Feed = (
+            Feed.of(inputs, choices, self.further if self.features.has_columns else None)
+            if begins_with is None
+            else begins_with.of.feed
+        )
+        self.user = User()
         self.crashes_left = crashes
         self.lives: list[Life] = []
         self.result = CrashRun([], self.sink.visible, workers=workers)
         self._steps_max = steps_max
-        self._paces = [one_of(choices, PACES) for _ in range(workers)]
-        self._delays_max = [[one_of(choices, DELAYS_MAX) for _ in range(workers)] for _ in range(workers)]
-        self._control_delay_max = one_of(choices, DELAYS_MAX)
-        self._silent_activations_max = one_of(choices, SILENT_ACTIVATIONS)
-        self._crashes_one_in = one_of(choices, _CRASHES_ONE_IN)
-        self._summaries_one_in = one_of(choices, _SUMMARIES_ONE_IN)
-        self._scribe_pace = one_of(choices, _SCRIBE_PACES)
+        self.makeup = Makeup.of(choices, workers)
         self.spec = QuerySpec(
             plan,
             self.feed.sources,
@@ -124,8 +140,11 @@ class Drivers:
             self.storage,
             workers,
             "simulated",
-            SnapshotPolicy(one_of(choices, _SNAPSHOT_EPOCHS), chain_max=one_of(choices, _CHAINS_MAX)),
-            epochs_max=one_of(choices, _EPOCHS_IN_FLIGHT),
+            replace(self.makeup.snapshots, keep=self.features.chains_kept),
+            epochs_max=self.makeup.epochs_max,
+            closes=self.features.closes,
+            epoch_columns=self.feed.columns,
+            savepoint=None if begins_with is None else begins_with.place,
         )
         self.recover_at: int | None = 0
         """When the next driver takes over, if one is to."""
@@ -133,7 +152,10 @@ class Drivers:
         """How the driver, or the next recovery, dies."""
         self.sleeps_in: int | None = None
         """After so many operations of its own a driver sleeps, while another takes over."""
-        self.is_damaged = False
+        self.damaged: str | None = None
+        """The part that a disk has spoiled; it does so once."""
+        self.powers = 0
+        """How often the power has failed."""
         self.newest: Life | None = None
         self._drivers = 0
         self._takeovers = 0
@@ -141,6 +163,20 @@ class Drivers:
         self._quiet_ticks = 0
         self._acts_as_driver: Life | bool = False
         self.durability.before = self._before_operation
+
+    def _chosen(
+        self, seed: int, kept: frozenset[int] | None, begins_with: Kept | None
+    ) -> tuple[Choices, FurtherChoices, Features]:
+        """The choices of a new world, or those of the one that it follows, which are not used up."""
+        if begins_with is not None:
+            before = begins_with.of
+            return before.choices, before.further, replace(before.features, savepoints_one_in=0)
+        further = FurtherChoices(seed, kept)
+        return (
+            Choices(seed, kept),
+            further,
+            Features.of(further) if self.has_features else NOTHING_FURTHER,
+        )
 
     def _go_on(self, until: int | None = None) -> None:
         """Let things happen, to the end of the world or up to a moment."""
@@ -160,7 +196,8 @@ class Drivers:
         except DiedError:
             life.driver_is_alive = False
             self.note(life.generation, Crashed("the driver died"))
-            self.recover_soon()
+            if life is self.newest:
+                self.recover_soon()
         except FencedError:
             if life is self.newest and life.turn == self._takeovers:
                 raise
@@ -176,9 +213,11 @@ class Drivers:
             self._note_ticks(life.begun.ledger, life.generation)
 
     def _round(self, life: Life) -> None:
+        while life.calls:
+            life.calls.popleft()(life.session)
         life.is_idle = not life.session.turn()
         ledger = life.begun.ledger
-        if self.choices.happens(self._summaries_one_in):
+        if self.choices.happens(self.makeup.summaries_one_in):
             self._note_ticks(ledger, life.generation)
             gone = ledger.summarize()
             remove_unneeded(self.spec, ledger, life.generation, gone)
@@ -239,10 +278,10 @@ class Drivers:
             self.result.happened,
             self.clock,
             self.choices,
-            paces=self._paces,
-            delays_max=self._delays_max,
-            control_delay_max=self._control_delay_max,
-            silent_activations_max=self._silent_activations_max,
+            paces=self.makeup.paces,
+            delays_max=self.makeup.delays_max,
+            control_delay_max=self.makeup.control_delay_max,
+            silent_activations_max=self.makeup.silent_activations_max,
             make_member=self.make_member,
         )
         watches = {
@@ -294,6 +333,7 @@ class Drivers:
         self.note(generation, Crashed(f"the driver fell asleep before it could {what}"))
         durability = self.durability
         doom, durability.dies_after = durability.dies_after, None
+        powers = self.powers
         if isinstance(acting, Life):
             acting.is_asleep = True
         self.recover_at = self.clock.ticks
@@ -305,6 +345,8 @@ class Drivers:
             if isinstance(acting, Life):
                 acting.is_asleep = False
         self._acts_as_driver, durability.dies_after = acting, doom
+        if self.powers > powers:
+            raise DiedError
         self.note(generation, Crashed("the driver woke up"))
 
     # Taking down.

@@ -40,11 +40,27 @@ class Crashed(msgspec.Struct, frozen=True, tag=True):
     what: str
 
 
+class Said(msgspec.Struct, frozen=True, tag=True):
+    """It was said that nothing before an epoch comes of an input any more."""
+
+    input: str
+    epoch: int
+
+
+class SavepointTaken(msgspec.Struct, frozen=True, tag=True):
+    """Whoever asked for a savepoint was answered."""
+
+    name: str
+    epoch: int
+
+
 class DriverFenced(msgspec.Struct, frozen=True, tag=True):
     """A driver that was replaced has found out."""
 
 
-WorldEvent: TypeAlias = GenerationBegan | TickTaken | EpochCommitted | Crashed | DriverFenced
+WorldEvent: TypeAlias = (
+    GenerationBegan | TickTaken | EpochCommitted | Crashed | Said | SavepointTaken | DriverFenced
+)
 
 
 class Happened(NamedTuple):
@@ -68,5 +84,9 @@ def describe_world_event(event: WorldEvent) -> str:
             return f"commit {event.number}: everything up to epoch {event.epoch}"
         case Crashed():
             return f"CRASH: {event.what}"
+        case Said():
+            return f"it was said that input '{event.input}' is complete before epoch {event.epoch}"
+        case SavepointTaken():
+            return f"savepoint '{event.name}' was taken at epoch {event.epoch}"
         case DriverFenced():
             return "the replaced driver was fenced"

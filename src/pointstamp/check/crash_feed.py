@@ -4,6 +4,10 @@ Item i of an input is unit i. How its rows are split into parts, how large each 
 decides who reads it) and in how many batches it is read is chosen once, before the world begins: a unit that
 is read again gives the same rows, as the port of sources asks. When a unit is found is chosen as the world
 goes on; so ticks differ from world to world, and what was in each is what the run is compared by.
+
+An input may have an epoch column (``pointstamp.check.crash_columns``). Then the source knows for each number
+of units how far it is complete after them, and its last unit is not found before everything that was said
+to be complete is published: a query that waits for the end of its input instead is found out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from pointstamp.check.choices import Choices
+from pointstamp.check.crash_columns import COLUMN, by_epoch, complete_after, with_columns
 from pointstamp.check.feed import SPLITS_MAX, Item, Items, split
 from pointstamp.recovery.ledger import Ticked
 from pointstamp.sources.port import Part, Position, Unit
@@ -30,6 +35,8 @@ class SimulatedSource:
     sizes: Sequence[Sequence[int]]
     units_per_tick: int | None = 1
     found: int = 0
+    complete_after: Sequence[int] | None = None
+    """With an epoch column: before which epoch nothing comes after so many units."""
 
     def watch(self, position: Position, *, available_now: bool = False) -> "SimulatedWatch":
         """The units after so many."""
@@ -90,35 +97,58 @@ class Feed:
 
     inputs: Mapping[str, Items]
     sources: dict[str, SimulatedSource] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
+    """The epoch columns by input."""
 
     @classmethod
-    def of(cls, inputs: Mapping[str, Items], choices: Choices) -> "Feed":
-        """Split every input as the choices say; in a plain world everything is there from the beginning."""
-        feed = cls(inputs)
+    def of(cls, given: Mapping[str, Items], choices: Choices, further: Choices | None = None) -> "Feed":
+        """Split every input as the choices say; in a plain world everything is there from the beginning.
+
+        With ``further`` choices some inputs have epoch columns.
+        """
+        stamped = {} if further is None else with_columns(given, further)
+        inputs = {**given, **stamped}
+        feed = cls(inputs, columns=dict.fromkeys(stamped, COLUMN))
         per_tick = _UNITS_PER_TICK[choices.choose(len(_UNITS_PER_TICK))]
         splits_max = SPLITS_MAX[choices.choose(len(SPLITS_MAX))]
         comes_later = bool(choices.choose(2))
         for name, items in inputs.items():
             units = [[[batch] for batch in split(item.batch, splits_max, choices)] for item in items]
             sizes = [[_SIZES[choices.choose(len(_SIZES))] for _ in unit] for unit in units]
-            found = 0 if comes_later else len(units)
-            feed.sources[name] = SimulatedSource(name, units, sizes, per_tick, found)
+            complete = complete_after(items) if name in stamped else None
+            found = 0 if comes_later else max(0, len(units) - (complete is not None))
+            feed.sources[name] = SimulatedSource(name, units, sizes, per_tick, found, complete)
         return feed
 
-    def unfound(self) -> list[SimulatedSource]:
-        """The sources that have more to find."""
-        return [source for source in self.sources.values() if source.found < len(source.units)]
+    def unfound(self, *, is_last_due: bool) -> list[SimulatedSource]:
+        """The sources that have more to find; the last unit of one with a column only when that is due."""
+        return [
+            source
+            for source in self.sources.values()
+            if source.found < len(source.units) - (source.complete_after is not None and not is_last_due)
+        ]
 
     def items_of(self, ticks: Sequence[Ticked]) -> dict[str, Items]:
-        """The same rows as an input for a world without ticks: item i is what tick i took."""
-        fed: dict[str, Items] = {}
-        for name, items in self.inputs.items():
-            schema = items[0].batch.schema if items else pa.schema([])
-            fed[name] = [
-                Item(_joined([items[int(unit.name)].batch for unit in tick.units.get(name, ())], schema))
-                for tick in ticks
-            ]
-        return fed
+        """The same rows as an input for a world without ticks: item i is what came at epoch i."""
+        rows: dict[str, dict[int, list[pa.RecordBatch]]] = {name: {} for name in self.inputs}
+        for tick in ticks:
+            for name, units in tick.units.items():
+                for unit in units:
+                    batch = self.inputs[name][int(unit.name)].batch
+                    timed = by_epoch(batch) if name in self.columns else [(tick.open_from, batch)]
+                    for epoch, part in timed:
+                        rows[name].setdefault(epoch, []).append(part)
+        completed = max((tick.complete_to for tick in ticks), default=0)
+        length = max([completed, *(epoch + 1 for epochs in rows.values() for epoch in epochs)])
+        return {
+            name: [Item(_joined(epochs.get(epoch, []), self._schema(name))) for epoch in range(length)]
+            for name, epochs in rows.items()
+        }
+
+    def _schema(self, name: str) -> pa.Schema:
+        items = self.inputs[name]
+        schema = items[0].batch.schema if items else pa.schema([])
+        return pa.schema([field for field in schema if field.name != COLUMN])
 
 
 def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

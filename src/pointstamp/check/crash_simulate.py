@@ -11,15 +11,18 @@ Each world is judged three times, and each judge finds what the others cannot:
 - *explained*: all generations together (``pointstamp.check.explaining``). It finds what was lost or doubled
   between two generations, and snapshots that have seen too much, also where no row shows it.
 
+Where another query began with a savepoint, it is judged in the same way, for what it adds.
+
 A world without crashes goes the same way: then hold-back and snapshots alone must change nothing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pointstamp.check.case import Case
 from pointstamp.check.conformance import Status, Verdict, judge
 from pointstamp.check.crash_drivers import CrashRun
+from pointstamp.check.crash_savepoints import run_with_successor
 from pointstamp.check.crash_trace import CrashHeader, CrashTrace
 from pointstamp.check.crash_world import CrashWorld
 from pointstamp.check.explaining import Explained, explain_run
@@ -62,7 +65,18 @@ class CrashSimulator(Simulator):
         """Run one world, and judge it."""
         if case.crashes is None:
             return super().run(case)
-        run = self.crash_run(case)
+        outcome = self._judged(case, self.crash_run(case))
+        run = outcome.run
+        assert isinstance(run, CrashRun)
+        if outcome.kind is not Kind.VALID or run.successor is None:
+            return outcome
+        after = self._judged(case, run.successor)
+        if after.kind is Kind.VALID:
+            return outcome
+        words = f"a query that began with a savepoint of epoch {run.successor.since}: {after.reason}"
+        return replace(after, reason=words)
+
+    def _judged(self, case: Case, run: CrashRun) -> CrashOutcome:
         objections: dict[str, str] = {}
         verdict = self._conformance(case, run)
         if verdict.status is Status.INVALID:
@@ -82,7 +96,7 @@ class CrashSimulator(Simulator):
     def crash_run(self, case: Case) -> CrashRun:
         """Let the world of a case happen, without judging it."""
         assert case.crashes is not None
-        return self.world(
+        world = self.world(
             self.plan,
             case.select(self.inputs),
             workers=case.workers,
@@ -90,15 +104,18 @@ class CrashSimulator(Simulator):
             seed=case.seed,
             kept=case.choices,
             steps_max=self._steps_max,
-        ).run()
+        )
+        return run_with_successor(world, steps_max=self._steps_max)
 
     def compared(self, run: CrashRun, objections: dict[str, str]) -> tuple[Kind, str]:
         """What is published against a run without failures; then the objection whose words help most."""
         expected = self._without_failures(run)
         if expected is None:
             return Kind.UNKNOWN, "on one worker the flow does not complete with these rows"
-        # What operators keep for epochs after the last tick is computed by nobody when the query ends.
-        published = {at: rows for at, rows in expected.items() if at[1][0] <= run.published_through}
+        # What operators keep for epochs after the last tick is computed by nobody when the query ends, unless
+        # that is the end of time; and what was published before a savepoint is not published after it.
+        last = max(run.published_through, run.complete_to - 1)
+        published = {at: rows for at, rows in expected.items() if run.since < at[1][0] <= last}
         difference = self.difference(published, run.outputs)
         if difference is not None:
             objections["published"] = f"{difference}{_undeclared(run)}"
@@ -132,7 +149,12 @@ class CrashSimulator(Simulator):
         if run.ended is not Ended.COMPLETE:
             return None
         return explain_run(
-            self._walker, case.workers, run.happened, committed=run.published_through, is_complete=True
+            self._walker,
+            case.workers,
+            run.happened,
+            committed=run.published_through,
+            is_complete=True,
+            since=run.since,
         )
 
 
@@ -162,4 +184,5 @@ _KINDS = {
 
 def _undeclared(run: CrashRun) -> str:
     """Which operators have kept something that no snapshot holds."""
-    return "".join(f"\n{words}" for words in run.undeclared) if run.crashes else ""
+    is_restored = run.crashes or run.since >= 0
+    return "".join(f"\n{words}" for words in run.undeclared) if is_restored else ""

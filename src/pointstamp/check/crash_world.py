@@ -2,10 +2,11 @@
 
 Members, coordinator, journal and ledger are the production code, as in ``pointstamp.check.world`` the workers
 are. At any step members, the driver or all may die: what they had in memory is gone, what they were writing
-is done, cut off between two operations, or not done, and their messages arrive or not. Storage may fail or
-not answer. Whoever survives goes on for a while beside the generation that replaces it: a driver that does
-not know that it was replaced, also one that slept between two operations of its own; members whose driver
-is dead. Recovery itself may crash. The number of crashes is bounded, so that the world comes to an end.
+is done, cut off between two operations or in the middle of one, or not done, and their messages arrive or
+not. Storage may fail or not answer, and the power may fail. Whoever survives goes on for a while beside the
+generation that replaces it: a driver that does not know that it was replaced, also one that slept between two
+operations of its own; members whose driver is dead. Recovery itself may crash. The number of crashes is
+bounded, so that the world comes to an end.
 
 A recovery is ``begin_generation``, the same that a supervisor calls. Which crash happens when is said by
 ``pointstamp.check.crashes``.
@@ -19,6 +20,7 @@ from typing import Final, TypeAlias
 
 from pointstamp.check.crash_crew import Life, Place
 from pointstamp.check.crash_drivers import CrashRun, Drivers, FoundError
+from pointstamp.check.crash_user import is_answered, say, take_savepoint, unsaid
 from pointstamp.check.crashes import crash
 from pointstamp.check.world import Ended
 from pointstamp.errors import PointstampWarning
@@ -28,6 +30,8 @@ from pointstamp.runtime.events import Event
 _log = logging.getLogger("pointstamp.query")
 
 _FINDS_ONE_IN: Final = 6
+_SAYS_ONE_IN: Final = 12
+_END_OF_TIME: Final = 2**62
 # Nothing takes as long as this: after it nothing will happen any more.
 _QUIET_TICKS_MAX: Final = 700
 
@@ -61,9 +65,12 @@ class CrashWorld(Drivers):
                 gc.enable()
             for life in self.lives:
                 life.die()
-        result.choices = self.choices.made
+        result.choices = [*self.choices.made, *self.further.made]
         through = self.sink.published_through()
         result.published_through = -1 if through is None else through
+        if result.ended is Ended.COMPLETE:
+            closed = _END_OF_TIME if self.features.closes else 0
+            result.complete_to = max([closed, *(tick.complete_to for tick in result.ticks.values())])
         result.events = [each for _, each in result.happened if isinstance(each, Event)]
         result.fed = self.feed.items_of([result.ticks[number] for number in sorted(result.ticks)])
         return result
@@ -80,7 +87,7 @@ class CrashWorld(Drivers):
             self._end_the_replaced()
             if self._has_ended():
                 return
-            if self._may_crash() and self.choices.happens(self._crashes_one_in):
+            if self._may_crash() and self.choices.happens(self.makeup.crashes_one_in):
                 self.crashes_left -= 1
                 result.crashes += 1
                 crash(self)
@@ -95,8 +102,13 @@ class CrashWorld(Drivers):
             self._quiet_ticks = 0
             return
         ready = self._ready(now)
-        unfound = self.feed.unfound()
-        if unfound and (not ready or self.choices.happens(_FINDS_ONE_IN)):
+        unfound = self.feed.unfound(is_last_due=is_answered(self))
+        if self.further.happens(self.features.savepoints_one_in):
+            take_savepoint(self)
+        may_say = unsaid(self)
+        if may_say and ((not ready and not unfound) or self.further.happens(_SAYS_ONE_IN)):
+            say(self, may_say[self.further.choose(len(may_say))])
+        elif unfound and (not ready or self.choices.happens(_FINDS_ONE_IN)):
             unfound[self.choices.choose(len(unfound))].found += 1
             self._quiet_ticks = 0
         elif ready:
@@ -116,7 +128,7 @@ class CrashWorld(Drivers):
             for place in life.crew.places:
                 if not place.is_alive:
                     continue
-                if place.scribe.jobs and now % self._scribe_pace == 0:
+                if place.scribe.jobs and now % self.makeup.scribe_pace == 0:
                     ready.append((self._write, life, place))
                 has_left = place.member is not None and place.member.has_left
                 has_news = (
@@ -130,7 +142,7 @@ class CrashWorld(Drivers):
         return ready
 
     def _has_news(self, life: Life) -> bool:
-        if not life.is_idle or any(place.reports.has_arrived for place in life.crew.places):
+        if not life.is_idle or life.calls or any(place.reports.has_arrived for place in life.crew.places):
             return True
         if any(watch.has_news for watch in life.watches.values()):
             return True

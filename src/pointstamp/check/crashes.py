@@ -2,7 +2,8 @@
 
 All of it is what processes, machines and storages do: members are lost, a driver is lost between two
 operations, a driver is replaced though it lives, or sleeps and is replaced, a storage fails or does not
-answer, a recovery is lost on its way, a disk spoils a part of the newest snapshot.
+answer, a recovery is lost on its way, a disk spoils a part of the newest snapshot. Beside any of these the
+power may fail: then everything that runs is gone, and with it what was written and not on the disk yet.
 """
 
 from collections.abc import Callable
@@ -27,6 +28,22 @@ def crash(world: Drivers) -> None:
         _doom(world, _RECOVERY_OPERATIONS_MAX)
     else:
         kind(world, life)
+    if world.further.happens(world.features.power_one_in):
+        power_fails(world)
+
+
+def power_fails(world: Drivers) -> None:
+    """The machine stops: all processes are gone, and the disk has what is on it."""
+    world.powers += 1
+    for life in world.lives:
+        for place in life.crew.places:
+            if place.is_alive:
+                _lose(world, life, place)
+        life.driver_is_alive = False
+    changed = world.storage.lose_power() + world.sink.lose_power()
+    generation = -1 if world.newest is None else world.newest.generation
+    world.note(generation, Crashed(f"the power failed, and {changed} things are as they were before"))
+    world.recover_soon()
 
 
 def members_die(world: Drivers, life: "Life") -> None:
@@ -92,11 +109,12 @@ def storage_fails(world: Drivers, life: "Life") -> None:
 def snapshot_is_damaged(world: Drivers, life: "Life") -> None:
     """All are lost, and a part of the newest snapshot is spoiled; there is an older one to go back to."""
     commits = life.begun.ledger.commits
-    if len(commits) > 1 and not world.is_damaged:
-        world.is_damaged = True
+    if len(commits) > 1 and world.damaged is None:
         parts = commits[-1].parts
         name = parts[world.choices.choose(len(parts))].name
         world.note(life.generation, Crashed(f"'{name}' is damaged"))
+        world.damaged = name
+        world.user.savepoints.clear()  # one of them may hold that part, and nobody can help it
         world.storage.damage(name)
     everybody_dies(world, life)
 

@@ -15,6 +15,7 @@ from math import inf
 from typing import Final
 
 from pointstamp.check.abstract import AbstractState
+from pointstamp.check.conformance import RulesOf
 from pointstamp.check.rules import Rules, broken
 from pointstamp.runtime.events import (
     ActivationEnded,
@@ -53,39 +54,54 @@ class SnapshotRules(Rules):
         self._taken = [dict.fromkeys(operators, restored) for _ in range(state.workers)]
         self._seen: list[dict[int, float]] = [{} for _ in range(state.workers)]
         self._has_told = [False] * state.workers
+        self._operators = [port.operator for port in self.walker.shape.ports]
         self._inputs: dict[int, list[int]] = {}
         for location, port in enumerate(self.walker.shape.ports):
             if not port.is_output:
                 self._inputs.setdefault(port.operator, []).append(location)
 
+        self.rules: RulesOf = {
+            MessagePulled: (self._message_pulled,),
+            Notified: (self._notified,),
+            FrontiersShown: (self._frontiers_shown,),
+            CapabilityChanged: (self._capability_changed,),
+            MessageSent: (self._message_sent,),
+            SnapshotTaken: (self._snapshot_taken,),
+            ProgressSent: (self._progress_sent,),
+            ProgressReceived: (),
+            FrontiersMoved: (),
+            ActivationEnded: (),
+            WorkerStarted: (),
+        }
+
     def take(self, event: Event) -> None:
         """Check that an event may happen now, before it does."""
-        match event:
-            case MessagePulled():
-                self._handled(event.worker, self._operator(event.location), event.time[0], "pulled a message")
-            case Notified():
-                self._handled(event.worker, event.operator, event.time[0], "was told of a time")
-            case FrontiersShown():
-                for times in event.frontiers.values():
-                    complete_through = min((time[0] for time in times), default=inf) - 1
-                    self._saw(event.worker, event.operator, complete_through)
-            case CapabilityChanged() if event.diff > 0:
-                self._check_not_taken(
-                    event.worker, self._operator(event.location), event.time[0], "took a capability"
-                )
-            case MessageSent():
-                self._check_not_taken(
-                    event.worker, self._operator(event.source), event.time[0], "sent a message"
-                )
-            case SnapshotTaken():
-                self._snapshot_taken(event)
-            case ProgressSent() if not self._has_told[event.worker]:
-                self._has_told[event.worker] = True
-                self._check_restored(event.worker)
-            case CapabilityChanged() | ProgressSent() | ProgressReceived() | FrontiersMoved():
-                pass
-            case ActivationEnded() | WorkerStarted():
-                pass
+        for rule in self.rules[type(event)]:
+            rule(event)
+
+    def _message_pulled(self, event: MessagePulled) -> None:
+        self._handled(event.worker, self._operators[event.location], event.time[0], "pulled a message")
+
+    def _notified(self, event: Notified) -> None:
+        self._handled(event.worker, event.operator, event.time[0], "was told of a time")
+
+    def _frontiers_shown(self, event: FrontiersShown) -> None:
+        for times in event.frontiers.values():
+            complete_through = min([time[0] for time in times], default=inf) - 1
+            self._saw(event.worker, event.operator, complete_through)
+
+    def _capability_changed(self, event: CapabilityChanged) -> None:
+        if event.diff > 0:
+            operator = self._operators[event.location]
+            self._check_not_taken(event.worker, operator, event.time[0], "took a capability")
+
+    def _message_sent(self, event: MessageSent) -> None:
+        self._check_not_taken(event.worker, self._operators[event.source], event.time[0], "sent a message")
+
+    def _progress_sent(self, event: ProgressSent) -> None:
+        if not self._has_told[event.worker]:
+            self._has_told[event.worker] = True
+            self._check_restored(event.worker)
 
     def _snapshot_taken(self, event: SnapshotTaken) -> None:
         w, operator, epoch = event.worker, event.operator, event.epoch
@@ -135,9 +151,6 @@ class SnapshotRules(Rules):
                     "RestoredStart",
                     f"worker {w} went on after epoch {self._restored} and holds {self.describe(point)}",
                 )
-
-    def _operator(self, location: int) -> int:
-        return self.walker.shape.ports[location].operator
 
     def name(self, operator: int) -> str:
         """An operator in words."""

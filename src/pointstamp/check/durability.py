@@ -1,8 +1,9 @@
-"""What outlives the processes of a simulated world: a storage and a sink that fail where the world says.
+"""What outlives the processes of a simulated world, and what happens around each operation on it.
 
 Kept: what the ports promise (``pointstamp.storage.port``, ``pointstamp.sinks.port``), and no more. An
-operation may fail, or be done without an answer; whoever does it may die before it or after it. What lies in
-a storage is whole, unless the world damages it on purpose, as a disk does.
+operation may fail, or be done without an answer; whoever does it may die before it, in the middle of it or
+after it. What was not acknowledged may be undone when the power fails. The storage is
+``pointstamp.check.crash_storage``; the sink is here.
 
 The sink enforces its contract on whoever uses it: a commit comes again only with what it came with before,
 numbers have no gaps, and every piece that is published was staged and not discarded. Each row of it stands
@@ -11,15 +12,13 @@ under its output and epoch as often as it was published, so what is seen twice i
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 import pyarrow as pa
 
 from pointstamp.errors import InternalError, StorageError
 from pointstamp.sinks.port import Epochs, Staged
-from pointstamp.storage.memory import MemoryStorage
-from pointstamp.storage.port import Content
 from pointstamp.topology.domain import Time
 
 T = TypeVar("T")
@@ -47,14 +46,29 @@ class Durability:
         """So many operations are done before the one that fails."""
         self.before: Callable[[str], None] = _nothing
         """Called before each operation: the world may let others act meanwhile."""
+        self.draw: Callable[[int], int] = _plain
+        """Decides what is left of an operation that was not acknowledged."""
 
-    def around(self, what: str, act: Callable[[], T]) -> T:
-        """Do an operation, or what the world wants instead."""
+    def around(
+        self,
+        what: str,
+        act: Callable[[], T],
+        *,
+        killed: Callable[[], None] | None = None,
+        unsure: Callable[[], None] | None = None,
+    ) -> T:
+        """Do an operation, or what the world wants instead.
+
+        ``killed`` is what is done of it by one who dies before it is done, ``unsure`` what is done where it
+        is done and not acknowledged, perhaps.
+        """
         self.before(what)
         if self.dies_after is not None:
             if self.dies_after == 0:
                 if self.dies_late:
-                    act()
+                    self._unacknowledged(act, unsure)
+                elif killed is not None:
+                    killed()
                 raise DiedError(what)
             self.dies_after -= 1
             return act()
@@ -63,53 +77,29 @@ class Durability:
             return act()
         fails, self.fails = self.fails, None
         if fails == "no answer":
-            act()
+            self._unacknowledged(act, unsure)
         raise UnansweredError(f"{what}: the storage does not answer.")
+
+    def stand_aside(self) -> None:
+        """Let everything be done as asked from now on."""
+        self.dies_after = self.fails = None
+        self.before = _nothing
+
+    def _unacknowledged(self, act: Callable[[], object], unsure: Callable[[], None] | None) -> None:
+        """Done all the way, or seen by everybody and not yet on the disk."""
+        if unsure is not None and self.draw(2):
+            unsure()
+        else:
+            act()
 
 
 def _nothing(_: str) -> None:
     """Nothing happens before an operation."""
 
 
-class SimulatedStorage:
-    """Objects in memory, behind what the world wants to go wrong."""
-
-    address: Final = "a simulated storage"
-    is_exclusive: Final = True
-
-    def __init__(self, durability: Durability) -> None:
-        self._durability = durability
-        self._objects = MemoryStorage()
-
-    def create(self, name: str, content: Content) -> None:
-        """Store a new object; AlreadyStored where there is one."""
-        self._durability.around(f"create '{name}'", lambda: self._objects.create(name, content))
-
-    def write(self, name: str, content: Content) -> None:
-        """Store an object, in place of one that may be there."""
-        self._durability.around(f"write '{name}'", lambda: self._objects.write(name, content))
-
-    def read(self, name: str) -> bytes:
-        """What an object holds; NotStored where there is none."""
-        return self._durability.around(f"read '{name}'", lambda: self._objects.read(name))
-
-    def size(self, name: str) -> int | None:
-        """The size of an object in bytes; None where there is none."""
-        return self._durability.around(f"size of '{name}'", lambda: self._objects.size(name))
-
-    def list(self, prefix: str = "") -> list[str]:
-        """The names that begin with a prefix, sorted."""
-        return self._durability.around(f"list '{prefix}'", lambda: self._objects.list(prefix))
-
-    def delete(self, name: str) -> None:
-        """Remove an object; nothing happens where there is none."""
-        self._durability.around(f"delete '{name}'", lambda: self._objects.delete(name))
-
-    def damage(self, name: str) -> None:
-        """Cut an object in half, as a disk might; nothing happens where there is none."""
-        if self._objects.size(name) is not None:
-            whole = self._objects.read(name)
-            self._objects.write(name, whole[: len(whole) // 2])
+def _plain(_: int) -> int:
+    """The plain answer."""
+    return 0
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -127,6 +117,9 @@ class SimulatedSink:
         self._pieces: dict[str, tuple[int, str, dict[int, list[pa.RecordBatch]]]] = {}
         self.commits: list[Commit] = []
         self.visible: dict[tuple[str, Time], list[pa.RecordBatch]] = {}
+        self._discarded: dict[str, tuple[int, str, dict[int, list[pa.RecordBatch]]]] = {}
+        self._sure = 0
+        """So many commits are on the disk; the last one may be seen and not be there yet."""
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "SimulatedSink":
         """There is one query in a world."""
@@ -158,7 +151,14 @@ class SimulatedSink:
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         """Make a commit visible, once; InternalError where the contract is broken."""
         commit = Commit(epochs_through, tuple(staged))
-        self._durability.around(f"publish commit {number}", lambda: self._publish(number, commit))
+
+        def done() -> None:
+            self._publish(number, commit)
+            self._sure = len(self.commits)
+
+        self._durability.around(
+            f"publish commit {number}", done, unsure=lambda: self._publish(number, commit)
+        )
 
     def published_through(self) -> int | None:
         """The last epoch that is visible."""
@@ -169,7 +169,28 @@ class SimulatedSink:
         kept = {piece.path for piece in keep} | {p.path for commit in self.commits for p in commit.staged}
         gone = [path for path, (of, _, _) in self._pieces.items() if of < generation and path not in kept]
         for path in gone:
-            self._durability.around(f"discard '{path}'", partial(self._pieces.pop, path, None))
+            self._durability.around(f"discard '{path}'", partial(self._discard, path))
+
+    def lose_power(self) -> int:
+        """A commit that was not acknowledged may be gone, and what was discarded may be there again."""
+        changed = 0
+        for path, discarded in self._discarded.items():
+            if self._durability.draw(2):
+                changed += 1
+                self._pieces[path] = discarded
+        self._discarded.clear()
+        if self._sure < len(self.commits) and self._durability.draw(2):
+            changed += 1
+            for piece in self.commits.pop().staged:
+                for epoch in self._pieces[piece.path][2]:
+                    self.visible.pop((piece.output, (epoch,)), None)
+        self._sure = len(self.commits)
+        return changed
+
+    def _discard(self, path: str) -> None:
+        piece = self._pieces.pop(path, None)
+        if piece is not None:  # another driver may have been faster
+            self._discarded[path] = piece
 
     def _publish(self, number: int, commit: Commit) -> None:
         if number < len(self.commits):

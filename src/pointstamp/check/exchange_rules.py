@@ -5,9 +5,9 @@ send_upd and recv_upd for a batch of progress. Guards look at what a worker owns
 activation pulled it owns already. Capabilities minted and dropped in one activation are netted first.
 """
 
-from pointstamp.check.abstract import Counts, add, summed, zm
+from pointstamp.check.abstract import Counts, add, summed
 from pointstamp.check.rules import Rules, broken
-from pointstamp.check.shape import Point
+from pointstamp.check.shape import Walker
 from pointstamp.runtime.events import (
     ActivationEnded,
     CapabilityChanged,
@@ -15,12 +15,17 @@ from pointstamp.runtime.events import (
     MessageSent,
     ProgressReceived,
     ProgressSent,
+    WorkerStarted,
 )
-from pointstamp.spec.multiset import justified
 
 
 class ExchangeRules(Rules):
     """One method for each event of the exchange protocol: check it, then let it happen."""
+
+    def worker_started(self, event: WorkerStarted) -> None:
+        """Everybody's first capabilities exist from the beginning, whoever starts first."""
+        if event.workers != self.state.workers:
+            raise ValueError(f"a worker of {event.workers} in a trace of {self.state.workers} workers")
 
     # Messages and activations.
 
@@ -62,14 +67,14 @@ class ExchangeRules(Rules):
             have = owned.get(point, 0) - done.pulled.get(point, 0)
             if have + count < 0:
                 broken("DnegOwned", f"worker {w} dropped {-count} of {self.describe(point)} and owned {have}")
-            if count > 0 and point not in owned and not self._covered(owned, point):
+            if count > 0 and point not in owned and not self.walker.less_any(owned, point):
                 broken("DselfAbove", f"worker {w} minted {self.describe(point)}, and owned nothing before it")
 
     def _check_messages(self, w: int) -> None:
         owned = self.state.caps[w]
         for source, target, _ in self.state.activations[w].sent:
             # What lies above the source lies above what covers the source: the guard holds for the target.
-            if source not in owned and not self._covered(owned, source):
+            if source not in owned and not self.walker.less_any(owned, source):
                 broken(
                     "DdataAbove",
                     f"worker {w} sent {self.describe(target)} from {self.describe(source)}, and owned "
@@ -100,16 +105,12 @@ class ExchangeRules(Rules):
 
     def _check_temp(self, w: int) -> None:
         owned, untold = self.state.caps[w], self.state.temp[w]
-        if untold and not justified(self.walker, zm(owned), zm(untold)):
+        if untold and not is_justified(self.walker, owned, untold):
             broken(
                 "TempJustified",
                 f"worker {w} has yet to tell {self.show(untold)}, which what it owns does not justify: "
                 f"{self.show(owned) or 'nothing'}",
             )
-
-    def _covered(self, owned: Counts, point: Point) -> bool:
-        less = self.walker.less
-        return any(less(lower, point) for lower in owned)
 
     # The broadcast of progress.
 
@@ -170,6 +171,17 @@ class ExchangeRules(Rules):
             if known != rec:
                 wrong = _total(known, {point: -count for point, count in rec.items()})
                 broken("RecordCount", f"worker {q} will for ever miscount by {self.show(wrong)}")
+
+
+def is_justified(walker: Walker, owned: Counts, untold: Counts) -> bool:
+    """What ``pointstamp.spec.multiset.justified`` says, for counts that change; nothing owned is negative."""
+    less_any = walker.less_any
+    gone = [point for point, count in untold.items() if count < 0]
+    return all(
+        count < owned.get(point, 0) or less_any(gone, point) or less_any(owned, point)
+        for point, count in untold.items()
+        if count > 0
+    )
 
 
 def _total(*parts: Counts) -> Counts:

@@ -67,9 +67,18 @@ class Explained:
 
 
 def explain_run(
-    walker: Walker, workers: int, happened: Sequence[Happened], *, committed: int, is_complete: bool
+    walker: Walker,
+    workers: int,
+    happened: Sequence[Happened],
+    *,
+    committed: int,
+    is_complete: bool,
+    since: int = -1,
 ) -> Explained:
-    """The failure-free run that explains one with crashes; ``committed`` is the last epoch of a commit."""
+    """The failure-free run that explains one with crashes; ``committed`` is the last epoch of a commit.
+
+    ``since`` is the epoch after which it began: that of a savepoint, or none.
+    """
     generations = moves_of(walker.shape, happened)
     ends = _ends(generations, EVERYTHING if is_complete else committed)
     replay = _Replay(walker, workers)
@@ -78,7 +87,8 @@ def explain_run(
     flaw: str | None = None
     try:
         is_begun = False
-        before = -1
+        # Where what it began with is damaged, an older snapshot of the same chain may be gone on from.
+        before = min([since, *(generation.restored for generation in generations)])
         for generation, end in zip(generations, ends, strict=True):
             # One that went on from a snapshot that was found damaged later leads nowhere.
             is_of_it = generation.restored == before
@@ -154,7 +164,12 @@ class _Replay:
         self.state.temp[move.worker].clear()
 
     def check_held_back(self, generation: int, move: Move, end: int) -> None:
-        """No operator goes back to an epoch up to e* once it has been beyond."""
+        """No operator goes back to an epoch up to e* once it has been beyond.
+
+        An input may, where rows say their epochs: it has no state, and what lies beyond is read again.
+        """
+        if move.operator not in self._inputs:
+            return
         place = (generation, move.worker, move.operator)
         if move.first <= end < move.last:
             broken("HeldBack", f"{self._who(move)} handled epochs {move.first} and {move.last} at once")

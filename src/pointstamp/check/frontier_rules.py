@@ -49,7 +49,8 @@ class FrontierRules(Rules):
         self.state.shown[q] = after
         moved: Iterable[int] = event.frontiers if before is not None else range(len(after))
         for location in moved:
-            for point in self.state.rec_at(location):
+            # A frontier that expects something expects the same of later epochs, too.
+            for point in self.walker.earliest(self.state.rec_at(location)):
                 self.check_exists_safely(point, (q,))
         if before is not None:
             for location in moved:
@@ -69,7 +70,7 @@ class FrontierRules(Rules):
 
     def _check_converged(self, q: int, shown: list[frozenset[Stamp]]) -> None:
         counts = self.state.glob[q].items()
-        implied = self.walker.implied_frontiers(point for point, count in counts if count > 0)
+        implied = self.walker.implied_frontiers([point for point, count in counts if count > 0])
         if tuple(shown) != implied:
             location = next(at for at, times in enumerate(implied) if shown[at] != times)
             broken(

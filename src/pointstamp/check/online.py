@@ -22,11 +22,12 @@ from itertools import islice
 from typing import Final, NoReturn
 
 from pointstamp.check.abstract import AbstractState
-from pointstamp.check.conformance import PROPERTIES, take
+from pointstamp.check.conformance import PROPERTIES, RulesOf, rules_of
 from pointstamp.check.cut_rules import SNAPSHOT_PROPERTIES, CommitRules, SnapshotRules
+from pointstamp.check.epochs import EpochWalker
 from pointstamp.check.exchange_rules import ExchangeRules
 from pointstamp.check.frontier_rules import FrontierRules
-from pointstamp.check.shape import Shape, Walker
+from pointstamp.check.shape import Shape
 from pointstamp.runtime.events import (
     Event,
     MessagePulled,
@@ -59,10 +60,15 @@ class Online:
         commits: CommitRules | None = None,
         record: Callable[[Event], None] | None = None,
     ) -> None:
-        self._shape = shape
-        state = AbstractState(Walker(shape), workers)
+        self._walker = EpochWalker(shape)
+        state = AbstractState(self._walker, workers)
         self._exchange, self._frontiers = ExchangeRules(state), FrontierRules(state)
         self._snapshots = SnapshotRules(state, operators, restored)
+        self._actions = rules_of(self._exchange, self._frontiers)
+        self._rules: RulesOf = {
+            kind: (self._snapshots.take, *rules) if self._snapshots.rules[kind] else rules
+            for kind, rules in self._actions.items()
+        }
         self._commits = commits or CommitRules()
         self._record = record
         self._queues: list[deque[Event]] = [deque() for _ in range(workers)]
@@ -110,31 +116,38 @@ class Online:
     def _merge(self) -> None:
         moved = True
         while moved:
-            moved = False
-            for worker, queue in enumerate(self._queues):
-                while queue and self._has_cause(queue[0]):
-                    self._judge(worker, queue.popleft())
-                    moved = True
+            # Not any(), which would leave those out that come after the first.
+            moved = max([self._judge_next(worker, queue) for worker, queue in enumerate(self._queues)])
         if all(self._queues):
             self._unexplained()
+
+    def _judge_next(self, worker: int, queue: deque[Event]) -> bool:
+        """Judge the events of a worker up to the first whose cause has not come; whether there were any."""
+        before = len(queue)
+        rules, record = self._rules, self._record
+        while queue:
+            event = queue[0]
+            kind = type(event)
+            if (kind is MessagePulled or kind is ProgressReceived) and not self._has_cause(event):
+                break
+            if record is not None:
+                record(event)
+            for rule in rules[kind]:
+                rule(event)
+            queue.popleft()
+            self.judged[worker] += 1
+        judged = before - len(queue)
+        self._since_renumbering += judged
+        if self._since_renumbering >= RENUMBER_EVENTS:
+            self._renumber()
+        return judged > 0
 
     def _has_cause(self, event: Event) -> bool:
         state = self.state
         if isinstance(event, MessagePulled):
             return state.data[event.worker].get(state.walker.point(event.location, event.time), 0) > 0
-        if isinstance(event, ProgressReceived):
-            return event.sequence < len(state.sent[event.sender])
-        return True
-
-    def _judge(self, worker: int, event: Event) -> None:
-        if self._record is not None:
-            self._record(event)
-        self._snapshots.take(event)
-        take(self._exchange, self._frontiers, event)
-        self.judged[worker] += 1
-        self._since_renumbering += 1
-        if self._since_renumbering >= RENUMBER_EVENTS:
-            self._renumber()
+        assert isinstance(event, ProgressReceived)
+        return event.sequence < len(state.sent[event.sender])
 
     def _unexplained(self) -> NoReturn:
         """Some event waits for a cause that cannot come: by the rules it is wrong."""
@@ -143,7 +156,8 @@ class Online:
         event = next((each for each in waiting if not self._is_caused_later(each)), waiting[0])
         if self._record is not None:
             self._record(event)
-        take(self._exchange, self._frontiers, event)
+        for rule in self._actions[type(event)]:
+            rule(event)
         raise AssertionError(f"{event} has no cause, and no rule is broken")
 
     def _is_caused_later(self, event: Event) -> bool:
@@ -162,7 +176,8 @@ class Online:
         )
 
     def _renumber(self) -> None:
-        state = self.state.renumbered(Walker(self._shape))
+        self._walker = self._walker.fresh()
+        state = self.state.renumbered(self._walker)
         for rules in (self._exchange, self._frontiers, self._snapshots):
             rules.state, rules.walker = state, state.walker
         self._since_renumbering = 0

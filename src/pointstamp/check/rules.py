@@ -39,7 +39,10 @@ class Rules:
         """Whether a worker's frontier has not passed the pointstamp."""
         location, time = self.walker.points[point]
         below = self.walker.below
-        return any(below(lower, time) for lower in self.shown(worker)[location])
+        for lower in self.shown(worker)[location]:  # noqa: SIM110 - asked all the time
+            if below(lower, time):
+                return True
+        return False
 
     def check_exists_safely(self, point: Point, workers: Iterable[int]) -> None:
         """SafeCombined for one pointstamp and some workers.

@@ -14,7 +14,7 @@ summaries only their numbers. A shape is plain data; a user's order and summarie
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from operator import le
+from operator import add, le
 from typing import Any, TypeAlias
 
 import msgspec
@@ -52,7 +52,14 @@ class Edge(msgspec.Struct, frozen=True):
 
     def arrival(self, time: Stamp) -> Stamp:
         """The time as it arrives over this edge, where times are epochs and rounds."""
-        return (*(t + n for t, n in zip(time, self.add, strict=False)), *self.append)
+        return (*map(add, time, self.add), *self.append)
+
+    def move(self) -> Move:
+        """The same as a function; most edges add nothing."""
+        if any(self.add) or self.append:
+            return self.arrival
+        kept = len(self.add)
+        return lambda time: time[:kept]
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -160,7 +167,7 @@ class Walker:
         self._early_first = own is None
         self._outgoing: list[list[tuple[int, Move]]] = [[] for _ in shape.ports]
         for edge in shape.edges:
-            move = edge.arrival if own is None else own.move(edge.root, edge.add, edge.append)
+            move = edge.move() if own is None else own.move(edge.root, edge.add, edge.append)
             self._outgoing[edge.origin].append((edge.target, move))
         self._numbers: dict[tuple[int, Stamp], Point] = {}
         self.points: list[tuple[int, Stamp]] = []
@@ -188,13 +195,21 @@ class Walker:
             self._less[lower, upper] = known
         return known
 
+    def less_any(self, lowers: Iterable[Point], upper: Point) -> bool:
+        """Whether one of these pointstamps could result in another one; none does in itself."""
+        return any(self.less(lower, upper) for lower in lowers)
+
+    def earliest(self, points: Iterable[Point]) -> Iterable[Point]:
+        """At least those of these pointstamps that none of the others is in an earlier epoch."""
+        return points
+
     def reached(self, point: Point) -> tuple[frozenset[Stamp], ...]:
         """For each location the minimal times at which something at this pointstamp may arrive."""
         known = self._reached.get(point)
         if known is None:
             if len(self._reached) > _REACHED_MAX:
                 self._reached.clear()
-            known = self._reached[point] = self._walk([point])
+            known = self._reached[point] = self._walk([self.points[point]])
         return known
 
     def implied_frontiers(self, points: Iterable[Point]) -> tuple[frozenset[Stamp], ...]:
@@ -204,13 +219,13 @@ class Walker:
         if known is None:
             if len(self._implied) > _REACHED_MAX:
                 self._implied.clear()
-            known = self._implied[key] = self._walk(key)
+            known = self._implied[key] = self._walk(self.points[point] for point in key)
         return known
 
-    def _walk(self, points: Iterable[Point]) -> tuple[frozenset[Stamp], ...]:
+    def _walk(self, points: Iterable[tuple[int, Stamp]]) -> tuple[frozenset[Stamp], ...]:
         below = self.below
         seen: list[list[Stamp]] = [[] for _ in self.shape.ports]
-        waiting = [self.points[point] for point in points]
+        waiting = list(points)
         if self._early_first:
             # So that later ones are seldom followed in vain; what the user's order sorts by is not asked for.
             waiting.sort(key=lambda at: at[1], reverse=True)

@@ -75,6 +75,9 @@ class Capability:
                 f"operator '{output.operator}' sent on output '{output.name}' with a capability for output "
                 f"'{mine.name}'; each output needs a capability of its own."
             )
+        if time is self._time:
+            return
+        output.domain.check(time, f"operator '{output.operator}' sent at")
         if not output.less_equal(self._time, time):
             raise CapabilityError(
                 f"operator '{output.operator}' sent at {time} with a capability for {self._time}; a "
@@ -91,6 +94,7 @@ class Capability:
         return self._output
 
     def _check_not_before(self, output: OutputState, time: Time, act: str) -> None:
+        output.domain.check(time, f"operator '{output.operator}' has a capability that was {act}")
         if not output.less_equal(self._time, time):
             raise CapabilityError(
                 f"operator '{output.operator}' has a capability for {self._time} that was {act} {time}; "

@@ -117,11 +117,13 @@ class Context:
         now = self.time
         wanted = now if time is None else time
         domain = self.inputs[0].domain if self.inputs else self.outputs[0].domain
-        if wanted is not now and not domain.less_equal(now, wanted):
-            raise CapabilityError(
-                f"operator '{self.operator}' asked at {now} to be notified at {wanted}, which is not later; "
-                f"ask for {now} or a greater time."
-            )
+        if wanted is not now:
+            domain.check(wanted, f"operator '{self.operator}' asked to be notified at")
+            if not domain.less_equal(now, wanted):
+                raise CapabilityError(
+                    f"operator '{self.operator}' asked at {now} to be notified at {wanted}, which is not "
+                    f"later; ask for {now} or a greater time."
+                )
         if self.notifications.is_asked(wanted):
             return
         held = [
@@ -144,6 +146,8 @@ class Context:
     def is_complete(self, time: Time, input: int | str | None = None) -> bool:  # noqa: A002 - as above
         """Whether nothing at this time or before it can arrive any more, at one input or at all of them."""
         ports = self.inputs if input is None else (self._named_input(input),)
+        for port in ports:
+            port.domain.check(time, f"operator '{self.operator}' asked about")
         return not any(self._may_come(port, time) for port in ports)
 
     # What follows is for the worker.
@@ -214,6 +218,7 @@ class Context:
         )
 
     def _check_authority(self, port: OutputState, time: Time, act: str) -> None:
+        port.domain.check(time, f"operator '{self.operator}' {act}")
         least: list[Time] = []
         if self._time is not None:
             ways = self._ways(port)

@@ -139,10 +139,20 @@ def _from_values(values: Sequence[object], field: pa.Field, are_objects: bool, w
         raise SchemaError(f"{needs} a value that is not: {error}. {fix}") from error
     if are_objects:
         # Arrow reads 1.5 as the integer 1, a datetime as its date and a naive time as UTC, without a word.
-        for given, read in zip(values, column.to_pylist(), strict=True):
-            if not _is_same(given, read):
-                raise SchemaError(f"{needs} {given!r}, which would become {read!r}. {fix}")
+        came = column.to_pylist()
+        if not _are_equal(values, came):
+            for given, read in zip(values, came, strict=True):
+                if not _is_same(given, read):
+                    raise SchemaError(f"{needs} {given!r}, which would become {read!r}. {fix}")
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _are_equal(values: Sequence[object], came: list[object]) -> bool:
+    """Whether a list is equal as it is, which is most often so and needs no look at single values."""
+    try:
+        return isinstance(values, list) and values == came
+    except ValueError:  # numpy does not say of arrays whether they are equal
+        return False
 
 
 def _is_same(given: Any, read: Any) -> bool:  # noqa: ANN401  any Python value

@@ -1,8 +1,9 @@
 """Built-in operators without state: they work on whole Arrow batches and keep nothing between them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -50,10 +51,12 @@ class Filter:
 
     def _mask(self, context: Context, batch: pa.RecordBatch) -> pa.Array:
         if isinstance(self._condition, pc.Expression):
-            table = pa.Table.from_batches([batch])
-            kept = table.append_column("_row", pa.array(range(batch.num_rows), pa.int64()))
-            rows = kept.filter(self._condition).column("_row")
-            return pc.is_in(kept.column("_row"), value_set=rows.combine_chunks()).combine_chunks()
+            # Arrow filters by an expression and does not say which rows it kept, so they are numbered.
+            number = "row " + " ".join(batch.schema.names)  # a name that no column can have
+            rows = pa.array(np.arange(batch.num_rows))
+            numbered = pa.Table.from_batches([batch.append_column(number, rows)])
+            kept = numbered.filter(self._condition).column(number)
+            return pc.is_in(rows, value_set=kept.combine_chunks())
         mask = self._condition(batch)
         if isinstance(mask, pa.ChunkedArray):
             mask = mask.combine_chunks()
@@ -95,13 +98,20 @@ class FlatMapRows:
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Call the function for every row of the batch."""
-        rows = list(self._rows(batch))
-        if rows:
-            context.send(pa.RecordBatch.from_pylist(rows, schema=context.outputs[0].schema))
+        # As rows, so that a misspelt column and a value that would be cut are refused, not made to fit.
+        context.send(self._rows(context, batch))
 
-    def _rows(self, batch: pa.RecordBatch) -> Iterator[Row]:
+    def _rows(self, context: Context, batch: pa.RecordBatch) -> list[Row]:
+        rows: list[Any] = []  # as far as anybody has looked
         for row in batch.to_pylist():
-            yield from self._function(row)
+            made = self._function(row)
+            if not isinstance(made, Iterable):
+                raise SchemaError(
+                    f"operator '{context.operator}': the function must give dictionaries, in a list or by "
+                    f"yield, and gave {type(made).__name__}. For no rows give an empty list."
+                )
+            rows.extend(made)
+        return [dict(row) if isinstance(row, Mapping) else row for row in rows]
 
 
 class MapRows(FlatMapRows):

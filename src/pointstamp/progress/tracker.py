@@ -120,6 +120,10 @@ class Tracker:
         """The counts at a location as they are known here; counts may be negative for a while."""
         return dict(self._occurrences[location].counts)
 
+    def count(self, location: Location, time: Time) -> int:
+        """How often one pointstamp is counted; less than zero for a while is legal."""
+        return self._occurrences[location].counts.get(time, 0)
+
     def is_complete(self) -> bool:
         """Whether nothing is counted anywhere: every stream is complete."""
         return not any(occurrences.counts for occurrences in self._occurrences)

@@ -107,8 +107,17 @@ def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None
         raise RecoveryError(
             f"query '{spec.plan.name}' has published everything up to epoch {through}, and its journal in "
             f"{spec.storage.address} knows of commits up to epoch {committed} only; to go on would publish "
-            "again. The last entries are lost: restore them from a copy, or begin with a new checkpoint and "
-            "a new place for the output."
+            "again. This is the output of another query, or the last entries are lost: restore them from a "
+            "copy, or begin with a new checkpoint and a new place for the output."
+        )
+    # Each is published before the next is committed, so that only the last may be missing.
+    before = own[-2].epoch if len(own) > 1 else -1
+    if own and own[-1].number > 0 and (through is None or through < before):
+        has = "has nothing" if through is None else f"ends with epoch {through}"
+        raise RecoveryError(
+            f"query '{spec.plan.name}' has commits up to epoch {committed} in {spec.storage.address}, and "
+            f"the output {has}. It is another one, or was emptied: give the output that this checkpoint "
+            "began with, or begin with a new checkpoint, too."
         )
     for commit in own:
         if through is None or commit.epoch > through:
@@ -130,6 +139,7 @@ def newest_whole(spec: QuerySpec, ledger: Ledger) -> Chain | None:
             damages.append(damage)
             continue
         if damages:
+            ledger.go_on_from(chain)
             _log.warning(
                 "query '%s': %s Went back to the snapshot of epoch %s; epochs up to %s are computed again "
                 "and not published again.",

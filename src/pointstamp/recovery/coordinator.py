@@ -77,7 +77,7 @@ class Coordinator:
         self._last_row_epoch = -1
         # What was let in, what is to be saved, and what has been.
         self.opened = -1 if chain is None else chain.epoch
-        self._targets: deque[tuple[int, bool, str | None]] = deque()
+        self._targets: deque[tuple[int, bool, list[str]]] = deque()
         self._saves: dict[int, dict[int, Saved]] = {}
         # Where the last snapshot is damaged and an older one is used, what was committed is computed again,
         # and is not saved, committed or published again: the next commit comes after the last one.
@@ -91,7 +91,8 @@ class Coordinator:
             self._bytes_whole, *changed = [commit.size_bytes for commit in chain.commits]
             self._bytes_changed = sum(changed)
         self._is_asked_to_save = False
-        self._savepoint: str | None = None
+        self._savepoints: list[str] = []
+        self._is_last_whole = chain is not None and chain.commits[-1] == last
         self.is_held = False
         """Whether no further tick is to be recorded: the query is about to stop."""
 
@@ -119,22 +120,33 @@ class Coordinator:
                 f"input '{name}' was said to be complete before epoch {before} and now before {epoch}; that "
                 "cannot be taken back."
             )
+        self.ledger.say(name, epoch)
         said.append((self._taken[name] + len(self._offered[name]), epoch))
         self._believe(name)
 
-    def save_soon(self, savepoint: str | None = None) -> None:
+    def recall(self, name: str, epoch: int) -> None:
+        """Take note of what was said before this generation, unless the flow has no such column any more."""
+        if name in self._columns and epoch > self._complete[name]:
+            self.advance(name, epoch)
+
+    def save_soon(self, savepoint: str | None = None) -> int:
         """Let a snapshot be taken as soon as there is an epoch to save, under a name if given.
 
-        Where everything is saved or is being saved already, that snapshot gets the name.
+        Where everything is saved or is being saved already, that snapshot gets the name, unless it is known
+        to be damaged. With the commit of the epoch that is returned, it is done.
         """
-        if self._last_target >= self.opened and savepoint is not None and self.ledger.commits:
+        if savepoint is not None and self._last_target >= self.opened:
             if self._targets:
-                self._targets[-1] = (*self._targets[-1][:2], savepoint)
-            else:
+                self._targets[-1][2].append(savepoint)
+                return self._last_target
+            if self._is_last_whole:
                 self.ledger.keep(savepoint)
-            return
+                return self._last_target
         self._is_asked_to_save = True
-        self._savepoint = savepoint or self._savepoint
+        if savepoint is None:
+            return self.opened
+        self._savepoints.append(savepoint)
+        return max(self.opened, self._last_target + 1)
 
     # What to tell the members.
 
@@ -207,7 +219,7 @@ class Coordinator:
         saves[worker] = report
         if len(saves) < self.workers:
             return None
-        epoch, is_whole, savepoint = self._targets.popleft()
+        epoch, is_whole, savepoints = self._targets.popleft()
         if epoch != report.epoch:
             raise InternalError(f"epoch {report.epoch} was saved by all while {epoch} was to come first.")
         del self._saves[epoch]
@@ -221,8 +233,11 @@ class Coordinator:
             [staged for number in range(self.workers) for staged in saves[number].staged],
             is_whole=is_whole,
             settled=settled,
-            savepoint=savepoint,
+            savepoint=savepoints[0] if savepoints else None,
         )
+        self._is_last_whole = True
+        for further in savepoints[1:]:
+            self.ledger.keep(further)
         if is_whole:
             self._bytes_whole, self._bytes_changed = commit.size_bytes, 0
         else:
@@ -340,13 +355,13 @@ class Coordinator:
 
     def _save(self, now_seconds: float) -> list[tuple[int, Order]]:
         grown = self._bytes_changed > max(self._bytes_whole, _COMPACT_BYTES_MIN)
-        savepoint, self._savepoint = self._savepoint, None
+        savepoints, self._savepoints = self._savepoints, []
         is_whole = self._chain_length == 0 or self._chain_length >= self.policy.chain_max or grown
-        is_whole = is_whole or savepoint is not None
+        is_whole = is_whole or bool(savepoints)
         self._chain_length = 1 if is_whole else self._chain_length + 1
         if is_whole:
             self._bytes_changed = 0
-        self._targets.append((self.opened, is_whole, savepoint))
+        self._targets.append((self.opened, is_whole, savepoints))
         self._last_target = self.opened
         self._last_save_seconds = now_seconds
         self._is_asked_to_save = False

@@ -74,6 +74,13 @@ class Kept(msgspec.Struct, frozen=True, tag=True):
     savepoint: str
 
 
+class Said(msgspec.Struct, frozen=True, tag=True):
+    """Of an input with an epoch column nothing before an epoch follows what it had when this was written."""
+
+    input: str
+    epoch: int
+
+
 class Savepoint(msgspec.Struct, frozen=True):
     """A snapshot that is kept under a name, with all that another query needs to begin there."""
 
@@ -96,9 +103,10 @@ class Summary(msgspec.Struct, frozen=True, tag=True):
     ticks: list[Ticked]
     commits: list[Committed]
     savepoints: list[Savepoint]
+    said: dict[str, int] = {}
 
 
-Entry: TypeAlias = FlowShape | Ticked | Committed | Kept | Summary
+Entry: TypeAlias = FlowShape | Ticked | Committed | Kept | Said | Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +147,8 @@ class Ledger:
         self.ticks: list[Ticked] = []
         self.commits: list[Committed] = []
         self.savepoints: list[Savepoint] = []
+        self.said: dict[str, int] = {}
+        self._gone_on_from: Chain | None = None
         self._entries = 0
         for entry in journal.entries():
             self._apply(entry)
@@ -168,6 +178,10 @@ class Ledger:
         """The ticks to read again after a snapshot, or all."""
         settled = -1 if chain is None else chain.commits[-1].settled
         return [tick for tick in self.ticks if tick.number > settled]
+
+    def go_on_from(self, chain: Chain) -> None:
+        """Take note that this snapshot is in use, and that all later ones are damaged."""
+        self._gone_on_from = chain
 
     def names_needed(self) -> set[str]:
         """The files of snapshots that are still needed."""
@@ -236,6 +250,11 @@ class Ledger:
         assert self.commits, "there is nothing to keep"
         self._append(Kept(savepoint))
 
+    def say(self, name: str, epoch: int) -> None:
+        """Record how far an input with an epoch column is complete, unless that is known."""
+        if epoch > self.said.get(name, 0):
+            self._append(Said(name, epoch))
+
     def summarize_if_long(self) -> list[Ticked] | None:
         """Replace the entries by a summary if there are many; return the ticks that are needed no more."""
         if self._entries < SUMMARY_ENTRIES_MAX or self.shape is None:
@@ -263,6 +282,7 @@ class Ledger:
             self.ticks,
             commits,
             self.savepoints,
+            self.said,
         )
         self._journal.summarize(summary)
         self._entries = 0
@@ -296,11 +316,14 @@ class Ledger:
                 self.ticks.append(entry)
             case Committed():
                 self.commits.append(entry)
+                self._gone_on_from = None
                 if entry.savepoint is not None:
                     self._keep_last()
             case Kept(savepoint):
                 self.commits[-1] = msgspec.structs.replace(self.commits[-1], savepoint=savepoint)
                 self._keep_last()
+            case Said():
+                self.said[entry.input] = entry.epoch
             case Summary():
                 self._take_over(entry)
 
@@ -313,6 +336,7 @@ class Ledger:
         self.ticks = list(summary.ticks)
         self.commits = list(summary.commits)
         self.savepoints = list(summary.savepoints)
+        self.said = dict(summary.said)
         self._entries = 0
 
     def _chain_at(self, place: int) -> Chain:
@@ -328,12 +352,16 @@ class Ledger:
             dict(self.positions),
             self.last_tick,
             self.open_from,
-            self.ticks_after(chain),
+            # Where its last part is damaged, an older one of the chain is gone on from.
+            self.ticks_after(Chain(chain.commits[:1])),
             [msgspec.structs.replace(each, staged=[]) for each in chain.commits],
         )
         self.savepoints = [*(each for each in self.savepoints if each.name != name), savepoint]
 
     def _forget_old_chains(self) -> None:
-        wholes = [number for number, commit in enumerate(self.commits) if commit.is_whole]
+        # What is known to be damaged does not count: the only snapshot that is whole may come before it.
+        in_use = self._gone_on_from
+        last = len(self.commits) if in_use is None else self.commits.index(in_use.commits[-1]) + 1
+        wholes = [number for number, commit in enumerate(self.commits[:last]) if commit.is_whole]
         if len(wholes) > self._chains_kept:
             self.commits = self.commits[wholes[-self._chains_kept] :]

@@ -5,10 +5,10 @@ is called again with the same data after whatever ended it, it goes on from ther
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.schema import to_batches
@@ -19,16 +19,21 @@ from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.recovery.processcrew import ProcessLauncher
 from pointstamp.recovery.query import Query
 from pointstamp.recovery.queryspec import QuerySpec
-from pointstamp.recovery.starting import check_epochs, query_id_at, savepoint_at, sink_at
+from pointstamp.recovery.starting import check_epochs, check_sources, query_id_at, savepoint_at, sink_at
 from pointstamp.recovery.supervisor import Supervisor
 from pointstamp.runtime.feeding import EpochColumns, items_of
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
 from pointstamp.runtime.results import Results
 from pointstamp.sinks.port import Sink
-from pointstamp.sinks.reading import published, read_published
+from pointstamp.sinks.reading import read_published
 from pointstamp.sources.memory import Rows
 from pointstamp.sources.port import Source
 from pointstamp.storage.anywhere import storage_at
+
+GAPS_MAX: Final = 64
+"""Epochs without rows that are closed one by one, besides as many as there are with rows."""
+
+_EPOCH: Final = "epoch of the row"
 
 
 def start(
@@ -50,10 +55,12 @@ def start(
 ) -> Query:
     """Start a flow on sources, in processes of their own or on workers in this process."""
     columns = check_epochs(plan, streams, epoch)
+    sources = {name: _source(plan, name, each) for name, each in streams.items()}
+    check_sources(sources)
     storage = storage_at(checkpoint)
     spec = QuerySpec(
         plan,
-        {name: _source(plan, name, each) for name, each in streams.items()},
+        sources,
         sink_at(output),
         storage,
         processes or workers,
@@ -82,28 +89,41 @@ def run_to_end(
     processes: int | None,
     epoch: EpochColumns,
 ) -> Results:
-    """Run a flow over data at hand to its end, going on from where a run of this checkpoint has come."""
-    columns = epoch if isinstance(epoch, Mapping) else dict.fromkeys(data, epoch) if epoch else {}
-    sources = {name: _rows(plan, name, each, columns.get(name)) for name, each in data.items()}
+    """Run a flow over data at hand to its end, going on from where a run of this checkpoint has come.
+
+    Each epoch is a tick, up to the last, which is right where there are few without rows. Where there are
+    many (days written as 20240131), all rows come in one tick and say their epochs themselves.
+    """
+    columns = check_epochs(plan, data, epoch)
+    given = {name: _by_epoch(plan, name, each, columns.get(name)) for name, each in data.items()}
+    fed = sorted({number for batches in given.values() for number in batches})
+    is_dense = not fed or fed[-1] < GAPS_MAX + 2 * len(fed)
     output = f"{checkpoint.rstrip('/')}/output"
-    query = start(plan, sources, checkpoint=checkpoint, output=output, workers=workers, processes=processes)
+    query = start(
+        plan,
+        {name: _dense(plan, name, each) if is_dense else _stamped(each) for name, each in given.items()},
+        checkpoint=checkpoint,
+        output=output,
+        workers=workers,
+        processes=processes,
+        epoch=None if is_dense else dict.fromkeys(given, _EPOCH),
+    )
     try:
         query.awaitTermination()
     finally:
         query.stop(finish=False)
-    epochs = max((len(source.batches) for source in sources.values()), default=0)
-    return _results(plan, output, epochs)
+    return _results(plan, output, fed)
 
 
 def _source(plan: Plan, name: str, given: Any) -> Source:  # noqa: ANN401 - whatever the user gave
     if all(hasattr(given, method) for method in ("watch", "read", "after")):
         source: Source = given
         return source
-    return _rows(plan, name, given, None)
+    return _dense(plan, name, _by_epoch(plan, name, given, None))
 
 
-def _rows(plan: Plan, name: str, given: Any, column: str | None) -> Rows:  # noqa: ANN401 - as above
-    """Data at hand as a source: item i is epoch i."""
+def _by_epoch(plan: Plan, name: str, given: Any, column: str | None) -> dict[int, pa.RecordBatch]:  # noqa: ANN401
+    """Data at hand as one batch for each epoch that it has."""
     if hasattr(given, "__next__"):
         raise FlowError(
             f"input '{name}' was given an iterator, which can be read once; what is to be recovered must be "
@@ -112,24 +132,40 @@ def _rows(plan: Plan, name: str, given: Any, column: str | None) -> Rows:  # noq
     schema = plan.named(Kind.INPUT)[name].outputs[0].schema
     batches: dict[int, pa.RecordBatch] = {}
     for time, rows in items_of(plan, name, given, column):
-        table = pa.Table.from_batches(to_batches(rows, schema, f"input '{name}'"), schema)
-        batches[time] = pa.Table.to_batches(table.combine_chunks())[0] if table.num_rows else _none(schema)
-    last = max(batches, default=-1)
-    return Rows(tuple(batches.get(number, _none(schema)) for number in range(last + 1)))
+        # With an epoch column an item may begin with the epoch that the one before has ended with.
+        parts = [batches.get(time, _none(schema)), *to_batches(rows, schema, f"input '{name}'")]
+        batches[time] = pa.concat_batches(parts)
+    return batches
+
+
+def _dense(plan: Plan, name: str, batches: Mapping[int, pa.RecordBatch]) -> Rows:
+    """Item i is epoch i."""
+    none = _none(plan.named(Kind.INPUT)[name].outputs[0].schema)
+    return Rows(tuple(batches.get(number, none) for number in range(max(batches, default=-1) + 1)))
+
+
+def _stamped(batches: Mapping[int, pa.RecordBatch]) -> Rows:
+    """All rows, each with its epoch."""
+    stamped = [
+        batch.append_column(_EPOCH, pa.array([number] * batch.num_rows, pa.int64()))
+        for number, batch in sorted(batches.items())
+    ]
+    return Rows(tuple(stamped), units_per_tick=None)
 
 
 def _none(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema=schema)
 
 
-def _results(plan: Plan, output: str, epochs: int) -> Results:
+def _results(plan: Plan, output: str, fed: list[int]) -> Results:
+    """What was published: the epochs that were fed, and later ones in which an output has rows."""
+    tables = {name: table.sort_by("epoch") for name, table in read_published(output).items()}
+    numbers = {name: table.column("epoch").to_numpy() for name, table in tables.items()}
+    epochs = sorted({*fed, *(number for each in numbers.values() for number in np.unique(each).tolist())})
     results = Results(plan.output_schemas())
-    found = published(output)
-    for name in results:
-        table = read_published(output, name)
-        last = max(epochs - 1, found.epochs_through or 0)
-        for epoch in range(last + 1):
-            rows = table.filter(pc.equal(table.column("epoch"), epoch)).drop_columns(["epoch"])
-            if epoch < epochs or rows.num_rows:
-                results[name].add(epoch, rows)
+    for name, table in tables.items():
+        ends = np.searchsorted(numbers[name], [[epoch, epoch + 1] for epoch in epochs]).tolist()
+        rows = table.drop_columns(["epoch"])
+        for epoch, (begin, end) in zip(epochs, ends, strict=True):
+            results[name].add(epoch, rows.slice(begin, end - begin))
     return results

@@ -1,14 +1,16 @@
 """Watching a query while it runs: members tell what happens, and what is published was judged before.
 
 A member's ``Reporter`` takes down the events of its worker and tells them to the driver: when there are many,
-when the member has nothing else to do, and before it says anything else. So what a member reports rests on
-events that the driver has. The driver's ``Verification`` hands them to a ``Judge``, and keeps every report
-that an epoch is saved back until all that had happened to that worker before it was judged right: an epoch is
-committed and published after it was verified.
+when the member has had nothing else to do for a moment, when it is asked to, and before it says that an epoch
+is saved. So what is believed of a member rests on events that the driver has; and few messages carry many
+events, because a message costs more than an event. The driver's ``Verification`` hands them to a ``Judge``,
+and keeps every report that an epoch is saved back until all that had happened to that worker before it was
+judged right: an epoch is committed and published after it was verified.
 
 While the judge is far behind no further tick is let in: verification makes a query slower, and is never left
-out. Where the judge waits for the cause of an event, members are asked to tell everything; after two such
-rounds (``pointstamp.check.online`` says why two) a cause that has not come does not exist.
+out. Where the judge waits for the cause of an event, members are asked to tell everything, at once if a
+report is held back by that; after two such rounds (``pointstamp.check.online`` says why two) a cause that has
+not come does not exist.
 
 What is right is not said here, and neither is where the judge runs.
 """
@@ -17,18 +19,23 @@ import select
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from time import monotonic
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from pointstamp.errors import InternalError, StorageError
-from pointstamp.recovery.orders import Observed, Report, Saved, TellEvents
+from pointstamp.recovery.orders import Finished, Observed, Report, Saved, TellEvents
+from pointstamp.runtime.control import Failed
 from pointstamp.runtime.events import Event
 from pointstamp.storage.port import Storage
 
 TOLD_TOGETHER_MAX: Final = 500
 """So many events wait at most before a member tells them."""
+
+TELL_SECONDS: Final = 0.05
+"""How long a member that has nothing to do keeps what it has not told, at most."""
 
 BEHIND_EVENTS_MAX: Final = 20_000
 """While the judge has more than this before it, no tick is let in."""
@@ -37,7 +44,7 @@ ANSWER_SECONDS_MAX: Final = 60.0
 """How long a judge may take over a few events before it counts as lost."""
 
 ASK_SECONDS: Final = 0.5
-"""How often members are asked to tell everything, at most."""
+"""How often members are asked to tell everything, at most, while nothing is held back."""
 
 
 class Finding(NamedTuple):
@@ -102,6 +109,7 @@ class Reporter:
         self._tell = tell
         self._encode = msgspec.msgpack.Encoder().encode
         self._events: list[Event] = []
+        self._told_seconds = -inf
 
     def record(self, event: Event) -> None:
         """Take down one event."""
@@ -114,11 +122,25 @@ class Reporter:
         if self._events:
             self.answer(None)
 
+    def rest(self) -> float:
+        """The member has nothing to do: tell what has happened, if the last time was a while ago.
+
+        Returns how long the member may sleep before this is to be called again.
+        """
+        if not self._events:
+            return inf
+        left = self._told_seconds + TELL_SECONDS - monotonic()
+        if left > 0:
+            return left
+        self.flush()
+        return inf
+
     def before(self, tell: Callable[[Report], None]) -> Callable[[Report], None]:
-        """How a member tells anything else: after what has happened before."""
+        """How a member tells anything else: what rests on events after these."""
 
         def after_events(report: Report) -> None:
-            self.flush()
+            if isinstance(report, Saved | Finished | Failed):
+                self.flush()
             tell(report)
 
         return after_events
@@ -126,6 +148,7 @@ class Reporter:
     def answer(self, asked: int | None) -> None:
         """Tell what has happened, also if nothing has."""
         events, self._events = self._events, []
+        self._told_seconds = monotonic()
         self._tell(Observed(self._encode(events), len(events), asked))
 
 
@@ -187,8 +210,9 @@ class Verification:
 
     def question(self) -> TellEvents | None:
         """What is to be asked of all members now, if anything is."""
-        due = self._is_answered and monotonic() >= self._asked_seconds + ASK_SECONDS
-        if not due or not self._standing.waiting:
+        if not self._standing.waiting or not self._is_answered:
+            return None
+        if not self._is_held_up and monotonic() < self._asked_seconds + ASK_SECONDS:
             return None
         self._asked += 1
         self._answers = 0
@@ -243,6 +267,11 @@ class Verification:
     @property
     def _behind(self) -> int:
         return sum(self._told) - self.events - self._standing.waiting
+
+    @property
+    def _is_held_up(self) -> bool:
+        """Whether a report is held back though the judge has looked at everything that was told."""
+        return any(self._held) and self._behind == 0
 
     @property
     def _is_answered(self) -> bool:

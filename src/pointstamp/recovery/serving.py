@@ -8,6 +8,7 @@ import os
 import socket
 from collections import deque
 from contextlib import suppress
+from math import inf
 from typing import Final
 
 import msgspec
@@ -49,9 +50,8 @@ def serve(mission: Mission, mesh: Mesh, worker: int, *, log: EventLog | None = N
                 busy = True
                 _follow(member, transport.control, reporter)
             if not busy:
-                if reporter is not None:
-                    reporter.flush()
-                transport.wait(_SLEEP_SECONDS)
+                due_seconds = inf if reporter is None else reporter.rest()
+                transport.wait(min(due_seconds, _SLEEP_SECONDS))
         return member
     except Exception:
         if reporter is not None:

@@ -72,6 +72,8 @@ class Session:
         self._counts: list[Future[Counts]] = []
         self._saves: list[tuple[int, Future[int]]] = []
         self._ended: set[str] = set()
+        # What was said to be complete holds after what the source had then, and that is offered at first.
+        self._recalled = dict(coordinator.ledger.said)
 
     def turn(self) -> bool:
         """One round of the loop without waiting; whether anything happened."""
@@ -117,8 +119,7 @@ class Session:
 
     def save_soon(self, savepoint: str | None, answer: "Future[int]") -> None:
         """Take a snapshot of what was let in, under a name if given; answer with its epoch when durable."""
-        self.coordinator.save_soon(savepoint)
-        self._saves.append((self.coordinator.opened, answer))
+        self._saves.append((self.coordinator.save_soon(savepoint), answer))
         self._look_at_saves()
 
     def advance(self, name: str, epoch: int) -> None:
@@ -166,6 +167,8 @@ class Session:
         units = watch.poll()
         if units:
             self.coordinator.offer(name, units)
+        if (epoch := self._recalled.pop(name, None)) is not None:
+            self.coordinator.recall(name, epoch)
         if watch.is_finished:
             self._ended.add(name)
             self.coordinator.end(name)

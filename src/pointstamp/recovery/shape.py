@@ -2,12 +2,22 @@
 
 State is found again by the place of its operator, that is by kind and name. So an operator that is gone would
 lose its state, one that is new would begin without, and one that is of another kind could not read what is
-there. All of this is said before anything runs, and is done only if it was accepted.
+there, or worse, could: a greatest value reads as a least one. All of this is said before anything runs, and
+is done only if it was accepted.
+
+What a function computes is not looked at: who changes the code of a map, or of an operator of their own,
+knows best whether what it keeps still means the same.
 """
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
+from pointstamp.dataflow.aggregate import Aggregate, Aggregation
+from pointstamp.dataflow.keyed import RunningReduce
+from pointstamp.dataflow.pact import ExchangeBy
 from pointstamp.dataflow.plan import Kind, Node, Plan
+from pointstamp.dataflow.saved import Saving
 from pointstamp.errors import RecoveryError
 from pointstamp.recovery.ledger import FlowShape
 from pointstamp.runtime.snapshots import place_of
@@ -47,9 +57,36 @@ def _word(plan: Plan, node: Node) -> str:
     columns = [f"{field.name} {field.type}" for port in node.outputs for field in port.schema]
     if node.kind is Kind.OUTPUT:
         columns = [f"{field.name} {field.type}" for field in plan.output_schemas()[node.name]]
-    logic = node.logic
-    if isinstance(logic, partial):
-        inner = logic.args[0] if logic.args else logic.func
-        logic = inner if isinstance(inner, type) else type(inner)
-    name = getattr(logic, "__name__", "") if logic is not None else ""
-    return f"{name}({', '.join(columns)})"
+    name, keeps = _logic(node.logic)
+    keys = [key for port in node.inputs if isinstance(port.pact, ExchangeBy) for key in port.pact.keys]
+    # Where nothing is kept, it does not matter who owns a key.
+    by = f" by {', '.join(keys)}" if keeps and keys else ""
+    return f"{name}({', '.join(columns)}){by}{f' keeping {keeps}' if keeps else ''}"
+
+
+def _logic(logic: Any) -> tuple[str, str]:  # noqa: ANN401 - whatever makes an operator
+    """What an operator is called, and what it keeps from epoch to epoch."""
+    if logic is None:
+        return "", ""
+    if not isinstance(logic, partial):
+        return getattr(logic, "__name__", ""), _declared(logic)
+    if logic.func is RunningReduce:
+        _, _, aggregates = logic.args
+        return "RunningReduce", ", ".join(f"{name}={_aggregate(each)}" for name, each in aggregates.items())
+    if isinstance(logic.func, type):
+        return logic.func.__name__, ""
+    users = logic.args[0]  # of which each worker has a copy
+    return type(users).__name__, _declared(users)
+
+
+def _aggregate(aggregate: Aggregation) -> str:
+    kind = aggregate.kind if isinstance(aggregate, Aggregate) else type(aggregate).__name__
+    return f"{kind}({aggregate.column or ''})"
+
+
+def _declared(logic: Any) -> str:  # noqa: ANN401 - a user's object, or its class
+    state = getattr(logic, "state", None)
+    ways = state.items() if isinstance(state, Mapping) else ()
+    return ", ".join(
+        f"{name} as {type(way).__name__.strip('_').lower()}" for name, way in ways if isinstance(way, Saving)
+    )

@@ -8,7 +8,7 @@ from uuid import uuid4
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.errors import AlreadyStored, FlowError
 from pointstamp.recovery.queryspec import SavepointPlace
-from pointstamp.runtime.feeding import EpochColumns
+from pointstamp.runtime.feeding import EpochColumns, epoch_columns
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.port import Sink
 from pointstamp.storage.anywhere import storage_at
@@ -51,13 +51,14 @@ def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) ->
             f"flow '{plan.name}' has the inputs {listed(names)} and was given {listed(streams)}; give one "
             "for each."
         )
-    columns = dict.fromkeys(names, epoch) if isinstance(epoch, str) else dict(epoch or {})
-    if unknown := set(columns) - set(names):
-        raise FlowError(
-            f"flow '{plan.name}' has the inputs {listed(names)}, and epoch columns were given for "
-            f"{listed(sorted(unknown))}."
-        )
-    return columns
+    return epoch_columns(plan, epoch)
+
+
+def check_sources(sources: Mapping[str, Any]) -> None:
+    """Let sources that can tell say now what is wrong with them: a mistake is not tried again and again."""
+    for source in sources.values():
+        if hasattr(source, "check"):
+            source.check()
 
 
 def listed(names: Iterable[str]) -> str:

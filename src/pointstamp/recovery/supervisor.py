@@ -59,6 +59,7 @@ class Supervisor:
         self._stop: str | None = None
         self._drains: list[Future[None]] = []
         self._session: Session | None = None
+        self._ledger: Ledger | None = None  # of the last generation that was begun here
         self._budget = RestartBudget(spec.restarts)
         self._last_failure: tuple[str, int] | None = None
         self._lost_seconds: float | None = None
@@ -132,8 +133,13 @@ class Supervisor:
 
     def _run_generation(self) -> None:
         spec = self.spec
+        if self._ledger is not None:
+            # A driver that was held up until its workers gave it up may have been replaced meanwhile. It must
+            # find that out here: the next generation would be newer than its successor's, and fence that.
+            self._ledger.check_not_fenced()
         begun = begin_generation(spec, f"process {os.getpid()} on {socket.gethostname()}", time())
         self.generation, ledger = begun.generation, begun.ledger
+        self._ledger = ledger
         self._note_commit(ledger.committed)
         self._counted = (monotonic(), 0)
         self.phase = "starting workers"
@@ -301,8 +307,12 @@ class Supervisor:
                 continue
             try:
                 answer.set_result(function(session))
-            except Exception as error:  # the caller's, who waits for it
+            except FlowError as error:  # the caller's, who waits for it
                 answer.set_exception(error)
+            except BaseException as error:
+                # Nobody knows whether what was asked for is recorded: the next generation will.
+                answer.set_exception(error)
+                raise
 
     def _look_at_drains(self, coordinator: Coordinator) -> None:
         if self._drains and coordinator.is_idle:

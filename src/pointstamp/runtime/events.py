@@ -2,6 +2,8 @@
 
 They follow the actions of the models: a message pulled is ``recv_cap``, the end of an activation is one
 ``perf_op``, and so on. The simulator's trace, the judge and displays read the same events.
+
+There are many of them, and none is ever part of a cycle: so the garbage collector does not look at them.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -21,14 +23,14 @@ class Counted(NamedTuple):
     number: int
 
 
-class WorkerStarted(msgspec.Struct, frozen=True, tag=True):
+class WorkerStarted(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A worker holds the first capability of each output."""
 
     worker: WorkerIndex
     workers: int
 
 
-class MessagePulled(msgspec.Struct, frozen=True, tag=True):
+class MessagePulled(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A message was taken from its queue and given to the operator."""
 
     worker: WorkerIndex
@@ -36,7 +38,7 @@ class MessagePulled(msgspec.Struct, frozen=True, tag=True):
     time: Time
 
 
-class MessageSent(msgspec.Struct, frozen=True, tag=True):
+class MessageSent(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A message was sent to a worker's input, from an output at a time; rows for a reader."""
 
     worker: WorkerIndex
@@ -48,7 +50,7 @@ class MessageSent(msgspec.Struct, frozen=True, tag=True):
     rows: int
 
 
-class CapabilityChanged(msgspec.Struct, frozen=True, tag=True):
+class CapabilityChanged(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Capabilities at an output came (+) or went (-)."""
 
     worker: WorkerIndex
@@ -57,7 +59,7 @@ class CapabilityChanged(msgspec.Struct, frozen=True, tag=True):
     diff: int
 
 
-class ActivationEnded(msgspec.Struct, frozen=True, tag=True):
+class ActivationEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
     """An operator gave control back; what it consumed, held and sent is one change."""
 
     worker: WorkerIndex
@@ -65,7 +67,7 @@ class ActivationEnded(msgspec.Struct, frozen=True, tag=True):
     changes: tuple[Change, ...]
 
 
-class ProgressSent(msgspec.Struct, frozen=True, tag=True):
+class ProgressSent(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A batch of progress went out to everybody."""
 
     worker: WorkerIndex
@@ -73,7 +75,7 @@ class ProgressSent(msgspec.Struct, frozen=True, tag=True):
     changes: tuple[Change, ...]
 
 
-class ProgressReceived(msgspec.Struct, frozen=True, tag=True):
+class ProgressReceived(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A batch of progress was applied to the counts, which for its pointstamps are now these."""
 
     worker: WorkerIndex
@@ -82,14 +84,14 @@ class ProgressReceived(msgspec.Struct, frozen=True, tag=True):
     counts: tuple[Counted, ...]
 
 
-class FrontiersMoved(msgspec.Struct, frozen=True, tag=True):
+class FrontiersMoved(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Propagation ended; these locations, maybe none, have another frontier than before."""
 
     worker: WorkerIndex
     frontiers: dict[Location, tuple[Time, ...]]
 
 
-class Notified(msgspec.Struct, frozen=True, tag=True):
+class Notified(msgspec.Struct, frozen=True, tag=True, gc=False):
     """An operator was told that a time is complete."""
 
     worker: WorkerIndex
@@ -97,7 +99,7 @@ class Notified(msgspec.Struct, frozen=True, tag=True):
     time: Time
 
 
-class FrontiersShown(msgspec.Struct, frozen=True, tag=True):
+class FrontiersShown(msgspec.Struct, frozen=True, tag=True, gc=False):
     """An operator that watches frontiers was called, and can read these at its inputs."""
 
     worker: WorkerIndex
@@ -105,7 +107,7 @@ class FrontiersShown(msgspec.Struct, frozen=True, tag=True):
     frontiers: dict[Location, tuple[Time, ...]]
 
 
-class SnapshotTaken(msgspec.Struct, frozen=True, tag=True):
+class SnapshotTaken(msgspec.Struct, frozen=True, tag=True, gc=False):
     """What an operator needs to go on after an epoch was set aside; from here on it may see the next."""
 
     worker: WorkerIndex

@@ -205,13 +205,32 @@ def feeder(
             + (f"; there is no input {_listed(unknown)}" if unknown else "")
             + "."
         )
+    columns = epoch_columns(plan, epoch)
     readers = []
     for name in names:
-        column = epoch.get(name) if isinstance(epoch, Mapping) else epoch
-        counts = column is None and plan.root is EPOCHS
-        items = items_of(plan, name, data[name], column)
+        counts = name not in columns and plan.root is EPOCHS
+        items = items_of(plan, name, data[name], columns.get(name))
         readers.append(_Reader(run.input(name), items, counts=counts))
     return Feeder(run, readers, control or FlowControl())
+
+
+def epoch_columns(plan: Plan, epoch: EpochColumns) -> dict[str, str]:
+    """The epoch column of each input that has one, after a look whether they fit the flow."""
+    inputs = plan.named(Kind.INPUT)
+    columns = dict.fromkeys(inputs, epoch) if isinstance(epoch, str) else dict(epoch or {})
+    if unknown := [name for name in columns if name not in inputs]:
+        raise FlowError(
+            f"flow '{plan.name}' has the inputs {_listed(inputs)}, and epoch columns were given for "
+            f"{_listed(unknown)}."
+        )
+    for name, column in columns.items():
+        if column in inputs[name].outputs[0].schema.names:
+            raise FlowError(
+                f"input '{name}' declares the column '{column}', which is to say the epoch of each row and "
+                "is taken away with it. Leave it out of the schema: an operator has context.epoch, and each "
+                "output a column 'epoch'. Or bring a copy of it under another name."
+            )
+    return columns
 
 
 def items_of(plan: Plan, name: str, value: Any, column: str | None) -> Iterator[Item]:  # noqa: ANN401
@@ -222,7 +241,7 @@ def items_of(plan: Plan, name: str, value: Any, column: str | None) -> Iterator[
         return _timed_items(who, value)
     if column is not None:
         return _by_column(who, value, column, schema)
-    return iter([(0, value)]) if _holds_rows(value) else enumerate(value)
+    return iter([(0, value)]) if _holds_rows(value) else _counted_items(who, value)
 
 
 def _holds_rows(value: Any) -> bool:  # noqa: ANN401
@@ -230,8 +249,28 @@ def _holds_rows(value: Any) -> bool:  # noqa: ANN401
     return isinstance(value, pa.RecordBatch | pa.Table) or hasattr(value, "__dataframe__")
 
 
-def _timed_items(who: str, value: Iterable[Any]) -> Iterator[Item]:
-    for item in value:
+def _epochs_in(who: str, value: Any) -> Iterable[Any]:  # noqa: ANN401
+    """A value that is to be a sequence of epochs; text and dictionaries have items, and are none."""
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
+        raise FlowError(
+            f"{who} must be one table, or a list with the rows of each epoch, and came as "
+            f"{type(value).__name__}. For files of a folder, use start_local() with ps.files(path)."
+        )
+    return value
+
+
+def _counted_items(who: str, value: Any) -> Iterator[Item]:  # noqa: ANN401
+    for number, rows in enumerate(_epochs_in(who, value)):
+        if isinstance(rows, dict):
+            raise FlowError(
+                f"{who}: item {number} of what was given is the rows of epoch {number}, and came as a single "
+                "row. For one epoch of several rows, put their list into a list: [[{...}, {...}]]."
+            )
+        yield number, rows
+
+
+def _timed_items(who: str, value: Any) -> Iterator[Item]:  # noqa: ANN401
+    for item in _epochs_in(who, value):
         if not (isinstance(item, tuple) and len(item) == 2):
             raise FlowError(
                 f"{who}: this flow has times of its own, so its items are (time, rows) pairs; one came as "
@@ -243,14 +282,17 @@ def _timed_items(who: str, value: Iterable[Any]) -> Iterator[Item]:
 def _by_column(who: str, value: Any, column: str, schema: pa.Schema) -> Iterator[Item]:  # noqa: ANN401
     """Items by an epoch column that is not part of the schema; within a value, rows may be in any order."""
     timed = schema.append(pa.field(column, pa.int64()))
-    values = [value] if _holds_rows(value) else value
+    values = [value] if _holds_rows(value) else _epochs_in(who, value)
 
     def pairs() -> Iterator[Item]:
         for each in values:
             table = pa.Table.from_batches(to_batches(each, timed, who), timed)
             if table.column(column).null_count:
                 raise FlowError(f"{who}: the epoch column '{column}' has nulls; every row needs an epoch.")
-            for number in sorted(pc.unique(table.column(column)).to_pylist()):
+            numbers = sorted(pc.unique(table.column(column)).to_pylist())
+            if numbers and numbers[0] < 0:
+                raise FlowError(f"{who} has a row of epoch {numbers[0]}; epochs begin at 0.")
+            for number in numbers:
                 rows = table.filter(pc.equal(table.column(column), number)).drop_columns([column])
                 yield number, rows
 

@@ -8,7 +8,7 @@ from pointstamp.dataflow.schema import to_batches
 from pointstamp.errors import FlowError
 from pointstamp.progress.pointstamp import Change
 from pointstamp.runtime.instance import Instance
-from pointstamp.topology.domain import Time
+from pointstamp.topology.domain import EPOCHS, Time
 
 
 class InputHandle:
@@ -56,6 +56,11 @@ class InputHandle:
     def advance_to(self, time: Any) -> None:  # noqa: ANN401 - a root time
         """Promise that nothing will be sent before this time any more."""
         capability = self._held(f"advanced to {time}")
+        if self._output.domain.root is EPOCHS and type(time) is not int:
+            raise FlowError(
+                f"input '{self.name}' was advanced to {time!r} of type {type(time).__name__}; it is advanced "
+                "to an epoch, which is a Python integer."
+            )
         later: Time = (time,)
         if not self._output.less_equal(capability.time, later):
             raise FlowError(

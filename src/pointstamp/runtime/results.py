@@ -33,6 +33,11 @@ class OutputTables(Mapping[Any, pa.Table]):
 
     def table(self, time_column: str = "epoch") -> pa.Table:
         """All rows, with the time of each in a first column."""
+        if time_column in self.schema.names:
+            raise FlowError(
+                f"output '{self.name}' has a column '{time_column}' of its own. Give another name for the "
+                "times, table(time_column='at')."
+            )
         parts = [
             table.add_column(0, time_column, pa.array([time] * table.num_rows))
             for time, table in self._tables.items()

@@ -163,8 +163,8 @@ class Worker:
         self.view.receive(batch)
         self._received_progress = True
         if self._log is not None:
-            known = self.view.tracker.occurrences
-            counts = tuple(Counted(at, time, known(at).get(time, 0)) for at, time, _ in batch.changes)
+            count = self.view.tracker.count
+            counts = tuple([Counted(at, time, count(at, time)) for at, time, _ in batch.changes])
             self._log.record(ProgressReceived(self.worker, batch.sender, batch.sequence, counts))
 
     def _enqueue(self, location: Location, time: Time, batch: pa.RecordBatch) -> None:

@@ -50,6 +50,9 @@ class DeltaSink:
     query: str = ""
     schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", os.fspath(self.path))  # it may come as a pathlib.Path
+
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "DeltaSink":
         """The sink for one query; SchemaError for columns that Delta does not have."""
         for output, schema in schemas.items():

@@ -15,9 +15,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pointstamp.dataflow.columns import integers
 from pointstamp.errors import SchemaError
 from pointstamp.sinks.port import Epochs, Staged
 from pointstamp.storage.port import Storage
@@ -71,7 +73,7 @@ class Files:
                 f"output '{output}' has values that the types of its files cannot hold: {error}. Round or "
                 "cast them in the flow."
             ) from error
-        epochs = pa.repeat(pa.scalar(epoch, pa.int64()), table.num_rows)
+        epochs = integers(np.full(table.num_rows, epoch), EPOCH_COLUMN.type)
         return fitted.add_column(0, EPOCH_COLUMN, epochs)
 
 

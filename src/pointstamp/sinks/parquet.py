@@ -11,6 +11,7 @@ size and its CRC-32. Commits hold whole epochs of all outputs, and so does every
 The chain belongs to one query: another one that publishes into the same folder is refused.
 """
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -33,6 +34,9 @@ class ParquetSink:
     open_storage: Callable[[str], Storage] = storage_at
     query: str = ""
     schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", os.fspath(self.path))  # it may come as a pathlib.Path
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "ParquetSink":
         """The sink for one query; the files will have these columns, the epoch before them."""

@@ -5,6 +5,7 @@ tables, and compares each file with its checksum. Both see one moment: all commi
 after it. Rows are read into memory whole; who has more of them takes the files from ``published``, or Spark.
 """
 
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -41,10 +42,13 @@ class Published:
 
 
 def published(
-    path: str, *, open_storage: Callable[[str], Storage] = storage_at, check_files: bool = True
+    path: str | os.PathLike[str],
+    *,
+    open_storage: Callable[[str], Storage] = storage_at,
+    check_files: bool = True,
 ) -> Published:
     """What has been published in a folder; its files have been looked for, and have their sizes."""
-    storage = open_storage(path)
+    storage = open_storage(os.fspath(path))
     links = Chain(storage).links()
     if not links:
         raise FlowError(f"'{path}' holds no {FOLDER}/*.json: nothing has been published there.")
@@ -63,7 +67,7 @@ def published(
 
 @overload
 def read_published(
-    path: str,
+    path: str | os.PathLike[str],
     output: None = None,
     *,
     after: int | None = None,
@@ -73,12 +77,16 @@ def read_published(
 
 @overload
 def read_published(
-    path: str, output: str, *, after: int | None = None, open_storage: Callable[[str], Storage] = storage_at
+    path: str | os.PathLike[str],
+    output: str,
+    *,
+    after: int | None = None,
+    open_storage: Callable[[str], Storage] = storage_at,
 ) -> pa.Table: ...
 
 
 def read_published(
-    path: str,
+    path: str | os.PathLike[str],
     output: str | None = None,
     *,
     after: int | None = None,
@@ -89,7 +97,7 @@ def read_published(
     With ``after``, only those of later epochs: whoever comes again gives the last epoch that it has seen.
     """
     found = published(path, open_storage=open_storage, check_files=False)
-    storage = open_storage(path)
+    storage = open_storage(os.fspath(path))
     if output is None:
         return {name: _table(storage, each, after) for name, each in found.outputs.items()}
     if output not in found.outputs:

@@ -13,7 +13,7 @@ numbers the files and says ``in_order=True``: then a name counts only if it sort
 and a position is that one name. Otherwise a position is every name taken, and grows by one name a file.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -44,6 +44,7 @@ def files(
     until: str | None = None,
     units_per_tick: int | None = 1,
     list_every_seconds: float | None = None,
+    skip: Collection[str] = (),
     storage_options: Mapping[str, Any] | None = None,
 ) -> "Files":
     """The files of a folder, those there and those to come: each file one epoch, or each group of files.
@@ -59,6 +60,8 @@ def files(
     - ``until``: the name of a file that, once there, says that no more will come.
     - ``units_per_tick``: how many files or groups one epoch takes at most; None takes all that are there.
     - ``list_every_seconds``: list the folder at this interval, also where the kernel would tell.
+    - ``skip``: names of files that are not read, as if they had no rows. A query that has taken a file which
+      it cannot read goes on with this, without what the file holds.
     - ``storage_options``: what fsspec is to know to open the path.
 
     >>> files("/data/in", "csv", until="_finished").describe()
@@ -69,6 +72,8 @@ def files(
             f"files {str(path)!r}: the format must be one of {', '.join(get_args(Format))}, and came as "
             f"{format!r}. Choose one of these."
         )
+    if isinstance(skip, str):
+        raise FlowError(f"files {str(path)!r}: skip takes a list of names, and came as text: [{skip!r}].")
     for what, given in (("group_by_marker", group_by_marker), ("until", until)):
         if given is not None and (not given or "/" in given):
             raise FlowError(
@@ -88,7 +93,8 @@ def files(
     rules = Rules(pattern, group_by_marker, until, in_order, format in _MAY_SHARE)
     # Workers may run in another folder than the driver, so a local path is made absolute here.
     place = str(path) if "://" in str(path) else str(Path(path).absolute())
-    return Files(place, format, rules, units_per_tick, list_every_seconds, dict(storage_options or {}))
+    options = dict(storage_options or {})
+    return Files(place, format, rules, units_per_tick, list_every_seconds, options, frozenset(skip))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,13 @@ class Files:
     units_per_tick: int | None
     list_every_seconds: float | None
     storage_options: Mapping[str, Any] = field(repr=False)  # it may hold keys
+    skip: frozenset[str] = frozenset()
+
+    def check(self) -> None:
+        """Raise StorageError where the folder cannot be listed now, which is most often a wrong path."""
+        folder = open_folder(self.path, self.storage_options)
+        if isinstance(folder, LocalFolder):  # elsewhere a folder without files is not there, and listing dear
+            folder.list()
 
     def watch(self, position: Position, *, available_now: bool = False) -> Watch:
         """Find the files after a position, those there and those to come."""
@@ -122,6 +135,8 @@ class Files:
 
     def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows of a file, or of a share of it, with the columns of the schema; others are left."""
+        if part.locator in self.skip:
+            return iter(())
         folder = open_folder(self.path, self.storage_options)
         return read_file(folder, part, self.format, schema, f"{self.describe()}, file '{part.locator}'")
 

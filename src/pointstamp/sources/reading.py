@@ -29,7 +29,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from pointstamp.dataflow.schema import fit
-from pointstamp.errors import SchemaError, StorageError
+from pointstamp.errors import FlowError, SchemaError, StorageError
 from pointstamp.sources.folder import Folder, Handle
 from pointstamp.sources.port import Part
 
@@ -60,10 +60,13 @@ def read_file(
             f"{who}: it was found and is not there any more. Keep files until what was computed of them is "
             "committed."
         ) from error
-    except (pa.ArrowException, OSError) as error:
-        raise StorageError(
+    except OSError as error:
+        raise StorageError(f"{who}: it cannot be read: {_line(error)}.") from error
+    except pa.ArrowException as error:
+        # It has the size that it was found with, so it will not get better: not a failure of the storage.
+        raise FlowError(
             f"{who}: it cannot be read as {format_name}: {_line(error)}. Files must appear whole: write "
-            "elsewhere, then rename."
+            "elsewhere, then rename. To go on without what it holds, name it in ps.files(..., skip=[...])."
         ) from error
 
 

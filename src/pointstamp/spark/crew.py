@@ -1,9 +1,9 @@
 """Crews on Spark: the members of a generation as barrier tasks, which the driver speaks to through a mesh.
 
-The driver binds its socket first and sends its address along with the tasks. The tasks meet in one
-``allGather``, and the first of them stores everybody's address and public key below the checkpoint, which is
-the one place that the driver and all tasks reach and that nobody else can write to. The driver reads it
-there, and then the mesh is whole: only members know each other's keys.
+The driver binds its socket first and sends its address along with the tasks. The tasks meet (``meeting``),
+and the first of them stores everybody's address and public key below the checkpoint, which is the one place
+that the driver and all tasks reach and that nobody else can write to. The driver reads it there, and then the
+mesh is whole: only members know each other's keys.
 
 The job runs in a thread of its own, because it lasts as long as the crew does. When it ends before its time,
 what Spark says is put into words. Ending a crew cancels its job: Spark kills tasks that do not answer.
@@ -24,6 +24,7 @@ import msgspec
 import pyarrow as pa
 from pyspark import BarrierTaskContext
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from pointstamp.errors import NotStored, PointstampError, RecoveryError, TransportError
 from pointstamp.recovery.crew import CrewError
@@ -40,9 +41,10 @@ from pointstamp.spark.failures import in_words
 from pointstamp.spark.meeting import (
     MEETING_SECONDS_MAX,
     REPORT,
-    REPORT_DDL,
     meet,
+    meeting_folder,
     own_address,
+    report_batch,
     versions,
 )
 from pointstamp.spark.slots import is_connect, is_local, is_stopped
@@ -68,6 +70,8 @@ class Task:
     driver: Address
     versions: dict[str, str]
     silence_seconds_max: float
+    meeting: str | None
+    """The folder where the tasks meet (``meeting_folder``)."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Be one member of the crew; the function of ``mapInArrow``."""
@@ -78,9 +82,7 @@ class Task:
         number = context.partitionId()
         report = self._run(context, number)
         encoded = [] if report is None else [msgspec.msgpack.encode(report)]
-        yield pa.record_batch(
-            [pa.array([number] * len(encoded), pa.int32()), pa.array(encoded, pa.binary())], schema=REPORT
-        )
+        yield report_batch(number, encoded)
 
     def _run(self, context: BarrierTaskContext, number: int) -> Failed | None:
         mission = self.mission
@@ -108,7 +110,7 @@ class Task:
         return None
 
     def _meet(self, context: BarrierTaskContext, number: int, mesh: Mesh) -> None:
-        addresses = meet(context, mesh.address, self.versions)
+        addresses = meet(context, mesh.address, self.versions, self.meeting)
         if number == 0:
             content = seal(msgspec.json.encode(addresses), _KIND)
             self.mission.storage.write(_place(self.mission.generation), content)
@@ -142,16 +144,17 @@ class SparkLauncher:
             generation=mission.generation,
             silence_seconds_max=self._silence_seconds_max,
         )
-        task = Task(mission, mesh.address, dict(versions()), self._silence_seconds_max)
-        job = _Job(self._spark, task)
-        try:
-            mesh.connect([*self._addresses(mission, job), mesh.address])
-            _meet(mesh, job)
-            _forget_addresses(mission)
-        except BaseException:
-            job.cancel()
-            mesh.close(linger_ms=0)
-            raise
+        with meeting_folder(self._spark) as meeting:
+            task = Task(mission, mesh.address, dict(versions()), self._silence_seconds_max, meeting)
+            job = _Job(self._spark, task)
+            try:
+                mesh.connect([*self._addresses(mission, job), mesh.address])
+                _meet(mesh, job)
+                _forget_addresses(mission)
+            except BaseException:
+                job.cancel()
+                mesh.close(linger_ms=0)
+                raise
         self.crew = SparkCrew(mesh, job)
         return self.crew
 
@@ -266,7 +269,7 @@ class _Job:
             self._mark()
             workers = self._task.mission.workers
             tasks = self._spark.range(0, workers, 1, workers)
-            tasks.mapInArrow(self._task, REPORT_DDL, barrier=True).collect()
+            tasks.mapInArrow(self._task, from_arrow_schema(REPORT), barrier=True).collect()
         except BaseException as error:  # said by whoever looks
             self._error = error
 

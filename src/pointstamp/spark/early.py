@@ -1,9 +1,10 @@
 """A transport before the meeting is over: what is sent waits, so that a worker can begin to work.
 
-The meeting of a gang takes a second, because Spark looks only once a second whether everybody has come
-(``allGather``). A worker has better things to do: it reads its input and does what needs nobody else. So the
-meeting goes on in a thread of its own, which touches nothing but Spark's socket; the mesh stays with the
-worker's thread, which connects it when the addresses are known and then sends what has waited.
+The meeting of a gang takes until the last Python has started, and on a cluster up to a second more, because
+Spark looks only once a second whether everybody has come (``allGather``). A worker has better things to do:
+it reads its input and does what needs nobody else. So the meeting goes on in a thread of its own, which
+touches nothing but Spark's socket or a folder; the mesh stays with the worker's thread, which connects it
+when the addresses are known and then sends what has waited.
 """
 
 import threading

@@ -1,7 +1,7 @@
 """One task of the gang: it meets the others, runs one worker over its share of the inputs, and reports.
 
-The tasks of a barrier stage run at the same time. Each binds a port, and one ``allGather`` (it takes a
-second, so it is used once, and the worker begins to read meanwhile) tells everybody the addresses, the public
+The tasks of a barrier stage run at the same time. Each binds a port, and in one meeting (``meeting``; on a
+cluster it takes a second, and the worker begins to read meanwhile) everybody learns the addresses, the public
 keys and the versions; from then on they speak directly, authenticated and encrypted. What the workers find
 leaves through files; the rows that the job returns are reports: which files there are, or what went wrong. An
 error is reported and not raised, because a task that fails makes Spark kill the gang and answer with a Java
@@ -28,7 +28,7 @@ from pointstamp.runtime.meshtransport import ZmqTransport
 from pointstamp.runtime.wire import Codec, Kind
 from pointstamp.runtime.worker import Worker
 from pointstamp.spark.early import EarlyTransport
-from pointstamp.spark.meeting import REPORT, meet, own_address
+from pointstamp.spark.meeting import meet, own_address, report_batch
 from pointstamp.spark.output import EpochFiles
 from pointstamp.spark.packing import NO_INPUT, InputSpec, from_bytes
 from pointstamp.topology.domain import Time
@@ -77,6 +77,8 @@ class Gang:
     run: str
     outputs: Mapping[str, pa.Schema]
     versions: Mapping[str, str]
+    meeting: str | None
+    """The folder where the tasks meet (``meeting_folder``)."""
     generation: int = 0
     silence_seconds_max: float = SILENCE_SECONDS_MAX
     is_packed: bool = True
@@ -89,9 +91,7 @@ class Gang:
         number = context.partitionId()
         reports = _Member(self, number).run(context, batches)
         encoded = [msgspec.msgpack.encode(report) for report in reports]
-        yield pa.record_batch(
-            [pa.array([number] * len(encoded), pa.int32()), pa.array(encoded, pa.binary())], schema=REPORT
-        )
+        yield report_batch(number, encoded)
 
 
 class _Member:
@@ -113,7 +113,8 @@ class _Member:
             silence_seconds_max=self.gang.silence_seconds_max,
         )
         transport = ZmqTransport(mesh, Codec.of(self.gang.plan, self.gang.plan.graph()))
-        early = EarlyTransport(transport, partial(meet, context, mesh.address, self.gang.versions))
+        ask = partial(meet, context, mesh.address, self.gang.versions, self.gang.meeting)
+        early = EarlyTransport(transport, ask)
         try:
             return self._work(transport, early, batches)
         except Exception as error:  # whatever it is, the driver must hear of it

@@ -16,11 +16,11 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from pointstamp import errors
 from pointstamp.dataflow.plan import Plan
@@ -42,7 +42,7 @@ from pointstamp.spark.gang import (
     is_consequence,
 )
 from pointstamp.spark.manifest import check_unpublished, discard, new_run_name, publish
-from pointstamp.spark.meeting import REPORT_DDL, versions
+from pointstamp.spark.meeting import REPORT, meeting_folder, versions
 from pointstamp.spark.packing import NO_INPUT, PACKED_DDL, InputSpec, input_specs, packer
 from pointstamp.spark.place import spark_address
 from pointstamp.spark.slots import choose_workers, is_connect
@@ -71,28 +71,29 @@ def run(
     count = choose_workers(spark, workers)
     use_this_python(spark)
     folder = path or _temporary_folder(spark)
-    gang = Gang(
-        plan,
-        specs,
-        count,
-        folder,
-        new_run_name(plan.name),
-        outputs,
-        versions(),
-        silence_seconds_max=silence_seconds_max,
-    )
+    name = new_run_name(plan.name)
     try:
-        with _ending_with_us(spark):
-            if reads_as_it_is(spark, chosen, specs, count):
-                gang = replace(gang, is_packed=False)
-                rows = chosen[specs[0].name]
-            else:
-                rows = _packed(spark, chosen, specs, count)
-            files = _files(_collect(rows.mapInArrow(gang, REPORT_DDL, barrier=True)), count)
-        publish(folder, gang.run, outputs, files)
+        with _ending_with_us(spark), meeting_folder(spark) as meeting:
+            is_packed = not reads_as_it_is(spark, chosen, specs, count)
+            gang = Gang(
+                plan,
+                specs,
+                count,
+                folder,
+                name,
+                outputs,
+                versions(),
+                meeting,
+                silence_seconds_max=silence_seconds_max,
+                is_packed=is_packed,
+            )
+            rows = _packed(spark, chosen, specs, count) if is_packed else chosen[specs[0].name]
+            reports = rows.mapInArrow(gang, from_arrow_schema(REPORT), barrier=True)
+            files = _files(_collect(reports), count)
+        publish(folder, name, outputs, files)
     except BaseException:
         with suppress(StorageError):  # what stays is never read
-            discard(folder, gang.run, outputs)
+            discard(folder, name, outputs)
         raise
     # The files have just been looked for.
     return frames_over(spark, spark_address(folder), published(folder, check_files=False))

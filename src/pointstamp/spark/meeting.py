@@ -1,22 +1,39 @@
-"""How the tasks of a gang meet: what each tells the others, and what must agree before they begin."""
+"""How the tasks of a gang meet: what each tells the others, and what must agree before they begin.
+
+Spark brings barrier tasks together with ``allGather``, which takes a second whoever calls it: each task looks
+for the answer, sleeps a second, and looks again. In a local session all tasks are processes of the driver's
+host and user, and they meet in milliseconds through the files of a folder that the driver has made for this
+gang and that nobody else may open. Everywhere else they meet through Spark.
+"""
 
 import platform
+import shutil
 import socket
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
+from pathlib import Path
+from time import monotonic, sleep
 from typing import Final
 
 import msgspec
 import pyarrow as pa
 from pyspark import BarrierTaskContext
+from pyspark.sql import SparkSession
 
+from pointstamp.dataflow.columns import binaries, integers
 from pointstamp.errors import TransportError
 from pointstamp.runtime.door import Address
+from pointstamp.spark.slots import is_connect, is_local
 from pointstamp.version import __version__
 
 MEETING_SECONDS_MAX: Final = 60.0
+ARRIVAL_SECONDS_MAX: Final = 600.0
+"""How long a task waits in a folder for the others: Spark starts all at once, but Python may take long."""
 
-REPORT_DDL: Final = "worker int, report binary"
+_LOOK_SECONDS: Final = 0.002
+
 REPORT: Final = pa.schema([("worker", pa.int32()), ("report", pa.binary())])
 
 
@@ -28,13 +45,61 @@ class Hello(msgspec.Struct, frozen=True):
     versions: dict[str, str]
 
 
-def meet(context: BarrierTaskContext, address: Address, needed: Mapping[str, str]) -> list[Address]:
+@contextmanager
+def meeting_folder(spark: SparkSession) -> Iterator[str | None]:
+    """Where the tasks of one gang meet; None where they may be on several hosts, and meet through Spark."""
+    # Not where Spark starts failed tasks again (local[n, failures]): files do not tell who is of which turn.
+    if is_connect(spark) or not is_local(spark) or "," in spark.conf.get("spark.master", ","):
+        yield None
+        return
+    folder = tempfile.mkdtemp(prefix="pointstamp-meeting-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def meet(
+    context: BarrierTaskContext, address: Address, needed: Mapping[str, str], folder: str | None
+) -> list[Address]:
     """Tell all tasks of the gang this one's address; return everybody's, in the order of their numbers."""
-    hello = Hello(context.partitionId(), address, versions())
-    said = context.allGather(msgspec.json.encode(hello).decode())
+    hello = msgspec.json.encode(Hello(context.partitionId(), address, versions()))
+    if folder is None:
+        said: Iterable[str | bytes] = context.allGather(hello.decode())
+    else:
+        said = gather_in(Path(folder), context.partitionId(), len(context.getTaskInfos()), hello)
     everybody = sorted((msgspec.json.decode(each, type=Hello) for each in said), key=lambda each: each.worker)
     _check_versions(everybody, needed)
     return [each.address for each in everybody]
+
+
+def gather_in(
+    folder: Path, number: int, members: int, content: bytes, *, seconds_max: float = ARRIVAL_SECONDS_MAX
+) -> list[bytes]:
+    """Leave a member's content in a folder and wait until all members have; return everybody's, in order."""
+    new = folder / f".{number}"
+    new.write_bytes(content)
+    new.replace(folder / str(number))  # a file that is there is whole
+    places = [folder / str(member) for member in range(members)]
+    awaited = places
+    deadline = monotonic() + seconds_max
+    while awaited := [place for place in awaited if not place.exists()]:
+        if monotonic() > deadline:
+            raise TransportError(
+                f"worker {number} has waited {seconds_max:g} seconds for worker "
+                f"{', '.join(place.name for place in awaited)} of {members}, which Spark has started and "
+                "whose Python has not come this far. Look into Spark's log, and whether the host has memory "
+                "and processors for so many workers."
+            )
+        sleep(_LOOK_SECONDS)
+    return [place.read_bytes() for place in places]
+
+
+def report_batch(worker: int, reports: Sequence[bytes]) -> pa.RecordBatch:
+    """What a task tells the driver at its end, as the rows of its job."""
+    return pa.RecordBatch.from_arrays(
+        [integers([worker] * len(reports), pa.int32()), binaries(reports)], schema=REPORT
+    )
 
 
 def versions() -> dict[str, str]:
@@ -42,7 +107,7 @@ def versions() -> dict[str, str]:
     return {
         "Python": ".".join(platform.python_version_tuple()[:2]),
         "pyarrow": pa.__version__,
-        # Not by importing it, which takes long and can be done while the tasks meet.
+        # Not by importing it, which takes long; many a flow never needs it.
         "pandas": version("pandas"),
         "pointstamp": __version__,
     }

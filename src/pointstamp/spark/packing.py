@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pointstamp.dataflow.columns import binaries, integers
 from pointstamp.dataflow.pact import ExchangeBy
 from pointstamp.dataflow.partition import partition
 from pointstamp.dataflow.plan import Kind, Plan
@@ -70,10 +71,10 @@ def packer(spec: InputSpec, workers: int) -> Callable[[Iterator[pa.RecordBatch]]
                 columns = list(zip(*packed, strict=True))
                 yield pa.record_batch(
                     [
-                        pa.array(columns[0], pa.int32()),
-                        pa.array([spec.number] * len(packed), pa.int32()),
-                        pa.array(columns[1], pa.int64()),
-                        pa.array(columns[2], pa.binary()),
+                        integers(columns[0], pa.int32()),
+                        integers([spec.number] * len(packed), pa.int32()),
+                        integers(columns[1], pa.int64()),
+                        binaries(columns[2]),
                     ],
                     schema=PACKED,
                 )

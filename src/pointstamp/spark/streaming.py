@@ -19,7 +19,7 @@ from pointstamp.recovery.observing import Judge
 from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.recovery.query import Query
 from pointstamp.recovery.queryspec import QuerySpec
-from pointstamp.recovery.starting import check_epochs, query_id_at, savepoint_at, sink_at
+from pointstamp.recovery.starting import check_epochs, check_sources, query_id_at, savepoint_at, sink_at
 from pointstamp.recovery.supervisor import Supervisor
 from pointstamp.runtime.feeding import EpochColumns
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
@@ -58,6 +58,13 @@ def start(
     schemas = {
         name: spark_schema(schema, f"output '{name}'") for name, schema in plan.output_schemas().items()
     }
+    for name, each in streams.items():
+        if not _is_frame(each) and not hasattr(each, "watch"):
+            raise FlowError(
+                f"input '{name}' must be a DataFrame, streaming or not, or a source such as ps.files(path), "
+                f"and came as {_kind(each)}."
+            )
+    check_sources(streams)
     streaming = [name for name, each in streams.items() if _is_frame(each) and each.isStreaming]
     if streaming and savepoint is not None:
         raise FlowError(
@@ -181,6 +188,25 @@ class _UpToNow:
 
 def _is_frame(value: Any) -> bool:  # noqa: ANN401 - whatever the user gave
     return isinstance(value, DataFrame)  # also Connect's, whose module needs packages of its own
+
+
+def check_frames(plan: Plan, frames: Mapping[str, Any]) -> None:
+    """Refuse what is no DataFrame of Spark's, and streams, which a bounded run cannot come to the end of."""
+    for name, each in frames.items():
+        if not _is_frame(each):
+            raise FlowError(
+                f"flow '{plan.name}', input '{name}': run() on Spark needs a DataFrame of Spark's, and "
+                f"{_kind(each)} came. Make one with spark.createDataFrame(), or use run_local()."
+            )
+        if each.isStreaming:
+            raise FlowError(
+                f"flow '{plan.name}', input '{name}' is a streaming DataFrame, and run() is for inputs that "
+                "end. Use start(), with available_now=True for what is there now."
+            )
+
+
+def _kind(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
 def _everywhere(output: str | Sink) -> str | Sink:

@@ -17,6 +17,7 @@ The tests run ``memory://`` and ``file://``; of the others they know what their 
 
 import contextlib
 import inspect
+import os
 import re
 import threading
 import uuid
@@ -56,12 +57,13 @@ _ANY: Final = Exception
 _memory_lock = threading.Lock()  # fsspec's file system in memory looks and then writes
 
 
-def storage_at(path: str, **options: Any) -> Storage:  # noqa: ANN401 - what a file system asks for
+def storage_at(path: str | os.PathLike[str], **options: Any) -> Storage:  # noqa: ANN401 - what a file system asks for
     """A path without a scheme is a folder of this host; one with a scheme is what fsspec has for it.
 
     >>> storage_at("/tmp/runs/7").address, storage_at("file:///tmp/runs/7").address
     ('/tmp/runs/7', '/tmp/runs/7')
     """
+    path = os.fspath(path)
     found = _SCHEME.match(path)
     if found and found[1] != "file":
         if found[2] == "/":

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from operator import le
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from pointstamp.errors import FlowError
 from pointstamp.order.partial import Naturals, PartialOrder
 
 Time: TypeAlias = tuple[Any, ...]
@@ -105,6 +106,27 @@ class Domain:
         """Times with the same rounds lie on one chain, if their root times do."""
         chain_of_root = getattr(self.root, "chain", _itself)
         return (chain_of_root(time[0]), time[1:])
+
+    def check(self, time: object, who: str) -> None:
+        """Raise FlowError unless this can stand here: a root time, then a whole number for each loop.
+
+        What ``who`` did is what the message begins with. Times that only look alike would be compared as if
+        they were of this domain: (0.5,) stands between two epochs, (0, 1) after (0,), and nobody waits for
+        either where they do not belong.
+        """
+        is_counted = type(self.root) is Epochs
+        if isinstance(time, tuple) and len(time) == self.rounds + 1:
+            other = [each for each in (time if is_counted else time[1:]) if type(each) is not int]
+            if not other:
+                return
+            came = f"{time} with {other[0]!r} of type {type(other[0]).__name__} in it"
+        else:
+            came = repr(time)
+        shape = ", ".join(["epoch" if is_counted else "root time", *["round"] * self.rounds])
+        raise FlowError(
+            f"{who} {came}; a time there is a tuple ({shape}{',' if not self.rounds else ''})"
+            f"{' of Python integers' if is_counted else ''}."
+        )
 
     def minimum(self) -> Time:
         """The least time: the least root time, in round 0 of every loop."""

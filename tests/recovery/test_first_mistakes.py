@@ -1,0 +1,141 @@
+"""The mistakes of a first day with queries: each is said at once and in words, and can be gone on from.
+
+Families:
+- places: folders that are not there, paths in other forms than text, inputs of a wrong kind;
+- files that cannot be read: the query ends soon, and goes on without the file where it is told to;
+- epoch columns with a checkpoint: what a run without one gives, also across wide gaps between the epochs.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pointstamp as ps
+from pointstamp.errors import FlowError, RecoveryError, StorageError
+from pointstamp.recovery.local_query import GAPS_MAX
+
+
+def counting() -> ps.Dataflow:
+    flow = ps.Dataflow("counting")
+    flow.output("counts", flow.input("words", "word string").count("word", running=True))
+    return flow
+
+
+def folder_in(place: Path) -> Path:
+    folder = place / "in"
+    folder.mkdir()
+    return folder
+
+
+def places_in(place: Path) -> dict[str, Any]:
+    return {"checkpoint": place / "checkpoint", "output": place / "out"}
+
+
+def run(flow: ps.Dataflow, source: Any, place: Path) -> list[dict[str, Any]]:  # noqa: ANN401 - any input
+    query = flow.start_local(words=source, available_now=True, **places_in(place))
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop(finish=False)
+    rows: list[dict[str, Any]] = ps.read_published(place / "out", "counts").sort_by("epoch").to_pylist()
+    return rows
+
+
+# Places.
+
+
+def test_a_folder_that_is_not_there_is_said_by_start_itself(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"the folder '.*nowhere' must be there and readable"):
+        counting().start_local(words=ps.files(tmp_path / "nowhere"), **places_in(tmp_path))
+    file = folder_in(tmp_path) / "1.parquet"
+    pq.write_table(pa.table({"word": ["a"]}), file)
+    with pytest.raises(StorageError, match=r"where this is a file, give its folder and pattern="):
+        counting().start_local(words=ps.files(file), **places_in(tmp_path))
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_a_path_is_no_input_and_the_message_names_what_is(tmp_path: Path) -> None:
+    with pytest.raises(FlowError, match=r"came as str\. For files of a folder, use .*ps\.files\(path\)"):
+        counting().start_local(words=str(tmp_path), **places_in(tmp_path))
+
+
+def test_places_may_be_paths_as_well_as_text(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"word": ["a"]}), folder_in(tmp_path) / "1.parquet")
+    assert run(counting(), ps.files(tmp_path / "in"), tmp_path) == [{"epoch": 0, "word": "a", "count": 1}]
+    results = counting().run_local(words=[pa.table({"word": ["a"]})], checkpoint=tmp_path / "bounded")
+    assert results["counts"].table().num_rows == 1
+
+
+def test_an_output_that_was_emptied_or_is_another_one_is_refused_at_once(tmp_path: Path) -> None:
+    words = [pa.table({"word": ["a"]})] * 4
+    run(counting(), words[:3], tmp_path)
+    (tmp_path / "out").rename(tmp_path / "moved")
+    query = counting().start_local(words=words, **places_in(tmp_path))
+    with pytest.raises(RecoveryError, match=r"has commits up to epoch \d+ in .*, and the output has nothing"):
+        query.awaitTermination()
+    assert query.restarts == 0
+    (tmp_path / "moved").rename(tmp_path / "out")
+    assert [row["count"] for row in run(counting(), words, tmp_path)] == [1, 2, 3, 4]
+
+
+# Files that cannot be read.
+
+
+def test_a_file_that_cannot_be_read_ends_the_query_soon_and_can_be_skipped(tmp_path: Path) -> None:
+    folder = folder_in(tmp_path)
+    pq.write_table(pa.table({"word": ["a"]}), folder / "1.parquet")
+    (folder / "2.parquet").write_text("a note that somebody has dropped here")
+    pq.write_table(pa.table({"word": ["a"]}), folder / "3.parquet")
+    query = counting().start_local(words=ps.files(folder), **places_in(tmp_path))
+    with pytest.raises(FlowError, match=r"file '2\.parquet': it cannot be read as parquet.*skip="):
+        query.awaitTermination()
+    assert query.restarts == 1
+    assert run(counting(), ps.files(folder, skip=["2.parquet"]), tmp_path) == [
+        {"epoch": 0, "word": "a", "count": 1},
+        {"epoch": 2, "word": "a", "count": 2},
+    ]
+
+
+def test_skip_takes_names_and_not_one_text() -> None:
+    with pytest.raises(FlowError, match=r"skip takes a list of names"):
+        ps.files("in", skip="2.parquet")
+
+
+# Epoch columns with a checkpoint.
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        [[3, 1], [5]],
+        [[0, 1], [1, 2]],
+        [[], []],
+        [[1, GAPS_MAX * 2], [GAPS_MAX * 2]],
+        pytest.param([[7, 20240101], [20240101, 20240102]], marks=pytest.mark.long),
+    ],
+    ids=["gaps", "an epoch in two items", "nothing", "a wide gap", "days written as numbers"],
+)
+def test_a_checkpoint_changes_nothing_about_epoch_columns(days: list[list[int]], tmp_path: Path) -> None:
+    flow = ps.Dataflow("two inputs")
+    dated, counted = flow.input("dated", "x long"), flow.input("counted", "x long")
+    flow.output("counts", dated.concat(counted).count("x", running=True))
+    flow.output("later", dated.delay(2))
+    given = {
+        "dated": [
+            pa.table({"x": pa.array(item, pa.int64()), "day": pa.array(item, pa.int64())}) for item in days
+        ],
+        "counted": [pa.table({"x": [1]})],
+    }
+
+    def told(results: ps.Results) -> dict[str, dict[int, list[str]]]:
+        return {
+            name: {epoch: sorted(map(str, table.to_pylist())) for epoch, table in tables.items()}
+            for name, tables in results.items()
+        }
+
+    plain = told(flow.run_local(given, epoch={"dated": "day"}))
+    assert told(flow.run_local(given, epoch={"dated": "day"}, checkpoint=tmp_path, workers=2)) == plain
+    assert told(flow.run_local(given, epoch={"dated": "day"}, checkpoint=tmp_path, workers=2)) == plain

@@ -1,0 +1,135 @@
+"""Strangers at the ports of a query on Spark: it goes on, its output is right, and the log names them.
+
+One family: the ports are found as a stranger on the machine would find them, in the system's own lists, and
+everything at once comes to each member, workers and driver, while epochs are on their way. Only this shows
+that members look at their door while they work, that strangers who stay connected cost no epoch, and that
+what a worker says of them reaches the log of its process. What each kind of stranger can do to a member is
+tried in ``test_strangers``.
+"""
+
+import logging
+import os
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pytest
+import zmq
+from pyspark.sql import SparkSession
+
+import pointstamp as ps
+from pointstamp.runtime.door import KeyPair
+from pointstamp.runtime.wire import Kind, seal
+from support.strangers import RAW, spoken, tapped
+from support.streams import SECONDS_MAX, counts_by_epoch, published_by_epoch, put, until
+
+pytestmark = pytest.mark.spark
+
+STRANGERS: Final = 100
+WORDS: Final = [f"w{number}" for number in range(16)]
+LISTENING: Final = "0A"  # in the kernel's list of sockets
+
+
+def listening(pid: int | str) -> set[int]:
+    """The ports of tcp at which a process listens."""
+    held = {_target(each) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    with open("/proc/net/tcp") as file:
+        sockets = [line.split() for line in file.readlines()[1:]]
+    return {
+        int(each[1].rpartition(":")[2], 16)
+        for each in sockets
+        if each[3] == LISTENING and f"socket:[{each[9]}]" in held
+    }
+
+
+def _target(link: Path) -> str:
+    try:
+        return os.readlink(link)
+    except FileNotFoundError:  # closed meanwhile
+        return ""
+
+
+def counting(log: Path) -> ps.Dataflow:
+    """Counts words; each worker keeps what its mesh logs in a file of its own, named by its process."""
+
+    def keep_log(batch: pa.RecordBatch) -> pa.RecordBatch:
+        path = f"{log}/{os.getpid()}"
+        logger = logging.getLogger("pointstamp.mesh")
+        if not os.path.exists(path):
+            logger.addHandler(logging.FileHandler(path))
+        return batch
+
+    flow = ps.Dataflow("words")
+    words = flow.input("words", "word string").exchange("word").map_batches(keep_log)
+    flow.output("counts", words.count("word", running=True))
+    return flow
+
+
+def captured_of_another_run() -> bytes:
+    """What one member said to another, of a run with other keys."""
+    with tapped() as (first, second, tap):
+        spoken(first, second, 10)
+        return tap.captured
+
+
+def disturb(port: int, captured: bytes, left: ExitStack) -> None:
+    """Let all kinds of strangers come to a port; they stay until the end."""
+    for said in (*RAW.values(), captured, captured[: len(captured) // 2]):
+        stranger = left.enter_context(socket.create_connection(("127.0.0.1", port), SECONDS_MAX))
+        stranger.sendall(said)
+    for _ in range(STRANGERS):
+        socket.create_connection(("127.0.0.1", port), SECONDS_MAX).close()
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    left.callback(context.destroy, linger=0)
+    for has_key in (False, True):
+        push = context.socket(zmq.PUSH)
+        left.callback(push.close, linger=0)
+        if has_key:
+            push.curve_publickey, push.curve_secretkey = KeyPair.new()
+            push.curve_serverkey = KeyPair.new().public
+        push.connect(f"tcp://127.0.0.1:{port}")
+        push.send(seal(Kind.CONTROL, 0, 1, 1) + b"stranger")
+
+
+def test_strangers_at_every_port_of_a_running_query_cost_no_epoch_and_are_logged(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "log").mkdir()
+    captured = captured_of_another_run()
+    sent = [WORDS]
+    put(tmp_path / "in", "0", {"word": sent[0]})
+    before = listening("self")
+    with ExitStack() as left:
+        query = counting(tmp_path / "log").start(
+            spark,
+            words=ps.files(tmp_path / "in"),
+            checkpoint=str(tmp_path / "c"),
+            output=str(tmp_path / "o"),
+            workers=2,
+            silence_seconds_max=SECONDS_MAX,
+        )
+        left.callback(query.stop, finish=False)
+        until(lambda: query.epoch >= 0)
+        pids = [pid for _, pid in query.workers()]
+        ports = {str(pid): listening(pid) for pid in pids}
+        ports["driver"] = listening("self") - before
+        assert [len(each) for each in ports.values()] == [1, 1, 1], ports
+        for (port,) in ports.values():
+            disturb(port, captured, left)
+            sent.append([*WORDS, f"at {port}"])
+            put(tmp_path / "in", str(len(sent) - 1), {"word": sent[-1]})
+            disturb(port, captured, left)
+        until(lambda: query.epoch >= len(sent) - 1)
+        assert [pid for _, pid in query.workers()] == pids
+        assert query.restarts == 0
+
+        def log_of(member: str) -> str:
+            return caplog.text if member == "driver" else (tmp_path / "log" / member).read_text()
+
+        for member, (port,) in ports.items():
+            words = f" lets nobody in any more, and somebody has connected to tcp://127.0.0.1:{port}."
+            until(lambda member=member, words=words: words in log_of(member))  # type: ignore[misc]
+        query.stop()
+    assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch(sent)

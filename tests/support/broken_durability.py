@@ -1,0 +1,224 @@
+"""Storages, savepoints and epoch columns that are broken on purpose: each function is one switch.
+
+The recoveries of ``support.broken_recovery`` break the conditions of failure transparency; these break what
+those conditions stand on: that what is acknowledged is durable and what is not is whole or absent, that what
+a user was answered holds, and that a savepoint is kept with all that it needs. Some are mistakes that were
+made: the sentence above them says so. ``MUTANTS`` says which flow shows each and which judge must object.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from pointstamp.check import crashes
+from pointstamp.check.crash_features import Features
+from pointstamp.check.crash_simulate import CrashSimulator
+from pointstamp.check.crash_storage import SimulatedStorage
+from pointstamp.check.crash_user import take_savepoint
+from pointstamp.check.crash_world import CrashWorld
+from pointstamp.recovery import beginning
+from pointstamp.recovery.beginning import Beginning
+from pointstamp.recovery.coordinator import Coordinator
+from pointstamp.recovery.ledger import Chain, Ledger
+from pointstamp.recovery.queryspec import QuerySpec
+from pointstamp.storage.port import Content
+from support.broken_recovery import Mutant
+
+Patch = pytest.MonkeyPatch
+
+# What is acknowledged is durable, and what is not is whole or absent.
+
+
+def objects_are_written_in_place(patch: Patch) -> None:
+    patch.setattr(SimulatedStorage, "writes_in_place", True)
+
+
+def nothing_goes_to_the_disk(patch: Patch) -> None:
+    patch.setattr(SimulatedStorage, "is_synced", False)
+
+
+def a_name_that_is_taken_is_written_over(patch: Patch) -> None:
+    def create(self: SimulatedStorage, name: str, content: Content) -> None:
+        self.write(name, content)
+
+    patch.setattr(SimulatedStorage, "create", create)
+
+
+def parts_are_believed_unseen(patch: Patch) -> None:
+    def nothing_is_wrong(_: QuerySpec, __: str) -> None:
+        return
+
+    disks_are_damaged(patch)
+    patch.setattr(beginning, "_damage", nothing_is_wrong)
+
+
+# Epoch columns.
+
+
+def where_epochs_are_open_is_forgotten(patch: Patch) -> None:
+    begin = Ledger.__init__
+
+    def begin_at_zero(self: Ledger, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as it takes them
+        begin(self, *given, **named)
+        self.open_from = 0
+
+    patch.setattr(Ledger, "__init__", begin_at_zero)
+
+
+# It was so: what was said was in the memory of a driver alone, until some tick had it.
+def what_was_said_is_not_written_down(patch: Patch) -> None:
+    def say(self: Ledger, name: str, epoch: int) -> None:
+        """Nothing is recorded."""
+
+    patch.setattr(Ledger, "say", say)
+
+
+# It was so: units that were there when an input was said to be complete came later, and were refused.
+def what_is_said_overtakes_what_is_there(patch: Patch) -> None:
+    def believe(self: Coordinator, name: str) -> None:
+        said = self._said.get(name)
+        while said:
+            self._complete[name] = said.popleft()[1]
+
+    patch.setattr(Coordinator, "_believe", believe)
+
+
+# Savepoints.
+
+
+def what_a_savepoint_needs_is_removed(patch: Patch) -> None:
+    def names_needed(self: Ledger) -> set[str]:
+        return {part.name for commit in self.commits for part in commit.parts}
+
+    patch.setattr(Ledger, "names_needed", names_needed)
+
+
+def a_summary_forgets_savepoints(patch: Patch) -> None:
+    summarize = Ledger.summarize
+
+    def forget(self: Ledger) -> Any:  # noqa: ANN401 - what it returns
+        self.savepoints = []
+        return summarize(self)
+
+    patch.setattr(Ledger, "summarize", forget)
+
+
+def _kept_with(patch: Patch, **other: Any) -> None:  # noqa: ANN401 - fields of a savepoint
+    keep = Ledger._keep_last
+
+    def keep_less(self: Ledger) -> None:
+        keep(self)
+        changes = {name: change(self) for name, change in other.items()}
+        self.savepoints[-1] = msgspec.structs.replace(self.savepoints[-1], **changes)
+
+    patch.setattr(Ledger, "_keep_last", keep_less)
+
+
+def a_savepoint_is_kept_without_its_ticks(patch: Patch) -> None:
+    _kept_with(patch, ticks=lambda _: [])
+
+
+def a_savepoint_begins_where_its_inputs_began(patch: Patch) -> None:
+    _kept_with(patch, positions=lambda ledger: dict.fromkeys(ledger.positions))
+
+
+# It was so: where the newest part was damaged, an older one was gone on from, without the ticks after it.
+def a_savepoint_has_the_ticks_of_its_newest_part_only(patch: Patch) -> None:
+    features = Features(savepoints_one_in=20)
+    patch.setattr(Features, "of", lambda _: features)
+    patch.setattr(crashes, "KINDS", (crashes.snapshot_is_damaged,))
+    _kept_with(patch, ticks=lambda ledger: ledger.ticks_after(ledger.chain()))
+
+
+# It was so: what was known to be damaged was kept under a name, and whoever had asked for it was answered.
+def a_damaged_snapshot_gets_a_name(patch: Patch) -> None:
+    save_soon = Coordinator.save_soon
+
+    def believe(self: Coordinator, savepoint: str | None = None) -> int:
+        self._is_last_whole = bool(self.ledger.commits)
+        return save_soon(self, savepoint)
+
+    disks_are_damaged(patch)
+    patch.setattr(Coordinator, "save_soon", believe)
+
+
+# It was so: the only snapshot that was whole was removed as too old, while it was gone on from.
+def a_snapshot_in_use_is_too_old(patch: Patch) -> None:
+    def forget(self: Ledger, chain: Chain) -> None:
+        """Nothing is noted."""
+
+    disks_are_damaged(patch)
+    patch.setattr(Ledger, "go_on_from", forget)
+
+
+class Pressed(CrashWorld):
+    """A world that keeps as little as it may: a generation that had to go back is asked for a savepoint.
+
+    And it writes summaries all the time, which no other does: with them goes what is too old.
+    """
+
+    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as the world takes it
+        super().__init__(*given, **named)
+        self.spec = replace(self.spec, snapshots=replace(self.spec.snapshots, chain_max=1, keep=1))
+
+    def _live(self, begun: Beginning) -> None:
+        last = begun.ledger.committed
+        went_back = begun.chain is not None and last is not None and begun.chain.epoch < last.epoch
+        self.makeup = replace(self.makeup, summaries_one_in=1 if went_back else 0)
+        super()._live(begun)
+        if went_back:
+            take_savepoint(self)
+
+
+def disks_are_damaged(patch: Patch) -> None:
+    """In all worlds, which are pressed, too."""
+    patch.setattr(crashes, "KINDS", (crashes.snapshot_is_damaged,))
+    patch.setattr(CrashSimulator, "world", Pressed)
+
+
+# It was so: of two names for one snapshot the first was lost, and whoever asked for it was answered.
+def a_snapshot_has_one_name(patch: Patch) -> None:
+    saved = Coordinator.saved
+
+    def name_once(self: Coordinator, worker: int, report: Any) -> Any:  # noqa: ANN401 - as it takes them
+        for _, _, names in self._targets:
+            del names[:-1]
+        return saved(self, worker, report)
+
+    patch.setattr(Coordinator, "saved", name_once)
+
+
+# It was so: the first snapshot was under way, and what was asked for then was the next one.
+def the_first_snapshot_gets_no_name(patch: Patch) -> None:
+    save_soon = Coordinator.save_soon
+
+    def save_later(self: Coordinator, savepoint: str | None = None) -> int:
+        if self.ledger.commits or savepoint is None:
+            return save_soon(self, savepoint)
+        self._is_asked_to_save = True
+        self._savepoints.append(savepoint)
+        return self.opened
+
+    patch.setattr(Coordinator, "save_soon", save_later)
+
+
+MUTANTS = (
+    Mutant(objects_are_written_in_place, "running", "failed"),
+    Mutant(nothing_goes_to_the_disk, "running", "failed"),
+    Mutant(a_name_that_is_taken_is_written_over, "running", "failed"),
+    Mutant(parts_are_believed_unseen, "running", "failed"),
+    Mutant(where_epochs_are_open_is_forgotten, "running", "failed"),
+    Mutant(what_was_said_is_not_written_down, "running", "failed"),
+    Mutant(what_is_said_overtakes_what_is_there, "running", "failed"),
+    Mutant(what_a_savepoint_needs_is_removed, "running", "failed"),
+    Mutant(a_summary_forgets_savepoints, "running", "failed"),
+    Mutant(a_savepoint_is_kept_without_its_ticks, "running", "published"),
+    Mutant(a_savepoint_begins_where_its_inputs_began, "running", "failed"),
+    Mutant(a_savepoint_has_the_ticks_of_its_newest_part_only, "delayed", "published"),
+    Mutant(a_damaged_snapshot_gets_a_name, "delayed", "failed"),
+    Mutant(a_snapshot_in_use_is_too_old, "running", "failed"),
+    Mutant(a_snapshot_has_one_name, "running", "failed"),
+    Mutant(the_first_snapshot_gets_no_name, "running", "failed"),
+)
