@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pointstamp.check.crash_drivers import CrashRun
 from pointstamp.check.crash_events import GenerationBegan, Happened
+from pointstamp.check.crash_setting import CrashRun
 from pointstamp.check.crash_simulate import CrashOutcome, CrashSimulator, crash_trace
 from pointstamp.check.crash_trace import CrashTrace, load_crashes, save_crashes
 from pointstamp.check.simulate import cases
@@ -94,6 +94,22 @@ def test_a_trace_in_a_file_explains_the_run_as_well(trace: CrashTrace, tmp_path:
     save_crashes(trace, tmp_path / "trace")
     assert load_crashes(tmp_path / "trace") == trace
     assert load_crashes(tmp_path / "trace").explained() == trace.explained()
+
+
+def test_the_trace_of_a_query_that_began_with_a_savepoint_is_explained_from_there(tmp_path: Path) -> None:
+    simulator = simulator_of(sound_flows()["carried"]())
+    for case in cases(range(100), 2, 3, (1, 2)):
+        run = simulator.crash_run(case)
+        if run.successor is not None and run.successor.crashes:
+            break
+    assert run.successor is not None
+    outcome = simulator.judged(case, run.successor)
+    assert outcome.explained is not None
+    save_crashes(crash_trace(simulator, outcome), tmp_path / "trace")
+    saved = load_crashes(tmp_path / "trace")
+    assert saved.header.since >= 0
+    assert saved.explained() == outcome.explained
+    assert saved.explained().flaw is None
 
 
 def test_what_is_no_trace_is_refused_in_words(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from pointstamp.check.case import Case
 from pointstamp.check.choices import Choices
 from pointstamp.check.crash_choices import FIRST_NUMBER, FurtherChoices
 from pointstamp.check.crash_columns import COLUMN, by_epoch, complete_after, with_columns
-from pointstamp.check.crash_drivers import CrashRun
 from pointstamp.check.crash_events import Crashed, Said, SavepointTaken
 from pointstamp.check.crash_features import NOTHING_FURTHER, Features
+from pointstamp.check.crash_setting import CrashRun
 from pointstamp.check.crash_storage import SimulatedStorage
 from pointstamp.check.durability import DiedError, Durability, UnansweredError
 from pointstamp.check.feed import Item

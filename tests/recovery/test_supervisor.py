@@ -484,7 +484,7 @@ class Adds:
     [
         (_flow("sum"), "gone: operator count; new: operator sum"),
         (_flow(more=True), "new: operator new, output more"),
-        (_flow(kind="int"), r"changed: operator count \(was Adds\(k int64, n int64\) by k keeping sums as mapping, is"),
+        (_flow(kind="int"), r"changed: operator count \(was Adds\(k int64, n int64\) by k keeping sums"),
     ],
     ids=["renamed", "added", "retyped"],
 )

@@ -6,40 +6,24 @@ takes over. Of all generations one is the newest; what is left of the others goe
 it does, nothing of it may be published: that is for the judges to see, and nothing here prevents it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final
 
-from pointstamp.check.choices import Choices
-from pointstamp.check.crash_choices import FurtherChoices
-from pointstamp.check.crash_crew import Life, MakeMember, Place, new_crew
+from pointstamp.check.crash_crew import Life, Place, new_crew
 from pointstamp.check.crash_events import (
     Crashed,
     DriverFenced,
-    EpochCommitted,
     GenerationBegan,
-    Happened,
-    TickTaken,
-    WorldEvent,
 )
-from pointstamp.check.crash_features import NOTHING_FURTHER, Features
-from pointstamp.check.crash_feed import Feed
-from pointstamp.check.crash_makeup import Makeup
-from pointstamp.check.crash_storage import SimulatedStorage
-from pointstamp.check.crash_user import User
-from pointstamp.check.durability import DiedError, Durability, SimulatedSink, UnansweredError
-from pointstamp.check.feed import Items
-from pointstamp.check.network import SimulatedClock
-from pointstamp.check.world import STEPS_MAX, Run, one_of
-from pointstamp.dataflow.plan import Plan
-from pointstamp.errors import FencedError, InternalError, StorageError
+from pointstamp.check.crash_setting import CrashRun, Setting
+from pointstamp.check.durability import DiedError, UnansweredError
+from pointstamp.check.world import one_of
+from pointstamp.errors import FencedError, StorageError
 from pointstamp.recovery.beginning import Beginning, begin_generation, remove_unneeded
 from pointstamp.recovery.crew import CrewError
-from pointstamp.recovery.ledger import Committed, Ledger, Ticked
-from pointstamp.recovery.member import Member
 from pointstamp.recovery.orders import Finish
-from pointstamp.recovery.queryspec import QuerySpec, SavepointPlace
 from pointstamp.recovery.session import Session
+
+__all__ = ["CrashRun", "Drivers", "FoundError"]
 
 # How long something takes; the first of each is the plain one.
 _LINGER_TICKS: Final = (0, 30, 200, 600)
@@ -55,128 +39,8 @@ class FoundError(BaseException):
         self.found = found
 
 
-class Doom(NamedTuple):
-    """After how many operations somebody dies, and whether the last is done."""
-
-    after: int
-    is_late: bool
-
-
-@dataclass(slots=True)
-class CrashRun(Run):
-    """What happened in a world with crashes; ``outputs`` is what was published."""
-
-    since: int = -1
-    """The epoch of the savepoint that the query began with."""
-    successor: "CrashRun | None" = None
-    """What happened to a query that began with a savepoint of this one."""
-
-    happened: list[Happened] = field(default_factory=list)
-    ticks: dict[int, Ticked] = field(default_factory=dict)
-    fed: dict[str, Items] = field(default_factory=dict)
-    """What each tick took, as items."""
-    workers: int = 0
-    published_through: int = -1
-    complete_to: int = 0
-    """Up to where everything must be published, once the run has come to its end."""
-    undeclared: tuple[str, ...] = ()
-    """What was said of operators that keep something between epochs and declare no state."""
-
-
-class Kept(NamedTuple):
-    """A savepoint, and the world that has it."""
-
-    of: "Drivers"
-    name: str
-
-    @property
-    def place(self) -> SavepointPlace:
-        """Where it is, for a query."""
-        return SavepointPlace(self.of.storage, self.name)
-
-
-class Drivers:
-    """What a world is made of, and its drivers; changed by the world alone."""
-
-    make_member: MakeMember = Member
-    has_features: bool = True
-    """Whether it may have what is drawn from the further choices; a world of before has nothing of it."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        inputs: Mapping[str, Items],
-        *,
-        workers: int,
-        crashes: int,
-        seed: int,
-        kept: frozenset[int] | None = None,
-        steps_max: int = STEPS_MAX,
-        begins_with: Kept | None = None,
-    ) -> None:
-        self.choices, self.further, self.features = self._chosen(seed, kept, begins_with)
-        choices = self.choices
-        self.clock = SimulatedClock()
-        self.durability = Durability()
-        if self.has_features:
-            self.durability.draw = self.further.choose
-        self.storage = SimulatedStorage(self.durability)
-        self.sink = SimulatedSink(self.durability)
-        self.feed: Feed = (
-            Feed.of(inputs, choices, self.further if self.features.has_columns else None)
-            if begins_with is None
-            else begins_with.of.feed
-        )
-        self.user = User()
-        self.crashes_left = crashes
-        self.lives: list[Life] = []
-        self.result = CrashRun([], self.sink.visible, workers=workers)
-        self._steps_max = steps_max
-        self.makeup = Makeup.of(choices, workers)
-        self.spec = QuerySpec(
-            plan,
-            self.feed.sources,
-            self.sink,
-            self.storage,
-            workers,
-            "simulated",
-            replace(self.makeup.snapshots, keep=self.features.chains_kept),
-            epochs_max=self.makeup.epochs_max,
-            closes=self.features.closes,
-            epoch_columns=self.feed.columns,
-            savepoint=None if begins_with is None else begins_with.place,
-        )
-        self.recover_at: int | None = 0
-        """When the next driver takes over, if one is to."""
-        self.doomed: Doom | None = None
-        """How the driver, or the next recovery, dies."""
-        self.sleeps_in: int | None = None
-        """After so many operations of its own a driver sleeps, while another takes over."""
-        self.damaged: str | None = None
-        """The part that a disk has spoiled; it does so once."""
-        self.powers = 0
-        """How often the power has failed."""
-        self.newest: Life | None = None
-        self._drivers = 0
-        self._takeovers = 0
-        self._turn = 0
-        self._quiet_ticks = 0
-        self._acts_as_driver: Life | bool = False
-        self.durability.before = self._before_operation
-
-    def _chosen(
-        self, seed: int, kept: frozenset[int] | None, begins_with: Kept | None
-    ) -> tuple[Choices, FurtherChoices, Features]:
-        """The choices of a new world, or those of the one that it follows, which are not used up."""
-        if begins_with is not None:
-            before = begins_with.of
-            return before.choices, before.further, replace(before.features, savepoints_one_in=0)
-        further = FurtherChoices(seed, kept)
-        return (
-            Choices(seed, kept),
-            further,
-            Features.of(further) if self.has_features else NOTHING_FURTHER,
-        )
+class Drivers(Setting):
+    """The drivers of a world, one after the other and some at once."""
 
     def _go_on(self, until: int | None = None) -> None:
         """Let things happen, to the end of the world or up to a moment."""
@@ -348,21 +212,3 @@ class Drivers:
         if self.powers > powers:
             raise DiedError
         self.note(generation, Crashed("the driver woke up"))
-
-    # Taking down.
-
-    def note(self, generation: int, event: WorldEvent) -> None:
-        """Take down what has happened."""
-        self.result.happened.append(Happened(generation, event))
-
-    def _note_commit(self, life: Life, commit: Committed) -> None:
-        self.note(life.generation, EpochCommitted(commit.number, commit.epoch))
-
-    def _note_ticks(self, ledger: Ledger, generation: int) -> None:
-        for tick in ledger.ticks:
-            known = self.result.ticks.get(tick.number)
-            if known is None:
-                self.result.ticks[tick.number] = tick
-                self.note(generation, TickTaken(tick.number, {n: len(u) for n, u in tick.units.items()}))
-            elif known != tick:
-                raise InternalError(f"tick {tick.number} was {known} and is {tick}.")

@@ -8,7 +8,7 @@ epoch, had it taken the same ticks: the first one's up to the savepoint, and the
 
 from typing import Final
 
-from pointstamp.check.crash_drivers import CrashRun, Kept
+from pointstamp.check.crash_setting import CrashRun, Kept
 from pointstamp.check.crash_world import CrashWorld
 from pointstamp.check.world import Ended
 from pointstamp.errors import RecoveryError

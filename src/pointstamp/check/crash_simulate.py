@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 
 from pointstamp.check.case import Case
 from pointstamp.check.conformance import Status, Verdict, judge
-from pointstamp.check.crash_drivers import CrashRun
 from pointstamp.check.crash_savepoints import run_with_successor
+from pointstamp.check.crash_setting import CrashRun
 from pointstamp.check.crash_trace import CrashHeader, CrashTrace
 from pointstamp.check.crash_world import CrashWorld
 from pointstamp.check.explaining import Explained, explain_run
@@ -65,18 +65,19 @@ class CrashSimulator(Simulator):
         """Run one world, and judge it."""
         if case.crashes is None:
             return super().run(case)
-        outcome = self._judged(case, self.crash_run(case))
+        outcome = self.judged(case, self.crash_run(case))
         run = outcome.run
         assert isinstance(run, CrashRun)
         if outcome.kind is not Kind.VALID or run.successor is None:
             return outcome
-        after = self._judged(case, run.successor)
+        after = self.judged(case, run.successor)
         if after.kind is Kind.VALID:
             return outcome
         words = f"a query that began with a savepoint of epoch {run.successor.since}: {after.reason}"
         return replace(after, reason=words)
 
-    def _judged(self, case: Case, run: CrashRun) -> CrashOutcome:
+    def judged(self, case: Case, run: CrashRun) -> CrashOutcome:
+        """What the judges say of a world, or of the query that began with a savepoint of it."""
         objections: dict[str, str] = {}
         verdict = self._conformance(case, run)
         if verdict.status is Status.INVALID:
@@ -170,6 +171,7 @@ def crash_trace(simulator: Simulator, outcome: CrashOutcome) -> CrashTrace:
         outcome.reason,
         case.command(simulator.file),
         run.published_through,
+        since=run.since,
     )
     return CrashTrace(header, tuple(run.happened))
 

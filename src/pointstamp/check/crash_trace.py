@@ -30,6 +30,8 @@ class CrashHeader(msgspec.Struct, frozen=True):
     replay: str
     published_through: int
     format: str = FORMAT
+    since: int = -1
+    """The epoch of the savepoint that the query began with."""
 
 
 class CrashTrace(msgspec.Struct, frozen=True):
@@ -46,6 +48,7 @@ class CrashTrace(msgspec.Struct, frozen=True):
             self.happened,
             committed=self.header.published_through,
             is_complete=self.header.ended == "complete",
+            since=self.header.since,
         )
 
 

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from pointstamp.check.crash_crew import Life, Place
-from pointstamp.check.crash_drivers import CrashRun, Drivers, FoundError
+from pointstamp.check.crash_drivers import Drivers, FoundError
+from pointstamp.check.crash_setting import CrashRun
 from pointstamp.check.crash_user import is_answered, say, take_savepoint, unsaid
 from pointstamp.check.crashes import crash
 from pointstamp.check.world import Ended

@@ -9,8 +9,9 @@ power may fail: then everything that runs is gone, and with it what was written 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from pointstamp.check.crash_drivers import Doom, Drivers
+from pointstamp.check.crash_drivers import Drivers
 from pointstamp.check.crash_events import Crashed
+from pointstamp.check.crash_setting import Doom
 from pointstamp.check.durability import DiedError
 
 if TYPE_CHECKING:
