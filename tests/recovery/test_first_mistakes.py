@@ -114,7 +114,7 @@ def test_skip_takes_names_and_not_one_text() -> None:
         [[0, 1], [1, 2]],
         [[], []],
         [[1, GAPS_MAX * 2], [GAPS_MAX * 2]],
-        pytest.param([[7, 20240101], [20240101, 20240102]], marks=pytest.mark.long),
+        [[7, 20240101], [20240101, 20240102]],
     ],
     ids=["gaps", "an epoch in two items", "nothing", "a wide gap", "days written as numbers"],
 )

@@ -329,12 +329,28 @@ def test_a_disk_that_was_full_once_is_gone_over() -> None:
     assert sink.rows() == expected(flow, data)
 
 
-def test_a_disk_that_stays_full_ends_the_query_in_words() -> None:
+def test_a_disk_that_stays_full_ends_the_query_in_words(caplog: pytest.LogCaptureFixture) -> None:
     flow = FLOWS["running"]()
     restarts = RestartPolicy(restarts_max=3, pause_seconds=0.0)
     disk = FullDisk(MemoryStorage(), refusals=1 << 60)
     with pytest.raises(RecoveryError, match=r"after 3 restarts: .*no space left on device.* epoch -1; start"):
         run(spec_of(flow, rows_of(flow, 4, seed=3), disk, MemorySink(), restarts=restarts))
+    assert "no space left on device" in caplog.text
+
+
+def test_a_query_that_cannot_begin_says_so_each_time_before_it_gives_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    flow = FLOWS["running"]()
+
+    class Away(MemoryStorage):
+        def list(self, prefix: str = "") -> list[str]:
+            raise StorageError("the store does not answer.")
+
+    restarts = RestartPolicy(restarts_max=3, pause_seconds=0.0)
+    with pytest.raises(RecoveryError, match="after 3 restarts: the store does not answer"):
+        run(spec_of(flow, rows_of(flow, 1, seed=3), Away(), MemorySink(), restarts=restarts))
+    assert caplog.text.count("could not go on: the store does not answer; it tries again in") == 2
 
 
 def test_whoever_stops_a_query_does_not_wait_for_its_pause() -> None:
@@ -345,7 +361,7 @@ def test_whoever_stops_a_query_does_not_wait_for_its_pause() -> None:
     supervisor = Supervisor(spec_of(flow, data, disk, MemorySink(), restarts=restarts), InProcessLauncher())
     ended = running(supervisor)
     waiting = threading.Event()
-    while supervisor.phase != "restarting":
+    while not supervisor.phase.startswith("restarting: "):
         assert not ended.done()
         waiting.wait(0.001)
     supervisor.stop(finish=False)

@@ -292,7 +292,9 @@ class Coordinator:
         """A tick that takes these, and completes what is said to be complete; at the end, what was read."""
         open_from = self.ledger.open_from
         if not is_over:
-            said = [self._complete[name] for name in self._columns if name not in self._ended]
+            # One that has ended says nothing more, once everything that it had is taken.
+            still_open = (name for name in self._columns if name not in self._ended or self._offered[name])
+            said = [self._complete[name] for name in still_open]
             complete_to = max(open_from, min(said, default=open_from))
             if not any(taken.values()) and complete_to == open_from:
                 return None
@@ -300,8 +302,9 @@ class Coordinator:
         last = max(self._last_row_epoch + 1, open_from)
         if self._closes and last == open_from:
             return self._close()
-        # In steps, so that there are snapshots on the way.
-        complete_to = min(last, open_from + max(1, (last - open_from) // _LAST_STEPS_MAX))
+        # In steps, so that there are snapshots on the way; the same steps wherever it goes on from.
+        step = max(1, -(-last // _LAST_STEPS_MAX))
+        complete_to = min(last, (open_from // step + 1) * step)
         is_final = complete_to > self._last_row_epoch and not self._closes
         return self.ledger.tick({}, complete_to, final=is_final)
 

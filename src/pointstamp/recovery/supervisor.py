@@ -226,8 +226,17 @@ class Supervisor:
                 "to go on from there."
             ) from error
         self.restarts += 1
+        if self._lost_seconds is not None:  # that it goes on is said when it does
+            _log.warning(
+                "query '%s' could not go on: %s; it tries again in %.1f s (restart %s of at most %s)",
+                self.spec.plan.name,
+                words.rstrip("."),
+                pause,
+                self.restarts,
+                self.spec.restarts.restarts_max,
+            )
         self._lost_seconds, self._lost_words = monotonic(), words
-        self.phase = "restarting"
+        self.phase = f"restarting: {words}"
         # Whoever stops the query must not wait for the pause.
         deadline = monotonic() + pause
         while self._stop is None and (left := deadline - monotonic()) > 0:
