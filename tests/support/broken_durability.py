@@ -6,6 +6,7 @@ a user was answered holds, and that a savepoint is kept with all that it needs. 
 made: the sentence above them says so. ``MUTANTS`` says which flow shows each and which judge must object.
 """
 
+from collections import deque
 from dataclasses import replace
 from typing import Any
 
@@ -83,6 +84,23 @@ def what_is_said_overtakes_what_is_there(patch: Patch) -> None:
             self._complete[name] = said.popleft()[1]
 
     patch.setattr(Coordinator, "_believe", believe)
+
+
+# It was so: an input that had ended was not asked any more, though units of it were still to be taken.
+def an_input_that_has_ended_is_complete(patch: Patch) -> None:
+    record = Coordinator._record_by_column
+
+    def forget_what_is_left(self: Coordinator, taken: Any, *, is_over: bool) -> Any:  # noqa: ANN401 - as it is
+        offered = self._offered
+        self._offered = {name: deque() if name in self._ended else left for name, left in offered.items()}
+        try:
+            return record(self, taken, is_over=is_over)
+        finally:
+            self._offered = offered
+
+    features = Features(has_columns=True)
+    patch.setattr(Features, "of", lambda _: features)
+    patch.setattr(Coordinator, "_record_by_column", forget_what_is_left)
 
 
 # Savepoints.
@@ -212,6 +230,7 @@ MUTANTS = (
     Mutant(where_epochs_are_open_is_forgotten, "running", "failed"),
     Mutant(what_was_said_is_not_written_down, "running", "failed"),
     Mutant(what_is_said_overtakes_what_is_there, "running", "failed"),
+    Mutant(an_input_that_has_ended_is_complete, "joined", "failed"),
     Mutant(what_a_savepoint_needs_is_removed, "running", "failed"),
     Mutant(a_summary_forgets_savepoints, "running", "failed"),
     Mutant(a_savepoint_is_kept_without_its_ticks, "running", "published"),

@@ -6,8 +6,9 @@ is read again gives the same rows, as the port of sources asks. When a unit is f
 goes on; so ticks differ from world to world, and what was in each is what the run is compared by.
 
 An input may have an epoch column (``pointstamp.check.crash_columns``). Then the source knows for each number
-of units how far it is complete after them, and its last unit is not found before everything that was said
-to be complete is published: a query that waits for the end of its input instead is found out.
+of units how far it is complete after them, and the last unit of one such input at least is not found before
+everything that was said to be complete is published: a query that waits for the end of its input instead is
+found out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +38,8 @@ class SimulatedSource:
     found: int = 0
     complete_after: Sequence[int] | None = None
     """With an epoch column: before which epoch nothing comes after so many units."""
+    waits: bool = False
+    """Whether its last unit waits for what was said to be complete."""
 
     def watch(self, position: Position, *, available_now: bool = False) -> "SimulatedWatch":
         """The units after so many."""
@@ -116,16 +119,18 @@ class Feed:
             units = [[[batch] for batch in split(item.batch, splits_max, choices)] for item in items]
             sizes = [[_SIZES[choices.choose(len(_SIZES))] for _ in unit] for unit in units]
             complete = complete_after(items) if name in stamped else None
-            found = 0 if comes_later else max(0, len(units) - (complete is not None))
-            feed.sources[name] = SimulatedSource(name, units, sizes, per_tick, found, complete)
+            is_first = bool(stamped) and name == next(iter(stamped))
+            waits = is_first or (further is not None and name in stamped and further.choose(2) == 0)
+            found = 0 if comes_later else max(0, len(units) - waits)
+            feed.sources[name] = SimulatedSource(name, units, sizes, per_tick, found, complete, waits)
         return feed
 
     def unfound(self, *, is_last_due: bool) -> list[SimulatedSource]:
-        """The sources that have more to find; the last unit of one with a column only when that is due."""
+        """The sources that have more to find; the last unit of one that waits only when that is due."""
         return [
             source
             for source in self.sources.values()
-            if source.found < len(source.units) - (source.complete_after is not None and not is_last_due)
+            if source.found < len(source.units) - (source.waits and not is_last_due)
         ]
 
     def items_of(self, ticks: Sequence[Ticked]) -> dict[str, Items]:

@@ -65,13 +65,16 @@ def say(world: "Drivers", source: "SimulatedSource") -> None:
 
 
 def is_answered(world: "Drivers") -> bool:
-    """Whether everything that can be said is said, and is published as far as it is complete."""
+    """Whether everything that can be said is said, and is published as far as it is complete.
+
+    An input that has come to its end holds nothing back.
+    """
     if unsaid(world):
         return False
     complete = [
         world.user.said.get(name, 0)
         for name, source in world.feed.sources.items()
-        if source.complete_after is not None and source.units
+        if source.complete_after is not None and source.found < len(source.units)
     ]
     through = world.sink.published_through()
     return min(complete, default=0) <= (-1 if through is None else through) + 1

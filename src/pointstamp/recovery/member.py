@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, TypeAlias
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pointstamp.dataflow.plan import Kind
 from pointstamp.errors import FlowError
@@ -41,6 +39,7 @@ from pointstamp.recovery.orders import (
 )
 from pointstamp.recovery.parts import encode_part
 from pointstamp.recovery.scribe import Scribe
+from pointstamp.runtime.epochcolumn import by_epoch
 from pointstamp.runtime.ports import Chooser, EventLog, Transport
 from pointstamp.runtime.snapshots import WorkerSnapshot
 from pointstamp.runtime.worker import Worker
@@ -180,20 +179,14 @@ class Member:
         if column is None:
             yield tick.open_from, batch
             return
-        epochs = batch.column(column)
-        rows = batch.drop_columns([column])
-        if epochs.null_count:
-            raise FlowError(
-                f"input '{name}': the epoch column '{column}' has nulls; every row needs an epoch."
-            )
-        for epoch in np.unique(epochs.to_numpy(zero_copy_only=False)).tolist():
+        for epoch, rows in by_epoch(batch, column, self.mission.declared(name), f"input '{name}'"):
             if epoch < tick.open_from:
                 raise FlowError(
                     f"input '{name}' has a row of epoch {epoch} in tick {tick.number}, after it was said "
                     f"that everything before epoch {tick.open_from} is complete. Say so later, or give such "
                     "rows a later epoch."
                 )
-            yield epoch, rows.filter(pc.equal(epochs, epoch))
+            yield epoch, rows
 
     def _ask_for_snapshot(self, *, is_whole: bool) -> Iterator[None]:
         self.worker.save(is_whole=is_whole)

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.recovery.parts import decode_part, parts_needed, restored_from
+from pointstamp.runtime.epochcolumn import with_epochs
 from pointstamp.runtime.snapshots import Restored
 from pointstamp.sinks.port import Sink
 from pointstamp.sources.port import Source
@@ -36,10 +37,13 @@ class Mission:
     """Whether members tell the events of their workers, because they are judged."""
 
     def schema(self, name: str) -> pa.Schema:
-        """What is read of an input: its columns, and the epoch column if there is one."""
-        declared = self.plan.named(Kind.INPUT)[name].outputs[0].schema
-        column = self.epoch_columns.get(name)
-        return declared if column is None else declared.append(pa.field(column, pa.int64()))
+        """What is read of an input: its columns, and the epoch column if there is one beside them."""
+        return with_epochs(self.declared(name), self.epoch_columns.get(name))
+
+    def declared(self, name: str) -> pa.Schema:
+        """The columns of an input as operators see them."""
+        schema: pa.Schema = self.plan.named(Kind.INPUT)[name].outputs[0].schema
+        return schema
 
     def restored(self, worker: int) -> Restored | None:
         """What a worker goes on from, read from storage; None where the flow starts from nothing."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.schema import to_batches
 from pointstamp.errors import FlowError
 from pointstamp.progress.tracker import Tracker
+from pointstamp.runtime.epochcolumn import by_epoch, check_declared, with_epochs
 from pointstamp.topology.domain import EPOCHS
 
 EPOCHS_IN_FLIGHT_MAX: Final = 8
@@ -224,12 +224,7 @@ def epoch_columns(plan: Plan, epoch: EpochColumns) -> dict[str, str]:
             f"{_listed(unknown)}."
         )
     for name, column in columns.items():
-        if column in inputs[name].outputs[0].schema.names:
-            raise FlowError(
-                f"input '{name}' declares the column '{column}', which is to say the epoch of each row and "
-                "is taken away with it. Leave it out of the schema: an operator has context.epoch, and each "
-                "output a column 'epoch'. Or bring a copy of it under another name."
-            )
+        check_declared(inputs[name].outputs[0].schema, column, f"input '{name}'")
     return columns
 
 
@@ -280,21 +275,14 @@ def _timed_items(who: str, value: Any) -> Iterator[Item]:  # noqa: ANN401
 
 
 def _by_column(who: str, value: Any, column: str, schema: pa.Schema) -> Iterator[Item]:  # noqa: ANN401
-    """Items by an epoch column that is not part of the schema; within a value, rows may be in any order."""
-    timed = schema.append(pa.field(column, pa.int64()))
+    """Items by an epoch column; within a value, rows may be in any order."""
+    timed = with_epochs(schema, column)
     values = [value] if _holds_rows(value) else _epochs_in(who, value)
 
     def pairs() -> Iterator[Item]:
         for each in values:
             table = pa.Table.from_batches(to_batches(each, timed, who), timed)
-            if table.column(column).null_count:
-                raise FlowError(f"{who}: the epoch column '{column}' has nulls; every row needs an epoch.")
-            numbers = sorted(pc.unique(table.column(column)).to_pylist())
-            if numbers and numbers[0] < 0:
-                raise FlowError(f"{who} has a row of epoch {numbers[0]}; epochs begin at 0.")
-            for number in numbers:
-                rows = table.filter(pc.equal(table.column(column), number)).drop_columns([column])
-                yield number, rows
+            yield from by_epoch(table, column, schema, who)
 
     return _checked(who, pairs())
 

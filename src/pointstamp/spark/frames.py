@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pointstamp.dataflow.schema import fit
 from pointstamp.errors import SchemaError
 from pointstamp.recovery.starting import listed
+from pointstamp.runtime.epochcolumn import check_type
 from pointstamp.sinks.reading import Published, published
 from pointstamp.spark.packing import InputSpec
 from pointstamp.spark.place import spark_address
@@ -44,7 +45,7 @@ def use_this_python(spark: SparkSession) -> None:
 
 def chosen(frame: DataFrame, spec: InputSpec) -> DataFrame:
     """The columns that an input needs, with the types that it declares."""
-    wanted = [*spec.schema.names, *([spec.epoch] if spec.epoch else [])]
+    wanted = spec.wanted.names
     missing = [column for column in wanted if column not in frame.columns]
     if missing:
         raise SchemaError(
@@ -59,14 +60,10 @@ def chosen(frame: DataFrame, spec: InputSpec) -> DataFrame:
 
 def _check_types(frame: DataFrame, spec: InputSpec) -> None:
     """Refuse columns of other types here, and not in a task."""
+    who = f"input '{spec.name}'"
     arrow = to_arrow_schema(frame.schema, timezone="UTC")
     if spec.epoch is not None:
-        position = arrow.get_field_index(spec.epoch)
-        if not pa.types.is_integer(arrow.field(position).type):
-            raise SchemaError(
-                f"input '{spec.name}': the epoch column '{spec.epoch}' must be an integer and is "
-                f"{arrow.field(position).type}."
-            )
-        arrow = arrow.remove(position)
+        # Before the look at all columns, which would propose to declare the type that came.
+        check_type(arrow.field(spec.epoch).type, spec.epoch, who)
     empty = pa.RecordBatch.from_pylist([], schema=arrow)
-    fit(empty, spec.schema, f"input '{spec.name}'")
+    fit(empty, spec.wanted, who)

@@ -11,16 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pointstamp.dataflow.columns import binaries, integers
 from pointstamp.dataflow.pact import ExchangeBy
 from pointstamp.dataflow.partition import partition
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.schema import fit
-from pointstamp.errors import SchemaError
+from pointstamp.runtime.epochcolumn import by_epoch, with_epochs
 from pointstamp.runtime.routes import routes_of
 from pointstamp.topology.graph import Graph
 
@@ -42,6 +40,11 @@ class InputSpec:
     schema: pa.Schema
     keys: tuple[str, ...] | None
     epoch: str | None
+
+    @property
+    def wanted(self) -> pa.Schema:
+        """What is read of the DataFrame: the declared columns, and the epoch column if it is none of them."""
+        return with_epochs(self.schema, self.epoch)
 
 
 def input_specs(plan: Plan, graph: Graph, epochs: Mapping[str, str]) -> list[InputSpec]:
@@ -84,15 +87,11 @@ def packer(spec: InputSpec, workers: int) -> Callable[[Iterator[pa.RecordBatch]]
 
 def _by_epoch(batch: pa.RecordBatch, spec: InputSpec) -> Iterator[tuple[int, pa.RecordBatch]]:
     who = f"input '{spec.name}'"
+    rows = fit(batch, spec.wanted, who)
     if spec.epoch is None:
-        yield 0, fit(batch, spec.schema, who)
-        return
-    epochs = batch.column(spec.epoch)
-    if epochs.null_count:
-        raise SchemaError(f"{who}: the epoch column '{spec.epoch}' has nulls; every row needs an epoch.")
-    rows = fit(batch.drop_columns([spec.epoch]), spec.schema, who)
-    for epoch in np.unique(epochs.to_numpy(zero_copy_only=False)).tolist():
-        yield epoch, rows.filter(pc.equal(epochs, epoch))
+        yield 0, rows
+    else:
+        yield from by_epoch(rows, spec.epoch, spec.schema, who)
 
 
 def _parts(
