@@ -49,6 +49,15 @@ def test_what_is_not_broken_survives_the_same_worlds(name: str) -> None:
     assert not report.unknown
 
 
+def test_what_is_not_broken_survives_damaged_disks_though_little_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken_durability.disks_are_damaged(monkeypatch)
+    report = simulate(simulator_of(sound_flows()["delayed"]()), cases(range(20), 1, 4, (1, 4)))
+    assert report.finding is None, report.finding.reason
+    assert not report.unknown
+
+
 def test_an_operator_that_forgets_its_state_is_named_and_the_world_made_small() -> None:
     simulator = simulator_of(forgetful(), epochs=3)
     simulator.world = OfBefore

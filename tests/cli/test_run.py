@@ -102,6 +102,13 @@ def test_each_format_is_read_as_the_types_that_the_flow_declares(
     assert err == ""
 
 
+@pytest.mark.parametrize("name", ["words.parquet", "words.csv", "words.jsonl"])
+def test_a_column_that_the_flow_declares_may_say_the_epoch_and_stays(name: str, folder: Path) -> None:
+    given = ["--input", f"words={folder / name}", "--epoch", "n", "--output", str(folder / "out")]
+    assert main(["run", str(folder / "flow.py"), *given]) == 0
+    assert totals_in(folder / "out") == {(1, "007", 2), (2, "007", 6), (5, "b", 10)}
+
+
 def test_an_output_has_one_parquet_file_for_each_epoch_and_nothing_else(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,6 +188,7 @@ def test_a_long_result_is_cut_and_says_so(folder: Path, capsys: pytest.CaptureFi
         (["flow.py", "--input", "words=some"], 2, "has no column 'n'; it has 'word'"),
         (["flow.py", "--input", "words=words.csv", "--epoch", "hour"], 2, "has no column 'hour'"),
         (["flow.py", "--input", "words=words.csv", "--epoch", "edges=day"], 2, "has no input 'edges'"),
+        (["flow.py", "--input", "words=words.csv", "--epoch", "word"], 2, "must be an integer and is string"),
         (["flow.py", "--input", "words=bad.csv"], 2, "in column 'n': Row #2: CSV conversion error to int64"),
         (["flow.py", "--input", "words=bad.json"], 2, "Column(/n) changed from number to string"),
         (["flow.py", "--input", "words=bad.parquet"], 1, "column 'n' must be int64 and came as string"),

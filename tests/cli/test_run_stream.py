@@ -101,6 +101,12 @@ def test_a_column_may_say_the_epoch_of_what_is_there_now(folder: Path) -> None:
     assert totals() == [(0, "b", 4), (3, "a", 2)]
 
 
+def test_a_declared_column_may_say_the_epoch_too_and_stays(folder: Path) -> None:
+    (folder / "in" / "1.csv").write_text("word,n\na,3\nb,2\n")
+    assert run("--output", "out", "--epoch", "n") == 0
+    assert totals() == [(2, "b", 4), (3, "a", 6)]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -194,7 +194,7 @@ def test_what_is_no_list_of_epochs_is_refused_in_words(given: Any, said: str) ->
     [
         ("day", -1, "input 'numbers' has a row of epoch -1; epochs begin at 0"),
         ({"number": "day"}, 1, "has the inputs 'numbers', and epoch columns were given for 'number'"),
-        ("x", 1, "input 'numbers' declares the column 'x', which is to say the epoch of each row"),
+        ("x", 1, "input 'numbers': 'day' not declared and came; declared is 'x'"),
     ],
 )
 def test_epoch_columns_that_cannot_be_are_refused_in_words(epoch: Any, day: int, said: str) -> None:  # noqa: ANN401

@@ -2,6 +2,7 @@
 
 Families:
 - answers: what Spark's own operations say on the same rows, and what the run in this process says;
+- epoch columns: declared ones, which stay in the rows, and others, on a table of cases with its own oracle;
 - refusals: what can be known to be wrong is said in one sentence, and a user's exception comes back as such.
 """
 
@@ -13,12 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, OperatorError, SchemaError, StorageError
 from pointstamp.spark import job
 from pointstamp.spark.packing import input_specs
+from support.dated import CASES, Case, Outputs, by_epoch
 
 pytestmark = pytest.mark.spark
 
@@ -99,6 +101,91 @@ def test_the_output_lies_where_it_was_asked_for(spark: SparkSession) -> None:
         assert spark.read.parquet(f"{folder}/copied").count() == 10
 
 
+# Epoch columns.
+
+
+def dated_frames(spark: SparkSession, case: Case) -> dict[str, DataFrame]:
+    sales = spark.createDataFrame(case.rows, f"day {case.declared}, amount long")
+    return {"sales": sales, "visits": sales.select("amount", "day")}
+
+
+def collected(frames: dict[str, DataFrame]) -> Outputs:
+    return by_epoch({name: [row.asDict() for row in frame.collect()] for name, frame in frames.items()})
+
+
+@pytest.mark.parametrize(
+    "case",
+    [each for each in CASES if len(each.rows) > 3 or each.declared == "byte"],
+    ids=lambda case: case.name,
+)
+def test_a_declared_epoch_column_says_the_epoch_and_stays_in_the_rows(
+    spark: SparkSession, case: Case
+) -> None:
+    result = case.flow().run(spark, dated_frames(spark, case), epoch="day")
+    assert collected(result) == case.expected()
+
+
+def test_with_a_checkpoint_it_stays_the_first_time_and_the_second(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    case = CASES[1]
+    for _ in range(2):
+        result = case.flow().run(spark, dated_frames(spark, case), epoch="day", checkpoint=tmp_path)
+        assert collected(result) == case.expected()
+
+
+def test_rows_are_packed_where_a_declared_column_says_their_epochs_and_else_read_as_they_are(
+    spark: SparkSession,
+) -> None:
+    flow = ps.Dataflow("copy")
+    flow.output("copied", flow.input("sales", "day long, amount long"))
+    frame = spark.range(0, 100, 1, 2).selectExpr("id % 3 as day", "id as amount")
+    for epochs, is_read_as_it_is in (({}, True), ({"sales": "day"}, False)):
+        specs = input_specs(flow.plan, flow.plan.graph(), epochs)
+        assert job.reads_as_it_is(spark, {"sales": frame}, specs, 2) == is_read_as_it_is
+        found = flow.run(spark, sales=frame, epoch=epochs, workers=2)["copied"].collect()
+        wanted = [(amount % 3 if epochs else 0, amount % 3, amount) for amount in range(100)]
+        assert sorted(map(tuple, found)) == sorted(wanted)
+
+
+@pytest.mark.parametrize("declared", ["long", None])
+def test_what_is_no_epoch_is_refused_in_words(spark: SparkSession, declared: str | None) -> None:
+    flow = ps.Dataflow("refused")
+    flow.output("out", flow.input("sales", "amount long" + (f", day {declared}" if declared else "")))
+    frame = spark.range(3)
+    for day, said in (
+        ("nullif(id, 1)", "the epoch column 'day' has nulls; every row needs an epoch"),
+        ("id - 1", "input 'sales' has a row of epoch -1; epochs begin at 0"),
+        (
+            "date '2024-01-31'",
+            r"'day' must be an integer and is date32\[day\]\. .* unix_date\(day\) in Spark",
+        ),
+        ("string(id)", "the epoch column 'day' must be an integer and is string"),
+    ):
+        with pytest.raises(SchemaError, match=said):
+            flow.run(spark, sales=frame.selectExpr("id as amount", f"{day} as day"), epoch="day")
+
+
+def test_an_epoch_column_that_is_declared_as_a_date_is_refused_on_every_way(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    flow = ps.Dataflow("refused")
+    flow.output("out", flow.input("sales", "day date, amount long"))
+    frame = spark.range(3).selectExpr("date_from_unix_date(int(id)) as day", "id as amount")
+    said = r"'day' must be an integer and is date32\[day\]\. .* unix_date\(day\) in Spark"
+    places: dict[str, Any] = {"checkpoint": tmp_path / "c", "epoch": "day"}
+    with pytest.raises(SchemaError, match=said):
+        flow.run(spark, sales=frame, epoch="day")
+    with pytest.raises(SchemaError, match=said):
+        flow.run(spark, sales=frame, **places)
+    with pytest.raises(SchemaError, match=said):
+        flow.start(spark, sales=frame, output=tmp_path / "o", **places)
+    assert not list(tmp_path.iterdir())
+
+
+# Refusals.
+
+
 def test_a_users_exception_comes_back_with_operator_time_and_line(spark: SparkSession) -> None:
     def fail(batch: pa.RecordBatch) -> pa.RecordBatch:
         raise ZeroDivisionError("by nothing")
@@ -140,8 +227,6 @@ def test_what_is_no_dataframe_of_sparks_or_has_no_end_is_refused_before_anything
         flow.run(spark, numbers=frame.toPandas())
     with pytest.raises(FlowError, match=r"'numbers' is a streaming DataFrame.*Use start\(\)"):
         flow.run(spark, numbers=stream)
-    with pytest.raises(FlowError, match="'numbers' declares the column 'x', which is to say the epoch"):
-        flow.run(spark, numbers=frame, epoch="x")
     places: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "output": tmp_path / "out"}
     with pytest.raises(FlowError, match=r"or a source such as ps\.files\(path\), and came as str"):
         flow.start(spark, numbers="folder", **places)

@@ -23,6 +23,7 @@ from pointstamp.sources.port import Part, Unit
 from pointstamp.spark import frames
 from pointstamp.spark.failures import cause_in_words
 from pointstamp.spark.inputlog import StreamLog, WriteBatch
+from support.dated import Case
 from support.streams import (
     SECONDS_MAX,
     components_flow,
@@ -219,6 +220,43 @@ def test_epochs_of_a_column_are_complete_when_it_is_said_and_later_rows_are_refu
     finally:
         query.stop()
     assert list(published_by_epoch(tmp_path / "o", "counts")) == [0, 1]
+
+
+def test_a_declared_epoch_column_stays_in_the_rows_of_streams_that_are_read_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    case = Case("again", "int", [[(3, 30), (0, 10), (1, 10)], [(2, 10), (3, 30), (5, 7)]])
+    flow, names = case.flow(), list(case.expected())
+
+    def arrive(number: int) -> None:
+        rows = case.items[number]
+        for name, table in (("sales", case.sales(rows)), ("visits", case.visits(rows))):
+            put(tmp_path / name, str(number), dict(zip(table.column_names, table.columns, strict=True)))
+
+    def start(**given: bool) -> ps.Query:
+        return flow.start(
+            spark,
+            sales=spark.readStream.schema("day int, amount long").parquet(str(tmp_path / "sales")),
+            visits=ps.files(tmp_path / "visits"),
+            epoch="day",
+            checkpoint=tmp_path / "c",
+            output=tmp_path / "o",
+            workers=1,
+            **given,
+        )
+
+    arrive(0)
+    query = start()
+    try:
+        query.processAllAvailable()  # only what was taken may be of epochs that are then complete
+        query.advance("sales", 2)
+        query.advance("visits", 2)
+        until(lambda: query.epoch >= 1)
+    finally:
+        query.stop(finish=False)
+    arrive(1)
+    start(available_now=True).awaitTermination()
+    assert {name: published_by_epoch(tmp_path / "o", name) for name in names} == case.expected()
 
 
 # Query.

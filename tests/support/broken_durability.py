@@ -98,8 +98,7 @@ def an_input_that_has_ended_is_complete(patch: Patch) -> None:
         finally:
             self._offered = offered
 
-    features = Features(has_columns=True)
-    patch.setattr(Features, "of", lambda _: features)
+    _in_worlds_with(patch, Features(has_columns=True))
     patch.setattr(Coordinator, "_record_by_column", forget_what_is_left)
 
 
@@ -110,6 +109,7 @@ def what_a_savepoint_needs_is_removed(patch: Patch) -> None:
     def names_needed(self: Ledger) -> set[str]:
         return {part.name for commit in self.commits for part in commit.parts}
 
+    _in_worlds_with(patch, Features(savepoints_one_in=20, chains_kept=1))
     patch.setattr(Ledger, "names_needed", names_needed)
 
 
@@ -144,8 +144,7 @@ def a_savepoint_begins_where_its_inputs_began(patch: Patch) -> None:
 
 # It was so: where the newest part was damaged, an older one was gone on from, without the ticks after it.
 def a_savepoint_has_the_ticks_of_its_newest_part_only(patch: Patch) -> None:
-    features = Features(savepoints_one_in=20)
-    patch.setattr(Features, "of", lambda _: features)
+    _in_worlds_with(patch, Features(savepoints_one_in=20))
     patch.setattr(crashes, "KINDS", (crashes.snapshot_is_damaged,))
     _kept_with(patch, ticks=lambda ledger: ledger.ticks_after(ledger.chain()))
 
@@ -169,6 +168,11 @@ def a_snapshot_in_use_is_too_old(patch: Patch) -> None:
 
     disks_are_damaged(patch)
     patch.setattr(Ledger, "go_on_from", forget)
+
+
+def _in_worlds_with(patch: Patch, features: Features) -> None:
+    """All worlds have these, so that few are needed."""
+    patch.setattr(Features, "of", lambda _: features)
 
 
 class Pressed(CrashWorld):

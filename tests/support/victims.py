@@ -75,7 +75,7 @@ class Paced:
     def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         return self.inner.read(part, schema)
 
-    def after(self, position: Position, unit: Unit) -> int:
+    def after(self, position: Position, unit: Unit) -> Position:
         return self.inner.after(position, unit)
 
     def describe(self) -> str:
@@ -91,7 +91,7 @@ class PacedWatch:
 
     def poll(self) -> list[Unit]:
         last = self.committed_epoch() + EPOCHS_AHEAD
-        given = [unit for unit in self.units if int(unit.name) <= last]
+        given = [unit for unit in self.units if int(unit.parts[0].locator) <= last]
         self.units = self.units[len(given) :]
         return given
 

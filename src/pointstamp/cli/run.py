@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pointstamp.errors import UsageError
+from pointstamp.errors import FlowError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -191,6 +191,7 @@ def _files(flow: "Dataflow", arguments: argparse.Namespace) -> "list[InputFile]"
 def _epochs(given: list[str], flow: "Dataflow") -> dict[str, str]:
     """The epoch column of each input that has one; a column without a name is for all inputs."""
     from pointstamp.dataflow.plan import Kind
+    from pointstamp.runtime.feeding import epoch_columns
 
     names = list(flow.plan.named(Kind.INPUT))
     epochs: dict[str, str] = {}
@@ -201,7 +202,10 @@ def _epochs(given: list[str], flow: "Dataflow") -> dict[str, str]:
         else:
             _check_name(name, flow.name, names)
             epochs[name] = column
-    return epochs
+    try:
+        return epoch_columns(flow.plan, epochs)
+    except FlowError as error:
+        raise UsageError(f"run: {error}") from error
 
 
 def _check_name(name: str, flow: str, names: list[str]) -> None:

@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from pointstamp.errors import UsageError
+from pointstamp.runtime.epochcolumn import with_epochs
 from pointstamp.spark.place import folder_name
 
 _FORMATS: Final = {
@@ -42,8 +43,8 @@ class InputFile(NamedTuple):
 
     @property
     def wanted(self) -> pa.Schema:
-        """The declared columns, and the epoch column where there is one."""
-        return self.schema if self.epoch is None else self.schema.append(pa.field(self.epoch, pa.int64()))
+        """The declared columns, and the epoch column where there is one beside them."""
+        return with_epochs(self.schema, self.epoch)
 
     def check_columns(self, columns: Sequence[str]) -> None:
         """Raise UsageError, with their names, where columns are missing."""

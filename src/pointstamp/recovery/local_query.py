@@ -5,6 +5,7 @@ is called again with the same data after whatever ended it, it goes on from ther
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from pointstamp.recovery.query import Query
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.starting import check_epochs, check_sources, query_id_at, savepoint_at, sink_at
 from pointstamp.recovery.supervisor import Supervisor
+from pointstamp.runtime.epochcolumn import with_epochs
 from pointstamp.runtime.feeding import EpochColumns, items_of
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
 from pointstamp.runtime.results import Results
@@ -33,7 +35,8 @@ from pointstamp.storage.anywhere import storage_at
 GAPS_MAX: Final = 64
 """Epochs without rows that are closed one by one, besides as many as there are with rows."""
 
-_EPOCH: Final = "epoch of the row"
+EPOCH: Final = "epoch of the row"
+"""The column for the epochs of rows at hand; longer where an input declares one of this name."""
 
 
 def start(
@@ -55,7 +58,7 @@ def start(
 ) -> Query:
     """Start a flow on sources, in processes of their own or on workers in this process."""
     columns = check_epochs(plan, streams, epoch)
-    sources = {name: _source(plan, name, each) for name, each in streams.items()}
+    sources = {name: _source(plan, name, each, columns.get(name)) for name, each in streams.items()}
     check_sources(sources)
     storage = storage_at(checkpoint)
     spec = QuerySpec(
@@ -98,15 +101,16 @@ def run_to_end(
     given = {name: _by_epoch(plan, name, each, columns.get(name)) for name, each in data.items()}
     fed = sorted({number for batches in given.values() for number in batches})
     is_dense = not fed or fed[-1] < GAPS_MAX + 2 * len(fed)
+    stamp = _unused_column(plan)
     output = f"{checkpoint.rstrip('/')}/output"
     query = start(
         plan,
-        {name: _dense(plan, name, each) if is_dense else _stamped(each) for name, each in given.items()},
+        {n: _dense(plan, n, each) if is_dense else _stamped(each, stamp) for n, each in given.items()},
         checkpoint=checkpoint,
         output=output,
         workers=workers,
         processes=processes,
-        epoch=None if is_dense else dict.fromkeys(given, _EPOCH),
+        epoch=None if is_dense else stamp,
     )
     try:
         query.awaitTermination()
@@ -115,21 +119,31 @@ def run_to_end(
     return _results(plan, output, fed)
 
 
-def _source(plan: Plan, name: str, given: Any) -> Source:  # noqa: ANN401 - whatever the user gave
+def _source(plan: Plan, name: str, given: Any, column: str | None) -> Source:  # noqa: ANN401 - whatever came
+    if isinstance(given, Rows):
+        return replace(given, name=given.name or name)
     if all(hasattr(given, method) for method in ("watch", "read", "after")):
         source: Source = given
         return source
-    return _dense(plan, name, _by_epoch(plan, name, given, None))
+    _check_again(name, given)
+    # With an epoch column an item is what comes together, and its rows say their epochs when they are read.
+    wanted = with_epochs(_schema(plan, name), column)
+    items = [to_batches(rows, wanted, f"input '{name}'") for _, rows in items_of(plan, name, given, None)]
+    return Rows(tuple(pa.concat_batches([_none(wanted), *batches]) for batches in items), name=name)
 
 
-def _by_epoch(plan: Plan, name: str, given: Any, column: str | None) -> dict[int, pa.RecordBatch]:  # noqa: ANN401
-    """Data at hand as one batch for each epoch that it has."""
+def _check_again(name: str, given: Any) -> None:  # noqa: ANN401 - whatever came
     if hasattr(given, "__next__"):
         raise FlowError(
             f"input '{name}' was given an iterator, which can be read once; what is to be recovered must be "
             "read again. Give a list, or a source such as ps.files(path)."
         )
-    schema = plan.named(Kind.INPUT)[name].outputs[0].schema
+
+
+def _by_epoch(plan: Plan, name: str, given: Any, column: str | None) -> dict[int, pa.RecordBatch]:  # noqa: ANN401
+    """Data at hand as one batch for each epoch that it has."""
+    _check_again(name, given)
+    schema = _schema(plan, name)
     batches: dict[int, pa.RecordBatch] = {}
     for time, rows in items_of(plan, name, given, column):
         # With an epoch column an item may begin with the epoch that the one before has ended with.
@@ -140,17 +154,30 @@ def _by_epoch(plan: Plan, name: str, given: Any, column: str | None) -> dict[int
 
 def _dense(plan: Plan, name: str, batches: Mapping[int, pa.RecordBatch]) -> Rows:
     """Item i is epoch i."""
-    none = _none(plan.named(Kind.INPUT)[name].outputs[0].schema)
+    none = _none(_schema(plan, name))
     return Rows(tuple(batches.get(number, none) for number in range(max(batches, default=-1) + 1)))
 
 
-def _stamped(batches: Mapping[int, pa.RecordBatch]) -> Rows:
-    """All rows, each with its epoch."""
+def _unused_column(plan: Plan) -> str:
+    """A name for a column that no input declares."""
+    declared = {name for node in plan.named(Kind.INPUT).values() for name in node.outputs[0].schema.names}
+    name = EPOCH
+    while name in declared:
+        name += "'"
+    return name
+
+
+def _stamped(batches: Mapping[int, pa.RecordBatch], column: str) -> Rows:
+    """All rows, each with its epoch in a column that is taken away again."""
     stamped = [
-        batch.append_column(_EPOCH, pa.array([number] * batch.num_rows, pa.int64()))
+        batch.append_column(column, pa.array([number] * batch.num_rows, pa.int64()))
         for number, batch in sorted(batches.items())
     ]
     return Rows(tuple(stamped), units_per_tick=None)
+
+
+def _schema(plan: Plan, name: str) -> pa.Schema:
+    return plan.named(Kind.INPUT)[name].outputs[0].schema
 
 
 def _none(schema: pa.Schema) -> pa.RecordBatch:

@@ -18,6 +18,7 @@ from pointstamp.errors import FlowError, PointstampError, RecoveryError
 from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
 from pointstamp.recovery.orders import Counts
+from pointstamp.recovery.savepoints import check_name, check_new
 from pointstamp.recovery.session import Session, total
 from pointstamp.recovery.supervisor import ENDED, Supervisor
 from pointstamp.runtime.status import RowCounts, RunStatus, status_from
@@ -57,6 +58,7 @@ class Query:
         self._error: BaseException | None = None
         self._run_id = str(uuid.uuid4())
         self._on_end: list[Callable[[], None]] = []
+        self._being_taken: set[str] = set()  # the names of savepoints that are not durable yet
         self._thread = threading.Thread(
             target=self._run, name=f"pointstamp-{supervisor.spec.plan.name}", daemon=True
         )
@@ -212,15 +214,26 @@ class Query:
         return self._save(None, timeout)
 
     def savepoint(self, name: str, timeout: float | None = None) -> int:
-        """Take a whole snapshot now that is kept under a name; return its epoch."""
+        """Take a whole snapshot now that is kept under a name, which no other has; return its epoch."""
+        check_name(name, self.name)
         return self._save(name, timeout)
 
     # Inside.
 
     def _save(self, name: str | None, timeout: float | None) -> int:
         saved: Future[int] = Future()
-        self._answer(self._supervisor.call(lambda session: session.save_soon(name, saved)))
+        self._answer(self._supervisor.call(lambda session: self._save_soon(session, name, saved)))
         return self._answer(saved, timeout)
+
+    def _save_soon(self, session: Session, name: str | None, saved: "Future[int]") -> None:
+        """In the query's thread, as the end of ``saved`` is: nothing else changes what is being taken."""
+        if name is None:
+            session.save_soon(None, saved)
+            return
+        check_new(name, session.coordinator.ledger.savepoints, self._being_taken, self.name)
+        session.save_soon(name, saved)
+        self._being_taken.add(name)
+        saved.add_done_callback(lambda _: self._being_taken.discard(name))
 
     def _run(self) -> None:
         try:

@@ -19,6 +19,8 @@ from pointstamp.topology.domain import EPOCHS
 QUERY: Final = "query"
 """The object of a checkpoint that says whose it is."""
 
+_SINK_METHODS: Final = ("for_query", "writer", "publisher")
+
 
 def query_id_at(storage: Storage) -> str:
     """The identity of the query of a checkpoint, the same over all restarts."""
@@ -34,8 +36,18 @@ def savepoint_at(savepoint: tuple[str, str] | None) -> SavepointPlace | None:
 
 
 def sink_at(output: str | Sink) -> Sink:
-    """The sink that was given, or Parquet files at a path."""
-    return ParquetSink(output) if isinstance(output, str) else output
+    """The sink that was given, or Parquet files at a path; FlowError for what is neither."""
+    if isinstance(output, str):
+        return ParquetSink(output)
+    lacking = [method for method in _SINK_METHODS if not callable(getattr(output, method, None))]
+    if lacking or isinstance(output, type):
+        came = f"the class {output.__name__}" if isinstance(output, type) else f"{type(output).__name__}"
+        without = f", which has no {' and no '.join(lacking)}" if lacking else ", and not as an object of it"
+        raise FlowError(
+            f"output must be a folder's path or a sink, and came as {came}{without}. A sink is an object with "
+            f"the methods {', '.join(_SINK_METHODS)}, as ps.Sink says: ps.DeltaSink(path), or one of your own."
+        )
+    return output
 
 
 def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) -> dict[str, str]:

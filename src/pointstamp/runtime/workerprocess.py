@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from pointstamp.dataflow.plan import Kind, Plan
-from pointstamp.errors import PointstampError
+from pointstamp.errors import OperatorError, PointstampError
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.control import (
     AdvanceInput,
@@ -93,6 +93,8 @@ def work(run: RunMember, seat: Seat, pipe: Connection, others: Sequence[Connecti
         return
     try:
         run(mesh, seat)
+    except SystemExit as error:  # which would end this process without a word
+        _report_failure(mesh, seat, _exit_in_words(error))
     except BaseException as error:  # whatever it is, the driving process must know
         _report_failure(mesh, seat, error)
     finally:
@@ -136,6 +138,19 @@ def _report_failure(mesh: Mesh, seat: Seat, error: BaseException) -> None:
         post(mesh, seat.workers, failure)
     except PointstampError:
         os.write(2, text.encode())  # nobody is left to be told
+
+
+def _exit_in_words(error: SystemExit) -> OperatorError:
+    """A function of the flow has called exit: where, and what to do instead."""
+    frames = traceback.extract_tb(error.__traceback__)
+    line = frames[-1]
+    explained = OperatorError(
+        f"a function of the flow has called exit ({type(error).__name__}: {error}) "
+        f"({line.filename}:{line.lineno}, in {line.name}: {line.line}), which would end a worker and not the "
+        "flow. Raise an error there instead."
+    )
+    explained.__cause__ = error
+    return explained
 
 
 def run_worker(plan: Plan, mesh: Mesh, seat: Seat) -> None:

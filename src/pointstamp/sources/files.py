@@ -13,6 +13,7 @@ numbers the files and says ``in_order=True``: then a name counts only if it sort
 and a position is that one name. Otherwise a position is every name taken, and grows by one name a file.
 """
 
+import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.sources.folder import LocalFolder, no_folder, open_folder
+from pointstamp.sources.folder import Folder, LocalFolder, no_folder, open_folder
 from pointstamp.sources.grouping import Grouping, Rules
 from pointstamp.sources.inotify import FolderEvents, can_watch
 from pointstamp.sources.port import Part, Position, Unit, Watch
@@ -32,6 +33,13 @@ Format: TypeAlias = Literal["parquet", "csv", "json", "arrow"]
 
 _LIST_EVERY_SECONDS: Final = 1.0
 _MAY_SHARE: Final = ("parquet", "arrow")
+_ONLY_SUBFOLDERS: Final = (
+    "files '%s': there are subfolders, such as '%s', and no files, and what is in subfolders is not read. Give "
+    "a subfolder itself, or markers that list the files (group_by_marker=); on Spark, a table that is "
+    "partitioned into subfolders is read by spark.readStream or spark.read."
+)
+
+_log = logging.getLogger("pointstamp.query")
 
 
 def files(
@@ -118,7 +126,13 @@ class Files:
     def watch(self, position: Position, *, available_now: bool = False) -> Watch:
         """Find the files after a position, those there and those to come."""
         folder = open_folder(self.path, self.storage_options)
-        grouping = Grouping(self.rules, folder, position)
+        watch = self._watch(folder, Grouping(self.rules, folder, position), available_now=available_now)
+        if folder.subfolders and self.rules.group_by_marker is None:  # a marker may list files in subfolders
+            _log.warning(_ONLY_SUBFOLDERS, self.path, folder.subfolders[0])
+        return watch
+
+    def _watch(self, folder: Folder, grouping: Grouping, *, available_now: bool) -> Watch:
+        """A watch that has made its first listing."""
         if available_now:
             return up_to_now(folder, self.rules, grouping)
         if isinstance(folder, LocalFolder) and self.list_every_seconds is None and can_watch(folder.path):

@@ -1,20 +1,23 @@
 """A folder of input files, on a local disk or on any path that fsspec knows: list, measure, open.
 
 Names are relative to the folder; those of its own files have no ``/`` in them, and only these are listed.
+That there are subfolders, and nothing else, is remembered for whoever has to say so.
 A listing is a snapshot that nobody has promised: files that come or go while it is made may be in it or
 not. Who needs more lists again.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import fsspec
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from pointstamp.errors import StorageError
+
+_HIDDEN: Final = "._"  # how names begin that are never input
 
 Handle: TypeAlias = Any
 """A pyarrow.NativeFile that can seek."""
@@ -31,6 +34,8 @@ class Folder(Protocol):
     """What is asked of a folder; errors are StorageErrors that name the folder or the file."""
 
     path: str
+    subfolders: Sequence[str]
+    """The subfolders that the last listing has met, where it has met no file but hidden ones."""
 
     def list(self) -> list[Entry]:
         """The files that lie directly in the folder, in no order."""
@@ -64,14 +69,22 @@ class LocalFolder:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.subfolders: Sequence[str] = ()
 
     def list(self) -> list[Entry]:
         """The regular files, and links to such."""
+        files, others = [], []
         try:
             with os.scandir(self.path) as entries:
-                return [Entry(entry.name) for entry in entries if entry.is_file()]
+                for entry in entries:
+                    if entry.is_file():
+                        files.append(Entry(entry.name))
+                    else:
+                        others.append(entry)
+                self.subfolders = _only_subfolders(files, (each.name for each in others if each.is_dir()))
         except OSError as error:
             raise no_folder(self.path, error) from error
+        return files
 
     def size(self, name: str) -> int | None:
         """The size of a file in bytes; None where there is none."""
@@ -92,6 +105,7 @@ class RemoteFolder:
         self.path = path
         self._system = system
         self._inside = inside.rstrip("/")
+        self.subfolders: Sequence[str] = ()
 
     def list(self) -> list[Entry]:
         """The files, with their sizes."""
@@ -103,11 +117,17 @@ class RemoteFolder:
             return []
         except OSError as error:
             raise no_folder(self.path, error) from error
-        return [
-            Entry(PurePosixPath(each["name"]).name, each.get("size"))
-            for each in found
-            if each["type"] == "file" and each["name"].rstrip("/") != self._inside
+        inside = [each for each in found if each["name"].rstrip("/") != self._inside]
+        names = [PurePosixPath(each["name"]).name for each in inside]
+        files = [
+            Entry(name, each.get("size"))
+            for name, each in zip(names, inside, strict=True)
+            if each["type"] == "file"
         ]
+        self.subfolders = _only_subfolders(
+            files, (name for name, each in zip(names, inside, strict=True) if each["type"] == "directory")
+        )
+        return files
 
     def size(self, name: str) -> int | None:
         """The size of a file in bytes; None where there is none."""
@@ -120,6 +140,13 @@ class RemoteFolder:
     def open(self, name: str) -> Handle:
         """As fsspec reads it, in blocks."""
         return pa.PythonFile(self._system.open(f"{self._inside}/{name}", "rb"), mode="r")
+
+
+def _only_subfolders(files: Iterable[Entry], folders: Iterable[str]) -> Sequence[str]:
+    """The folders, sorted, unless there are files; what begins as a hidden file or folder does is neither."""
+    if any(entry.name[0] not in _HIDDEN for entry in files):
+        return ()
+    return sorted(name for name in folders if name[0] not in _HIDDEN)
 
 
 def no_folder(path: str, error: OSError) -> StorageError:

@@ -1,15 +1,20 @@
 """Rows at hand as a source: for tests, and for small static inputs.
 
 The rows travel with the source to every worker, so this is not for what is large. Each batch is one unit,
-named by its number; a position is how many were taken.
+named by its number, its rows and their fingerprint. A position is how many were taken, with how many rows,
+and a fingerprint of them all: a run that goes on with other rows than it began with is refused, because what
+it would find is of neither. More batches after those that were taken are welcome.
 """
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from pointstamp.dataflow.schema import fit
+from pointstamp.errors import FlowError
+from pointstamp.sources.fingerprint import fingerprint
 from pointstamp.sources.once import AllAtOnce
 from pointstamp.sources.port import Part, Position, Unit, Watch
 
@@ -18,18 +23,28 @@ from pointstamp.sources.port import Part, Position, Unit, Watch
 class Rows:
     """Batches that are all there from the beginning, each one a unit; a watch is finished when it gave them.
 
+    ``name`` is that of the input, for messages.
+
     >>> source = Rows((pa.record_batch({"x": [1, 2]}), pa.record_batch({"x": [3]})))
-    >>> [unit.name for unit in source.watch(1).poll()]
-    ['1']
+    >>> first, second = source.watch(None).poll()
+    >>> source.watch(source.after(None, first)).poll() == [second]
+    True
     """
 
     batches: tuple[pa.RecordBatch, ...]
     units_per_tick: int | None = 1
+    name: str = ""
 
     def watch(self, position: Position, *, available_now: bool = False) -> Watch:
-        """The units after so many."""
-        taken: int = position or 0
-        return AllAtOnce([self._unit(number) for number in range(taken, len(self.batches))])
+        """The units after those that were taken; FlowError where these were others."""
+        taken = 0 if position is None else position[0]
+        units = [self._unit(number) for number in range(len(self.batches))]
+        now: Position = None
+        for unit in units[:taken]:
+            now = self.after(now, unit)
+        if position is not None and now != tuple(position):
+            raise self._other_rows(tuple(position), now)
+        return AllAtOnce(units[taken:])
 
     def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows of one batch, or a share of them."""
@@ -40,13 +55,38 @@ class Rows:
             chosen = batch.select([name for name in batch.schema.names if name in schema.names])
             yield fit(chosen.slice(start, stop - start), schema, f"{self.describe()}, batch {part.locator}")
 
-    def after(self, position: Position, unit: Unit) -> int:
-        """The number of units up to this one."""
-        return max(position or 0, int(unit.name) + 1)
+    def after(self, position: Position, unit: Unit) -> tuple[int, int, str]:
+        """How many were taken with this one, how many rows they have, and the fingerprint of them all."""
+        _, rows, seen = position or (0, 0, "")
+        number, its_rows, its_fingerprint = unit.name.split(":")
+        both = hashlib.blake2b(f"{seen}:{its_fingerprint}".encode(), digest_size=8)
+        return int(number) + 1, rows + int(its_rows), both.hexdigest()
 
     def describe(self) -> str:
         """Who this is, for messages."""
         return f"rows ({len(self.batches)} batches)"
 
     def _unit(self, number: int) -> Unit:
-        return Unit(str(number), (Part(str(number), self.batches[number].nbytes, (0, 1)),))
+        batch = self.batches[number]
+        name = f"{number}:{batch.num_rows}:{fingerprint(batch)}"
+        return Unit(name, (Part(str(number), batch.nbytes, (0, 1)),))
+
+    def _other_rows(self, before: tuple[int, int, str], now: tuple[int, int, str] | None) -> FlowError:
+        taken, rows, _ = before
+        items, rows_now, _ = now or (0, 0, "")
+        if items < taken:
+            came = f"{_count(items, 'item')} with {_count(rows_now, 'row')}"
+        elif rows_now != rows:
+            came = f"{_count(rows_now, 'row')} in place of these"
+        else:
+            came = "as many rows with other values"
+        who = f"input '{self.name}'" if self.name else self.describe()
+        return FlowError(
+            f"{who}: this checkpoint has taken {_count(taken, 'item')} with {_count(rows, 'row')} before, "
+            f"and what came now has {came}. It goes on with the same rows, and with what is added after "
+            "them: give the same again, or begin with a new checkpoint and a new output."
+        )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -5,20 +5,18 @@ and the first of them stores everybody's address and public key below the checkp
 that the driver and all tasks reach and that nobody else can write to. The driver reads it there, and then the
 mesh is whole: only members know each other's keys.
 
-The job runs in a thread of its own, because it lasts as long as the crew does. When it ends before its time,
-what Spark says is put into words. Ending a crew cancels its job: Spark kills tasks that do not answer.
+The job runs in a thread of its own (``errand``), because it lasts as long as the crew does. When it ends
+before its time, what Spark says is put into words. Ending a crew cancels its job: Spark kills tasks that do
+not answer.
 """
 
-import logging
 import os
 import socket
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Final
-from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
@@ -37,6 +35,7 @@ from pointstamp.runtime.door import Address
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh
 from pointstamp.runtime.wire import Kind
 from pointstamp.runtime.workerprocess import member_names
+from pointstamp.spark.errand import Errand
 from pointstamp.spark.failures import in_words
 from pointstamp.spark.meeting import (
     MEETING_SECONDS_MAX,
@@ -52,14 +51,8 @@ from pointstamp.storage.sealed import seal, unseal
 
 _KIND: Final = "crew"
 _LOOK_SECONDS: Final = 0.02
-_CANCEL_SECONDS: Final = 1.0
 START_SECONDS_MAX: Final = 120.0
 """How long Spark may take to start all tasks of a crew."""
-
-END_SECONDS_MAX: Final = 30.0
-"""How long Spark may take to end them."""
-
-_log = logging.getLogger("pointstamp.query")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,76 +209,37 @@ class _Job:
     """A barrier job that runs in a thread of its own."""
 
     def __init__(self, spark: SparkSession, task: Task) -> None:
-        self._spark = spark
-        self._tag = f"pointstamp-{uuid4().hex}"
-        self._task = task
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="pointstamp-job", daemon=True)
-        self._thread.start()
+        def run() -> None:
+            workers = task.mission.workers
+            tasks = spark.range(0, workers, 1, workers)
+            tasks.mapInArrow(task, from_arrow_schema(REPORT), barrier=True).collect()
+
+        self._errand = Errand(spark, run)
+        self._errand.send()
 
     def words(self, wait_seconds: float = 0.0) -> str | None:
         """Why the job has ended, in words; None while it runs."""
-        if wait_seconds:
-            self._thread.join(wait_seconds)
-        if self._thread.is_alive():
-            return None
-        return str(self._failure())
+        return str(self._failure()) if self._errand.has_ended(wait_seconds) else None
 
     def check(self) -> None:
         """CrewError where the job has ended, with its cause: some would come again for ever."""
-        if not self._thread.is_alive():
+        if self._errand.has_ended():
             cause = self._failure()
             raise CrewError(str(cause)) from cause
 
     def _failure(self) -> PointstampError:
-        if self._error is None:
+        if self._errand.error is None:
             return TransportError("all tasks of the crew have ended.")
-        return in_words(str(self._error), published="")
+        return in_words(str(self._errand.error), published="")
 
     def cancel(self) -> None:
         """Let Spark kill the tasks, and wait until their slots are free."""
-        deadline = monotonic() + END_SECONDS_MAX
-        # Again and again, because a job that is only about to be submitted is not found yet.
-        while self._thread.is_alive() and monotonic() < deadline:
-            try:
-                self._interrupt()
-            except Exception as error:  # the session may be gone, and then the tasks are, too
-                _log.debug("the job of a crew could not be cancelled: %s", error)
-            self._thread.join(_CANCEL_SECONDS)
-        if self._thread.is_alive():
-            _log.warning(
-                "Spark has not ended the tasks of a crew within %g seconds; their slots stay taken until it "
-                "does.",
-                END_SECONDS_MAX,
-            )
+        self._errand.cancel()
 
     def finish(self) -> None:
         """Wait a moment for tasks that leave by themselves; then cancel."""
-        self._thread.join(2.0)
-        self.cancel()
-
-    def _run(self) -> None:
-        try:
-            self._mark()
-            workers = self._task.mission.workers
-            tasks = self._spark.range(0, workers, 1, workers)
-            tasks.mapInArrow(self._task, from_arrow_schema(REPORT), barrier=True).collect()
-        except BaseException as error:  # said by whoever looks
-            self._error = error
-
-    # A classic session knows its tags by thread, so that another thread interrupts nothing; its context does.
-
-    def _mark(self) -> None:
-        if is_connect(self._spark):
-            self._spark.addTag(self._tag)
-        else:
-            self._spark.sparkContext.addJobTag(self._tag)
-
-    def _interrupt(self) -> None:
-        if is_connect(self._spark):
-            self._spark.interruptTag(self._tag)
-        else:
-            self._spark.sparkContext.cancelJobsWithTag(self._tag)
+        if not self._errand.has_ended(2.0):
+            self.cancel()
 
 
 def driver_host(spark: SparkSession) -> str:

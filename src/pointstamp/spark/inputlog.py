@@ -3,7 +3,8 @@
 Structured Streaming owns a source and its offsets. Each of its micro-batches becomes a folder of Parquet
 files and then a marker, which lists them and is created once: a micro-batch that Spark repeats after a
 failure finds its marker and changes nothing. The workers read the log as they read any folder of files; a
-tick takes all batches that are there. DataFrames that do not stream are one batch, written at the start.
+tick takes all batches that are there. DataFrames that do not stream are one batch, written at the start; one
+that comes again must have the rows that are in the log.
 
 What ticks have read that will never be read again is removed. When Structured Streaming fails, or somebody
 else stops its query, the input cannot go on: the one who reads the log is told, and what was written before
@@ -25,6 +26,7 @@ from pointstamp.errors import FlowError, PointstampError
 from pointstamp.sources.files import Files, files
 from pointstamp.sources.port import Unit
 from pointstamp.spark.failures import cause_in_words, in_words
+from pointstamp.spark.fingerprint import check_same_rows
 from pointstamp.spark.place import folder_name
 from pointstamp.storage.anywhere import storage_at
 
@@ -44,7 +46,7 @@ class WriteBatch:
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Write one micro-batch, unless it is there."""
         storage = storage_at(self.folder)
-        name = f"batch-{number:012d}"
+        name = _batch_name(number)
         if storage.size(name + _MARKER) is None:
             writer = batch.write.mode("overwrite")
             # The marker says it, and a file less is written and removed.
@@ -151,16 +153,22 @@ class StreamLog:
 
 
 def static_log(name: str, frame: DataFrame, checkpoint: str) -> Files:
-    """A DataFrame that does not stream, written once, as a source that has come to its end."""
+    """A DataFrame that does not stream, written once, as a source that has come to its end.
+
+    Where it was written before, FlowError if it has other rows by now: nobody would read them.
+    """
     folder = f"{checkpoint}/log/{folder_name(name)}"
     _make_folder(folder, "static", name)
+    storage = storage_at(folder)
     try:
-        WriteBatch(folder)(frame, 0)
+        if storage.size(_batch_name(0) + _MARKER) is None:
+            WriteBatch(folder)(frame, 0)
+        else:
+            check_same_rows(name, frame, f"{folder}/{_batch_name(0)}", storage)
     except Exception as error:  # as above
         if isinstance(error, PointstampError):
             raise
         raise in_words(str(error), published="") from None
-    storage = storage_at(folder)
     if storage.size(_STATIC_END) is None:
         storage.create(_STATIC_END, b"end\n")
     return files(
@@ -172,6 +180,10 @@ def static_log(name: str, frame: DataFrame, checkpoint: str) -> Files:
         until=_STATIC_END,
         units_per_tick=None,
     )
+
+
+def _batch_name(number: int) -> str:
+    return f"batch-{number:012d}"
 
 
 def _make_folder(folder: str, kind: str, name: str) -> None:

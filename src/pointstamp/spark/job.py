@@ -14,10 +14,10 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
-from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -30,6 +30,7 @@ from pointstamp.runtime.feeding import EpochColumns
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
 from pointstamp.sinks.port import Staged
 from pointstamp.sinks.reading import published
+from pointstamp.spark.errand import fetch
 from pointstamp.spark.failures import in_words
 from pointstamp.spark.frames import chosen as chosen_columns
 from pointstamp.spark.frames import frames_over, use_this_python
@@ -64,16 +65,17 @@ def run(
     outputs = {
         name: spark_schema(schema, f"output '{name}'") for name, schema in plan.output_schemas().items()
     }
-    chosen = {spec.name: chosen_columns(frames[spec.name], spec) for spec in specs}
     if path is not None:
         spark_address(path)
         check_unpublished(path)
-    count = choose_workers(spark, workers)
-    use_this_python(spark)
     folder = path or _temporary_folder(spark)
     name = new_run_name(plan.name)
-    try:
-        with _ending_with_us(spark), meeting_folder(spark) as meeting:
+
+    def write() -> list[Staged]:
+        chosen = {spec.name: chosen_columns(frames[spec.name], spec) for spec in specs}
+        count = choose_workers(spark, workers)
+        use_this_python(spark)
+        with meeting_folder(spark) as meeting:
             is_packed = not reads_as_it_is(spark, chosen, specs, count)
             gang = Gang(
                 plan,
@@ -89,37 +91,18 @@ def run(
             )
             rows = _packed(spark, chosen, specs, count) if is_packed else chosen[specs[0].name]
             reports = rows.mapInArrow(gang, from_arrow_schema(REPORT), barrier=True)
-            files = _files(_collect(reports), count)
-        publish(folder, name, outputs, files)
+            return _files(_collect(reports), count)
+
+    try:
+        publish(folder, name, outputs, fetch(spark, write))
     except BaseException:
         with suppress(StorageError):  # what stays is never read
             discard(folder, name, outputs)
         raise
     # The files have just been looked for.
-    return frames_over(spark, spark_address(folder), published(folder, check_files=False))
-
-
-@contextmanager
-def _ending_with_us(spark: SparkSession) -> Iterator[None]:
-    """End the job where this side stops waiting for it: a gang that nobody waits for would keep its slots."""
-    # A notebook's kernel interrupts Python alone, and so does the client of Connect. Not the session's own
-    # tags in a classic session: they belong to a Java thread, which py4j gives up when it is interrupted.
-    session: Any = spark
-    if is_connect(spark):
-        add, end, remove = session.addTag, session.interruptTag, session.removeTag
-    else:
-        context = session.sparkContext
-        add, end, remove = context.addJobTag, context.cancelJobsWithTag, context.removeJobTag
-    tag = f"pointstamp-{uuid4().hex}"
-    add(tag)
-    try:
-        yield
-    except KeyboardInterrupt:
-        with suppress(Exception):  # the interruption is what the user must see
-            end(tag)
-        raise
-    finally:
-        remove(tag)
+    return fetch(
+        spark, partial(frames_over, spark, spark_address(folder), published(folder, check_files=False))
+    )
 
 
 def _temporary_folder(spark: SparkSession) -> str:

@@ -1,0 +1,185 @@
+"""An errand: something done with Spark in a thread of its own, whose jobs every other thread can cancel.
+
+An interrupt of the keyboard comes to the main thread, wherever it is. In the middle of a call to Java it
+breaks more than that call: py4j then closes every connection to the same gateway, those of other threads and
+those that are made meanwhile, and the job goes on with nobody to wait for it. So no call is made where an
+interrupt can come. The thread of the errand speaks to Spark; whoever wants its result waits at a lock, and
+there an interrupt breaks nothing.
+
+Invariant: where the wait is left, by whatever exception, and where the work ends by one, the jobs of the
+errand are cancelled. Again and again until its thread has ended, because a job that is only about to be
+submitted is not found yet; and by a thread of its own, so that a second interrupt ends the wait but not the
+cancelling. What the errand does after its last job is not undone: whoever publishes does so outside.
+
+The thread inherits the local properties of the one that makes the errand (job group, pool, tags).
+"""
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from concurrent.futures import Future
+from contextlib import contextmanager
+from time import sleep
+from types import FrameType
+from typing import Any, Final, Generic, TypeVar
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from pointstamp.spark.slots import is_connect
+
+END_SECONDS_MAX: Final = 30.0
+"""How long Spark may take to end the tasks of a job that was cancelled."""
+
+_AGAIN_SECONDS: Final = 1.0
+_ATTEMPTS: Final = 5
+_ATTEMPT_SECONDS: Final = 0.2
+
+_Result = TypeVar("_Result")
+_log = logging.getLogger("pointstamp.spark")
+
+
+class Errand(Generic[_Result]):
+    """Work that is done once, in a thread; ``send`` starts it, any thread may wait for it or cancel it."""
+
+    def __init__(self, spark: SparkSession, work: Callable[[], _Result]) -> None:
+        self._spark = spark
+        self._work = work
+        self._inherit = _inheritance(spark)
+        self._tag = f"pointstamp-{uuid4().hex}"
+        self._outcome: Future[_Result] = Future()
+        self._is_cancelled = False
+
+    def send(self) -> None:
+        """Start the work."""
+        threading.Thread(target=self._run, name="pointstamp-errand", daemon=True).start()
+
+    def has_ended(self, seconds_max: float = 0.0) -> bool:
+        """Whether the work is over within so long, well or not."""
+        return not futures.wait([self._outcome], seconds_max).not_done
+
+    @property
+    def error(self) -> BaseException | None:
+        """What the work has raised; to be asked when it has ended."""
+        return self._outcome.exception(0)
+
+    def result(self) -> _Result:
+        """Wait for the result of the work, or raise what it raised; whoever leaves the wait ends the work."""
+        try:
+            return self._outcome.result()
+        except BaseException:
+            self.cancel()
+            raise
+
+    def cancel(self) -> None:
+        """Let Spark kill the tasks, and wait until the work has ended, at most for ``END_SECONDS_MAX``."""
+        self._is_cancelled = True
+        if self._outcome.done():
+            return
+        threading.Thread(target=self._cancel_until_ended, name="pointstamp-cancel", daemon=True).start()
+        if not self.has_ended(END_SECONDS_MAX):
+            _log.warning(
+                "Spark has not ended the tasks of a job within %g seconds; their slots stay taken until it "
+                "does.",
+                END_SECONDS_MAX,
+            )
+
+    def _cancel_until_ended(self) -> None:
+        while not self._outcome.done():
+            self._interrupt()
+            self.has_ended(_AGAIN_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            self._inherit()
+            self._mark()
+            # Who cancels says so first and looks for jobs then: one of the two sees the other.
+            if self._is_cancelled:
+                raise KeyboardInterrupt
+            result = self._work()
+        except BaseException as error:  # raised again by whoever waits
+            self._leave_nothing()
+            self._outcome.set_exception(error)
+        else:
+            self._outcome.set_result(result)
+
+    def _leave_nothing(self) -> None:
+        """Cancel a job that still runs: a connection that was lost says nothing of it."""
+        for _ in range(_ATTEMPTS):
+            if self._interrupt():
+                return
+            sleep(_ATTEMPT_SECONDS)
+
+    def _interrupt(self) -> bool:
+        """Cancel the jobs that there are now; False where Spark could not be told."""
+        try:
+            # Not the session's own tags in a classic session: another thread would interrupt nothing by them.
+            if is_connect(self._spark):
+                self._spark.interruptTag(self._tag)
+            else:
+                self._spark.sparkContext.cancelJobsWithTag(self._tag)
+        except Exception as error:  # py4j's and grpc's have no common kind; the session may be stopped
+            _log.debug("a job could not be cancelled: %s", error)
+            return False
+        return True
+
+    def _mark(self) -> None:
+        if is_connect(self._spark):
+            self._spark.addTag(self._tag)
+        else:
+            self._spark.sparkContext.addJobTag(self._tag)
+
+
+def _inheritance(spark: SparkSession) -> Callable[[], object]:
+    """What makes another thread one of the caller's: the same job group, pool and tags.
+
+    pyspark's own ``InheritableThread`` does not do: it takes every session of a process for one of Connect
+    where any is, and what fails in it fails before our function is called, unheard.
+    """
+    if is_connect(spark):
+        tags = spark.getTags()
+        return lambda: [spark.addTag(tag) for tag in tags]
+    context: Any = spark.sparkContext
+    try:
+        with _undisturbed():
+            inner = context._jsc.sc()  # noqa: SLF001 - Python has no name for it
+            properties = inner.getLocalProperties().clone()
+    except Exception:  # the session is stopped, and the work says so better
+        return lambda: None
+    return lambda: inner.setLocalProperties(properties)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Put an interrupt off until a short call to Java, which only this thread can make, is over."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+
+    def put_off(number: int, frame: FrameType | None) -> None:
+        came.append((number, frame))
+        if len(came) > 1:  # somebody insists: the call does not end
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, put_off)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        before(*came[0])
+
+
+def fetch(spark: SparkSession, work: Callable[[], _Result]) -> _Result:
+    """Do something with Spark and return its result; an interrupt on the way cancels the jobs of it."""
+    errand = Errand(spark, work)
+    try:
+        errand.send()
+    except BaseException:
+        errand.cancel()
+        raise
+    return errand.result()
