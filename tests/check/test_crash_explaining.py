@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pointstamp.check.crash_events import GenerationBegan, Happened
-from pointstamp.check.crash_setting import CrashRun
-from pointstamp.check.crash_simulate import CrashOutcome, CrashSimulator, crash_trace
-from pointstamp.check.crash_trace import CrashTrace, load_crashes, save_crashes
+from pointstamp.check.crash.events import GenerationBegan, Happened
+from pointstamp.check.crash.setting import CrashRun
+from pointstamp.check.crash.simulate import CrashOutcome, CrashSimulator, crash_trace
+from pointstamp.check.crash.trace import CrashTrace, load_crashes, save_crashes
 from pointstamp.check.simulate import cases
 from pointstamp.cli.main import main
 from pointstamp.errors import UsageError

@@ -17,13 +17,13 @@ import pytest
 
 from pointstamp.check.case import Case
 from pointstamp.check.choices import Choices
-from pointstamp.check.crash_choices import FIRST_NUMBER, FurtherChoices
-from pointstamp.check.crash_columns import COLUMN, by_epoch, complete_after, with_columns
-from pointstamp.check.crash_events import Crashed, Said, SavepointTaken
-from pointstamp.check.crash_features import NOTHING_FURTHER, Features
-from pointstamp.check.crash_setting import CrashRun
-from pointstamp.check.crash_storage import SimulatedStorage
-from pointstamp.check.durability import DiedError, Durability, UnansweredError
+from pointstamp.check.crash.choices import FIRST_NUMBER, FurtherChoices
+from pointstamp.check.crash.columns import COLUMN, by_epoch, complete_after, with_columns
+from pointstamp.check.crash.durability import DiedError, Durability, UnansweredError
+from pointstamp.check.crash.events import Crashed, Said, SavepointTaken
+from pointstamp.check.crash.features import NOTHING_FURTHER, Features
+from pointstamp.check.crash.setting import CrashRun
+from pointstamp.check.crash.storage import SimulatedStorage
 from pointstamp.check.feed import Item
 from pointstamp.check.simulate import cases
 from pointstamp.check.world import Ended

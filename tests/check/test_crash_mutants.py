@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from pointstamp.check.crash_simulate import CrashOutcome
+from pointstamp.check.crash.simulate import CrashOutcome
 from pointstamp.check.shrink import Shrinking
 from pointstamp.check.simulate import Kind, cases, simulate
 from support import broken_durability, broken_recovery

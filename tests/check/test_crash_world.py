@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from pointstamp.check import crashes
 from pointstamp.check.case import Case, prepared
-from pointstamp.check.crash_events import Crashed, DriverFenced, EpochCommitted, GenerationBegan
-from pointstamp.check.crash_simulate import CrashSimulator
+from pointstamp.check.crash import crashes
+from pointstamp.check.crash.events import Crashed, DriverFenced, EpochCommitted, GenerationBegan
+from pointstamp.check.crash.simulate import CrashSimulator
 from pointstamp.check.simulate import Kind, Report, cases, simulate
 from pointstamp.check.world import Ended
 from pointstamp.cli import flowfile

@@ -182,7 +182,7 @@ def ways(flow: ps.Dataflow, rows: pa.Table, folder: Path) -> list[Any]:
     pq.write_table(rows, folder / "in" / "0.parquet")
 
     def query(number: int, given: object) -> Outputs:
-        places = {"checkpoint": folder / f"c{number}", "output": folder / f"o{number}"}
+        places: dict[str, Any] = {"checkpoint": folder / f"c{number}", "output": folder / f"o{number}"}
         flow.start_local(rows=given, epoch="day", available_now=True, **places).awaitTermination()
         return published(flow, folder / f"o{number}")
 

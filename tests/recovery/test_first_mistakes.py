@@ -1,7 +1,7 @@
 """The mistakes of a first day with queries: each is said at once and in words, and can be gone on from.
 
 Families:
-- places: folders that are not there, paths in other forms than text, inputs of a wrong kind;
+- places: folders that are not there, paths in other forms than text, inputs and outputs of a wrong kind;
 - files that cannot be read: the query ends soon, and goes on without the file where it is told to;
 - epoch columns with a checkpoint: what a run without one gives, also across wide gaps between the epochs.
 """
@@ -60,6 +60,26 @@ def test_a_folder_that_is_not_there_is_said_by_start_itself(tmp_path: Path) -> N
 def test_a_path_is_no_input_and_the_message_names_what_is(tmp_path: Path) -> None:
     with pytest.raises(FlowError, match=r"came as str\. For files of a folder, use .*ps\.files\(path\)"):
         counting().start_local(words=str(tmp_path), **places_in(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("output", "came"),
+    [
+        (7, r"came as int, which has no for_query and no writer and no publisher\."),
+        (None, r"came as NoneType, which has no for_query"),
+        (ps.ParquetSink, r"came as the class ParquetSink, and not as an object of it\."),
+    ],
+    ids=["a number", "nothing", "a class"],
+)
+def test_what_is_no_sink_is_refused_and_the_message_says_what_one_has(
+    output: Any,  # noqa: ANN401 - whatever somebody may give
+    came: str,
+    tmp_path: Path,
+) -> None:
+    words = rf"output must be a folder's path or a sink, and {came}.*the methods for_query, writer, publisher"
+    with pytest.raises(FlowError, match=words):
+        counting().start_local(words=[], checkpoint=tmp_path / "checkpoint", output=output)
+    assert not (tmp_path / "checkpoint").exists()
 
 
 def test_places_may_be_paths_as_well_as_text(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from pointstamp.errors import FlowError
 from pointstamp.recovery import ledger
 from pointstamp.recovery.local_query import GAPS_MAX
 from pointstamp.sources import memory
+from pointstamp.sources.fingerprint import fingerprint
 from pointstamp.sources.memory import Rows
 from support.streams import SECONDS_MAX
 
@@ -117,7 +118,7 @@ def test_a_query_is_refused_after_its_journal_was_summarized_and_only_the_positi
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger, "SUMMARY_ENTRIES_MAX", 4)
-    values = [[number] for number in range(12)]
+    values: list[list[int | None]] = [[number] for number in range(12)]
     started(items(*values), tmp_path).awaitTermination(SECONDS_MAX)
     started(items(*values), tmp_path).awaitTermination(SECONDS_MAX)
     query = started(items([7], *values[1:]), tmp_path)
@@ -135,7 +136,7 @@ def test_a_query_that_begins_with_a_savepoint_goes_on_with_the_rows_that_were_ta
     more = ps.files(tmp_path / "in")
 
     def start(name: str, given: list[pa.Table], **how: Any) -> ps.Query:  # noqa: ANN401
-        places = {"checkpoint": tmp_path / name, "output": tmp_path / f"{name} out"}
+        places: dict[str, Any] = {"checkpoint": tmp_path / name, "output": tmp_path / f"{name} out"}
         return flow.start_local(numbers=given, more=more, **places, **how)
 
     query = start("first", items([1], [2]))
@@ -144,8 +145,8 @@ def test_a_query_that_begins_with_a_savepoint_goes_on_with_the_rows_that_were_ta
         query.savepoint("here", SECONDS_MAX)
     finally:
         query.stop()
-    how = {"savepoint": (tmp_path / "first", "here"), "available_now": True}
-    with pytest.raises(FlowError, match="has taken 2 items with 2 rows before, .* with other values"):
+    how: dict[str, Any] = {"savepoint": (tmp_path / "first", "here"), "available_now": True}
+    with pytest.raises(FlowError, match=r"has taken 2 items with 2 rows before, .* with other values"):
         start("second", items([1], [3]), **how).awaitTermination(SECONDS_MAX)
     start("third", items([1], [2], [3]), **how).awaitTermination(SECONDS_MAX)
     (row,) = ps.read_published(tmp_path / "third out", "sums").to_pylist()
@@ -164,11 +165,10 @@ def test_a_source_of_rows_without_a_name_gets_that_of_its_input(tmp_path: Path) 
 
 def test_each_batch_is_looked_at_once_for_each_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    real = memory.fingerprint
 
     def counted(batch: pa.RecordBatch) -> str:
         looked.append(batch.num_rows)
-        return real(batch)
+        return fingerprint(batch)
 
     monkeypatch.setattr(memory, "fingerprint", counted)
     for wanted in ([1, 2], [1, 2, 1, 2]):

@@ -3,6 +3,7 @@
 - *Going on*: a query of its own goes on from a savepoint as the other one did, on another number of workers,
   and publishes what came after it only.
 - *Refusals*: what is not there, or does not fit, is said in words.
+- *Names*: a name is given once, and is one; only these ask for savepoints that are still being taken.
 """
 
 from pathlib import Path
@@ -11,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.errors import RecoveryError
+from pointstamp.errors import FlowError, RecoveryError, StorageError
+from pointstamp.recovery.session import Session
 from support.streams import SECONDS_MAX
 
 BATCHES = tuple(pa.record_batch({"word": [f"w{(3 * i + j) % 7}" for j in range(4)]}) for i in range(9))
@@ -97,3 +99,63 @@ def test_a_folder_without_a_journal_is_no_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     with pytest.raises(RecoveryError, match="is no checkpoint"):
         _again(tmp_path, "monday")
+
+
+# Names.
+
+
+def _open(kept: Path) -> ps.Query:
+    return _flow().start_local(
+        words=ps.files(str(kept / "in"), "arrow"), checkpoint=str(kept / "first"), output=str(kept / "all")
+    )
+
+
+def test_a_name_that_was_given_is_refused_also_after_a_restart_and_its_savepoint_stays(kept: Path) -> None:
+    query = _open(kept)
+    try:
+        with pytest.raises(FlowError, match=r"'monday' was taken at epoch 4, and a name is given once"):
+            query.savepoint("monday", SECONDS_MAX)
+        assert query.savepoint("monday 2", SECONDS_MAX) == 8
+        assert query.isActive
+    finally:
+        query.stop()
+    _again(kept, "monday")
+    assert min(_counts(kept / "rest"))[0] == 5
+
+
+@pytest.mark.parametrize("name", ["", " ", None, 7], ids=repr)
+def test_what_is_no_name_is_refused(kept: Path, name: str) -> None:
+    query = _open(kept)
+    try:
+        with pytest.raises(FlowError, match=r"a savepoint needs a name to be found by"):
+            query.savepoint(name, SECONDS_MAX)
+    finally:
+        query.stop()
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["kept", "lost"])
+def test_a_name_that_is_being_given_is_refused_and_is_free_again_where_its_workers_are_lost(
+    tmp_path: Path, is_lost: bool
+) -> None:
+    (tmp_path / "in").mkdir()
+    query = _open(tmp_path)
+    try:
+        # There is no epoch to save yet: it is asked for, and not waited for.
+        with pytest.raises(RecoveryError, match="has not answered for 0 seconds"):
+            query.savepoint("monday", 0.0)
+        with pytest.raises(FlowError, match=r"'monday' is being taken, and a name is given once"):
+            query.savepoint("monday", SECONDS_MAX)
+        if is_lost:
+            query._supervisor.call(_lose)
+        _put(tmp_path / "in", 0, BATCHES[0])
+        query.processAllAvailable(SECONDS_MAX)
+        if is_lost:
+            assert query.savepoint("monday", SECONDS_MAX) == 0
+        with pytest.raises(FlowError, match=r"'monday' was taken at epoch 0, and a name is given once"):
+            query.savepoint("monday", SECONDS_MAX)
+    finally:
+        query.stop()
+
+
+def _lose(session: Session) -> None:
+    raise StorageError("the workers are lost here")

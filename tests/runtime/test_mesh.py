@@ -20,6 +20,8 @@ import pytest
 import zmq
 
 from pointstamp.errors import TransportError
+from pointstamp.runtime import mesh as mesh_module
+from pointstamp.runtime import peers as peers_module
 from pointstamp.runtime.door import Address, KeyPair
 from pointstamp.runtime.mesh import FRAME_BYTES_MAX, Mesh, Parcel
 from pointstamp.runtime.wire import Kind, seal
@@ -183,6 +185,32 @@ def test_a_goodbye_is_no_failure_and_what_came_before_it_arrives() -> None:
         while monotonic() < deadline:
             first.wait(0.05)
             assert first.collect() == []
+
+
+def test_a_goodbye_that_lies_unread_behind_much_else_is_heard_before_its_sender_is_taken_for_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = monotonic()
+    for module in (mesh_module, peers_module):
+        monkeypatch.setattr(module, "monotonic", lambda: now)
+    count = 3 * mesh_module._COLLECT_MAX
+    with met(2, f"ipc://{tmp_path}/{{}}") as (first, second):
+        # The listener's own monitor tells when everything that the peer sent lies in the queue.
+        emptied = first._pull.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        first._sockets.append(emptied)  # to be closed with the others
+        for number in range(count):
+            second.post(0, Kind.CONTROL, number.to_bytes(4))
+        second.post(0, Kind.GOODBYE, b"")
+        second._finalizer.detach()  # ``close`` would wait for our goodbye, and no longer than a moment
+        mesh_module._close(os.getpid(), second._context, second._sockets, linger_ms=int(SECONDS_MAX * 1000))
+        assert emptied.poll(int(SECONDS_MAX * 1000))
+        until(lambda: first._peers.look() or 1 in first._peers.lost)
+        now += 3600  # of work on one batch
+        came = first.collect()
+        while first.wait(0):
+            came += first.collect()
+        assert [int.from_bytes(parcel.header) for parcel in came] == list(range(count))
+        assert first._peers.left == {1}
 
 
 def test_posting_to_one_who_has_left_says_so() -> None:

@@ -4,7 +4,7 @@ Families, and what only each can find:
 - *same*: a loop with an exchange gives the same tables with 1, 2 and 3 processes as with workers in this
   process, through each kind of socket; what crosses processes must not matter;
 - *driving*: the interface of ``LocalRun``: what is done, what is not and why, and errors of use;
-- *failures*: an exception in one worker, a worker that is killed, an interrupt here;
+- *failures*: an exception or an exit in one worker, a worker that is killed, an interrupt here;
 - *leftovers*: no process, no socket file and no folder remains, after a close and after every failure.
 """
 
@@ -12,6 +12,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -343,6 +344,15 @@ def test_a_worker_that_dies_in_a_users_function_is_named() -> None:
 
     said = r"worker [01] \(process \d+\) has ended with exit code 7"
     with ProcessRun(calling(leave).plan, 2) as run, pytest.raises(TransportError, match=said):
+        feed(run, 1)
+
+
+def test_a_users_function_that_calls_exit_is_an_error_of_the_flow_that_names_the_line() -> None:
+    def leave(batch: pa.RecordBatch) -> pa.RecordBatch:
+        sys.exit(3)
+
+    said = r"SystemExit: 3.*in leave: sys\.exit\(3\)"
+    with ProcessRun(calling(leave).plan, 2) as run, pytest.raises(OperatorError, match=said):
         feed(run, 1)
 
 

@@ -6,7 +6,8 @@ Families, and what only each can find:
 - *the end*: the final marker, with and without groups, and after a restart;
 - *races*: files that come while the watch starts, while a listing is made, or while events are dropped;
 - *intervals*: a listing is made when it is time, one at a time, and never by the poll itself;
-- *refusals*: arguments and folders that cannot work, in words.
+- *refusals*: arguments and folders that cannot work, in words;
+- *subfolders*: what is not read is said, once, where nothing else is there.
 """
 
 import os
@@ -15,7 +16,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
+from typing import Any
 
+import fsspec
 import pytest
 
 from pointstamp.errors import FlowError, StorageError
@@ -497,3 +500,49 @@ def test_arguments_that_cannot_work_are_refused(arguments: dict[str, object], wo
 
 def test_keys_of_a_store_are_not_shown(tmp_path: Path) -> None:
     assert "hunter2" not in repr(files("s3://in", storage_options={"secret": "hunter2"}))
+
+
+# Subfolders.
+
+
+def opened_says(caplog: pytest.LogCaptureFixture, source: Files, *, available_now: bool = False) -> list[str]:
+    caplog.clear()
+    watch = source.watch(None, available_now=available_now)
+    watch.poll()
+    watch.poll()
+    watch.close()
+    return [record.getMessage() for record in caplog.records]
+
+
+@pytest.mark.parametrize("available_now", [False, True], ids=["goes on", "available now"])
+@pytest.mark.parametrize("every", [None, 0.0], ids=["told", "listed"])
+def test_a_folder_with_nothing_but_subfolders_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, every: float | None, available_now: bool
+) -> None:
+    put(tmp_path, "day=2/1.csv", "day=1/1.csv", "_SUCCESS", "_log/0.json")
+    source = files(tmp_path, "csv", list_every_seconds=every)
+    (said,) = opened_says(caplog, source, available_now=available_now)
+    assert f"files '{tmp_path}': there are subfolders, such as 'day=1', and no files" in said
+    put(tmp_path, "1.csv")
+    assert opened_says(caplog, source, available_now=available_now) == []
+
+
+def test_a_far_folder_with_nothing_but_subfolders_is_said_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    far: Any = fsspec.filesystem("memory")
+    far.pipe(f"{tmp_path}/day=1/1.csv", b"x\n1\n")
+    (said,) = opened_says(caplog, files(f"memory:/{tmp_path}", "csv"))
+    assert "such as 'day=1'" in said
+    far.pipe(f"{tmp_path}/1.csv", b"x\n1\n")
+    assert opened_says(caplog, files(f"memory:/{tmp_path}", "csv")) == []
+
+
+def test_nothing_is_said_of_empty_folders_hidden_ones_and_where_markers_may_list_what_is_below(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert opened_says(caplog, files(tmp_path, "csv")) == []
+    put(tmp_path, ".hidden/1.csv", "_log/0.json")
+    assert opened_says(caplog, files(tmp_path, "csv")) == []
+    put(tmp_path, "a/1.csv")
+    assert opened_says(caplog, files(tmp_path, "csv", group_by_marker="_done")) == []

@@ -126,7 +126,7 @@ assert packed["worker"].to_pylist() == [0]
 [content] = packed["rows"].to_pylist()
 files = EpochFiles(sys.argv[1], "run", 0, {"out": schema})
 files.write("out", 7, [from_bytes(content, schema)])
-assert [file.rows for file in files.written] == [1]
+assert [file.rows for file in files.finish()] == [1]
 assert report_batch(0, [b"done"]).num_rows == 1
 print("pandas" in sys.modules)
 """

@@ -21,7 +21,7 @@ from pointstamp.errors import FlowError, OperatorError, StorageError
 from pointstamp.sinks.chain import FOLDER
 from pointstamp.sinks.port import Staged
 from pointstamp.sinks.reading import published, read_published
-from pointstamp.spark import frames, job
+from pointstamp.spark import frames, job, output
 from pointstamp.spark.manifest import check_unpublished, discard, publish
 from pointstamp.spark.output import EpochFiles
 from pointstamp.spark.place import spark_address
@@ -73,9 +73,9 @@ def test_the_frames_read_what_the_commit_lists_and_no_leftover_or_foreign_file(
 ) -> None:
     folder = tmp_path / "copied"
     folder.mkdir()
-    EpochFiles(str(tmp_path), "dead", 0, SCHEMAS | {"copied": SCHEMAS["out"]}).write(
-        "copied", 0, [pa.record_batch({"x": [77]})]
-    )
+    dead = EpochFiles(str(tmp_path), "dead", 0, SCHEMAS | {"copied": SCHEMAS["out"]})
+    dead.write("copied", 0, [pa.record_batch({"x": [77]})])
+    dead.finish()
     frame = spark.range(10).selectExpr("id as x", "id % 3 as at")
     result = _copy().run(spark, numbers=frame, epoch="at", path=str(tmp_path))["copied"]
     (folder / "foreign.parquet").write_bytes(b"nothing of ours")
@@ -85,7 +85,9 @@ def test_the_frames_read_what_the_commit_lists_and_no_leftover_or_foreign_file(
 
     files = published(str(tmp_path)).outputs["copied"].files
     assert sum(file.rows for file in files) == 10
-    assert {(file.first_epoch, file.last_epoch) for file in files} == {(0, 0), (1, 1), (2, 2)}
+    assert len({file.path.partition("-worker-")[2] for file in files}) == len(files)  # one of each worker
+    assert min(file.first_epoch for file in files) == 0
+    assert max(file.last_epoch for file in files) == 2
     assert sorted(read_published(str(tmp_path), "copied")["x"].to_pylist()) == list(range(10))
     for file in files:
         content = (tmp_path / file.path).read_bytes()
@@ -133,13 +135,34 @@ def test_what_a_run_has_committed_is_not_discarded_when_it_is_interrupted_afterw
     for run in ("aaaa", "bbbb"):
         files = EpochFiles(path, run, 0, SCHEMAS)
         files.write("out", 3, [pa.record_batch({"x": [1]})])
-        written[run] = files.written
-    file = written["aaaa"][0]
-    committed = Staged("out", 3, 3, file.path, file.rows, file.size_bytes, file.crc32)
-    publish(path, "aaaa", SCHEMAS, [committed])
+        written[run] = files.finish()
+    (file,) = written["aaaa"]
+    publish(path, "aaaa", SCHEMAS, [file])
     discard(path, "aaaa", SCHEMAS)
     discard(path, "bbbb", SCHEMAS)
     assert [f"out/{name}" for name in os.listdir(tmp_path / "out")] == [file.path]
+
+
+def test_epochs_share_a_file_until_their_rows_fill_one_and_every_row_keeps_its_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "FILE_BYTES", 1_000)
+    files = EpochFiles(str(tmp_path), "run", 0, SCHEMAS | {"other": SCHEMAS["out"]})
+    # 24 bytes an epoch, but for two that fill a file at once; an output without rows has no file.
+    sizes = {epoch: 200 if epoch in (10, 11) else 3 for epoch in range(30)}
+    for epoch, rows in sizes.items():
+        files.write("out", epoch, [pa.record_batch({"x": [epoch] * rows})])
+        files.write("other", epoch, [])
+    staged = files.finish()
+    assert [(each.output, each.first_epoch, each.last_epoch) for each in staged] == [
+        ("out", 0, 10),
+        ("out", 11, 11),
+        ("out", 12, 29),
+    ]
+    publish(str(tmp_path), "run", SCHEMAS, staged)
+    table = read_published(str(tmp_path), "out")
+    assert table["epoch"] == table["x"]
+    assert table.num_rows == sum(sizes.values())
 
 
 def test_a_file_that_the_driver_does_not_see_is_not_published(tmp_path: Path) -> None:

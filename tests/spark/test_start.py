@@ -233,7 +233,7 @@ def test_a_declared_epoch_column_stays_in_the_rows_of_streams_that_are_read_agai
         for name, table in (("sales", case.sales(rows)), ("visits", case.visits(rows))):
             put(tmp_path / name, str(number), dict(zip(table.column_names, table.columns, strict=True)))
 
-    def start(**given: bool) -> ps.Query:
+    def start(*, available_now: bool) -> ps.Query:
         return flow.start(
             spark,
             sales=spark.readStream.schema("day int, amount long").parquet(str(tmp_path / "sales")),
@@ -242,11 +242,11 @@ def test_a_declared_epoch_column_stays_in_the_rows_of_streams_that_are_read_agai
             checkpoint=tmp_path / "c",
             output=tmp_path / "o",
             workers=1,
-            **given,
+            available_now=available_now,
         )
 
     arrive(0)
-    query = start()
+    query = start(available_now=False)
     try:
         query.processAllAvailable()  # only what was taken may be of epochs that are then complete
         query.advance("sales", 2)

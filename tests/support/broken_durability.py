@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from pointstamp.check import crashes
-from pointstamp.check.crash_features import Features
-from pointstamp.check.crash_simulate import CrashSimulator
-from pointstamp.check.crash_storage import SimulatedStorage
-from pointstamp.check.crash_user import take_savepoint
-from pointstamp.check.crash_world import CrashWorld
+from pointstamp.check.crash import crashes
+from pointstamp.check.crash.features import Features
+from pointstamp.check.crash.simulate import CrashSimulator
+from pointstamp.check.crash.storage import SimulatedStorage
+from pointstamp.check.crash.user import take_savepoint
+from pointstamp.check.crash.world import CrashWorld
 from pointstamp.recovery import beginning
 from pointstamp.recovery.beginning import Beginning
 from pointstamp.recovery.coordinator import Coordinator

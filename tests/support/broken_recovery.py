@@ -15,9 +15,9 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.check.case import prepared
-from pointstamp.check.crash_crew import Life
-from pointstamp.check.crash_simulate import CrashSimulator
-from pointstamp.check.crash_world import CrashWorld
+from pointstamp.check.crash.crew import Life
+from pointstamp.check.crash.simulate import CrashSimulator
+from pointstamp.check.crash.world import CrashWorld
 from pointstamp.check.world import DELAYS_MAX, PACES, one_of
 from pointstamp.dataflow import saved
 from pointstamp.progress.pointstamp import WorkerIndex

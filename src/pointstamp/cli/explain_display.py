@@ -10,10 +10,10 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from pointstamp.check.crash_events import Crashed, WorldEvent, describe_world_event
-from pointstamp.check.crash_trace import CrashTrace
-from pointstamp.check.explaining import EVERYTHING, Explained, operator_name
-from pointstamp.check.moves import Move
+from pointstamp.check.crash.events import Crashed, WorldEvent, describe_world_event
+from pointstamp.check.crash.explaining import EVERYTHING, Explained, operator_name
+from pointstamp.check.crash.moves import Move
+from pointstamp.check.crash.trace import CrashTrace
 from pointstamp.check.shape import Walker
 from pointstamp.runtime.events import CapabilityChanged, MessagePulled, MessageSent, Notified
 

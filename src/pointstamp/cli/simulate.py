@@ -100,7 +100,7 @@ def _crash_span(text: str) -> tuple[int, int]:
 
 def _run(arguments: argparse.Namespace) -> int:
     from pointstamp.check.case import prepared
-    from pointstamp.check.crash_simulate import CrashSimulator
+    from pointstamp.check.crash.simulate import CrashSimulator
     from pointstamp.check.simulate import Simulator
     from pointstamp.cli import flowfile
 
@@ -183,8 +183,8 @@ def _check_writable(simulator: "Simulator") -> None:
 def _save(simulator: "Simulator", outcome: "Outcome", name: str) -> None:
     from pathlib import Path
 
-    from pointstamp.check.crash_simulate import CrashOutcome, crash_trace
-    from pointstamp.check.crash_trace import save_crashes
+    from pointstamp.check.crash.simulate import CrashOutcome, crash_trace
+    from pointstamp.check.crash.trace import save_crashes
     from pointstamp.check.trace import save
 
     try:

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pointstamp.check.conformance import Status
-from pointstamp.check.crash_drivers import CrashRun
-from pointstamp.check.crash_events import WorldEvent, describe_world_event
+from pointstamp.check.crash.events import WorldEvent, describe_world_event
+from pointstamp.check.crash.setting import CrashRun
 from pointstamp.check.shrink import Shrinking
 from pointstamp.check.simulate import Kind, Outcome, Report, Simulator
 from pointstamp.check.trace import describe_event

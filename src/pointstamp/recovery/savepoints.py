@@ -16,7 +16,7 @@ from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.shape import check_shape, shape_of
 
 
-def check_name(name: str, query: str) -> None:
+def check_name(name: object, query: str) -> None:
     """FlowError where something is no name for a savepoint."""
     if not isinstance(name, str) or not name.strip():
         raise FlowError(

@@ -44,8 +44,9 @@ def sink_at(output: str | Sink) -> Sink:
         came = f"the class {output.__name__}" if isinstance(output, type) else f"{type(output).__name__}"
         without = f", which has no {' and no '.join(lacking)}" if lacking else ", and not as an object of it"
         raise FlowError(
-            f"output must be a folder's path or a sink, and came as {came}{without}. A sink is an object with "
-            f"the methods {', '.join(_SINK_METHODS)}, as ps.Sink says: ps.DeltaSink(path), or one of your own."
+            f"output must be a folder's path or a sink, and came as {came}{without}. A sink is an object "
+            f"with the methods {', '.join(_SINK_METHODS)}, as ps.Sink says: ps.DeltaSink(path), or one of "
+            "your own."
         )
     return output
 

@@ -41,6 +41,8 @@ from pointstamp.runtime.workerprocess import (
 _Process: TypeAlias = Any
 _Context: TypeAlias = Any  # of multiprocessing, whose kinds of context share no useful type
 _GRACE_SECONDS: Final = 1.0
+# Who was killed ends when the machine comes to it; a zombie that nobody waits for stays.
+_KILLED_SECONDS_MAX: Final = 30.0
 # A unix socket's path has 108 bytes, the last of which is zero.
 _SOCKET_PATH_BYTES_MAX: Final = 107
 
@@ -243,10 +245,10 @@ def _end(owner: int, processes: list[_Process], folder: Path) -> None:
     """Make sure that no process and no file is left."""
     if os.getpid() != owner:
         return
-    for end in ("terminate", "kill"):
+    for end, seconds_max in (("terminate", _GRACE_SECONDS), ("kill", _KILLED_SECONDS_MAX)):
         running = [process for process in processes if process.is_alive()]
         for process in running:
             getattr(process, end)()
         for process in running:
-            process.join(_GRACE_SECONDS)
+            process.join(seconds_max)
     shutil.rmtree(folder, ignore_errors=True)

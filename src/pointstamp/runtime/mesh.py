@@ -224,8 +224,8 @@ class Mesh:
             if now >= self._next_check:
                 self._look_after_peers()
             if now >= deadline:
-                return False
-        return True
+                break
+        return bool(self._early)
 
     def watch(self, files: Iterable[int]) -> None:
         """Let ``wait`` return also when one of these files can be read, and none that was watched before."""
@@ -337,7 +337,11 @@ class Mesh:
         self._next_check = monotonic() + _CHECK_SECONDS
         if not self._is_meeting:
             self._look_at_the_door()
-        self._peers.look()
+        if self._peers.look():
+            # The goodbye may lie in our queue, behind all that we have been too busy to take.
+            while has_news(self._pull):
+                self._early.extend(self._take())
+            self._peers.check()
 
     def _connected(self, peer: int, address: Address) -> "zmq.Socket[bytes]":
         push = self._socket(zmq.PUSH)

@@ -2,9 +2,10 @@
 
 ZeroMQ's I/O thread tells what happens to connections through monitors. A connection that ends is a failure,
 unless its peer has said goodbye. Goodbyes travel the other way and may come a moment later, so a loss is
-raised when that moment is over.
+raised when that moment is over; and they may lie unread in the queue of a busy member, so its owner reads
+what has come before it lets a loss be raised.
 
-Invariant: a peer that is gone without a goodbye is raised with its name by every ``look`` from then on.
+Invariant: a peer that is gone without a goodbye is raised with its name by every ``check`` from then on.
 """
 
 from collections.abc import Sequence
@@ -71,8 +72,8 @@ class Peers:
         """Whose connection has ended, with a goodbye or without."""
         return set(self._lost)
 
-    def look(self) -> None:
-        """Read what the I/O thread says about connections; raise for a peer that is gone without goodbye."""
+    def look(self) -> bool:
+        """Read what the I/O thread says about connections; whether a goodbye should have come by now."""
         now = monotonic()
         for peer, monitor in self._monitors.items():
             while has_news(monitor):
@@ -81,9 +82,18 @@ class Peers:
                     self._unconnected.discard(peer)
                 else:
                     self._lost.setdefault(peer, (now + _GOODBYE_SECONDS_MAX, _WHAT_HAPPENED[event]))
-        for peer, (deadline, what) in self._lost.items():
-            if now > deadline and peer not in self._left:
-                raise TransportError(
-                    f"{self._names[self._member]} has lost {self._names[peer]}: the connection {what}. Its "
-                    "process has ended, has stopped answering, or is not who it should be."
-                )
+        return self._next_gone(now) is not None
+
+    def check(self) -> None:
+        """Raise for a peer that is gone without goodbye."""
+        peer = self._next_gone(monotonic())
+        if peer is not None:
+            raise TransportError(
+                f"{self._names[self._member]} has lost {self._names[peer]}: the connection "
+                f"{self._lost[peer][1]}. Its process has ended, has stopped answering, or is not who it "
+                "should be."
+            )
+
+    def _next_gone(self, now: float) -> int | None:
+        gone = (p for p, (deadline, _) in self._lost.items() if now > deadline and p not in self._left)
+        return next(gone, None)

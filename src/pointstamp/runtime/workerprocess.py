@@ -143,7 +143,10 @@ def _report_failure(mesh: Mesh, seat: Seat, error: BaseException) -> None:
 def _exit_in_words(error: SystemExit) -> OperatorError:
     """A function of the flow has called exit: where, and what to do instead."""
     frames = traceback.extract_tb(error.__traceback__)
-    line = frames[-1]
+    # exit() without sys is a function of Python's own that raises.
+    not_theirs = ("pointstamp", "_sitebuiltins")
+    theirs = [frame for frame in frames if not any(each in frame.filename for each in not_theirs)]
+    line = (theirs or list(frames))[-1]
     explained = OperatorError(
         f"a function of the flow has called exit ({type(error).__name__}: {error}) "
         f"({line.filename}:{line.lineno}, in {line.name}: {line.line}), which would end a worker and not the "

@@ -34,8 +34,8 @@ Format: TypeAlias = Literal["parquet", "csv", "json", "arrow"]
 _LIST_EVERY_SECONDS: Final = 1.0
 _MAY_SHARE: Final = ("parquet", "arrow")
 _ONLY_SUBFOLDERS: Final = (
-    "files '%s': there are subfolders, such as '%s', and no files, and what is in subfolders is not read. Give "
-    "a subfolder itself, or markers that list the files (group_by_marker=); on Spark, a table that is "
+    "files '%s': there are subfolders, such as '%s', and no files, and what is in subfolders is not read. "
+    "Give a subfolder itself, or markers that list the files (group_by_marker=); on Spark, a table that is "
     "partitioned into subfolders is read by spark.readStream or spark.read."
 )
 

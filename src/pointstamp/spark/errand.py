@@ -33,7 +33,7 @@ from pointstamp.spark.slots import is_connect
 END_SECONDS_MAX: Final = 30.0
 """How long Spark may take to end the tasks of a job that was cancelled."""
 
-_AGAIN_SECONDS: Final = 1.0
+_AGAIN_SECONDS: Final = 0.2
 _ATTEMPTS: Final = 5
 _ATTEMPT_SECONDS: Final = 0.2
 

@@ -41,9 +41,9 @@ def check_same_rows(name: str, frame: DataFrame, log: str, storage: Storage) -> 
     before = _kept(storage)
     if before is None or before.of != of:
         written = frame.sparkSession.read.schema(frame.schema).parquet(log)
-        before = _fingerprint(written, of)
+        before = fingerprint_of(written, of)
         storage.write(_KEPT, seal(msgspec.msgpack.encode(before), _KEPT))
-    now = _fingerprint(frame, of)
+    now = fingerprint_of(frame, of)
     if now != before:
         came = f"{now.rows:,}" if now.rows != before.rows else "as many with other values"
         raise FlowError(
@@ -60,18 +60,24 @@ def _kept(storage: Storage) -> Fingerprint | None:
     return msgspec.msgpack.decode(unseal(storage.read(_KEPT), _KEPT, _KEPT), type=Fingerprint)
 
 
-def _fingerprint(frame: DataFrame, of: str) -> Fingerprint:
+def fingerprint_of(frame: DataFrame, of: str) -> Fingerprint:
     """The number of rows of a DataFrame, and three sums over a hash of each: one job."""
-    # In backquotes, because Spark takes a dot in a name for a field of a struct.
-    columns = [
-        _hashable(F.col("`" + field.name.replace("`", "``") + "`"), field.dataType) for field in frame.schema
-    ]
     row = F.col("hash")
+    # Nulls are passed over by Spark's hash: without a word on each, a value could change its column unseen.
+    columns = [each for column in hashable_columns(frame) for each in (column.isNull(), column)]
     hashed = frame.select(F.xxhash64(*columns).alias("hash"))
     low, high = row.bitwiseAND(F.lit((1 << _BITS) - 1)), F.shiftright(row, 64 - _BITS)
     found: Any = hashed.agg(F.count(F.lit(1)), F.sum(low), F.sum(high), F.bit_xor(row)).first()
     rows, *sums = found
     return Fingerprint(of, rows, tuple(each or 0 for each in sums))  # of no rows they are null
+
+
+def hashable_columns(frame: DataFrame) -> list[Column]:
+    """The columns of a DataFrame as Spark can hash them."""
+    # In backquotes, because Spark takes a dot in a name for a field of a struct.
+    return [
+        _hashable(F.col("`" + field.name.replace("`", "``") + "`"), field.dataType) for field in frame.schema
+    ]
 
 
 def _hashable(column: Column, kind: T.DataType) -> Column:

@@ -21,16 +21,17 @@ from pyspark import BarrierTaskContext
 
 from pointstamp.dataflow.plan import Plan
 from pointstamp.dataflow.schema import fit
-from pointstamp.errors import PointstampError, TransportError
+from pointstamp.errors import PointstampError, SchemaError, TransportError
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh
 from pointstamp.runtime.meshtransport import ZmqTransport
 from pointstamp.runtime.wire import Codec, Kind
 from pointstamp.runtime.worker import Worker
+from pointstamp.sinks.port import Staged
 from pointstamp.spark.early import EarlyTransport
 from pointstamp.spark.meeting import meet, own_address, report_batch
 from pointstamp.spark.output import EpochFiles
-from pointstamp.spark.packing import NO_INPUT, InputSpec, from_bytes
+from pointstamp.spark.packing import NO_INPUT, REFUSED, InputSpec, from_bytes
 from pointstamp.topology.domain import Time
 
 _SLEEP_SECONDS: Final = 0.5
@@ -41,12 +42,7 @@ _BATCHES_TOGETHER: Final = 6
 class FileWritten(msgspec.Struct, frozen=True, tag=True):
     """A file holds rows of an output."""
 
-    output: str
-    epoch: int
-    path: str
-    rows: int
-    size_bytes: int
-    crc32: int
+    file: Staged
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
@@ -145,7 +141,7 @@ class _Member:
                 _check_peers(transport)
                 transport.wait(_SLEEP_SECONDS)
         worker.close()
-        return [*(FileWritten(*each) for each in self.files.written), Done(self.rows_in)]
+        return [*map(FileWritten, self.files.finish()), Done(self.rows_in)]
 
     def _read_plain(self, worker: Worker, transport: ZmqTransport, batches: Iterator[pa.RecordBatch]) -> None:
         """The rows of the only input, as they are, all in one epoch."""
@@ -170,6 +166,8 @@ class _Member:
             ):
                 if number == NO_INPUT:
                     continue
+                if number == REFUSED:
+                    raise SchemaError(rows.as_py().decode())
                 assert epoch >= current  # it was checked where rows are packed, and they are sorted
                 if epoch > current:
                     # Rows come in the order of epochs, of all inputs together: this one is the next.

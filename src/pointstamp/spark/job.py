@@ -172,8 +172,4 @@ def _files(reports: list[FileWritten | Done | Failed], workers: int) -> list[Sta
     done = sum(isinstance(report, Done) for report in reports)
     if done != workers:
         raise InternalError(f"{done} of {workers} workers have said that they are done, and none has failed.")
-    return [
-        Staged(each.output, each.epoch, each.epoch, each.path, each.rows, each.size_bytes, each.crc32)
-        for each in reports
-        if isinstance(each, FileWritten)
-    ]
+    return [each.file for each in reports if isinstance(each, FileWritten)]

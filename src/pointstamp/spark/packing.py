@@ -5,6 +5,9 @@ input are packed: a row of the packed DataFrame is (worker, input, epoch, an Arr
 everybody who reads an input exchanges it by the same key first, the rows of a batch are split by the owner
 of their key here, by the very hash that the workers use: Spark's shuffle then moves each row once, to the
 worker that owns it. Otherwise batches are dealt out in turn.
+
+Rows that cannot be packed are not an error of Spark's, whose tasks would be tried again and leave others behind
+that hold slots: what is wrong with them travels to a worker, before all rows, and is reported from there.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,12 +21,16 @@ from pointstamp.dataflow.pact import ExchangeBy
 from pointstamp.dataflow.partition import partition
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.schema import fit
+from pointstamp.errors import SchemaError
 from pointstamp.runtime.epochcolumn import by_epoch, with_epochs
 from pointstamp.runtime.routes import routes_of
 from pointstamp.topology.graph import Graph
 
 NO_INPUT: Final = -1
 """In place of an input's number: a row that is there so that its worker is."""
+
+REFUSED: Final = -2
+"""In place of an input's number: rows were refused, and these are the words; their epoch is before all others."""
 
 PACKED_DDL: Final = "worker int, input int, epoch long, rows binary"
 PACKED: Final = pa.schema(
@@ -66,23 +73,27 @@ def packer(spec: InputSpec, workers: int) -> Callable[[Iterator[pa.RecordBatch]]
         turn = 0
         for batch in batches:
             packed: list[tuple[int, int, bytes]] = []
-            for epoch, rows in _by_epoch(batch, spec):
-                parts = _parts(rows, spec, workers, turn)
-                packed.extend((worker, epoch, to_bytes(part)) for worker, part in parts)
-                turn += 1
+            try:
+                for epoch, rows in _by_epoch(batch, spec):
+                    parts = _parts(rows, spec, workers, turn)
+                    packed.extend((worker, epoch, to_bytes(part)) for worker, part in parts)
+                    turn += 1
+            except SchemaError as error:
+                yield _packed(REFUSED, [(0, -1, str(error).encode())])
+                return
             if packed:
-                columns = list(zip(*packed, strict=True))
-                yield pa.record_batch(
-                    [
-                        integers(columns[0], pa.int32()),
-                        integers([spec.number] * len(packed), pa.int32()),
-                        integers(columns[1], pa.int64()),
-                        binaries(columns[2]),
-                    ],
-                    schema=PACKED,
-                )
+                yield _packed(spec.number, packed)
 
     return pack
+
+
+def _packed(number: int, rows: Sequence[tuple[int, int, bytes]]) -> pa.RecordBatch:
+    """Rows of a worker, an epoch and bytes, all of one input."""
+    worker, epoch, encoded = zip(*rows, strict=True)
+    numbers = integers([number] * len(rows), pa.int32())
+    return pa.record_batch(
+        [integers(worker, pa.int32()), numbers, integers(epoch, pa.int64()), binaries(encoded)], schema=PACKED
+    )
 
 
 def _by_epoch(batch: pa.RecordBatch, spec: InputSpec) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -1,9 +1,9 @@
 """What a simulated world with crashes is made of: a query and its surroundings, and notes of what happens.
 
-Everything is decided by one seed: the choices, what the world is like (``pointstamp.check.crash_makeup``) and
-what it has (``crash_features``), its input, storage and sink. A world that begins with a savepoint of another
+Everything is decided by one seed: the choices, what the world is like (``pointstamp.check.crash.makeup``) and
+what it has (``features``), its input, storage and sink. A world that begins with a savepoint of another
 takes over the other's input, and goes on with its choices, so that both are one case. Nothing happens here:
-drivers are ``crash_drivers``, and what goes wrong is ``crashes``.
+drivers are ``drivers``, and what goes wrong is ``crashes``.
 """
 
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pointstamp.check.choices import Choices
-from pointstamp.check.crash_choices import FurtherChoices
-from pointstamp.check.crash_crew import Life, MakeMember
-from pointstamp.check.crash_events import EpochCommitted, Happened, TickTaken, WorldEvent
-from pointstamp.check.crash_features import NOTHING_FURTHER, Features
-from pointstamp.check.crash_feed import Feed
-from pointstamp.check.crash_makeup import Makeup
-from pointstamp.check.crash_storage import SimulatedStorage
-from pointstamp.check.crash_user import User
-from pointstamp.check.durability import Durability, SimulatedSink
+from pointstamp.check.crash.choices import FurtherChoices
+from pointstamp.check.crash.crew import Life, MakeMember
+from pointstamp.check.crash.durability import Durability, SimulatedSink
+from pointstamp.check.crash.events import EpochCommitted, Happened, TickTaken, WorldEvent
+from pointstamp.check.crash.features import NOTHING_FURTHER, Features
+from pointstamp.check.crash.feed import Feed
+from pointstamp.check.crash.makeup import Makeup
+from pointstamp.check.crash.storage import SimulatedStorage
+from pointstamp.check.crash.user import User
 from pointstamp.check.feed import Items
 from pointstamp.check.network import SimulatedClock
 from pointstamp.check.world import STEPS_MAX, Run

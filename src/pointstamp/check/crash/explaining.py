@@ -24,9 +24,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pointstamp.check.abstract import AbstractState, Counts
-from pointstamp.check.crash_events import Happened
+from pointstamp.check.crash.events import Happened
+from pointstamp.check.crash.moves import GenerationMoves, Move, moves_of, starts_of
 from pointstamp.check.exchange_rules import ExchangeRules
-from pointstamp.check.moves import GenerationMoves, Move, moves_of, starts_of
 from pointstamp.check.rules import BrokenError, broken, times_text
 from pointstamp.check.shape import Walker
 from pointstamp.runtime.events import (

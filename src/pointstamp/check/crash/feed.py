@@ -5,7 +5,7 @@ decides who reads it) and in how many batches it is read is chosen once, before 
 is read again gives the same rows, as the port of sources asks. When a unit is found is chosen as the world
 goes on; so ticks differ from world to world, and what was in each is what the run is compared by.
 
-An input may have an epoch column (``pointstamp.check.crash_columns``). Then the source knows for each number
+An input may have an epoch column (``pointstamp.check.crash.columns``). Then the source knows for each number
 of units how far it is complete after them, and the last unit of one such input at least is not found before
 everything that was said to be complete is published: a query that waits for the end of its input instead is
 found out.
@@ -18,7 +18,7 @@ from typing import Final
 import pyarrow as pa
 
 from pointstamp.check.choices import Choices
-from pointstamp.check.crash_columns import COLUMN, by_epoch, complete_after, with_columns
+from pointstamp.check.crash.columns import COLUMN, by_epoch, complete_after, with_columns
 from pointstamp.check.feed import SPLITS_MAX, Item, Items, split
 from pointstamp.recovery.ledger import Ticked
 from pointstamp.sources.port import Part, Position, Unit

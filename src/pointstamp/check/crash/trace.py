@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from pointstamp.check.crash_events import Happened, WorldEvent
-from pointstamp.check.explaining import Explained, explain_run
+from pointstamp.check.crash.events import Happened, WorldEvent
+from pointstamp.check.crash.explaining import Explained, explain_run
 from pointstamp.check.shape import Shape, Walker
 from pointstamp.errors import UsageError
 from pointstamp.runtime.events import Event

@@ -8,8 +8,8 @@ epoch, had it taken the same ticks: the first one's up to the savepoint, and the
 
 from typing import Final
 
-from pointstamp.check.crash_setting import CrashRun, Kept
-from pointstamp.check.crash_world import CrashWorld
+from pointstamp.check.crash.setting import CrashRun, Kept
+from pointstamp.check.crash.world import CrashWorld
 from pointstamp.check.world import Ended
 from pointstamp.errors import RecoveryError
 from pointstamp.recovery.journal import Journal

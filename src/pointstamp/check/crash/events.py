@@ -2,7 +2,7 @@
 
 A run with crashes is a list of pairs: the generation, and what has happened in it. The events of workers are
 those of ``pointstamp.runtime.events``; each generation's are judged by themselves, and the whole is explained
-by ``pointstamp.check.explaining``.
+by ``pointstamp.check.crash.explaining``.
 """
 
 from typing import NamedTuple, TypeAlias

@@ -9,7 +9,7 @@ operations of its own; members whose driver is dead. Recovery itself may crash. 
 bounded, so that the world comes to an end.
 
 A recovery is ``begin_generation``, the same that a supervisor calls. Which crash happens when is said by
-``pointstamp.check.crashes``.
+``pointstamp.check.crash.crashes``.
 """
 
 import gc
@@ -18,11 +18,11 @@ import warnings
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from pointstamp.check.crash_crew import Life, Place
-from pointstamp.check.crash_drivers import Drivers, FoundError
-from pointstamp.check.crash_setting import CrashRun
-from pointstamp.check.crash_user import is_answered, say, take_savepoint, unsaid
-from pointstamp.check.crashes import crash
+from pointstamp.check.crash.crashes import crash
+from pointstamp.check.crash.crew import Life, Place
+from pointstamp.check.crash.drivers import Drivers, FoundError
+from pointstamp.check.crash.setting import CrashRun
+from pointstamp.check.crash.user import is_answered, say, take_savepoint, unsaid
 from pointstamp.check.world import Ended
 from pointstamp.errors import PointstampWarning
 from pointstamp.progress.pointstamp import WorkerIndex

@@ -8,7 +8,7 @@ drawn from the further choices, so that a world that has none of it is what it w
 from dataclasses import dataclass
 from typing import Final
 
-from pointstamp.check.crash_choices import FurtherChoices
+from pointstamp.check.crash.choices import FurtherChoices
 
 _POWER_ONE_IN: Final = (0, 2, 6)
 _CHAINS_KEPT: Final = (2, 1)

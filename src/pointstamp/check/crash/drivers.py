@@ -8,22 +8,20 @@ it does, nothing of it may be published: that is for the judges to see, and noth
 
 from typing import Final
 
-from pointstamp.check.crash_crew import Life, Place, new_crew
-from pointstamp.check.crash_events import (
+from pointstamp.check.crash.crew import Life, Place, new_crew
+from pointstamp.check.crash.durability import DiedError, UnansweredError
+from pointstamp.check.crash.events import (
     Crashed,
     DriverFenced,
     GenerationBegan,
 )
-from pointstamp.check.crash_setting import CrashRun, Setting
-from pointstamp.check.durability import DiedError, UnansweredError
+from pointstamp.check.crash.setting import Setting
 from pointstamp.check.world import one_of
 from pointstamp.errors import FencedError, StorageError
 from pointstamp.recovery.beginning import Beginning, begin_generation, remove_unneeded
 from pointstamp.recovery.crew import CrewError
 from pointstamp.recovery.orders import Finish
 from pointstamp.recovery.session import Session
-
-__all__ = ["CrashRun", "Drivers", "FoundError"]
 
 # How long something takes; the first of each is the plain one.
 _LINGER_TICKS: Final = (0, 30, 200, 600)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from pointstamp.check.crash_events import GenerationBegan, Happened
+from pointstamp.check.crash.events import GenerationBegan, Happened
 from pointstamp.check.roots import Stamp
 from pointstamp.check.shape import Shape
 from pointstamp.runtime.events import (

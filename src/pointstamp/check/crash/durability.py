@@ -3,7 +3,7 @@
 Kept: what the ports promise (``pointstamp.storage.port``, ``pointstamp.sinks.port``), and no more. An
 operation may fail, or be done without an answer; whoever does it may die before it, in the middle of it or
 after it. What was not acknowledged may be undone when the power fails. The storage is
-``pointstamp.check.crash_storage``; the sink is here.
+``pointstamp.check.crash.storage``; the sink is here.
 
 The sink enforces its contract on whoever uses it: a commit comes again only with what it came with before,
 numbers have no gaps, and every piece that is published was staged and not discarded. Each row of it stands

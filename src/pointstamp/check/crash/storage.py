@@ -16,7 +16,7 @@ breaks the promise, so that tests can see who notices.
 from collections.abc import Callable
 from typing import Final
 
-from pointstamp.check.durability import Durability
+from pointstamp.check.crash.durability import Durability
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content
 from pointstamp.storage.words import joined

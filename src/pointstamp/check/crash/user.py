@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pointstamp.check.crash_events import Said, SavepointTaken
+from pointstamp.check.crash.events import Said, SavepointTaken
 
 if TYPE_CHECKING:
-    from pointstamp.check.crash_crew import Life
-    from pointstamp.check.crash_drivers import Drivers
-    from pointstamp.check.crash_feed import SimulatedSource
+    from pointstamp.check.crash.crew import Life
+    from pointstamp.check.crash.drivers import Drivers
+    from pointstamp.check.crash.feed import SimulatedSource
     from pointstamp.recovery.session import Session
 
 _NAMES: Final = ("monday", "tuesday")

@@ -9,13 +9,13 @@ power may fail: then everything that runs is gone, and with it what was written 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from pointstamp.check.crash_drivers import Drivers
-from pointstamp.check.crash_events import Crashed
-from pointstamp.check.crash_setting import Doom
-from pointstamp.check.durability import DiedError
+from pointstamp.check.crash.drivers import Drivers
+from pointstamp.check.crash.durability import DiedError
+from pointstamp.check.crash.events import Crashed
+from pointstamp.check.crash.setting import Doom
 
 if TYPE_CHECKING:
-    from pointstamp.check.crash_crew import Life, Place
+    from pointstamp.check.crash.crew import Life, Place
 
 _OPERATIONS_MAX: Final = 8
 _RECOVERY_OPERATIONS_MAX: Final = 20

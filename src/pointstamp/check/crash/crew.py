@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
 from pointstamp.check.choices import Choices
-from pointstamp.check.crash_events import Happened
-from pointstamp.check.crash_feed import SimulatedWatch
+from pointstamp.check.crash.events import Happened
+from pointstamp.check.crash.feed import SimulatedWatch
 from pointstamp.check.network import SimulatedClock, SimulatedNetwork, SimulatedTransport
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.recovery.beginning import Beginning

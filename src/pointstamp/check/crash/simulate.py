@@ -8,7 +8,7 @@ Each world is judged three times, and each judge finds what the others cannot:
 - *conformance*: the events of each generation by themselves, under the rules of progress tracking
   (``pointstamp.check.conformance``); a restored generation begins with the counts of the protocol, and its
   first changes bring what was saved. It finds progress that a recovery has broken.
-- *explained*: all generations together (``pointstamp.check.explaining``). It finds what was lost or doubled
+- *explained*: all generations together (``explaining``). It finds what was lost or doubled
   between two generations, and snapshots that have seen too much, also where no row shows it.
 
 Where another query began with a savepoint, it is judged in the same way, for what it adds.
@@ -21,11 +21,11 @@ from dataclasses import dataclass, field, replace
 
 from pointstamp.check.case import Case
 from pointstamp.check.conformance import Status, Verdict, judge
-from pointstamp.check.crash_savepoints import run_with_successor
-from pointstamp.check.crash_setting import CrashRun
-from pointstamp.check.crash_trace import CrashHeader, CrashTrace
-from pointstamp.check.crash_world import CrashWorld
-from pointstamp.check.explaining import Explained, explain_run
+from pointstamp.check.crash.explaining import Explained, explain_run
+from pointstamp.check.crash.savepoints import run_with_successor
+from pointstamp.check.crash.setting import CrashRun
+from pointstamp.check.crash.trace import CrashHeader, CrashTrace
+from pointstamp.check.crash.world import CrashWorld
 from pointstamp.check.feed import Items
 from pointstamp.check.outputs import Outputs
 from pointstamp.check.shape import has_own_times
