@@ -28,7 +28,7 @@ from benchmarks.figures import report
 import pointstamp as ps
 from pointstamp.check.online_process import JudgeProcess
 from pointstamp.graphs import connected_components
-from pointstamp.recovery.ledger import Committed
+from pointstamp.recovery.history import Committed
 from pointstamp.recovery.policy import SnapshotPolicy
 from pointstamp.recovery.processcrew import ProcessLauncher
 from pointstamp.recovery.queryspec import QuerySpec

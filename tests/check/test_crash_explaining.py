@@ -17,8 +17,9 @@ from pointstamp.check.crash.trace import CrashTrace, load_crashes, save_crashes
 from pointstamp.check.simulate import cases
 from pointstamp.cli.main import main
 from pointstamp.errors import UsageError
+from pointstamp.recovery.history import Entry, FlowShape
 from pointstamp.recovery.journal import Journal
-from pointstamp.recovery.ledger import Entry, FlowShape, Ledger
+from pointstamp.recovery.ledger import Ledger
 from pointstamp.recovery.orders import PartSaved
 from pointstamp.runtime.events import MessagePulled, MessageSent, Notified
 from pointstamp.sources.memory import Rows

@@ -21,8 +21,9 @@ from pointstamp.errors import FlowError
 from pointstamp.recovery.beginning import begin_generation, remove_unneeded
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.crew import InProcessLauncher
+from pointstamp.recovery.history import Entry, Ticked
 from pointstamp.recovery.journal import Journal
-from pointstamp.recovery.ledger import Entry, Ledger, Ticked
+from pointstamp.recovery.ledger import Ledger
 from pointstamp.recovery.orders import Order, PartSaved, Progressed, Save, Saved, Tick
 from pointstamp.recovery.parts import encode_part
 from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy

@@ -201,6 +201,43 @@ def test_a_package_that_the_tasks_lack_is_named(spark: SparkSession) -> None:
     assert caught.value.__cause__ is None  # no Java stack trace
 
 
+def test_what_cannot_be_sent_to_the_workers_is_named_before_spark_tries() -> None:
+    lock = threading.Lock()
+
+    def guarded(batch: pa.RecordBatch) -> pa.RecordBatch:
+        with lock:
+            return batch
+
+    flow = ps.Dataflow("locked")
+    numbers = flow.input("numbers", "x long").map_batches(lambda batch: batch, name="innocent")
+    flow.output("out", numbers.map_batches(guarded, name="guard"))
+    words = r"operator 'guard' of flow 'locked' cannot be sent .* '_thread.lock' .* make them inside"
+    with pytest.raises(FlowError, match=words):
+        check_sendable(flow.plan, flow.plan)
+    sound = ps.Dataflow("sound").plan
+    check_sendable(sound, (sound, guarded.__name__))
+    with pytest.raises(FlowError, match=r"flow 'sound' cannot be sent .* '_thread.lock' .* its sink"):
+        check_sendable(sound, (sound, lock))
+
+
+@pytest.mark.spark
+def test_a_run_and_a_query_with_a_function_that_cannot_be_sent_say_so_and_print_nothing(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lock = threading.Lock()
+    flow = ps.Dataflow("locked")
+    flow.output("out", flow.input("numbers", "x long").map_batches(lambda batch: (lock, batch)[1], name="guard"))
+    numbers = spark.range(3).selectExpr("id as x")
+    capfd.readouterr()
+    with pytest.raises(FlowError, match=r"operator 'guard' of flow 'locked' cannot be sent"):
+        flow.run(spark, numbers=numbers)
+    with pytest.raises(FlowError, match=r"operator 'guard' of flow 'locked' cannot be sent"):
+        flow.start(
+            spark, numbers=numbers, workers=1, checkpoint=tmp_path / "c", output=tmp_path / "o"
+        ).awaitTermination(SECONDS_MAX)
+    assert "Traceback" not in capfd.readouterr().err
+
+
 @pytest.mark.spark
 def test_a_driver_of_another_version_is_told_by_all_workers(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch

@@ -6,7 +6,6 @@ a user was answered holds, and that a savepoint is kept with all that it needs. 
 made: the sentence above them says so. ``MUTANTS`` says which flow shows each and which judge must object.
 """
 
-from collections import deque
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +21,9 @@ from pointstamp.check.crash.world import CrashWorld
 from pointstamp.recovery import beginning
 from pointstamp.recovery.beginning import Beginning
 from pointstamp.recovery.coordinator import Coordinator
-from pointstamp.recovery.ledger import Chain, Ledger
+from pointstamp.recovery.history import Chain
+from pointstamp.recovery.intake import Intake
+from pointstamp.recovery.ledger import Ledger
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.storage.port import Content
 from support.broken_recovery import Mutant
@@ -78,28 +79,22 @@ def what_was_said_is_not_written_down(patch: Patch) -> None:
 
 # It was so: units that were there when an input was said to be complete came later, and were refused.
 def what_is_said_overtakes_what_is_there(patch: Patch) -> None:
-    def believe(self: Coordinator, name: str) -> None:
+    def believe(self: Intake, name: str) -> None:
         said = self._said.get(name)
         while said:
             self._complete[name] = said.popleft()[1]
 
-    patch.setattr(Coordinator, "_believe", believe)
+    patch.setattr(Intake, "_believe", believe)
 
 
 # It was so: an input that had ended was not asked any more, though units of it were still to be taken.
 def an_input_that_has_ended_is_complete(patch: Patch) -> None:
-    record = Coordinator._record_by_column
-
-    def forget_what_is_left(self: Coordinator, taken: Any, *, is_over: bool) -> Any:  # noqa: ANN401 - as it is
-        offered = self._offered
-        self._offered = {name: deque() if name in self._ended else left for name, left in offered.items()}
-        try:
-            return record(self, taken, is_over=is_over)
-        finally:
-            self._offered = offered
+    def complete_to(self: Intake, open_from: int) -> int:
+        still_open = (name for name in self._columns if name not in self._ended)
+        return max(open_from, min((self._complete[name] for name in still_open), default=open_from))
 
     _in_worlds_with(patch, Features(has_columns=True))
-    patch.setattr(Coordinator, "_record_by_column", forget_what_is_left)
+    patch.setattr(Intake, "complete_to", complete_to)
 
 
 # Savepoints.

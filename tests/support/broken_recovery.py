@@ -22,7 +22,8 @@ from pointstamp.check.world import DELAYS_MAX, PACES, one_of
 from pointstamp.dataflow import saved
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.recovery.beginning import Beginning
-from pointstamp.recovery.ledger import Chain, Ledger, Ticked
+from pointstamp.recovery.history import Chain, Ticked
+from pointstamp.recovery.ledger import Ledger
 from pointstamp.recovery.member import Member
 from pointstamp.runtime import snapshots
 from pointstamp.runtime.instance import Instance

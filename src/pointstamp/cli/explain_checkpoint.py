@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from pointstamp.errors import UsageError
 from pointstamp.recovery.entries import GenerationStarted, Record
+from pointstamp.recovery.history import Committed, Entry, FlowShape, Summary, Ticked
 from pointstamp.recovery.journal import Journal
-from pointstamp.recovery.ledger import Committed, Entry, FlowShape, Summary, Ticked
 from pointstamp.storage.anywhere import storage_at
 
 

@@ -19,7 +19,8 @@ from pointstamp.errors import PointstampError, RecoveryError, StorageError, Usag
 
 if TYPE_CHECKING:
     from pointstamp.recovery.entries import GenerationStarted
-    from pointstamp.recovery.ledger import Chain, Committed, Ledger
+    from pointstamp.recovery.history import Chain, Committed
+    from pointstamp.recovery.ledger import Ledger
     from pointstamp.sources.port import Position, Unit
     from pointstamp.storage.port import Storage
 
@@ -107,7 +108,7 @@ class _Found:
         import msgspec
 
         from pointstamp.recovery.entries import EntryNumber, GenerationStarted, decoded, entry_of
-        from pointstamp.recovery.ledger import Entry
+        from pointstamp.recovery.history import Entry
 
         decoder: Any = msgspec.msgpack.Decoder(Entry)
         for name in self._storage.list("journal/"):
@@ -123,8 +124,9 @@ class _Found:
                 yield entry
 
     def _read_ledger(self) -> "Ledger | None":
+        from pointstamp.recovery.history import Entry, Summary, Ticked
         from pointstamp.recovery.journal import Journal
-        from pointstamp.recovery.ledger import Entry, Ledger, Summary, Ticked
+        from pointstamp.recovery.ledger import Ledger
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a storage is not exclusive matters to writers

@@ -16,8 +16,9 @@ import msgspec
 from pointstamp.errors import NotStored, RecoveryError, StorageError
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.entries import Generation
+from pointstamp.recovery.history import Chain, Entry, FlowShape, Ticked
 from pointstamp.recovery.journal import Journal
-from pointstamp.recovery.ledger import Chain, Entry, FlowShape, Ledger, Ticked
+from pointstamp.recovery.ledger import Ledger
 from pointstamp.recovery.mission import Mission, part_origin
 from pointstamp.recovery.parts import decode_part
 from pointstamp.recovery.queryspec import QuerySpec

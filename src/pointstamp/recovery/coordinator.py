@@ -20,8 +20,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pointstamp.errors import FlowError, InternalError
-from pointstamp.recovery.ledger import Chain, Committed, Ledger, Ticked
+from pointstamp.errors import InternalError
+from pointstamp.recovery.history import Chain, Committed, Ticked
+from pointstamp.recovery.intake import Intake
+from pointstamp.recovery.ledger import Ledger
 from pointstamp.recovery.orders import Ahead, AskAhead, Order, Progressed, Save, Saved, Tick, TickRead
 from pointstamp.recovery.policy import BYTES_IN_FLIGHT_MAX, EPOCHS_IN_FLIGHT_MAX, SnapshotPolicy
 from pointstamp.sinks.port import Publisher
@@ -56,14 +58,8 @@ class Coordinator:
         self.workers = workers
         self.policy = policy or SnapshotPolicy()
         self._publisher = publisher
-        self._limits = units_per_tick
-        self._offered: dict[str, deque[Unit]] = {name: deque() for name in units_per_tick}
-        self._ended: set[str] = set()
         self._columns = epoch_columns or {}
-        self._complete = dict.fromkeys(self._columns, ledger.open_from)
-        # What was said, and how many units must be taken before it holds: they were there when it was said.
-        self._said: dict[str, deque[tuple[int, int]]] = {name: deque() for name in self._columns}
-        self._taken = dict.fromkeys(units_per_tick, 0)
+        self._intake = Intake(units_per_tick, self._columns, ledger.open_from)
         self._epochs_max = epochs_max
         self._bytes_max = bytes_max
         self._closes = closes
@@ -100,33 +96,21 @@ class Coordinator:
 
     def offer(self, name: str, units: Sequence[Unit]) -> None:
         """Take note of units that were found."""
-        self._offered[name].extend(units)
+        self._intake.offer(name, units)
 
     def end(self, name: str) -> None:
         """Take note that an input will have no further units."""
-        self._ended.add(name)
+        self._intake.end(name)
 
     def advance(self, name: str, epoch: int) -> None:
         """Take note that an input with an epoch column has, with what was offered, all before an epoch."""
-        if name not in self._columns:
-            raise FlowError(
-                f"input '{name}' has no epoch column, so its epochs are complete when their tick is; only "
-                f"inputs with one are advanced: {', '.join(self._columns) or 'none'}."
-            )
-        said = self._said[name]
-        before = said[-1][1] if said else self._complete[name]
-        if epoch < before:
-            raise FlowError(
-                f"input '{name}' was said to be complete before epoch {before} and now before {epoch}; that "
-                "cannot be taken back."
-            )
+        self._intake.check_advance(name, epoch)
         self.ledger.say(name, epoch)
-        said.append((self._taken[name] + len(self._offered[name]), epoch))
-        self._believe(name)
+        self._intake.advance(name, epoch)
 
     def recall(self, name: str, epoch: int) -> None:
         """Take note of what was said before this generation, unless the flow has no such column any more."""
-        if name in self._columns and epoch > self._complete[name]:
+        if self._intake.is_news(name, epoch):
             self.advance(name, epoch)
 
     def save_soon(self, savepoint: str | None = None) -> int:
@@ -178,7 +162,7 @@ class Coordinator:
     @property
     def is_idle(self) -> bool:
         """Whether everything that was offered is committed."""
-        return not any(self._offered.values()) and self.is_settled
+        return not self._intake.has_units and self.is_settled
 
     @property
     def is_settled(self) -> bool:
@@ -189,8 +173,7 @@ class Coordinator:
     @property
     def is_finished(self) -> bool:
         """Whether no tick can follow, and the last is committed."""
-        all_ended = len(self._ended) == len(self._offered)
-        return self.ledger.is_final and all_ended and self.is_idle
+        return self.ledger.is_final and self._intake.has_ended and self.is_idle
 
     @property
     def epochs_in_flight(self) -> int:
@@ -259,11 +242,12 @@ class Coordinator:
             self._in_flight.popleft()
 
     def _record(self) -> Ticked | None:
-        if self.is_held or (self.ledger.is_final and not any(self._offered.values())):
+        intake = self._intake
+        if self.is_held or (self.ledger.is_final and not intake.has_units):
             return None  # a query that was finished goes on when there is more
-        taken = self._take()
+        taken = intake.take()
         has_rows = any(taken.values())
-        is_over = len(self._ended) == len(self._offered) and not any(self._offered.values())
+        is_over = intake.has_ended and not intake.has_units
         if self._columns:
             return self._record_by_column(taken, is_over=is_over and not has_rows and self._is_all_read())
         if self._closes and is_over and not has_rows:
@@ -272,30 +256,11 @@ class Coordinator:
             return None
         return self.ledger.tick(taken, self.ledger.open_from + 1, final=is_over and not self._closes)
 
-    def _take(self) -> dict[str, list[Unit]]:
-        taken: dict[str, list[Unit]] = {}
-        for name, offered in self._offered.items():
-            limit = self._limits[name]
-            count = len(offered) if limit is None else min(limit, len(offered))
-            taken[name] = [offered.popleft() for _ in range(count)]
-            self._taken[name] += count
-            self._believe(name)
-        return taken
-
-    def _believe(self, name: str) -> None:
-        """What was said of an input holds once the units are taken that were there before it."""
-        said = self._said.get(name)
-        while said and said[0][0] <= self._taken[name]:
-            self._complete[name] = said.popleft()[1]
-
     def _record_by_column(self, taken: Mapping[str, Sequence[Unit]], *, is_over: bool) -> Ticked | None:
         """A tick that takes these, and completes what is said to be complete; at the end, what was read."""
         open_from = self.ledger.open_from
         if not is_over:
-            # One that has ended says nothing more, once everything that it had is taken.
-            still_open = (name for name in self._columns if name not in self._ended or self._offered[name])
-            said = [self._complete[name] for name in still_open]
-            complete_to = max(open_from, min(said, default=open_from))
+            complete_to = self._intake.complete_to(open_from)
             if not any(taken.values()) and complete_to == open_from:
                 return None
             return self.ledger.tick(taken, complete_to, final=False)
@@ -354,7 +319,7 @@ class Coordinator:
     @property
     def _is_quiet(self) -> bool:
         """Whether no tick is about to be let in."""
-        return not self._waiting and (self.is_held or not any(self._offered.values()))
+        return not self._waiting and (self.is_held or not self._intake.has_units)
 
     def _save(self, now_seconds: float) -> list[tuple[int, Order]]:
         grown = self._bytes_changed > max(self._bytes_whole, _COMPACT_BYTES_MIN)

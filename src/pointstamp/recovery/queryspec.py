@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from pointstamp.dataflow.plan import Plan
-from pointstamp.recovery.ledger import Ticked
+from pointstamp.recovery.history import Ticked
 from pointstamp.recovery.observing import Judge
 from pointstamp.recovery.policy import (
     BYTES_IN_FLIGHT_MAX,

@@ -10,8 +10,9 @@ inputs must be the same sources: a streaming DataFrame has its offsets in its ow
 from collections.abc import Collection, Sequence
 
 from pointstamp.errors import AlreadyStored, FlowError, RecoveryError
+from pointstamp.recovery.history import Entry, FlowShape, Savepoint
 from pointstamp.recovery.journal import Journal
-from pointstamp.recovery.ledger import Entry, FlowShape, Ledger, Savepoint
+from pointstamp.recovery.ledger import Ledger
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.shape import check_shape, shape_of
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from pointstamp.errors import RecoveryError, TransportError
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.crew import Crew, CrewError
-from pointstamp.recovery.ledger import Committed
+from pointstamp.recovery.history import Committed
 from pointstamp.recovery.observing import Verification
 from pointstamp.recovery.orders import (
     Ahead,

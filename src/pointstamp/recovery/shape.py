@@ -19,7 +19,7 @@ from pointstamp.dataflow.pact import ExchangeBy
 from pointstamp.dataflow.plan import Kind, Node, Plan
 from pointstamp.dataflow.saved import Saving
 from pointstamp.errors import RecoveryError
-from pointstamp.recovery.ledger import FlowShape
+from pointstamp.recovery.history import FlowShape
 from pointstamp.runtime.snapshots import place_of
 
 

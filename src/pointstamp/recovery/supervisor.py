@@ -33,7 +33,8 @@ from pointstamp.errors import (
 from pointstamp.recovery.beginning import Beginning, begin_generation, remove_unneeded
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.crew import CrewError, Launcher
-from pointstamp.recovery.ledger import Committed, Ledger
+from pointstamp.recovery.history import Committed
+from pointstamp.recovery.ledger import Ledger
 from pointstamp.recovery.observing import Verification
 from pointstamp.recovery.policy import RestartBudget
 from pointstamp.recovery.queryspec import QuerySpec

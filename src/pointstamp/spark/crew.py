@@ -46,6 +46,7 @@ from pointstamp.spark.meeting import (
     report_batch,
     versions,
 )
+from pointstamp.spark.sendable import check_sendable
 from pointstamp.spark.slots import is_connect, is_local, is_stopped
 from pointstamp.storage.sealed import seal, unseal
 
@@ -128,6 +129,7 @@ class SparkLauncher:
                 f"the Spark session in which flow '{mission.plan.name}' ran was stopped. Start the flow in "
                 "another one with the same checkpoint; it goes on from there."
             )
+        check_sendable(mission.plan, mission)
         mesh = Mesh(
             mission.workers,
             mission.workers + 1,

@@ -46,6 +46,7 @@ from pointstamp.spark.manifest import check_unpublished, discard, new_run_name, 
 from pointstamp.spark.meeting import REPORT, meeting_folder, versions
 from pointstamp.spark.packing import NO_INPUT, PACKED_DDL, InputSpec, input_specs, packer
 from pointstamp.spark.place import spark_address
+from pointstamp.spark.sendable import check_sendable
 from pointstamp.spark.slots import choose_workers, is_connect
 from pointstamp.spark.types import spark_schema
 
@@ -65,16 +66,16 @@ def run(
     outputs = {
         name: spark_schema(schema, f"output '{name}'") for name, schema in plan.output_schemas().items()
     }
-    if path is not None:
-        spark_address(path)
-        check_unpublished(path)
-    folder = path or _temporary_folder(spark)
-    name = new_run_name(plan.name)
+
+    def prepare() -> tuple[dict[str, DataFrame], int]:
+        chosen = {spec.name: chosen_columns(frames[spec.name], spec) for spec in specs}
+        if path is not None:
+            spark_address(path)
+            check_unpublished(path)
+        use_this_python(spark)
+        return chosen, choose_workers(spark, workers)
 
     def write() -> list[Staged]:
-        chosen = {spec.name: chosen_columns(frames[spec.name], spec) for spec in specs}
-        count = choose_workers(spark, workers)
-        use_this_python(spark)
         with meeting_folder(spark) as meeting:
             is_packed = not reads_as_it_is(spark, chosen, specs, count)
             gang = Gang(
@@ -89,10 +90,15 @@ def run(
                 silence_seconds_max=silence_seconds_max,
                 is_packed=is_packed,
             )
+            check_sendable(plan, gang)
             rows = _packed(spark, chosen, specs, count) if is_packed else chosen[specs[0].name]
             reports = rows.mapInArrow(gang, from_arrow_schema(REPORT), barrier=True)
             return _files(_collect(reports), count)
 
+    # Nothing of Spark is called in this thread, where an interrupt of the keyboard may come (``errand``).
+    chosen, count = fetch(spark, prepare)
+    folder = path or _temporary_folder(spark)
+    name = new_run_name(plan.name)
     try:
         publish(folder, name, outputs, fetch(spark, write))
     except BaseException:

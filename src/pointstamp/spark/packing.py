@@ -6,8 +6,8 @@ everybody who reads an input exchanges it by the same key first, the rows of a b
 of their key here, by the very hash that the workers use: Spark's shuffle then moves each row once, to the
 worker that owns it. Otherwise batches are dealt out in turn.
 
-Rows that cannot be packed are not an error of Spark's, whose tasks would be tried again and leave others behind
-that hold slots: what is wrong with them travels to a worker, before all rows, and is reported from there.
+Rows that are refused here do not fail the task: Spark would try it again, and tasks beside it would hold their
+slots for seconds after the run. The words travel to a worker, sorted before all rows, which reports them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ NO_INPUT: Final = -1
 """In place of an input's number: a row that is there so that its worker is."""
 
 REFUSED: Final = -2
-"""In place of an input's number: rows were refused, and these are the words; their epoch is before all others."""
+"""In place of an input's number: rows were refused, and the bytes are the words that say why."""
 
 PACKED_DDL: Final = "worker int, input int, epoch long, rows binary"
 PACKED: Final = pa.schema(

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import FlowError
-from pointstamp.recovery.ledger import Ticked
+from pointstamp.recovery.history import Ticked
 from pointstamp.recovery.observing import Judge
 from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.recovery.query import Query

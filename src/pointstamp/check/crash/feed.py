@@ -20,7 +20,7 @@ import pyarrow as pa
 from pointstamp.check.choices import Choices
 from pointstamp.check.crash.columns import COLUMN, by_epoch, complete_after, with_columns
 from pointstamp.check.feed import SPLITS_MAX, Item, Items, split
-from pointstamp.recovery.ledger import Ticked
+from pointstamp.recovery.history import Ticked
 from pointstamp.sources.port import Part, Position, Unit
 
 _UNITS_PER_TICK: Final = (1, 1, 2, None)

@@ -12,8 +12,9 @@ from pointstamp.check.crash.setting import CrashRun, Kept
 from pointstamp.check.crash.world import CrashWorld
 from pointstamp.check.world import Ended
 from pointstamp.errors import RecoveryError
+from pointstamp.recovery.history import Entry, Savepoint
 from pointstamp.recovery.journal import Journal
-from pointstamp.recovery.ledger import Entry, Ledger, Savepoint
+from pointstamp.recovery.ledger import Ledger
 
 _CRASHES: Final = (0, 1, 2)
 

@@ -25,7 +25,8 @@ from pointstamp.check.network import SimulatedClock
 from pointstamp.check.world import STEPS_MAX, Run
 from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import InternalError
-from pointstamp.recovery.ledger import Committed, Ledger, Ticked
+from pointstamp.recovery.history import Committed, Ticked
+from pointstamp.recovery.ledger import Ledger
 from pointstamp.recovery.member import Member
 from pointstamp.recovery.queryspec import QuerySpec, SavepointPlace
 
