@@ -146,12 +146,13 @@ class Dataflow:
         """Run the flow on this machine to the end of its inputs and return every output, by epoch.
 
         Inputs are given by name: ``run_local(edges=[batch0, batch1])``; item i is epoch i, an Arrow batch or
-        table, a pandas or polars frame. A single table is epoch 0, unless ``epoch`` names a column of it (not
-        part of the schema) that says the epoch of each row. ``on_epoch`` is called with each epoch and its
-        tables as soon as it is complete.
+        table, a pandas or polars frame. A single table is epoch 0, unless ``epoch`` names a column of it that
+        says the epoch of each row; one that the schema declares stays in the rows, another is taken away.
+        ``on_epoch`` is called with each epoch and its tables as soon as it is complete.
 
         With a ``checkpoint``, a path, the run can be killed at any moment: called again with the same data it
-        goes on from the last epoch that was saved there. ``on_epoch`` is then called when all is done.
+        goes on from the last epoch that was saved there, and other data is refused. ``on_epoch`` is then
+        called when all is done.
         """
         if checkpoint is not None:
             if control is not None or progress:

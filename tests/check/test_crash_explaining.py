@@ -228,9 +228,9 @@ def test_explain_reads_the_journal_of_a_checkpoint(
         ledger = Ledger(journal, {"words": Rows(())})
         if generation == 0:
             ledger.begin(FlowShape("word count", "q", {}))
-            ledger.tick({"words": [Unit("0", ())]}, 1, final=False)
+            ledger.tick({"words": [Unit("0:1:a", ())]}, 1, final=False)
         ledger.commit(generation, [PartSaved("part", 1)], [], is_whole=True, settled=generation)
-        ledger.tick({"words": [Unit(str(generation + 1), ())]}, generation + 2, final=False)
+        ledger.tick({"words": [Unit(f"{generation + 1}:1:b", ())]}, generation + 2, final=False)
     assert main(["explain", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "tick 0 takes 1 of 'words'" in said

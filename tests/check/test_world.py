@@ -64,7 +64,7 @@ def test_fresh_processes_with_other_hash_seeds_give_the_same_traces() -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=120,
+            timeout=300,
         ).stdout
         for hash_seed in ("1", "271828")
     ]

@@ -56,7 +56,7 @@ from pointstamp.topology.ports import OperatorIndex
 from support.recoverables import FLOWS, expected, rows_of
 
 Patch = pytest.MonkeyPatch
-SECONDS_MAX = 60.0
+SECONDS_MAX = 300.0
 EPOCHS = 12
 
 

@@ -103,7 +103,18 @@ def test_no_rows_are_the_same_as_no_rows(spark: SparkSession, tmp_path: Path) ->
 
 
 def test_small_differences_of_values_and_numbers_of_rows_are_found(spark: SparkSession) -> None:
-    given = [[], [0], [None], [1, 1], [2, 2], [1, 2], [1, None], [1, 2, 2], [1, 1, 2], [1, 2, 3]]
+    given: list[list[int | None]] = [
+        [],
+        [0],
+        [None],
+        [1, 1],
+        [2, 2],
+        [1, 2],
+        [1, None],
+        [1, 2, 2],
+        [1, 1, 2],
+        [1, 2, 3],
+    ]
     found = [fingerprint.fingerprint_of(numbers(spark, *values), "").sums for values in given]
     assert len(set(found)) == len(given)
     moved = [spark.createDataFrame([row], "x long, y long") for row in [(1, None), (None, 1)]]

@@ -3,11 +3,13 @@
 Families:
 - sessions that answer from a table, without Spark: a Connect session is never asked for its sparkContext,
   which it has not; executors that come late are waited for, and not for ever;
+- functions that cannot be pickled: whose they are is said before Spark sees them;
 - messages in the shape that Spark gives them: each becomes one sentence;
 - a real session: the scheduler's own number is used, and what real tasks die of comes back in words.
 """
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +23,10 @@ from pointstamp.errors import FlowError, OperatorError, PointstampError, Transpo
 from pointstamp.spark import job
 from pointstamp.spark.failures import in_words
 from pointstamp.spark.meeting import versions
+from pointstamp.spark.sendable import check_sendable
 from pointstamp.spark.slots import REGISTRATION_SECONDS_MAX, choose_workers, is_connect, wait_for_slots
+
+SECONDS_MAX = 120
 
 
 class _Settings:
@@ -222,20 +227,21 @@ def test_what_cannot_be_sent_to_the_workers_is_named_before_spark_tries() -> Non
 
 @pytest.mark.spark
 def test_a_run_and_a_query_with_a_function_that_cannot_be_sent_say_so_and_print_nothing(
-    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lock = threading.Lock()
     flow = ps.Dataflow("locked")
-    flow.output("out", flow.input("numbers", "x long").map_batches(lambda batch: (lock, batch)[1], name="guard"))
+    flow.output(
+        "out", flow.input("numbers", "x long").map_batches(lambda batch: (lock, batch)[1], name="guard")
+    )
     numbers = spark.range(3).selectExpr("id as x")
-    capfd.readouterr()
     with pytest.raises(FlowError, match=r"operator 'guard' of flow 'locked' cannot be sent"):
         flow.run(spark, numbers=numbers)
     with pytest.raises(FlowError, match=r"operator 'guard' of flow 'locked' cannot be sent"):
         flow.start(
             spark, numbers=numbers, workers=1, checkpoint=tmp_path / "c", output=tmp_path / "o"
         ).awaitTermination(SECONDS_MAX)
-    assert "Traceback" not in capfd.readouterr().err
+    assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.spark

@@ -12,6 +12,7 @@ In which order epochs may come, and which are too late, others decide.
 from collections.abc import Iterator
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +20,11 @@ from pointstamp.errors import SchemaError
 
 EPOCH_MAX: Final = 2**62 - 1
 """What counts epochs has 64 bits, and room for what comes after the last one."""
+
+# Up to so many epochs, to filter for each is as fast as to sort once.
+_FILTERS_MAX: Final = 4
+# Arrow's take joins the chunks of a column, whose strings then have at most 2 GiB.
+_SORTED_BYTES_MAX: Final = 2**30
 
 
 def check_declared(schema: pa.Schema, column: str, who: str) -> None:
@@ -54,8 +60,18 @@ def by_epoch(rows: Any, column: str, schema: pa.Schema, who: str) -> Iterator[tu
     """
     epochs = rows.column(column)
     kept = rows if column in schema.names else rows.drop_columns([column])
-    for epoch in _distinct(epochs, column, who):
-        yield epoch, kept.filter(pc.equal(epochs, epoch))
+    numbers = _distinct(epochs, column, who)
+    if len(numbers) <= _FILTERS_MAX or kept.nbytes > _SORTED_BYTES_MAX:
+        for epoch in numbers:
+            yield epoch, kept.filter(pc.equal(epochs, epoch))
+        return
+    # One pass for all of them; rows of one epoch stay in their order.
+    values = np.asarray(epochs)
+    order = np.argsort(values, kind="stable")
+    ordered = kept.take(pa.array(order))
+    starts = np.searchsorted(values[order], np.array(numbers, values.dtype)).tolist()
+    for epoch, start, stop in zip(numbers, starts, [*starts[1:], len(values)], strict=True):
+        yield epoch, ordered.slice(start, stop - start)
 
 
 def _distinct(epochs: Any, column: str, who: str) -> list[int]:  # noqa: ANN401 - an array, in chunks or not

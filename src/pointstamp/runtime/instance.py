@@ -152,10 +152,10 @@ class Instance:
             method(self.context, *given)
         except PointstampError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # who exits means the flow, and would end one worker of it
             raise OperatorError(self._explain(error, when, sample)) from error
 
-    def _explain(self, error: Exception, when: str, sample: pa.RecordBatch | None) -> str:
+    def _explain(self, error: BaseException, when: str, sample: pa.RecordBatch | None) -> str:
         """Operator, moment, the user's own line, and the first rows of the batch."""
         frames = traceback.extract_tb(error.__traceback__)
         theirs = [frame for frame in frames if "pointstamp" not in frame.filename] or list(frames)

@@ -6,8 +6,8 @@ everybody who reads an input exchanges it by the same key first, the rows of a b
 of their key here, by the very hash that the workers use: Spark's shuffle then moves each row once, to the
 worker that owns it. Otherwise batches are dealt out in turn.
 
-Rows that are refused here do not fail the task: Spark would try it again, and tasks beside it would hold their
-slots for seconds after the run. The words travel to a worker, sorted before all rows, which reports them.
+Rows that are refused here do not fail the task: Spark would try it again, and tasks beside it would hold
+their slots for seconds after the run. The words travel to a worker, before all rows, which reports them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
