@@ -30,6 +30,7 @@ from pointstamp.spark.frames import chosen, read, use_this_python
 from pointstamp.spark.inputlog import StreamLog, static_log
 from pointstamp.spark.packing import input_specs
 from pointstamp.spark.place import spark_address
+from pointstamp.spark.sendable import check_sendable
 from pointstamp.spark.slots import choose_workers
 from pointstamp.spark.types import spark_schema
 from pointstamp.storage.anywhere import storage_at
@@ -55,6 +56,7 @@ def start(
 ) -> Query:
     """Start a flow on streams; it runs until it is stopped, or with ``available_now`` until all is read."""
     columns = check_epochs(plan, streams, epoch)
+    check_sendable(plan, plan)
     schemas = {
         name: spark_schema(schema, f"output '{name}'") for name, schema in plan.output_schemas().items()
     }
@@ -64,7 +66,7 @@ def start(
                 f"input '{name}' must be a DataFrame, streaming or not, or a source such as ps.files(path), "
                 f"and came as {_kind(each)}."
             )
-    check_sources(streams)
+    check_sources({name: each for name, each in streams.items() if not _is_frame(each)})
     streaming = [name for name, each in streams.items() if _is_frame(each) and each.isStreaming]
     if streaming and savepoint is not None:
         raise FlowError(
