@@ -26,7 +26,7 @@ lint: setup
 	.venv/bin/lint-imports --no-logo
 
 test: lint
-	.venv/bin/pytest -m "not long"
+	.venv/bin/python scripts/test.py
 
 test-long: test
 	.venv/bin/pytest -m long
