@@ -23,6 +23,7 @@ from pointstamp.recovery.policy import RestartPolicy
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.port import Content
 from support.recoverables import Rows, expected, numbers
+from support.storages import Through
 from support.victims import Victim, flow_and_data
 
 TESTS = Path(__file__).parents[1]
@@ -121,16 +122,11 @@ def test_a_failure_in_a_worker_that_comes_again_ends_the_query_with_the_users_er
 
 
 @dataclass
-class FullDisk:
+class FullDisk(Through):
     """A folder on a disk that is full for parts of snapshots while a file is there."""
 
-    inner: LocalStorage
     mark: Path
     once: bool
-
-    @property
-    def address(self) -> str:
-        return self.inner.address
 
     def create(self, name: str, content: Content) -> None:
         if name.startswith("snapshots/") and name > "snapshots/000000000002" and self.mark.exists():
@@ -138,21 +134,6 @@ class FullDisk:
                 self.mark.unlink(missing_ok=True)
             raise StorageError(f"'{name}' could not be written: no space left on device.")
         self.inner.create(name, content)
-
-    def write(self, name: str, content: Content) -> None:
-        self.inner.write(name, content)
-
-    def read(self, name: str) -> bytes:
-        return self.inner.read(name)
-
-    def size(self, name: str) -> int | None:
-        return self.inner.size(name)
-
-    def list(self, prefix: str = "") -> "list[str]":
-        return self.inner.list(prefix)
-
-    def delete(self, name: str) -> None:
-        self.inner.delete(name)
 
 
 @pytest.mark.parametrize("once", [True, False])

@@ -30,6 +30,7 @@ from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content
 from support.recoverables import FLOWS, expected, rows_of
 from support.recovering import MemorySink, spec_of
+from support.storages import Through
 from support.streams import SECONDS_MAX, counts_by_epoch, published_by_epoch, put, until
 
 TESTS = Path(__file__).parents[1]
@@ -162,17 +163,12 @@ def test_a_driver_whose_workers_died_while_it_was_held_up_does_not_take_over_in_
 
 
 @dataclass
-class Held:
+class Held(Through):
     """A storage whose user waits before one of its writes until it may go on."""
 
-    inner: MemoryStorage
     writes_left: int
     is_held: threading.Event = field(default_factory=threading.Event)
     may_go_on: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def address(self) -> str:
-        return self.inner.address
 
     def _wait(self) -> None:
         self.writes_left -= 1
@@ -187,15 +183,6 @@ class Held:
     def write(self, name: str, content: Content) -> None:
         self._wait()
         self.inner.write(name, content)
-
-    def read(self, name: str) -> bytes:
-        return self.inner.read(name)
-
-    def size(self, name: str) -> int | None:
-        return self.inner.size(name)
-
-    def list(self, prefix: str = "") -> "list[str]":
-        return self.inner.list(prefix)
 
     def delete(self, name: str) -> None:
         self._wait()

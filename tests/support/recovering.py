@@ -34,6 +34,7 @@ from pointstamp.storage.port import Content, Storage
 from pointstamp.storage.words import joined
 from pointstamp.topology.domain import Time
 from support.recoverables import Published, Rows, by_epoch
+from support.storages import Through
 
 Chain = list[list[SavedPart]]
 STEPS_MAX = 200_000
@@ -243,16 +244,11 @@ class Died(Exception):  # noqa: N818 - what happens, not what went wrong
 
 
 @dataclass
-class Mortal:
+class Mortal(Through):
     """A storage and a counter: the driver dies before or after the operation that is its last."""
 
-    inner: MemoryStorage
     lives: int
     is_done_first: bool = False
-
-    @property
-    def address(self) -> str:
-        return self.inner.address
 
     def _live(self, act: Callable[[], T]) -> T:
         self.lives -= 1
@@ -267,15 +263,6 @@ class Mortal:
 
     def write(self, name: str, content: Content) -> None:
         self._live(lambda: self.inner.write(name, content))
-
-    def read(self, name: str) -> bytes:
-        return self.inner.read(name)
-
-    def size(self, name: str) -> int | None:
-        return self.inner.size(name)
-
-    def list(self, prefix: str = "") -> "list[str]":
-        return self.inner.list(prefix)
 
     def delete(self, name: str) -> None:
         self._live(lambda: self.inner.delete(name))

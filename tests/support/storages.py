@@ -45,6 +45,35 @@ class Interrupt:
     act: Callable[[], None]
 
 
+@dataclass
+class Through:
+    """Another storage, reached through this one, which changes nothing; others change one thing of it."""
+
+    inner: Storage
+
+    @property
+    def address(self) -> str:
+        return self.inner.address
+
+    def create(self, name: str, content: Content) -> None:
+        self.inner.create(name, content)
+
+    def write(self, name: str, content: Content) -> None:
+        self.inner.write(name, content)
+
+    def read(self, name: str) -> bytes:
+        return self.inner.read(name)
+
+    def size(self, name: str) -> int | None:
+        return self.inner.size(name)
+
+    def list(self, prefix: str = "") -> "list[str]":
+        return self.inner.list(prefix)
+
+    def delete(self, name: str) -> None:
+        self.inner.delete(name)
+
+
 T = TypeVar("T")
 Fault: TypeAlias = Fail | LoseAnswer | Repeat | Tear | Interrupt | None
 

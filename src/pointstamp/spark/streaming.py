@@ -60,19 +60,7 @@ def start(
     schemas = {
         name: spark_schema(schema, f"output '{name}'") for name, schema in plan.output_schemas().items()
     }
-    for name, each in streams.items():
-        if not _is_frame(each) and not hasattr(each, "watch"):
-            raise FlowError(
-                f"input '{name}' must be a DataFrame, streaming or not, or a source such as ps.files(path), "
-                f"and came as {_kind(each)}."
-            )
-    check_sources({name: each for name, each in streams.items() if not _is_frame(each)})
-    streaming = [name for name, each in streams.items() if _is_frame(each) and each.isStreaming]
-    if streaming and savepoint is not None:
-        raise FlowError(
-            f"input '{streaming[0]}' is a streaming DataFrame, whose offsets a savepoint does not have. "
-            "Begin with one where the workers read the inputs themselves, as with ps.files."
-        )
+    streaming = _checked_streams(streams, begins_with_savepoint=savepoint is not None)
     count = choose_workers(spark, workers, spare=1 if streaming else 0)
     use_this_python(spark)
     folder = spark_address(checkpoint)
@@ -111,6 +99,24 @@ def start(
     supervisor = Supervisor(spec, launcher)
     launcher.is_wanted = lambda: not supervisor.is_dropped
     return Query(supervisor, [_AfterWorkers(log, supervisor) for log in logs.values()]).begin()
+
+
+def _checked_streams(streams: Mapping[str, Any], *, begins_with_savepoint: bool) -> list[str]:
+    """The inputs that are streaming DataFrames; FlowError for what is no input at all, or not with this."""
+    for name, each in streams.items():
+        if not _is_frame(each) and not hasattr(each, "watch"):
+            raise FlowError(
+                f"input '{name}' must be a DataFrame, streaming or not, or a source such as ps.files(path), "
+                f"and came as {_kind(each)}."
+            )
+    check_sources({name: each for name, each in streams.items() if not _is_frame(each)})
+    streaming = [name for name, each in streams.items() if _is_frame(each) and each.isStreaming]
+    if streaming and begins_with_savepoint:
+        raise FlowError(
+            f"input '{streaming[0]}' is a streaming DataFrame, whose offsets a savepoint does not have. "
+            "Begin with one where the workers read the inputs themselves, as with ps.files."
+        )
+    return streaming
 
 
 def run_to_end(
