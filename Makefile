@@ -4,8 +4,9 @@
 # make test-long  what takes longer: the large instances of the models, more random examples
 # make torture    kill and stop workers of a running query for some minutes, and look for lost rows
 # make bench      the figures of benchmarks/spark and benchmarks/recovery, against peers in the same run
+# make docs       build the site of all pages and the reference into site/
 # make lock       resolve the dependencies anew into the hashed requirements files
-.PHONY: help setup run models test test-long torture bench lint lock clean
+.PHONY: help setup run models test test-long test-without-spark test-resolution torture bench docs lint lock clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -32,6 +33,22 @@ test-long: test
 	.venv/bin/pytest -m long
 	.venv/bin/pytest --hypothesis-profile=long -m "not long" tests/order tests/topology tests/progress
 
+# Where there is no Java: everything but the tests that start Spark.
+test-without-spark:
+	@scripts/setup.sh --without-java
+	.venv/bin/pytest -m "not spark and not long"
+
+# With other versions than the locked ones: RESOLUTION=lowest-direct or highest.
+RESOLUTION = highest
+test-resolution: setup
+	$(UV) venv --quiet --clear --python .venv/bin/python .venv-$(RESOLUTION)
+	$(UV) pip install --quiet --python .venv-$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
+		--editable ".[spark,connect,delta]" --group dev
+	.venv-$(RESOLUTION)/bin/python scripts/test.py
+
+docs: setup
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+
 torture: setup
 	.venv/bin/python -m tests.torture.run --seconds 180
 
@@ -48,4 +65,4 @@ lock: setup
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 
 clean:
-	rm -rf .venv .uv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* .uv site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

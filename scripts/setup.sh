@@ -2,6 +2,7 @@
 # Sets up everything that `make run` and `make test` need, into .venv beside this project:
 # Python 3.11+ (found), uv (bootstrapped with pip where it is missing), the locked
 # dependencies, pointstamp itself, and Java 17+ for Spark. Running it again costs a second.
+# With --without-java it leaves Java alone; tests that start Spark will then fail.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -58,7 +59,7 @@ need_java() {
 }
 
 python=$(find_python)
-need_java
+if [ "${1:-}" != "--without-java" ]; then need_java; fi
 stamp=.venv/.pointstamp-setup
 wanted=$(cat requirements/dev.txt pyproject.toml scripts/setup.sh | cksum)
 if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then exit 0; fi
