@@ -35,6 +35,7 @@ class PlanBuilder:
         output_rounds: int | None = None,
         summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None,
         logic: Callable[[], Any] | None = None,
+        in_order: bool = False,
     ) -> Node:
         """Add a node; its ports have the rounds of its scope unless others are given."""
         node = Node(
@@ -48,6 +49,7 @@ class PlanBuilder:
             len(scope) if output_rounds is None else output_rounds,
             summaries,
             logic,
+            in_order=in_order,
         )
         self.plan.nodes.append(node)
         return node

@@ -12,6 +12,13 @@ Where times do not come out as they went in, it declares ``summaries``, from (in
 between them; an empty tuple says that nothing gets from there to there. The object is a prototype: every
 worker works with a copy of its own.
 
+An operator that keeps something from one time to the next, in a loop, must not see (1, 0) before (0, 5), which
+may both be complete. ``takes_times_in_order = True`` says that it is notified of one time after the other:
+epochs first, in an epoch round by round, outermost first, and of none as long as an earlier one can come
+(``context.is_settled``). What comes meanwhile it is given at once, so keep it by time until ``on_notify``.
+Operators that declare state take their times in order unless they say ``takes_times_in_order = False``.
+Outside loops epochs are told one after the other to everybody.
+
 What an operator keeps from one epoch to the next is its state, and it says so, because queries save it: an
 attribute ``state`` names the attributes that hold it and how each is saved (``pointstamp.saved``), or it has
 the methods ``save`` and ``restore`` (``pointstamp.Piece``). ``on_restore(context)`` is called when it goes on
@@ -27,6 +34,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from pointstamp.dataflow.context import Context
+from pointstamp.dataflow.declared import declares_state
 from pointstamp.dataflow.schema import as_schema
 from pointstamp.dataflow.stream import Stream, add_operator
 from pointstamp.errors import FlowError
@@ -93,7 +101,12 @@ def operator(
     rounds = len(next(iter(inputs.values())).scope)
     factory: Callable[[], Any] = logic if isinstance(logic, type) else partial(copy.deepcopy, logic)
     streams = add_operator(
-        name, factory, inputs, schemas, _numbered(name, given, list(inputs), list(schemas), rounds)
+        name,
+        factory,
+        inputs,
+        schemas,
+        _numbered(name, given, list(inputs), list(schemas), rounds),
+        in_order=_takes_times_in_order(name, logic),
     )
     return streams[0] if len(streams) == 1 else tuple(streams)
 
@@ -105,6 +118,18 @@ def _check_methods(name: str, logic: Any, schemas: Mapping[str, pa.Schema]) -> N
             f"operator '{name}' is a {type(logic).__name__} without any of {', '.join(methods)}, so it would "
             "never do anything."
         )
+
+
+def _takes_times_in_order(name: str, logic: Any) -> bool:  # noqa: ANN401
+    said = getattr(logic, "takes_times_in_order", None)
+    if said is None:
+        return callable(getattr(logic, "on_notify", None)) and declares_state(logic)
+    if not isinstance(said, bool):
+        raise FlowError(
+            f"operator '{name}' has takes_times_in_order = {said!r}, and it must be True or False. Set it to "
+            "one of them, or leave it out."
+        )
+    return said
 
 
 def _numbered(

@@ -84,6 +84,8 @@ class Node:
     summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None
     logic: Callable[[], Any] | None = None
     limit: RoundLimit | None = None
+    in_order: bool = False
+    """Whether it is notified of one time after the other, none before all earlier ones are over."""
 
 
 @dataclass(slots=True)

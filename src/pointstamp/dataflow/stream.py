@@ -146,7 +146,7 @@ class Stream:
         logic = RunningReduce if running else WindowedReduce
         keyed = self.exchange(*keys)
         folded = partial(logic, self.schema, keys, dict(aggregates))
-        return add_operator(name, folded, {"in": keyed}, {"out": schema})[0]
+        return add_operator(name, folded, {"in": keyed}, {"out": schema}, in_order=running)[0]
 
     # Time.
 
@@ -193,6 +193,8 @@ def add_operator(
     inputs: Mapping[str, Stream],
     outputs: Mapping[str, pa.Schema],
     summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None,
+    *,
+    in_order: bool = False,
 ) -> list[Stream]:
     """Add an operator that reads these streams; return its outputs as streams."""
     first = next(iter(inputs.values()))
@@ -213,6 +215,7 @@ def add_operator(
         outputs,
         summaries=summaries,
         logic=logic,
+        in_order=in_order,
     )
     return [
         Stream(first.builder, Source(node.index, number), schema, first.scope)
