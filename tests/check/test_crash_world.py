@@ -33,6 +33,7 @@ SURVIVING = (
     "05_timely_style.py",
     "06_loop_in_a_loop.py",
     "10_components.py",
+    "13_overlapping_epochs.py",
 )
 
 

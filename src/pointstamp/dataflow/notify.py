@@ -85,24 +85,25 @@ class Notifications(Generic[P]):
             for entry in waiting:
                 heappush(self._heap, entry)
 
-    def ready_in_order(self, is_settled: Callable[[Time], bool]) -> Iterator[Request[P]]:
-        """Take out the first request as long as it is settled; nobody comes before it."""
+    def ready_in_order(self, is_settled: Callable[[Time], bool], who: str) -> Iterator[Request[P]]:
+        """Take out the first request as long as it is settled; nothing can come before it."""
         while self._heap:
             sort_key, number = self._heap[0]
             request = self._requests[number]
             if not is_settled(request.time):
                 return
             heappop(self._heap)
-            self._check_is_first(sort_key, request.time)
+            self._check_is_first(sort_key, request.time, who)
             del self._requests[number]
             del self._asked[request.time]
             yield request
 
-    def _check_is_first(self, sort_key: Any, time: Time) -> None:  # noqa: ANN401 - any sort key
+    def _check_is_first(self, sort_key: Any, time: Time, who: str) -> None:  # noqa: ANN401 - any sort key
         """Refuse two times that are both the first; all of one key are asked for when one is settled."""
         if self._heap and self._heap[0][0] == sort_key:
             other = self._requests[self._heap[0][1]].time
             raise FlowError(
-                f"times are to be taken in order, and {time[0]!r} and {other[0]!r} have the same sort_key, so "
-                "that none of them is the first. Let the sort_key of the flow's times differ for all times."
+                f"operator '{who}' takes its times in order, and {time[0]!r} and {other[0]!r} have the same "
+                "sort_key, so that none of them is the first. Let the sort_key of the flow's times tell all "
+                "times apart."
             )

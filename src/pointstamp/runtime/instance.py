@@ -127,7 +127,7 @@ class Instance:
             return []
         served = []
         ready = (
-            context.notifications.ready_in_order(context.is_first)
+            context.notifications.ready_in_order(context.is_first, self.name)
             if self.node.in_order
             else context.notifications.ready(context.is_notifiable)
         )
