@@ -15,6 +15,7 @@ from pointstamp.dataflow.keyed import Aggregate, Aggregation, RunningReduce, Win
 from pointstamp.dataflow.pact import EVERYWHERE, STAY, ExchangeBy, Pact, ToEveryWorker
 from pointstamp.dataflow.plan import Kind
 from pointstamp.dataflow.probe import Probe
+from pointstamp.dataflow.reducing import Reducing, checked_name, checked_running, reducing
 from pointstamp.dataflow.schema import as_schema
 from pointstamp.dataflow.stateless import (
     BatchFunction,
@@ -128,25 +129,49 @@ class Stream:
         Running counts are sent for the keys that changed in an epoch. The result has the key columns and
         ``count``.
         """
-        return self.reduce(*keys, running=running, name=name, count=Aggregate("count"))
+        who = f"count of {self}"
+        wanted = {"count": Aggregate("count")}
+        return self._reduce(keys, Reducing(checked_name(who, name), checked_running(who, running), wanted))
 
     def reduce(
-        self, *keys: str, running: bool = False, name: str = "reduce", **aggregates: Aggregation
+        self,
+        *keys: str,
+        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
+        running: bool | Aggregation = False,
+        name: str | Aggregation = "reduce",
+        **named: Aggregation,
     ) -> "Stream":
         """Aggregate rows per key: in each epoch by itself, or running over all epochs so far.
 
         ``total=ps.sum("amount"), last=ps.max("at")``: each named column of the result is an aggregate,
         ``sum``, ``min``, ``max``, ``mean``, ``count`` or one of your own. With ``running`` the new value is
         sent for each key that changed in an epoch; at the end of an epoch in either case.
+
+        A column may have any name: ``aggregates={"name": ps.max("name")}`` takes them all, and what is given
+        for ``name`` or ``running`` and is an aggregate is a column, too.
         """
+        return self._reduce(
+            keys,
+            reducing(
+                f"reduce of {self}",
+                "reduce",
+                aggregates=aggregates,
+                running=running,
+                name=name,
+                named=named,
+            ),
+        )
+
+    def _reduce(self, keys: tuple[str, ...], asked: Reducing) -> "Stream":
+        name, aggregates = asked.name, asked.aggregates
         if not keys:
             raise FlowError(f"{self}: '{name}' needs at least one key column.")
         self._check_columns(name, keys)
         schema = reduced_schema(f"'{name}' of {self}", self.schema, keys, aggregates)
-        logic = RunningReduce if running else WindowedReduce
+        logic = RunningReduce if asked.running else WindowedReduce
         keyed = self.exchange(*keys)
-        folded = partial(logic, self.schema, keys, dict(aggregates))
-        return add_operator(name, folded, {"in": keyed}, {"out": schema}, in_order=running)[0]
+        folded = partial(logic, self.schema, keys, aggregates)
+        return add_operator(name, folded, {"in": keyed}, {"out": schema}, in_order=asked.running)[0]
 
     # Time.
 
