@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from pointstamp.dataflow.pact import STAY, Pact
 from pointstamp.dataflow.plan import InputPort, Kind, Node, OutputPort, Plan
+from pointstamp.dataflow.updates import Passes, Reduces
 from pointstamp.errors import FlowError
 from pointstamp.topology.domain import TimeOrder
 from pointstamp.topology.ports import OperatorIndex, Source
@@ -36,6 +37,7 @@ class PlanBuilder:
         summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None,
         logic: Callable[[], Any] | None = None,
         in_order: bool = False,
+        sends: Passes | Reduces | None = None,
     ) -> Node:
         """Add a node; its ports have the rounds of its scope unless others are given."""
         node = Node(
@@ -50,6 +52,7 @@ class PlanBuilder:
             summaries,
             logic,
             in_order=in_order,
+            sends=sends,
         )
         self.plan.nodes.append(node)
         return node

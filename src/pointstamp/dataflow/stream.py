@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pointstamp.dataflow.builder import PlanBuilder, Scope, wired
 from pointstamp.dataflow.keyed import Aggregate, Aggregation, RunningReduce, WindowedReduce, reduced_schema
+from pointstamp.dataflow.marking import check_reduces
 from pointstamp.dataflow.pact import EVERYWHERE, STAY, ExchangeBy, Pact, ToEveryWorker
 from pointstamp.dataflow.plan import Kind
 from pointstamp.dataflow.probe import Probe
@@ -28,6 +29,7 @@ from pointstamp.dataflow.stateless import (
     MapRows,
     Row,
 )
+from pointstamp.dataflow.updates import Passes, Reduces
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import Summary, delay
@@ -68,7 +70,7 @@ class Stream:
     ) -> "Stream":
         """Send what a function makes of each batch; the schema stays unless another is given."""
         wanted = self.schema if schema is None else as_schema(schema)
-        return self._add(name, partial(MapBatches, function), wanted)
+        return self._add(name, partial(MapBatches, function), wanted, Passes.MADE)
 
     def filter(self, condition: Condition, *, name: str = "filter") -> "Stream":
         """Keep the rows for which a condition holds.
@@ -81,7 +83,8 @@ class Stream:
     def branch(self, condition: Condition, *, name: str = "branch") -> "tuple[Stream, Stream]":
         """Split into the rows for which a condition holds and the others."""
         outputs = {"true": self.schema, "false": self.schema}
-        kept, others = add_operator(name, partial(Filter, condition), {"in": self}, outputs)
+        logic = partial(Filter, condition)
+        kept, others = add_operator(name, logic, {"in": self}, outputs, sends=Passes.ROWS)
         return kept, others
 
     def concat(self, *others: "Stream", name: str = "concat") -> "Stream":
@@ -93,7 +96,7 @@ class Stream:
                     f"{_columns(self.schema)} and the second {_columns(other.schema)}."
                 )
         inputs = {f"in {number}": stream for number, stream in enumerate((self, *others))}
-        return add_operator(name, Concat, inputs, {"out": self.schema})[0]
+        return add_operator(name, Concat, inputs, {"out": self.schema}, sends=Passes.ROWS)[0]
 
     def inspect(self, function: Callable[[Any, pa.RecordBatch], None], *, name: str = "inspect") -> "Stream":
         """Show each batch with its time to a function; the stream goes on unchanged."""
@@ -110,7 +113,7 @@ class Stream:
 
         This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
         """
-        return self._add(name, partial(MapRows, function), as_schema(schema))
+        return self._add(name, partial(MapRows, function), as_schema(schema), Passes.MADE)
 
     def flat_map(
         self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
@@ -119,7 +122,7 @@ class Stream:
 
         This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
         """
-        return self._add(name, partial(FlatMapRows, function), as_schema(schema))
+        return self._add(name, partial(FlatMapRows, function), as_schema(schema), Passes.MADE)
 
     # By key.
 
@@ -147,6 +150,12 @@ class Stream:
         ``sum``, ``min``, ``max``, ``mean``, ``count`` or one of your own. With ``running`` the new value is
         sent for each key that changed in an epoch; at the end of an epoch in either case.
 
+        What a running reduction sends are updates, and these can be aggregated again only where a row that
+        was replaced makes no difference: a running ``min`` by ``min`` of the same column, a running ``max``
+        by ``max``, grouped by the same keys or some of them. Everything else is refused
+        (``pointstamp.dataflow.updates`` says exactly what), also through ``map``, ``filter``, ``concat`` and
+        loops. An operator of your own (``ps.operator``) may do with updates what it likes.
+
         A column may have any name: ``aggregates={"name": ps.max("name")}`` takes them all, and what is given
         for ``name`` or ``running`` and is an aggregate is a column, too.
         """
@@ -169,9 +178,16 @@ class Stream:
         self._check_columns(name, keys)
         schema = reduced_schema(f"'{name}' of {self}", self.schema, keys, aggregates)
         logic = RunningReduce if asked.running else WindowedReduce
-        keyed = self.exchange(*keys)
-        folded = partial(logic, self.schema, keys, aggregates)
-        return add_operator(name, folded, {"in": keyed}, {"out": schema}, in_order=asked.running)[0]
+        reduces = Reduces(keys, aggregates, asked.running)
+        check_reduces(self.builder.plan, self.source, reduces, f"'{name}' of {self}")
+        return add_operator(
+            name,
+            partial(logic, self.schema, keys, aggregates),
+            {"in": self.exchange(*keys)},
+            {"out": schema},
+            in_order=asked.running,
+            sends=reduces,
+        )[0]
 
     # Time.
 
@@ -191,8 +207,10 @@ class Stream:
 
         return Loop(self.builder, name, self.scope, max_rounds=max_rounds, at_limit=at_limit)
 
-    def _add(self, name: str, logic: Callable[[], Any], schema: pa.Schema) -> "Stream":
-        return add_operator(name, logic, {"in": self}, {"out": schema})[0]
+    def _add(
+        self, name: str, logic: Callable[[], Any], schema: pa.Schema, passes: Passes = Passes.ROWS
+    ) -> "Stream":
+        return add_operator(name, logic, {"in": self}, {"out": schema}, sends=passes)[0]
 
     def _with(self, pact: Pact) -> "Stream":
         stream = self
@@ -220,6 +238,7 @@ def add_operator(
     summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None,
     *,
     in_order: bool = False,
+    sends: Passes | Reduces | None = None,
 ) -> list[Stream]:
     """Add an operator that reads these streams; return its outputs as streams."""
     first = next(iter(inputs.values()))
@@ -241,6 +260,7 @@ def add_operator(
         summaries=summaries,
         logic=logic,
         in_order=in_order,
+        sends=sends,
     )
     return [
         Stream(first.builder, Source(node.index, number), schema, first.scope)
