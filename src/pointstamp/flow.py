@@ -162,9 +162,7 @@ class Dataflow:
                     f"flow '{self.name}' was given a checkpoint together with control or progress, which a "
                     "run with snapshots does not take. Leave them out, or use start_local()."
                 )
-            return self._run_with_checkpoint(
-                data, os.fspath(checkpoint), workers, processes, epoch, on_epoch
-            )
+            return self._run_with_checkpoint(data, os.fspath(checkpoint), workers, processes, epoch, on_epoch)
         results = Results(self.plan.output_schemas())
         for time, tables in self.stream_local(
             data, workers=workers, processes=processes, epoch=epoch, control=control, progress=progress

@@ -43,7 +43,9 @@ def test_a_column_may_be_named_as_an_option(option: str) -> None:
 
 def test_a_column_and_the_option_of_its_name_can_both_be_given() -> None:
     rows = people()
-    kept = rows.reduce("city", aggregates={"name": ps.max("name"), "running": ps.sum("running")}, running=True)
+    kept = rows.reduce(
+        "city", aggregates={"name": ps.max("name"), "running": ps.sum("running")}, running=True
+    )
     assert kept.schema.names == ["city", "name", "running"]
     named = rows.reduce("city", aggregates={"name": ps.max("name")}, name="latest")
     assert str(named) == "stream 'latest'"
@@ -134,8 +136,8 @@ def test_a_stream_that_is_given_for_an_option_of_an_operator_is_an_input(name: s
 
 def test_an_input_of_an_operator_that_is_no_stream_or_comes_twice_is_refused() -> None:
     rows = people()
-    with pytest.raises(FlowError, match="operator 'first' was given 3 for its input 'rows', .* a stream"):
-        ps.operator("first", First(), rows=3)
+    with pytest.raises(FlowError, match=r"operator 'first' was given 3 for its input 'rows', .* a stream"):
+        ps.operator("first", First(), rows=3)  # type: ignore[arg-type]
     with pytest.raises(FlowError, match="operator 'first' was given the input 'rows' twice"):
         ps.operator("first", First(), inputs={"rows": rows}, rows=rows)
 
@@ -164,12 +166,13 @@ def test_an_input_that_is_named_as_an_option_is_given_in_the_mapping(name: str) 
 def test_an_input_that_is_given_as_an_option_is_refused_with_the_way_to_give_it(name: str) -> None:
     words = f"flow 'named' has an input '{name}', and '{name}' is also an option of run_local... Give"
     with pytest.raises(FlowError, match=words):
-        named(name).run_local(**{name: DATA})
+        given: Any = {name: DATA}
+        named(name).run_local(**given)
 
 
 def test_inputs_that_are_no_mapping_or_come_twice_are_refused() -> None:
     flow = named("rows")
-    with pytest.raises(FlowError, match="takes inputs by name, .* and was given list"):
+    with pytest.raises(FlowError, match=r"takes inputs by name, .* and was given list"):
         flow.run_local(DATA)  # type: ignore[arg-type]
     with pytest.raises(FlowError, match="was given the input 'rows' twice"):
         flow.run_local({"rows": DATA}, rows=DATA)

@@ -144,7 +144,7 @@ def test_a_later_epoch_waits_in_the_loop_while_an_earlier_one_goes_round_and_kee
 
 
 class Times:
-    """Notes of which times it is told, and sends then what came of it, one less, as long as it is more than 0."""
+    """Notes which times it is told, and sends then what came of it, one less, while it is more than 0."""
 
     outputs = "n long"
 
@@ -195,7 +195,7 @@ def nested(logic: Times) -> ps.Dataflow:
 
 def times_of(n: int, epoch: int, outer: int = 0, inner: int = 0) -> set[tuple[int, ...]]:
     """The times that a row has in the nested loops."""
-    here = {(epoch, outer, inner)}
+    here: set[tuple[int, ...]] = {(epoch, outer, inner)}
     if n == 0:
         return here
     return here | times_of(n - 1, epoch, outer, inner + 1) | times_of(n - 1, epoch, outer + 1)

@@ -98,7 +98,7 @@ def nested_flow() -> ps.Dataflow:
 
 
 def walking_flow() -> ps.Dataflow:
-    """A running reduction that is fed back: a later epoch begins where an earlier one gets to in its rounds."""
+    """A running reduction that is fed back: later epochs begin where an earlier one gets to in its rounds."""
     flow = ps.Dataflow("walking")
     rows = flow.input("rows", SCHEMA).flat_map(_begin, SCHEMA)
     with rows.loop("walk") as loop:

@@ -16,6 +16,7 @@ from types import TracebackType
 import pyarrow as pa
 
 from pointstamp.dataflow.builder import PlanBuilder, Scope
+from pointstamp.dataflow.keykinds import check_all_keys_meet
 from pointstamp.dataflow.marking import check_plan
 from pointstamp.dataflow.pact import ToEveryWorker
 from pointstamp.dataflow.plan import InputPort, Kind, Node, RoundLimit
@@ -123,6 +124,7 @@ def feed(variable: Node, stream: Stream, who: str) -> None:
     variable.inputs[0].pact = stream.pact
     try:
         check_plan(stream.builder.plan)
+        check_all_keys_meet(stream.builder.plan)
     except FlowError:
         variable.inputs[0] = InputPort("in", None)  # as before, so that something else can be fed
         raise

@@ -12,8 +12,8 @@ Where times do not come out as they went in, it declares ``summaries``, from (in
 between them; an empty tuple says that nothing gets from there to there. The object is a prototype: every
 worker works with a copy of its own.
 
-An operator that keeps something from one time to the next, in a loop, must not see (1, 0) before (0, 5), which
-may both be complete. ``takes_times_in_order = True`` says that it is notified of one time after the other:
+An operator in a loop that keeps something from one time to the next must not take (1, 0) before (0, 5), where
+both may be complete. ``takes_times_in_order = True`` says that it is notified of one time after the other:
 epochs first, in an epoch round by round, outermost first, and of none as long as an earlier one can come
 (``context.is_settled``). What comes meanwhile it is given at once, so keep it by time until ``on_notify``.
 Operators that declare state take their times in order unless they say ``takes_times_in_order = False``.
@@ -88,9 +88,9 @@ def operator(
 ) -> Any:  # noqa: ANN401 - one stream, or a tuple of them
     """Add an operator of one's own; return its output stream, or a tuple of them if it has several.
 
-    Inputs are given by name, as keywords or, with any name at all, in the mapping ``inputs``; a stream that is
-    given for an option is an input of that name. ``outputs`` and ``summaries`` may also be attributes of the
-    object.
+    Inputs are given by name, as keywords or, with any name at all, in the mapping ``inputs``; a stream that
+    is given for an option is an input of that name. ``outputs`` and ``summaries`` may also be attributes of
+    the object.
     """
     options = {"inputs": inputs, "outputs": outputs, "summaries": summaries}
     swallowed = {option: given for option, given in options.items() if isinstance(given, Stream)}
@@ -104,7 +104,7 @@ def operator(
     given = summaries if summaries is not None else getattr(logic, "summaries", None)
     rounds = len(next(iter(read.values())).scope)
     factory: Callable[[], Any] = logic if isinstance(logic, type) else partial(copy.deepcopy, logic)
-    streams = add_operator(
+    made = add_operator(
         name,
         factory,
         read,
@@ -112,7 +112,7 @@ def operator(
         _numbered(name, given, list(read), list(schemas), rounds),
         in_order=_takes_times_in_order(name, logic),
     )
-    return streams[0] if len(streams) == 1 else tuple(streams)
+    return made[0] if len(made) == 1 else tuple(made)
 
 
 def _check_methods(name: str, logic: Any, schemas: Mapping[str, pa.Schema]) -> None:  # noqa: ANN401
@@ -128,8 +128,8 @@ def _read(name: str, inputs: Mapping[str, Stream] | None, streams: Mapping[str, 
     """The inputs by name, those of the mapping first."""
     if twice := [each for each in streams if each in (inputs or {})]:
         raise FlowError(
-            f"operator '{name}' was given the input '{twice[0]}' twice, in inputs= and as a keyword. Leave one "
-            "of them out."
+            f"operator '{name}' was given the input '{twice[0]}' twice, in inputs= and as a keyword. Leave "
+            "one of them out."
         )
     read = {**(inputs or {}), **streams}
     if not read:

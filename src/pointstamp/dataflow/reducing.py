@@ -7,7 +7,7 @@ neither is refused in words, so that a misspelt option is no column and a misspe
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeGuard
+from typing import Final, TypeGuard
 
 from pointstamp.dataflow.aggregate import Aggregate, Aggregation
 from pointstamp.errors import FlowError
@@ -31,7 +31,13 @@ def is_aggregation(value: object) -> TypeGuard[Aggregation]:
 
 
 def reducing(
-    who: str, default: str, *, aggregates: Any, running: Any, name: Any, named: Mapping[str, Any]  # noqa: ANN401
+    who: str,
+    default: str,
+    *,
+    aggregates: object,
+    running: object,
+    name: object,
+    named: Mapping[str, object],
 ) -> Reducing:
     """Tell them apart. Columns come in the order of the mapping, then of the keywords."""
     columns: dict[str, Aggregation] = {}
@@ -59,14 +65,14 @@ def reducing(
     )
 
 
-def checked_name(who: str, name: Any, otherwise: str = "") -> str:  # noqa: ANN401
+def checked_name(who: str, name: object, otherwise: str = "") -> str:
     """The name of an operator; FlowError where it is none."""
     if not isinstance(name, str):
         raise FlowError(f"{who}: name= must be a string{otherwise}, and came as {name!r}.")
     return name
 
 
-def checked_running(who: str, running: Any, otherwise: str = "") -> bool:  # noqa: ANN401
+def checked_running(who: str, running: object, otherwise: str = "") -> bool:
     """Whether to run over all times; FlowError where that is not said."""
     if not isinstance(running, bool):
         shown = running if isinstance(running, Aggregate) else repr(running)
@@ -74,7 +80,7 @@ def checked_running(who: str, running: Any, otherwise: str = "") -> bool:  # noq
     return running
 
 
-def _mapped(who: str, aggregates: Any) -> Mapping[str, Aggregation]:  # noqa: ANN401
+def _mapped(who: str, aggregates: object) -> Mapping[str, Aggregation]:
     if not isinstance(aggregates, Mapping):
         raise FlowError(
             f"{who}: aggregates= must be a mapping from names to aggregates, such as "

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pointstamp.dataflow.builder import PlanBuilder, Scope, wired
 from pointstamp.dataflow.keyed import Aggregate, Aggregation, RunningReduce, WindowedReduce, reduced_schema
+from pointstamp.dataflow.keykinds import check_keys_meet
 from pointstamp.dataflow.marking import check_reduces
 from pointstamp.dataflow.pact import EVERYWHERE, STAY, ExchangeBy, Pact, ToEveryWorker
 from pointstamp.dataflow.plan import Kind
@@ -133,7 +134,7 @@ class Stream:
         ``count``.
         """
         who = f"count of {self}"
-        wanted = {"count": Aggregate("count")}
+        wanted: dict[str, Aggregation] = {"count": Aggregate("count")}
         return self._reduce(keys, Reducing(checked_name(who, name), checked_running(who, running), wanted))
 
     def reduce(
@@ -251,11 +252,13 @@ def add_operator(
                 f"{scope_name(other.scope)}; its inputs must stand in one scope. Enter or leave the loops "
                 "first."
             )
+    ports = [wired(port, stream.source, stream.pact) for port, stream in inputs.items()]
+    check_keys_meet(first.builder.plan, name, ports)
     node = first.builder.add(
         Kind.OPERATOR,
         name,
         first.scope,
-        [wired(port, stream.source, stream.pact) for port, stream in inputs.items()],
+        ports,
         outputs,
         summaries=summaries,
         logic=logic,

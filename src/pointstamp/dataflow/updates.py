@@ -1,7 +1,7 @@
 """Which streams carry updates, and what may be aggregated of them.
 
 A running reduction sends the new row of each key that changed. It does not take the old row back, so its
-stream is no set of rows: of a key there may be many, and the last one counts. To add such rows up, or to count
+stream is no set of rows: of a key there may be many, and the last one counts. Who adds such rows up, or counts
 them, counts what has been replaced. So what a stream carries is known when the flow is written: *updates*
 come from running reductions, go through everything that only passes rows on or makes rows of rows, around
 loops, too, and whoever aggregates them is refused, but for what is right whatever was replaced:
@@ -104,7 +104,9 @@ def objection(who: str, reduces: Reduces, read: Updates) -> str | None:
     if read.is_made:
         return None
     if moving := [key for key in reduces.keys if key not in read.keys]:
-        return _words(who, read, f"it groups by '{moving[0]}', and a row that was replaced stays in its group")
+        return _words(
+            who, read, f"it groups by '{moving[0]}', and a row that was replaced stays in its group"
+        )
     if not reduces.is_running and (missing := sorted(read.keys - set(reduces.keys))):
         lacking = f"it groups by {_listed(reduces.keys)} without '{missing[0]}'"
         return _words(who, read, f"{lacking}, so that rows that did not change would be missing")
@@ -139,7 +141,7 @@ def _words(who: str, read: Updates, why: str) -> str:
     return (
         f"{who} aggregates what the running reduction {_listed(read.senders)} sends: the new row of each key "
         f"that changed, while the old one is not taken back. {why[0].upper()}{why[1:]}. Aggregate the rows "
-        "before they are reduced, or put an operator of your own between the two that knows what was replaced."
+        "before they are reduced, or put an operator of your own between, which knows what was replaced."
     )
 
 
