@@ -165,8 +165,8 @@ def test_an_input_that_is_named_as_an_option_is_given_in_the_mapping(name: str) 
 @pytest.mark.parametrize("name", ["workers", "processes", "epoch", "control", "progress", "checkpoint"])
 def test_an_input_that_is_given_as_an_option_is_refused_with_the_way_to_give_it(name: str) -> None:
     words = f"flow 'named' has an input '{name}', and '{name}' is also an option of run_local... Give"
+    given: Any = {name: DATA}
     with pytest.raises(FlowError, match=words):
-        given: Any = {name: DATA}
         named(name).run_local(**given)
 
 

@@ -1,8 +1,8 @@
 """Which streams carry updates, and what may be aggregated of them.
 
 A running reduction sends the new row of each key that changed. It does not take the old row back, so its
-stream is no set of rows: of a key there may be many, and the last one counts. Who adds such rows up, or counts
-them, counts what has been replaced. So what a stream carries is known when the flow is written: *updates*
+stream is no set of rows: of a key there may be many, and the last one counts. Who adds such rows up or counts
+them counts what has been replaced. So what a stream carries is known when the flow is written: *updates*
 come from running reductions, go through everything that only passes rows on or makes rows of rows, around
 loops, too, and whoever aggregates them is refused, but for what is right whatever was replaced:
 
