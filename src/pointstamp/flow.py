@@ -29,6 +29,7 @@ from pointstamp.recovery import local_query
 from pointstamp.runtime.counting import count_rows
 from pointstamp.runtime.driving import Collector, drive
 from pointstamp.runtime.feeding import EpochColumns, FlowControl, OnResult, feeder
+from pointstamp.runtime.giveninputs import given_inputs
 from pointstamp.runtime.local import LocalRun
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
 from pointstamp.runtime.processes import ProcessRun
@@ -154,24 +155,17 @@ class Dataflow:
         goes on from the last epoch that was saved there, and other data is refused. ``on_epoch`` is then
         called when all is done.
         """
+        data = given_inputs(self.plan, self.run_local, inputs, streams)
         if checkpoint is not None:
             if control is not None or progress:
                 raise FlowError(
                     f"flow '{self.name}' was given a checkpoint together with control or progress, which a "
                     "run with snapshots does not take. Leave them out, or use start_local()."
                 )
-            return self._run_with_checkpoint(
-                {**(inputs or {}), **streams}, os.fspath(checkpoint), workers, processes, epoch, on_epoch
-            )
+            return self._run_with_checkpoint(data, os.fspath(checkpoint), workers, processes, epoch, on_epoch)
         results = Results(self.plan.output_schemas())
         for time, tables in self.stream_local(
-            inputs,
-            workers=workers,
-            processes=processes,
-            epoch=epoch,
-            control=control,
-            progress=progress,
-            **streams,
+            data, workers=workers, processes=processes, epoch=epoch, control=control, progress=progress
         ):
             for name, table in tables.items():
                 results[name].add(time, table)
@@ -195,9 +189,9 @@ class Dataflow:
         It runs in this process, on one or several workers, or with ``processes`` in so many of their own.
         Inputs may be endless: they are read as the results are taken. ``progress`` shows how far it is.
         """
+        data = given_inputs(self.plan, self.stream_local, inputs, streams)
         collector = Collector(self.plan.output_schemas())
         with self._open(workers, processes, collector.on_result) as run:
-            data = {**(inputs or {}), **streams}
             try:
                 with LiveDisplay.for_stream(silent=not progress) as display:
                     watch = _watch(run, display) if progress else None
@@ -234,7 +228,7 @@ class Dataflow:
         """
         from pointstamp.spark import job, streaming  # pyspark is loaded by those who use it
 
-        frames = {**(inputs or {}), **streams}
+        frames = given_inputs(self.plan, self.run, inputs, streams)
         streaming.check_frames(self.plan, frames)
         if checkpoint is not None:
             return streaming.run_to_end(
@@ -290,7 +284,7 @@ class Dataflow:
         return streaming.start(
             self.plan,
             spark,
-            {**(inputs or {}), **streams},
+            given_inputs(self.plan, self.start, inputs, streams),
             checkpoint=os.fspath(checkpoint),
             output=_path(output),
             workers=workers,
@@ -329,7 +323,7 @@ class Dataflow:
         """
         return local_query.start(
             self.plan,
-            {**(inputs or {}), **streams},
+            given_inputs(self.plan, self.start_local, inputs, streams),
             checkpoint=os.fspath(checkpoint),
             output=_path(output),
             workers=workers,

@@ -26,7 +26,7 @@ from pointstamp.check.exchange_rules import ExchangeRules
 from pointstamp.check.frontier_rules import FrontierRules
 from pointstamp.check.roots import Stamp
 from pointstamp.check.rules import BrokenError
-from pointstamp.check.shape import Shape, Walker, below, first_points, shape_of
+from pointstamp.check.shape import Shape, Walker, below, first_points, shape_of, walker_of
 from pointstamp.check.trace import Trace, describe_event, from_bytes, load, save, to_bytes
 from pointstamp.errors import UsageError
 from pointstamp.progress.pointstamp import Change, WorkerIndex
@@ -45,7 +45,7 @@ from pointstamp.runtime.events import (
     WorkerStarted,
 )
 from pointstamp.topology.ports import Location
-from support.worlds import busy_flow, nested_flow, simulator_of
+from support.worlds import busy_flow, nested_flow, simulator_of, walking_flow
 
 SIMULATOR = simulator_of(busy_flow(), epochs=3)
 TRACE = SIMULATOR.trace(SIMULATOR.run(Case(seed=3, workers=3)))
@@ -255,7 +255,19 @@ def test_a_forged_trace_is_refused_where_it_was_forged(forgery: Callable[[], For
 
 
 def test_every_property_is_shown_to_be_breakable() -> None:
-    assert {*FORGERIES.values(), "NoLateMessages", "CMEnabled"} == set(PROPERTIES)
+    assert {*FORGERIES.values(), "NoLateMessages", "CMEnabled", "TakenInOrder"} == set(PROPERTIES)
+
+
+def test_a_trace_of_workers_that_do_not_know_who_takes_times_in_order_is_refused() -> None:
+    walker, unaware = walker_of(walking_flow().plan), walking_flow()
+    for node in unaware.plan.nodes:
+        node.in_order = False
+    outcome = simulator_of(unaware).run(Case(0, 1))
+    assert outcome.verdict.status is Status.VALID
+    verdict = judge(walker, 1, outcome.run.events)
+    assert (verdict.status, verdict.property) == (Status.INVALID, "TakenInOrder"), str(verdict)
+    assert verdict.event is not None
+    assert isinstance(outcome.run.events[verdict.event], Notified)
 
 
 def test_an_event_that_the_judge_cannot_read_makes_the_verdict_unknown() -> None:

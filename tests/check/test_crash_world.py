@@ -33,6 +33,7 @@ SURVIVING = (
     "05_timely_style.py",
     "06_loop_in_a_loop.py",
     "10_components.py",
+    "13_overlapping_epochs.py",
 )
 
 
@@ -132,7 +133,7 @@ def test_examples_survive_crashes(name: str) -> None:
     check_valid(simulate(example(name), cases(range(10), 1, 4, (0, 4))))
 
 
-@pytest.mark.parametrize("name", ["delayed", "windows", "reminders", "components"])
+@pytest.mark.parametrize("name", ["delayed", "windows", "reminders", "components", "walked"])
 def test_generations_may_differ_in_their_number_of_workers(name: str) -> None:
     simulator = simulator_of(sound_flows()[name]())
     simulator.world = Rescaled

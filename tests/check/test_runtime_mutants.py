@@ -19,6 +19,7 @@ import pointstamp as ps
 from pointstamp.check.network import SimulatedNetwork
 from pointstamp.check.simulate import Kind, cases, simulate
 from pointstamp.dataflow import partition as dataflow_partition
+from pointstamp.dataflow.builder import PlanBuilder
 from pointstamp.dataflow.capability import Capability
 from pointstamp.dataflow.context import Context
 from pointstamp.dataflow.notify import Notifications, Request
@@ -40,7 +41,7 @@ from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import Graph
 from pointstamp.topology.ports import Location
 from pointstamp.topology.summary import Advance, Summary
-from support.worlds import busy_flow, nested_flow, simulator_of
+from support.worlds import busy_flow, nested_flow, simulator_of, tallies_flow, walking_flow
 
 SEEDS_MAX: Final = 200
 Patch = pytest.MonkeyPatch
@@ -370,7 +371,59 @@ def test_a_broken_runtime_is_caught_by(mutant: Callable[[Patch], None], monkeypa
     assert (caught.verdict.property or caught.kind.value) == MUTANTS[mutant], caught.reason
 
 
-@pytest.mark.parametrize("flow", [busy_flow, nested_flow])
+# The order in which an operator with state takes its times, which only a flow with such an operator in a loop
+# can show, where epochs overlap.
+
+
+def a_later_epoch_does_not_wait_for_the_rounds_of_an_earlier_one(patch: Patch) -> None:
+    patch.setattr(Context, "is_first", Context.is_notifiable)
+
+
+def only_the_least_time_of_an_earlier_epoch_is_waited_for(patch: Patch) -> None:
+    def is_first(self: Context, time: Time) -> bool:
+        earlier = [(epoch, *(0,) * (len(time) - 1)) for epoch in range(time[0])]
+        return all(map(self.is_notifiable, (*earlier, time)))
+
+    patch.setattr(Context, "is_first", is_first)
+
+
+def only_epochs_are_taken_in_order(patch: Patch) -> None:
+    def is_first(self: Context, time: Time) -> bool:
+        frontiers = [self._read_frontier(port.location) for port in self.inputs]
+        return self.is_notifiable(time) and all(lower[0] >= time[0] for each in frontiers for lower in each)
+
+    patch.setattr(Context, "is_first", is_first)
+
+
+def no_operator_says_that_it_takes_its_times_in_order(patch: Patch) -> None:
+    add = PlanBuilder.add
+
+    def silent(self: PlanBuilder, *given: Any, in_order: bool = False, **named: Any) -> Node:  # noqa: ANN401
+        return add(self, *given, **named)
+
+    patch.setattr(PlanBuilder, "add", silent)
+
+
+OUT_OF_ORDER: Final = [
+    (a_later_epoch_does_not_wait_for_the_rounds_of_an_earlier_one, walking_flow, "TakenInOrder"),
+    (only_the_least_time_of_an_earlier_epoch_is_waited_for, walking_flow, "TakenInOrder"),
+    (only_epochs_are_taken_in_order, tallies_flow, "TakenInOrder"),
+    (no_operator_says_that_it_takes_its_times_in_order, walking_flow, "differs"),
+    (no_operator_says_that_it_takes_its_times_in_order, tallies_flow, "differs"),
+]
+
+
+@pytest.mark.parametrize(("mutant", "flow", "by"), OUT_OF_ORDER)
+def test_times_that_are_taken_out_of_order_are_caught(
+    mutant: Callable[[Patch], None], flow: Callable[[], ps.Dataflow], by: str, monkeypatch: Patch
+) -> None:
+    mutant(monkeypatch)
+    report = simulate(simulator_of(flow()), cases(range(SEEDS_MAX), 1, 4))
+    assert report.finding is not None
+    assert (report.finding.verdict.property or report.finding.kind.value) == by, report.finding.reason
+
+
+@pytest.mark.parametrize("flow", [busy_flow, nested_flow, walking_flow, tallies_flow])
 def test_the_runtime_as_it_is_is_valid_in_the_same_worlds(flow: Callable[[], ps.Dataflow]) -> None:
     report = simulate(simulator_of(flow(), epochs=3), cases(range(40), 1, 4))
     assert report.finding is None, report.finding

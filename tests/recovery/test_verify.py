@@ -125,7 +125,7 @@ def test_without_verify_nothing_is_told_of_it(tmp_path: Path) -> None:
     assert "verifiedEvents" not in query.lastProgress
 
 
-@pytest.mark.parametrize("name", ["components", "delayed", "windows"])
+@pytest.mark.parametrize("name", ["components", "delayed", "windows", "walked"])
 def test_a_run_that_goes_on_from_a_snapshot_and_loses_a_worker_is_verified(name: str, tmp_path: Path) -> None:
     flow = FLOWS[name]()
     data = rows_of(flow, EPOCHS, 3)

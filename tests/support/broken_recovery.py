@@ -79,7 +79,7 @@ def windows() -> ps.Dataflow:
 
 def sound_flows() -> dict[str, Callable[[], ps.Dataflow]]:
     """Flows whose output depends on the ticks alone: not on the schedule, nor on the number of workers."""
-    wanted = ("running", "delayed", "carried", "reminders", "components", "uneven", "joined")
+    wanted = ("running", "delayed", "carried", "reminders", "components", "uneven", "joined", "walked")
     return {**{name: FLOWS[name] for name in wanted}, "windows": windows}
 
 

@@ -189,6 +189,22 @@ def uneven() -> ps.Dataflow:
     return flow
 
 
+def walked() -> ps.Dataflow:
+    """A running reduction in a loop: a later epoch begins where an earlier one gets to in its rounds."""
+    flow = ps.Dataflow("walked")
+    numbers = flow.input("numbers", "k long, v long")
+    with numbers.loop("walk") as loop:
+        going = loop.variable("k long, v long", "going")
+        least = loop.enter(numbers).concat(going).reduce("k", v=ps.min("v"), running=True)
+        loop.feedback(going, least.flat_map(_onward, "k long, v long"))
+        flow.output("least", loop.leave(least))
+    return flow
+
+
+def _onward(row: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    return [{"k": row["k"] + 1, "v": row["v"] + 1}] if row["k"] < 10 else []
+
+
 def _down(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"k": row["k"], "v": row["v"] - 1}
 
@@ -213,6 +229,7 @@ FLOWS: Mapping[str, Callable[[], ps.Dataflow]] = {
     "components": components,
     "joined": joined,
     "uneven": uneven,
+    "walked": walked,
 }
 
 

@@ -3,7 +3,8 @@
 None of them depends on the order in which rows arrive, so every world must put out the same.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -94,6 +95,76 @@ def nested_flow() -> ps.Dataflow:
         outer.feedback(back, ps.operator("rest", Steps(), rows=rest.exchange("key")))
         flow.output("out", outer.leave(rest))
     return flow
+
+
+def walking_flow() -> ps.Dataflow:
+    """A running reduction that is fed back: later epochs begin where an earlier one gets to in its rounds."""
+    flow = ps.Dataflow("walking")
+    rows = flow.input("rows", SCHEMA).flat_map(_begin, SCHEMA)
+    with rows.loop("walk") as loop:
+        again = loop.variable(SCHEMA)
+        least = loop.enter(rows).concat(again).reduce("key", n=ps.min("n"), running=True, name="least")
+        loop.feedback(again, least.flat_map(_onward, SCHEMA))
+        flow.output("least", loop.leave(least))
+    return flow
+
+
+def _begin(row: Mapping[str, Any]) -> Rows:
+    """Of ``some_rows`` one of each epoch: the first epoch begins at place 0, the others before and after."""
+    return [{"key": str((3 - row["n"]) % 4 * 4), "n": 0}] if row["key"] == "cd" else []
+
+
+def _onward(row: Mapping[str, Any]) -> Rows:
+    """The next place, one step further away, until the last."""
+    return [{"key": str(int(row["key"]) + 1), "n": row["n"] + 1}] if row["key"] != "15" else []
+
+
+class Tally:
+    """Keeps a number for each key over all times, and tells of a time by what it was then."""
+
+    outputs = SCHEMA
+    state: ClassVar = {"seen": ps.saved.mapping("string", int)}
+
+    def __init__(self) -> None:
+        self.seen: dict[str, int] = {}
+        self._open: dict[Any, list[str]] = {}
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        self._open.setdefault(context.time, []).extend(batch.column("key").to_pylist())
+        context.notify_at()
+
+    def on_notify(self, context: ps.Context) -> None:
+        rows = []
+        for key in sorted(self._open.pop(context.time)):
+            self.seen[key] = self.seen.get(key, 0) + 1
+            rows.append({"key": key, "n": 100 * self.seen[key] + len(context.time)})
+        context.send(rows)
+
+
+def tallies_flow() -> ps.Dataflow:
+    """Loops in a loop, with an operator of the user's that keeps state by key in the inner one."""
+    flow = ps.Dataflow("tallies")
+    rows = flow.input("rows", SCHEMA)
+    with rows.loop("outer") as outer:
+        back = outer.variable(SCHEMA)
+        with back.loop("inner") as inner:
+            again = inner.variable(SCHEMA)
+            here = inner.enter(outer.enter(rows).concat(back)).concat(again)
+            tallies = ps.operator("tallies", Tally(), rows=here.exchange("key"))
+            inner.feedback(again, here.flat_map(_less, SCHEMA))
+            left = inner.leave(here)
+            out = inner.leave(tallies)
+        outer.feedback(back, left.flat_map(_half, SCHEMA))
+        flow.output("tallies", outer.leave(out))
+    return flow
+
+
+def _less(row: Mapping[str, Any]) -> Rows:
+    return [{"key": row["key"], "n": row["n"] - 2}] if row["n"] > 2 else []
+
+
+def _half(row: Mapping[str, Any]) -> Rows:
+    return [{"key": row["key"], "n": row["n"] // 2}] if row["n"] == 2 else []
 
 
 def some_rows(epochs: int = 4) -> list[Rows]:

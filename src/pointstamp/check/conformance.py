@@ -53,6 +53,7 @@ PROPERTIES: Final = {
     "OperatorFrontierNotAhead": "no operator is shown a frontier ahead of the propagated one",
     "NotifiedComplete": "a time of which completion is told is before every input's frontier",
     "NotifiedInOrder": "of two comparable times the earlier is told first",
+    "TakenInOrder": "who takes times in order is told of none while an earlier one may come, epochs first",
     "Completes": "when all inputs are closed and nothing is left to do, every frontier is empty",
 }
 """Every property that a trace is judged by, and what it says."""

@@ -23,6 +23,10 @@ class FrontierRules(Rules):
         for location, port in enumerate(self.walker.shape.ports):
             if not port.is_output:
                 self._inputs.setdefault(port.operator, []).append(location)
+        # A user's own times are sorted by the user's key, which the judge does not ask for.
+        shape = self.walker.shape
+        self._in_order = frozenset(() if shape.has_own_times else shape.in_order)
+        self._taken: dict[tuple[int, int], Stamp] = {}
 
     def message_pulled(self, event: MessagePulled) -> None:
         """The law at the user's level: the message is not late."""
@@ -107,6 +111,22 @@ class FrontierRules(Rules):
                 broken("NotifiedInOrder", f"worker {w} told of {time} after it had told of {later}")
         told[:] = [other for other in told if not self._below(other, time)]
         told.append(time)
+        if operator in self._in_order:
+            self._check_taken_in_order(w, operator, time)
+
+    def _check_taken_in_order(self, w: int, operator: int, time: Stamp) -> None:
+        """Nothing before the time, epochs first and then rounds, can come, and none after it was told."""
+        before = self._taken.get((w, operator))
+        if before is not None and time <= before:
+            broken("TakenInOrder", f"worker {w} told of {time} after it had told of {before}")
+        self._taken[w, operator] = time
+        for location in self._inputs.get(operator, ()):
+            if any(lower <= time for lower in self.shown(w)[location]):
+                broken(
+                    "TakenInOrder",
+                    f"worker {w} told of {time} while {self.at(location)} was "
+                    f"{times_text(self.shown(w)[location])}",
+                )
 
     def check_completes(self) -> None:
         """Nothing exists any more, and every frontier is empty."""

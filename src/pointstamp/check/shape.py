@@ -68,6 +68,8 @@ class Shape(msgspec.Struct, frozen=True):
     ports: tuple[PortShape, ...]
     edges: tuple[Edge, ...]
     has_own_times: bool = False
+    in_order: tuple[int, ...] = ()
+    """The operators that take their times in order."""
 
 
 def shape_of(plan: Plan) -> Shape:
@@ -110,7 +112,8 @@ def _read(plan: Plan) -> tuple[Shape, OwnTimes | None]:
                 edges.append(Edge(origin, here + i, (0,) * (1 + node.input_rounds)))
             for o in range(len(node.outputs)):
                 edges.extend(_inside(node, i, o, here + i, here + len(node.inputs) + o, summaries))
-    shape = Shape(tuple(ports), tuple(edges), has_own_times(plan))
+    in_order = tuple([node.index for node in plan.nodes if node.in_order])
+    shape = Shape(tuple(ports), tuple(edges), has_own_times(plan), in_order)
     return shape, OwnTimes(plan.root, tuple(summaries)) if shape.has_own_times else None
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from pointstamp.dataflow.pact import STAY, Pact
 from pointstamp.dataflow.plan import InputPort, Kind, Node, OutputPort, Plan
+from pointstamp.dataflow.updates import Passes, Reduces
 from pointstamp.errors import FlowError
 from pointstamp.topology.domain import TimeOrder
 from pointstamp.topology.ports import OperatorIndex, Source
@@ -35,6 +36,8 @@ class PlanBuilder:
         output_rounds: int | None = None,
         summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None,
         logic: Callable[[], Any] | None = None,
+        in_order: bool = False,
+        sends: Passes | Reduces | None = None,
     ) -> Node:
         """Add a node; its ports have the rounds of its scope unless others are given."""
         node = Node(
@@ -48,6 +51,8 @@ class PlanBuilder:
             len(scope) if output_rounds is None else output_rounds,
             summaries,
             logic,
+            in_order=in_order,
+            sends=sends,
         )
         self.plan.nodes.append(node)
         return node

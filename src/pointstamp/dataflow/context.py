@@ -111,6 +111,8 @@ class Context:
     def notify_at(self, time: Time | None = None) -> None:
         """Ask to be notified when a time is complete: when no input can receive at it any more.
 
+        An operator that takes its times in order is notified when the time is settled.
+
         Until then the operator holds the right to send at that time on every output. Asking again for the
         same time changes nothing.
         """
@@ -150,7 +152,29 @@ class Context:
             port.domain.check(time, f"operator '{self.operator}' asked about")
         return not any(self._may_come(port, time) for port in ports)
 
+    def is_settled(self, time: Time) -> bool:
+        """Whether nothing can arrive any more, at any input, that is taken before this time, or at it.
+
+        Times are taken epoch by epoch and in it round by round, outermost first: (1, 0) is settled when
+        nothing of epoch 0 can come any more, and (0, 5) need not wait for it. So who takes settled times
+        only, the first first, takes them in the same order whatever the workers do.
+        """
+        for port in self.inputs:
+            port.domain.check(time, f"operator '{self.operator}' asked about")
+        return self.is_first(time)
+
     # What follows is for the worker.
+
+    def is_first(self, time: Time) -> bool:
+        """Whether a request for this time can be served to an operator that takes its times in order."""
+        for port in self.inputs:
+            sort_key = port.domain.sort_key
+            first = sort_key(time)
+            # What lies above an element of a frontier has no lesser key than the element itself.
+            for lower in self._read_frontier(port.location):
+                if sort_key(lower) <= first:
+                    return False
+        return True
 
     def give_back(self, capabilities: list[Capability]) -> None:
         """Offer the capabilities that the operator held when it was saved."""

@@ -32,6 +32,13 @@ def stateful_of(logic: Any, name: str) -> Stateful | None:  # noqa: ANN401 - a p
     return None if declared is None else DeclaredState(logic, name, declared)
 
 
+def declares_state(logic: Any) -> bool:  # noqa: ANN401 - a plain object, or its class
+    """Whether an operator says that it keeps something, in either way."""
+    declared = getattr(logic, "state", None)
+    is_named = isinstance(declared, Mapping) and any(isinstance(each, Saving) for each in declared.values())
+    return is_named or isinstance(logic, Stateful)
+
+
 class DeclaredState:
     """Saves and restores the declared attributes of one operator, all of them whole."""
 

@@ -77,9 +77,9 @@ class WindowedReduce:
 class RunningReduce:
     """The aggregates over all times so far: sent when a time is complete, for the keys that changed at it.
 
-    What is sent at a time holds the rows of that time and of all that were complete before. With epochs these
-    are exactly the rows of epochs up to that one. In a loop, times such as (0, 5) and (1, 0) are not ordered;
-    they are taken in the order of notifications, which agrees with the order of times where there is one.
+    What is sent at a time holds the rows of that time and of all before it: of all earlier epochs, and in a
+    loop of the earlier rounds of its own. Times are taken in this order, epochs first, also where (1, 0) is
+    complete long before (0, 5): whoever adds this operator to a plan says that it takes its times in order.
 
     A key has changed when it is new, or when what is kept for one of its aggregates is not what it was: a
     count changes with every row, a sum with what is added to it, a least value only when there is a lesser

@@ -16,11 +16,14 @@ from types import TracebackType
 import pyarrow as pa
 
 from pointstamp.dataflow.builder import PlanBuilder, Scope
+from pointstamp.dataflow.keykinds import check_all_keys_meet
+from pointstamp.dataflow.marking import check_plan
 from pointstamp.dataflow.pact import ToEveryWorker
 from pointstamp.dataflow.plan import InputPort, Kind, Node, RoundLimit
 from pointstamp.dataflow.schema import as_schema
 from pointstamp.dataflow.stateless import Concat
 from pointstamp.dataflow.stream import Stream, add_door, add_operator, scope_name
+from pointstamp.dataflow.updates import Passes
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import enter, feedback, leave
@@ -115,6 +118,13 @@ def feed(variable: Node, stream: Stream, who: str) -> None:
             f"{stream.schema.to_string()!r}; both must be the same."
         )
     if isinstance(stream.pact, ToEveryWorker):
-        stream = add_operator("copies", Concat, {"in": stream}, {"out": stream.schema})[0]
+        copied = {"out": stream.schema}
+        stream = add_operator("copies", Concat, {"in": stream}, copied, sends=Passes.ROWS)[0]
     variable.inputs[0].source = stream.source
     variable.inputs[0].pact = stream.pact
+    try:
+        check_plan(stream.builder.plan)
+        check_all_keys_meet(stream.builder.plan)
+    except FlowError:
+        variable.inputs[0] = InputPort("in", None)  # as before, so that something else can be fed
+        raise

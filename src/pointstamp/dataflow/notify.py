@@ -3,6 +3,12 @@
 They are delivered in a linear extension of the order of times, so that of two comparable times the earlier
 is told first. The Abadi-Isard semantics does not promise that (a request for 3 may be served before one for
 2 that was asked by the same node), and programs rely on it.
+
+Times that are not comparable, (0, 5) and (1, 0) in a loop, are told as they become complete. An operator that
+keeps something from one time to the next needs more: it takes its times *in order*, epochs first and then
+rounds, outermost first. Of all that is asked for it is told the first only, and that when nothing at or
+before it in this order can come any more. (1, 0) waits so while epoch 0 goes round. It keeps nobody waiting
+meanwhile: what it may lead to comes later in the same order, and so does everything that is fed back.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +17,7 @@ from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
 
 from pointstamp.dataflow.capability import Capability
+from pointstamp.errors import FlowError
 from pointstamp.topology.domain import Time
 
 P = TypeVar("P")
@@ -77,3 +84,26 @@ class Notifications(Generic[P]):
         finally:
             for entry in waiting:
                 heappush(self._heap, entry)
+
+    def ready_in_order(self, is_settled: Callable[[Time], bool], who: str) -> Iterator[Request[P]]:
+        """Take out the first request as long as it is settled; nothing can come before it."""
+        while self._heap:
+            sort_key, number = self._heap[0]
+            request = self._requests[number]
+            if not is_settled(request.time):
+                return
+            heappop(self._heap)
+            self._check_is_first(sort_key, request.time, who)
+            del self._requests[number]
+            del self._asked[request.time]
+            yield request
+
+    def _check_is_first(self, sort_key: Any, time: Time, who: str) -> None:  # noqa: ANN401 - any sort key
+        """Refuse two times that are both the first; all of one key are asked for when one is settled."""
+        if self._heap and self._heap[0][0] == sort_key:
+            other = self._requests[self._heap[0][1]].time
+            raise FlowError(
+                f"operator '{who}' takes its times in order, and {time[0]!r} and {other[0]!r} have the same "
+                "sort_key, so that none of them is the first. Let the sort_key of the flow's times tell all "
+                "times apart."
+            )

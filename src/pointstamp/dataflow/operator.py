@@ -12,6 +12,13 @@ Where times do not come out as they went in, it declares ``summaries``, from (in
 between them; an empty tuple says that nothing gets from there to there. The object is a prototype: every
 worker works with a copy of its own.
 
+An operator in a loop that keeps something from one time to the next must not take (1, 0) before (0, 5), where
+both may be complete. ``takes_times_in_order = True`` says that it is notified of one time after the other:
+epochs first, in an epoch round by round, outermost first, and of none as long as an earlier one can come
+(``context.is_settled``). What comes meanwhile it is given at once, so keep it by time until ``on_notify``.
+Operators that declare state take their times in order unless they say ``takes_times_in_order = False``.
+Outside loops epochs are told one after the other to everybody.
+
 What an operator keeps from one epoch to the next is its state, and it says so, because queries save it: an
 attribute ``state`` names the attributes that hold it and how each is saved (``pointstamp.saved``), or it has
 the methods ``save`` and ``restore`` (``pointstamp.Piece``). ``on_restore(context)`` is called when it goes on
@@ -27,6 +34,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from pointstamp.dataflow.context import Context
+from pointstamp.dataflow.declared import declares_state
 from pointstamp.dataflow.schema import as_schema
 from pointstamp.dataflow.stream import Stream, add_operator
 from pointstamp.errors import FlowError
@@ -73,29 +81,38 @@ def operator(
     name: str,
     logic: Any,  # noqa: ANN401 - a plain object with any of the methods above
     *,
-    outputs: str | pa.Schema | Mapping[str, str | pa.Schema] | None = None,
-    summaries: Mapping[tuple[str, str], Sequence[Summary]] | None = None,
-    **inputs: Stream,
+    inputs: Mapping[str, Stream] | Stream | None = None,
+    outputs: str | pa.Schema | Mapping[str, str | pa.Schema] | Stream | None = None,
+    summaries: Mapping[tuple[str, str], Sequence[Summary]] | Stream | None = None,
+    **streams: Stream,
 ) -> Any:  # noqa: ANN401 - one stream, or a tuple of them
     """Add an operator of one's own; return its output stream, or a tuple of them if it has several.
 
-    Inputs are given by name. ``outputs`` and ``summaries`` may also be attributes of the object.
+    Inputs are given by name, as keywords or, with any name at all, in the mapping ``inputs``; a stream that
+    is given for an option is an input of that name. ``outputs`` and ``summaries`` may also be attributes of
+    the object.
     """
-    if not inputs:
-        raise FlowError(
-            f"operator '{name}' needs at least one input stream, by name: operator(..., words=stream)."
-        )
+    options = {"inputs": inputs, "outputs": outputs, "summaries": summaries}
+    swallowed = {option: given for option, given in options.items() if isinstance(given, Stream)}
+    outputs = None if isinstance(outputs, Stream) else outputs
+    summaries = None if isinstance(summaries, Stream) else summaries
+    read = _read(name, None if isinstance(inputs, Stream) else inputs, {**streams, **swallowed})
     declared = outputs if outputs is not None else getattr(logic, "outputs", {})
     named = dict(declared) if isinstance(declared, Mapping) else {"out": declared}
     schemas = {output: as_schema(schema) for output, schema in named.items()}
     _check_methods(name, logic, schemas)
     given = summaries if summaries is not None else getattr(logic, "summaries", None)
-    rounds = len(next(iter(inputs.values())).scope)
+    rounds = len(next(iter(read.values())).scope)
     factory: Callable[[], Any] = logic if isinstance(logic, type) else partial(copy.deepcopy, logic)
-    streams = add_operator(
-        name, factory, inputs, schemas, _numbered(name, given, list(inputs), list(schemas), rounds)
+    made = add_operator(
+        name,
+        factory,
+        read,
+        schemas,
+        _numbered(name, given, list(read), list(schemas), rounds),
+        in_order=_takes_times_in_order(name, logic),
     )
-    return streams[0] if len(streams) == 1 else tuple(streams)
+    return made[0] if len(made) == 1 else tuple(made)
 
 
 def _check_methods(name: str, logic: Any, schemas: Mapping[str, pa.Schema]) -> None:  # noqa: ANN401
@@ -105,6 +122,39 @@ def _check_methods(name: str, logic: Any, schemas: Mapping[str, pa.Schema]) -> N
             f"operator '{name}' is a {type(logic).__name__} without any of {', '.join(methods)}, so it would "
             "never do anything."
         )
+
+
+def _read(name: str, inputs: Mapping[str, Stream] | None, streams: Mapping[str, Stream]) -> dict[str, Stream]:
+    """The inputs by name, those of the mapping first."""
+    if twice := [each for each in streams if each in (inputs or {})]:
+        raise FlowError(
+            f"operator '{name}' was given the input '{twice[0]}' twice, in inputs= and as a keyword. Leave "
+            "one of them out."
+        )
+    read = {**(inputs or {}), **streams}
+    if not read:
+        raise FlowError(
+            f"operator '{name}' needs at least one input stream, by name: operator(..., words=stream)."
+        )
+    for port, stream in read.items():
+        if not isinstance(stream, Stream):
+            raise FlowError(
+                f"operator '{name}' was given {stream!r} for its input '{port}', which must be a stream. Its "
+                "options are inputs, outputs and summaries."
+            )
+    return read
+
+
+def _takes_times_in_order(name: str, logic: Any) -> bool:  # noqa: ANN401
+    said = getattr(logic, "takes_times_in_order", None)
+    if said is None:
+        return callable(getattr(logic, "on_notify", None)) and declares_state(logic)
+    if not isinstance(said, bool):
+        raise FlowError(
+            f"operator '{name}' has takes_times_in_order = {said!r}, and it must be True or False. Set it to "
+            "one of them, or leave it out."
+        )
+    return said
 
 
 def _numbered(

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from pointstamp.dataflow.pact import STAY, Pact
+from pointstamp.dataflow.updates import Passes, Reduces
 from pointstamp.topology.domain import EPOCHS, Domain, TimeOrder
 from pointstamp.topology.graph import Graph, GraphBuilder
 from pointstamp.topology.ports import OperatorIndex, Source, Target
@@ -84,6 +85,10 @@ class Node:
     summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None
     logic: Callable[[], Any] | None = None
     limit: RoundLimit | None = None
+    in_order: bool = False
+    """Whether it is notified of one time after the other, none before all earlier ones are over."""
+    sends: Passes | Reduces | None = None
+    """How what it sends comes of what it reads, where that is known: see ``pointstamp.dataflow.updates``."""
 
 
 @dataclass(slots=True)

@@ -12,9 +12,12 @@ import pyarrow as pa
 
 from pointstamp.dataflow.builder import PlanBuilder, Scope, wired
 from pointstamp.dataflow.keyed import Aggregate, Aggregation, RunningReduce, WindowedReduce, reduced_schema
+from pointstamp.dataflow.keykinds import check_keys_meet
+from pointstamp.dataflow.marking import check_reduces
 from pointstamp.dataflow.pact import EVERYWHERE, STAY, ExchangeBy, Pact, ToEveryWorker
 from pointstamp.dataflow.plan import Kind
 from pointstamp.dataflow.probe import Probe
+from pointstamp.dataflow.reducing import Reducing, checked_name, checked_running, reducing
 from pointstamp.dataflow.schema import as_schema
 from pointstamp.dataflow.stateless import (
     BatchFunction,
@@ -27,6 +30,7 @@ from pointstamp.dataflow.stateless import (
     MapRows,
     Row,
 )
+from pointstamp.dataflow.updates import Passes, Reduces
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import Summary, delay
@@ -67,7 +71,7 @@ class Stream:
     ) -> "Stream":
         """Send what a function makes of each batch; the schema stays unless another is given."""
         wanted = self.schema if schema is None else as_schema(schema)
-        return self._add(name, partial(MapBatches, function), wanted)
+        return self._add(name, partial(MapBatches, function), wanted, Passes.MADE)
 
     def filter(self, condition: Condition, *, name: str = "filter") -> "Stream":
         """Keep the rows for which a condition holds.
@@ -80,7 +84,8 @@ class Stream:
     def branch(self, condition: Condition, *, name: str = "branch") -> "tuple[Stream, Stream]":
         """Split into the rows for which a condition holds and the others."""
         outputs = {"true": self.schema, "false": self.schema}
-        kept, others = add_operator(name, partial(Filter, condition), {"in": self}, outputs)
+        logic = partial(Filter, condition)
+        kept, others = add_operator(name, logic, {"in": self}, outputs, sends=Passes.ROWS)
         return kept, others
 
     def concat(self, *others: "Stream", name: str = "concat") -> "Stream":
@@ -92,7 +97,7 @@ class Stream:
                     f"{_columns(self.schema)} and the second {_columns(other.schema)}."
                 )
         inputs = {f"in {number}": stream for number, stream in enumerate((self, *others))}
-        return add_operator(name, Concat, inputs, {"out": self.schema})[0]
+        return add_operator(name, Concat, inputs, {"out": self.schema}, sends=Passes.ROWS)[0]
 
     def inspect(self, function: Callable[[Any, pa.RecordBatch], None], *, name: str = "inspect") -> "Stream":
         """Show each batch with its time to a function; the stream goes on unchanged."""
@@ -109,7 +114,7 @@ class Stream:
 
         This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
         """
-        return self._add(name, partial(MapRows, function), as_schema(schema))
+        return self._add(name, partial(MapRows, function), as_schema(schema), Passes.MADE)
 
     def flat_map(
         self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
@@ -118,7 +123,7 @@ class Stream:
 
         This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
         """
-        return self._add(name, partial(FlatMapRows, function), as_schema(schema))
+        return self._add(name, partial(FlatMapRows, function), as_schema(schema), Passes.MADE)
 
     # By key.
 
@@ -128,25 +133,62 @@ class Stream:
         Running counts are sent for the keys that changed in an epoch. The result has the key columns and
         ``count``.
         """
-        return self.reduce(*keys, running=running, name=name, count=Aggregate("count"))
+        who = f"count of {self}"
+        wanted: dict[str, Aggregation] = {"count": Aggregate("count")}
+        return self._reduce(keys, Reducing(checked_name(who, name), checked_running(who, running), wanted))
 
     def reduce(
-        self, *keys: str, running: bool = False, name: str = "reduce", **aggregates: Aggregation
+        self,
+        *keys: str,
+        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
+        running: bool | Aggregation = False,
+        name: str | Aggregation = "reduce",
+        **named: Aggregation,
     ) -> "Stream":
         """Aggregate rows per key: in each epoch by itself, or running over all epochs so far.
 
         ``total=ps.sum("amount"), last=ps.max("at")``: each named column of the result is an aggregate,
         ``sum``, ``min``, ``max``, ``mean``, ``count`` or one of your own. With ``running`` the new value is
         sent for each key that changed in an epoch; at the end of an epoch in either case.
+
+        What a running reduction sends are updates, and these can be aggregated again only where a row that
+        was replaced makes no difference: a running ``min`` by ``min`` of the same column, a running ``max``
+        by ``max``, grouped by the same keys or some of them. Everything else is refused
+        (``pointstamp.dataflow.updates`` says exactly what), also through ``map``, ``filter``, ``concat`` and
+        loops. An operator of your own (``ps.operator``) may do with updates what it likes.
+
+        A column may have any name: ``aggregates={"name": ps.max("name")}`` takes them all, and what is given
+        for ``name`` or ``running`` and is an aggregate is a column, too.
         """
+        return self._reduce(
+            keys,
+            reducing(
+                f"reduce of {self}",
+                "reduce",
+                aggregates=aggregates,
+                running=running,
+                name=name,
+                named=named,
+            ),
+        )
+
+    def _reduce(self, keys: tuple[str, ...], asked: Reducing) -> "Stream":
+        name, aggregates = asked.name, asked.aggregates
         if not keys:
             raise FlowError(f"{self}: '{name}' needs at least one key column.")
         self._check_columns(name, keys)
         schema = reduced_schema(f"'{name}' of {self}", self.schema, keys, aggregates)
-        logic = RunningReduce if running else WindowedReduce
-        keyed = self.exchange(*keys)
-        folded = partial(logic, self.schema, keys, dict(aggregates))
-        return add_operator(name, folded, {"in": keyed}, {"out": schema})[0]
+        logic = RunningReduce if asked.running else WindowedReduce
+        reduces = Reduces(keys, aggregates, asked.running)
+        check_reduces(self.builder.plan, self.source, reduces, f"'{name}' of {self}")
+        return add_operator(
+            name,
+            partial(logic, self.schema, keys, aggregates),
+            {"in": self.exchange(*keys)},
+            {"out": schema},
+            in_order=asked.running,
+            sends=reduces,
+        )[0]
 
     # Time.
 
@@ -166,8 +208,10 @@ class Stream:
 
         return Loop(self.builder, name, self.scope, max_rounds=max_rounds, at_limit=at_limit)
 
-    def _add(self, name: str, logic: Callable[[], Any], schema: pa.Schema) -> "Stream":
-        return add_operator(name, logic, {"in": self}, {"out": schema})[0]
+    def _add(
+        self, name: str, logic: Callable[[], Any], schema: pa.Schema, passes: Passes = Passes.ROWS
+    ) -> "Stream":
+        return add_operator(name, logic, {"in": self}, {"out": schema}, sends=passes)[0]
 
     def _with(self, pact: Pact) -> "Stream":
         stream = self
@@ -193,6 +237,9 @@ def add_operator(
     inputs: Mapping[str, Stream],
     outputs: Mapping[str, pa.Schema],
     summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None,
+    *,
+    in_order: bool = False,
+    sends: Passes | Reduces | None = None,
 ) -> list[Stream]:
     """Add an operator that reads these streams; return its outputs as streams."""
     first = next(iter(inputs.values()))
@@ -205,14 +252,18 @@ def add_operator(
                 f"{scope_name(other.scope)}; its inputs must stand in one scope. Enter or leave the loops "
                 "first."
             )
+    ports = [wired(port, stream.source, stream.pact) for port, stream in inputs.items()]
+    check_keys_meet(first.builder.plan, name, ports)
     node = first.builder.add(
         Kind.OPERATOR,
         name,
         first.scope,
-        [wired(port, stream.source, stream.pact) for port, stream in inputs.items()],
+        ports,
         outputs,
         summaries=summaries,
         logic=logic,
+        in_order=in_order,
+        sends=sends,
     )
     return [
         Stream(first.builder, Source(node.index, number), schema, first.scope)

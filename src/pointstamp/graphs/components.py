@@ -169,11 +169,9 @@ class LeastLabels:
             pass
 
     def _take_round(self, context: Context) -> bool:
-        """Take in the earliest time, if it is complete and nothing of the epochs before goes round."""
+        """Take in the earliest time, if it is settled: nothing of it or of the epochs before can come."""
         time = min(self._waiting, default=None)
-        if time is None or not context.is_complete(time):
-            return False
-        if not context.is_complete((time[0] - 1, _LAST_ROUND), "again"):
+        if time is None or not context.is_settled(time):
             return False
         assert self._report is None or self._report.time[0] == time[0]
         waiting = self._waiting.pop(time)

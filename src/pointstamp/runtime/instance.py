@@ -122,11 +122,17 @@ class Instance:
 
     def notify(self) -> list[Time]:
         """Serve every request for a time that is complete, in order; return the times."""
-        if self._on_notify is None or not len(self.context.notifications):
+        context = self.context
+        if self._on_notify is None or not len(context.notifications):
             return []
         served = []
-        for request in self.context.notifications.ready(self.context.is_notifiable):
-            self.context.act_for(request.port, request.time)
+        ready = (
+            context.notifications.ready_in_order(context.is_first, self.name)
+            if self.node.in_order
+            else context.notifications.ready(context.is_notifiable)
+        )
+        for request in ready:
+            context.act_for(request.port, request.time)
             self.call(self._on_notify, "when it was notified")
             for capability in request.held:
                 capability.drop()

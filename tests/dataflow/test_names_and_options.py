@@ -1,0 +1,194 @@
+"""A name that a user chose is never taken for an option, in any verb that takes both as keywords.
+
+Families:
+- aggregates of a reduction: columns named as its options, by keyword or in the mapping;
+- inputs of an operator of one's own, named as its parameters;
+- inputs of a flow, named as options of the verbs that run it.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pointstamp as ps
+from pointstamp.errors import FlowError
+
+PEOPLE = [{"city": "a", "name": "x", "running": 3}, {"city": "a", "name": "y", "running": 5}]
+
+
+def people(flow: ps.Dataflow | None = None) -> ps.Stream:
+    return (flow or ps.Dataflow("people")).input("people", "city string, name string, running long")
+
+
+def result_of(make: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - from a stream to a stream
+    flow = ps.Dataflow("people")
+    flow.output("out", make(people(flow)))
+    rows: list[dict[str, Any]] = flow.run_local(people=[PEOPLE])["out"][0].to_pylist()
+    return rows
+
+
+# Aggregates of a reduction.
+
+
+@pytest.mark.parametrize("option", ["name", "running"])
+def test_a_column_may_be_named_as_an_option(option: str) -> None:
+    best = ps.max(option)
+    value = {"name": "y", "running": 5}[option]
+    assert result_of(lambda rows: rows.reduce("city", **{option: best})) == [{"city": "a", option: value}]
+    in_mapping = result_of(lambda rows: rows.reduce("city", aggregates={option: best}))
+    assert in_mapping == [{"city": "a", option: value}]
+
+
+def test_a_column_and_the_option_of_its_name_can_both_be_given() -> None:
+    rows = people()
+    kept = rows.reduce(
+        "city", aggregates={"name": ps.max("name"), "running": ps.sum("running")}, running=True
+    )
+    assert kept.schema.names == ["city", "name", "running"]
+    named = rows.reduce("city", aggregates={"name": ps.max("name")}, name="latest")
+    assert str(named) == "stream 'latest'"
+    assert named.schema.names == ["city", "name"]
+
+
+def test_a_column_may_be_named_aggregates() -> None:
+    columns = people().reduce("city", aggregates=ps.count(), name=ps.max("name")).schema.names
+    assert sorted(columns) == ["aggregates", "city", "name"]
+
+
+def test_an_accumulator_of_ones_own_is_an_aggregate_under_every_name() -> None:
+    class Longest:
+        column = "name"
+
+        def result_type(self, column_type: pa.DataType) -> pa.DataType:
+            return pa.int64()
+
+        def empty(self) -> dict[str, int]:
+            return {"longest": 0}
+
+        def update(self, state: Any, slots: Any, values: pa.Array) -> None:  # noqa: ANN401
+            for slot, value in zip(slots, values.to_pylist(), strict=True):
+                state["longest"][slot] = max(state["longest"][slot], len(value))
+
+        def merge(self, state: Any, slots: Any, other: Any) -> None:  # noqa: ANN401
+            raise AssertionError
+
+        def result(self, state: Any) -> Any:  # noqa: ANN401
+            return state["longest"]
+
+    assert result_of(lambda rows: rows.reduce("city", name=Longest())) == [{"city": "a", "name": 1}]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"total": "amount"}, "'total' must be an aggregate, such as .* and came as 'amount' of type str"),
+        ({"totals": 3}, "'totals' must be an aggregate, .* came as 3 of type int"),
+        ({"name": 3}, "name= must be a string, or an aggregate for a column 'name', and came as 3"),
+        ({"running": "yes"}, "running= must be True or False, or an aggregate for a column 'running', and"),
+        ({"aggregates": ["a"]}, "aggregates= must be a mapping from names to aggregates, .* came as"),
+        ({"aggregates": {"a": ps.count()}, "a": ps.count()}, "was given the aggregate 'a' twice"),
+        ({"aggregates": {3: ps.count()}}, "the name of a column must be a string, and came as 3"),
+    ],
+)
+def test_what_is_neither_an_aggregate_nor_an_option_is_refused_in_words(given: Any, words: str) -> None:  # noqa: ANN401
+    with pytest.raises(FlowError, match=words):
+        people().reduce("city", **given)
+
+
+def test_count_refuses_options_that_are_none() -> None:
+    rows: Any = people()
+    with pytest.raises(FlowError, match="running= must be True or False"):
+        rows.count("city", running="yes")
+    with pytest.raises(FlowError, match="running= must be True or False, and came as max"):
+        rows.count("city", running=ps.max("running"))
+
+
+# Inputs of an operator.
+
+
+class First:
+    outputs = "city string, name string, running long"
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        context.send(batch)
+        seen.append(input)
+
+
+seen: list[str] = []
+
+
+@pytest.mark.parametrize("name", ["name", "logic", "outputs", "summaries", "inputs"])
+def test_an_input_of_an_operator_may_have_any_name(name: str) -> None:
+    seen.clear()
+    out = result_of(lambda rows: ps.operator("first", First(), inputs={name: rows}))
+    assert out == PEOPLE
+    assert seen == [name]
+
+
+@pytest.mark.parametrize("name", ["outputs", "summaries", "inputs"])
+def test_a_stream_that_is_given_for_an_option_of_an_operator_is_an_input(name: str) -> None:
+    seen.clear()
+    result_of(lambda rows: ps.operator("first", First(), **{name: rows}))
+    assert seen == [name]
+
+
+def test_an_input_of_an_operator_that_is_no_stream_or_comes_twice_is_refused() -> None:
+    rows = people()
+    with pytest.raises(FlowError, match=r"operator 'first' was given 3 for its input 'rows', .* a stream"):
+        ps.operator("first", First(), rows=3)  # type: ignore[arg-type]
+    with pytest.raises(FlowError, match="operator 'first' was given the input 'rows' twice"):
+        ps.operator("first", First(), inputs={"rows": rows}, rows=rows)
+
+
+# Inputs of a flow.
+
+
+def named(*names: str) -> ps.Dataflow:
+    flow = ps.Dataflow("named")
+    for name in names:
+        flow.output(name, flow.input(name, "x long"))
+    return flow
+
+
+DATA = [[{"x": 1}]]
+OPTIONS = ["workers", "processes", "epoch", "control", "progress", "on_epoch", "checkpoint", "inputs", "self"]
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_input_that_is_named_as_an_option_is_given_in_the_mapping(name: str) -> None:
+    flow = named(name)
+    assert flow.run_local({name: DATA})[name][0].to_pylist() == [{"x": 1}]
+
+
+@pytest.mark.parametrize("name", ["workers", "processes", "epoch", "control", "progress", "checkpoint"])
+def test_an_input_that_is_given_as_an_option_is_refused_with_the_way_to_give_it(name: str) -> None:
+    words = f"flow 'named' has an input '{name}', and '{name}' is also an option of run_local... Give"
+    given: Any = {name: DATA}
+    with pytest.raises(FlowError, match=words):
+        named(name).run_local(**given)
+
+
+def test_inputs_that_are_no_mapping_or_come_twice_are_refused() -> None:
+    flow = named("rows")
+    with pytest.raises(FlowError, match=r"takes inputs by name, .* and was given list"):
+        flow.run_local(DATA)  # type: ignore[arg-type]
+    with pytest.raises(FlowError, match="was given the input 'rows' twice"):
+        flow.run_local({"rows": DATA}, rows=DATA)
+
+
+@pytest.mark.parametrize("name", ["output", "checkpoint", "workers", "verify"])
+def test_a_query_has_a_way_for_inputs_that_are_named_as_options(name: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "output": tmp_path / "out"}
+    query = named(name).start_local({name: DATA}, **options)
+    assert query.awaitTermination(60)
+    rows = ps.read_published(tmp_path / "out", name)
+    assert isinstance(rows, pa.Table)
+    assert rows.column("x").to_pylist() == [1]
+
+
+def test_a_query_without_an_input_that_is_named_as_an_option_says_how_to_give_it(tmp_path: Path) -> None:
+    words = "has an input 'workers', and 'workers' is also an option of start_local"
+    with pytest.raises(FlowError, match=words):
+        named("workers").start_local(checkpoint=tmp_path / "checkpoint", output=tmp_path / "out", workers=2)
