@@ -8,7 +8,9 @@ Families:
 """
 
 import gc
+import json
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -403,6 +405,48 @@ def test_an_exception_in_a_users_function_says_operator_time_line_and_sample() -
     assert 'raise ZeroDivisionError("by nothing")' in message
     assert "4 rows and begins [{'x': 7}, {'x': 8}, {'x': 9}]" in message
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_the_line_of_an_error_is_the_users_where_a_library_has_raised_it() -> None:
+    def misread(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.record_batch({"x": batch["price"]})  # there is no such column
+
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long").map_batches(misread))
+    with pytest.raises(OperatorError) as caught:
+        flow.run_local(numbers=[rows(1)])
+    line = misread.__code__.co_firstlineno + 1
+    assert f"test_misuse.py:{line}, in misread: return pa.record_batch" in str(caught.value)
+
+
+def test_the_line_of_an_error_is_not_that_of_pythons_own_library() -> None:
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long").map_batches(lambda _: json.loads("{")))
+    with pytest.raises(
+        OperatorError, match=r"JSONDecodeError: .*test_misuse\.py:\d+, in <lambda>: flow.output"
+    ):
+        flow.run_local(numbers=[rows(1)])
+
+
+def test_code_in_a_folder_named_pointstamp_is_its_users(tmp_path: Path) -> None:
+    code = compile("def fail(batch):\n    return batch[9]\n", str(tmp_path / "pointstamp" / "f.py"), "exec")
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - it is the name of the file that is tested
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long").map_batches(names["fail"]))
+    with pytest.raises(OperatorError, match=r"pointstamp/f\.py:2, in fail"):
+        flow.run_local(numbers=[rows(1)])
+
+
+def test_the_line_in_an_installed_package_is_the_one_that_was_called() -> None:
+    """Where all of a user's code is installed, no frame is outside of it."""
+    source = "def called(batch):\n    return helper(batch)\n\ndef helper(batch):\n    return batch['price']\n"
+    names: dict[str, Any] = {}
+    exec(compile(source, "/venv/lib/site-packages/flows.py", "exec"), names)  # noqa: S102 - as above
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long").map_batches(names["called"]))
+    with pytest.raises(OperatorError, match=r"site-packages/flows\.py:2, in called\)"):
+        flow.run_local(numbers=[rows(1)])
 
 
 def test_a_condition_that_is_no_mask_is_refused() -> None:
