@@ -134,6 +134,31 @@ def test_a_cycle_without_a_feedback_cannot_even_be_written_and_limits_are_checke
         stream.delay(0)
 
 
+@pytest.mark.parametrize("verb", ["filter", "branch"])
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        (
+            pc.field("prise") > 1,
+            r"of stream 'sales' needs the column 'prise' for the condition \(prise",
+        ),
+        (pc.field("prise") > 1, r"; it has 'price' double, 'name' string\."),
+        (pc.field("name") > 1, r"condition \(name > 1\), which cannot be computed of 'price' double, 'name'"),
+        (pc.field("price") + 1, r"true or false for each row, and .* is double\. Compare"),
+        ("price > 1", r"a pyarrow expression such as .* and was given str 'price > 1'\. Write"),
+        (None, r"was given NoneType None"),
+    ],
+)
+def test_a_condition_that_cannot_be_is_refused_where_it_is_written(
+    verb: str,
+    condition: Any,  # noqa: ANN401 - whatever a user may write
+    said: str,
+) -> None:
+    sales = ps.Dataflow("test").input("sales", "price double, name string")
+    with pytest.raises(FlowError, match=f"^'{verb}' .*{said}"):
+        getattr(sales, verb)(condition)
+
+
 # Feeding a flow.
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pointstamp.dataflow.builder import PlanBuilder, Scope, wired
+from pointstamp.dataflow.condition import Condition, check_condition
 from pointstamp.dataflow.keyed import Aggregate, Aggregation, RunningReduce, WindowedReduce, reduced_schema
 from pointstamp.dataflow.pact import EVERYWHERE, STAY, ExchangeBy, Pact, ToEveryWorker
 from pointstamp.dataflow.plan import Kind
@@ -19,7 +20,6 @@ from pointstamp.dataflow.schema import as_schema
 from pointstamp.dataflow.stateless import (
     BatchFunction,
     Concat,
-    Condition,
     Filter,
     FlatMapRows,
     Inspect,
@@ -75,10 +75,12 @@ class Stream:
         The condition is a pyarrow expression, ``pc.field("age") > 17``, or a function from a batch to one
         boolean per row. Null counts as false.
         """
+        check_condition(condition, self.schema, f"'{name}' of {self}")
         return self._add(name, partial(Filter, condition), self.schema)
 
     def branch(self, condition: Condition, *, name: str = "branch") -> "tuple[Stream, Stream]":
         """Split into the rows for which a condition holds and the others."""
+        check_condition(condition, self.schema, f"'{name}' of {self}")
         outputs = {"true": self.schema, "false": self.schema}
         kept, others = add_operator(name, partial(Filter, condition), {"in": self}, outputs)
         return kept, others
