@@ -195,6 +195,7 @@ class Dataflow:
         It runs in this process, on one or several workers, or with ``processes`` in so many of their own.
         Inputs may be endless: they are read as the results are taken. ``progress`` shows how far it is.
         """
+        self.plan.check_outputs()
         collector = Collector(self.plan.output_schemas())
         with self._open(workers, processes, collector.on_result) as run:
             data = {**(inputs or {}), **streams}

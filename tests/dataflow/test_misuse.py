@@ -10,6 +10,7 @@ Families:
 import gc
 import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,21 @@ def test_a_cycle_without_a_feedback_cannot_even_be_written_and_limits_are_checke
         stream.delay(0)
 
 
+@pytest.mark.parametrize("aggregate", [ps.sum, ps.min, ps.max, ps.mean, ps.count])
+def test_an_aggregate_of_an_expression_asks_for_a_column(aggregate: Any) -> None:  # noqa: ANN401
+    said = (
+        rf"the aggregate '{aggregate.__name__}' needs the name of a column.*Expression multiply.*map_batches"
+    )
+    with pytest.raises(FlowError, match=said):
+        aggregate(pc.field("price") * 2)
+
+
+def test_what_is_no_aggregate_is_refused_with_its_name() -> None:
+    sales = ps.Dataflow("test").input("sales", "shop string, price double")
+    with pytest.raises(FlowError, match=r"of stream 'sales': 'total' needs an aggregate.*given str 'price'"):
+        sales.reduce("shop", total="price")
+
+
 @pytest.mark.parametrize("verb", ["filter", "branch"])
 @pytest.mark.parametrize(
     ("condition", "said"),
@@ -221,7 +237,8 @@ def test_what_is_no_list_of_epochs_is_refused_in_words(given: Any, said: str) ->
     [
         ("day", -1, "input 'numbers' has a row of epoch -1; epochs begin at 0"),
         ({"number": "day"}, 1, "has the inputs 'numbers', and epoch columns were given for 'number'"),
-        ("x", 1, "input 'numbers': 'day' not declared and came; declared is 'x'"),
+        ("dya", 1, "epoch= asks for the column 'dya', which is not there; the columns are 'x', 'day'. Name"),
+        (["day"], 1, "epoch= needs the name of a column, or such a name for each input .* given list"),
     ],
 )
 def test_epoch_columns_that_cannot_be_are_refused_in_words(epoch: Any, day: int, said: str) -> None:  # noqa: ANN401
@@ -229,6 +246,33 @@ def test_epoch_columns_that_cannot_be_are_refused_in_words(epoch: Any, day: int,
     flow.output("out", flow.input("numbers", "x long"))
     with pytest.raises(FlowError, match=said):
         flow.run_local(numbers=pa.table({"x": [1], "day": [day]}), epoch=epoch)
+
+
+def test_an_epoch_column_that_is_not_there_is_missed_before_anything_runs() -> None:
+    ran: list[int] = []
+    flow = ps.Dataflow("test")
+    numbers = flow.input("numbers", "x long").inspect(lambda _, batch: ran.append(batch.num_rows))
+    flow.output("out", numbers)
+    parts = [pa.table({"x": [1], "day": [0]}), pa.table({"x": [1]})]
+    with pytest.raises(SchemaError, match="input 'numbers': epoch= asks for the column 'day'"):
+        flow.run_local(numbers=parts, epoch="day")
+    assert not ran
+
+
+@pytest.mark.parametrize("local", ["workers", "processes", "checkpoint", "query"])
+def test_a_flow_without_outputs_is_refused_before_it_runs(local: str, tmp_path: Path) -> None:
+    flow = ps.Dataflow("silent")
+    flow.input("numbers", "x long")
+    place, given = tmp_path / "checkpoint", [rows(1)]
+    ways: dict[str, Callable[[], object]] = {
+        "workers": lambda: flow.run_local(numbers=given, workers=2),
+        "processes": lambda: flow.run_local(numbers=given, processes=2),
+        "checkpoint": lambda: flow.run_local(numbers=given, checkpoint=place),
+        "query": lambda: flow.start_local(numbers=given, checkpoint=place, output=tmp_path / "out"),
+    }
+    with pytest.raises(FlowError, match=r"flow 'silent' has no output.*flow\.output\('result', stream\)"):
+        ways[local]()
+    assert not place.exists()
 
 
 def test_epochs_of_a_column_may_not_go_back_between_batches() -> None:
