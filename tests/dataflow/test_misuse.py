@@ -7,6 +7,7 @@ Families:
   exceptions in a user's own code.
 """
 
+import copy
 import gc
 import json
 import warnings
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 import pytest
 
 import pointstamp as ps
+from pointstamp.dataflow.otherwords import HERE
 from pointstamp.errors import (
     CapabilityError,
     FlowError,
@@ -135,6 +137,39 @@ def test_a_cycle_without_a_feedback_cannot_even_be_written_and_limits_are_checke
         stream.delay(0)
 
 
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        ("withColumn", r"here that is map_batches\(function, schema\)"),
+        ("select", r"here that is map_batches\(function, schema\)"),
+        ("groupBy", r"here that is reduce\('key', total=ps\.sum\('amount'\)\), or count"),
+        ("group_by", "here that is reduce"),
+        ("where", "here that is filter"),
+        ("dropDuplicates", r"here that is count\(\*stream\.schema\.names\)"),
+        ("union", "here that is concat"),
+        ("flatMap", "here that is flat_map"),
+        ("join", "here that is an operator with two inputs"),
+        ("writeStream", r"here that is flow\.output"),
+        ("fliter", "it has exchange, broadcast, map_batches, filter, branch"),
+    ],
+)
+def test_a_verb_of_another_library_is_answered_with_the_one_here(verb: str, said: str) -> None:
+    sales = ps.Dataflow("test").input("sales", "price double")
+    with pytest.raises(AttributeError, match=f"^stream 'sales' has no '{verb}'; {said}"):
+        getattr(sales, verb)
+
+
+def test_no_verb_that_a_stream_has_is_said_to_be_called_otherwise() -> None:
+    assert not [name for name in HERE if hasattr(ps.Stream, name)]
+
+
+def test_a_stream_can_still_be_copied_and_asked_for_what_it_has_not() -> None:
+    sales = ps.Dataflow("test").input("sales", "price double")
+    assert copy.copy(sales).schema == sales.schema
+    assert not hasattr(sales, "__dataframe__")
+    assert not hasattr(sales, "columns")
+
+
 @pytest.mark.parametrize("aggregate", [ps.sum, ps.min, ps.max, ps.mean, ps.count])
 def test_an_aggregate_of_an_expression_asks_for_a_column(aggregate: Any) -> None:  # noqa: ANN401
     said = (
@@ -147,7 +182,7 @@ def test_an_aggregate_of_an_expression_asks_for_a_column(aggregate: Any) -> None
 def test_what_is_no_aggregate_is_refused_with_its_name() -> None:
     sales = ps.Dataflow("test").input("sales", "shop string, price double")
     with pytest.raises(FlowError, match=r"of stream 'sales': 'total' needs an aggregate.*given str 'price'"):
-        sales.reduce("shop", total="price")
+        sales.reduce("shop", total="price")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("verb", ["filter", "branch"])

@@ -10,7 +10,9 @@ from pointstamp.dataflow.condition import Condition, mask_of
 from pointstamp.dataflow.context import Context
 from pointstamp.errors import SchemaError
 
-BatchFunction: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | None]
+BatchFunction: TypeAlias = Callable[[pa.RecordBatch], Any]
+"""Makes rows of a batch, in any form that an input takes: Arrow, a frame, dictionaries; None for no rows."""
+
 Row: TypeAlias = Mapping[str, Any]
 
 
@@ -23,16 +25,10 @@ class MapBatches:
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Apply the function and send."""
         made = self._function(batch)
-        if isinstance(made, pa.RecordBatch):
+        if isinstance(made, pa.Table):
+            made = made.combine_chunks()
+        if made is not None:
             context.send(made)
-        elif isinstance(made, pa.Table):
-            for part in made.combine_chunks().to_batches():
-                context.send(part)
-        elif made is not None:
-            raise SchemaError(
-                f"operator '{context.operator}': the function must return a pyarrow RecordBatch, a Table or "
-                f"None, and returned {type(made).__name__}."
-            )
 
 
 class Filter:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pointstamp.dataflow.builder import PlanBuilder, Scope, wired
 from pointstamp.dataflow.condition import Condition, check_condition
 from pointstamp.dataflow.keyed import Aggregate, Aggregation, RunningReduce, WindowedReduce, reduced_schema
+from pointstamp.dataflow.otherwords import no_such_verb
 from pointstamp.dataflow.pact import EVERYWHERE, STAY, ExchangeBy, Pact, ToEveryWorker
 from pointstamp.dataflow.plan import Kind
 from pointstamp.dataflow.probe import Probe
@@ -65,7 +66,11 @@ class Stream:
     def map_batches(
         self, function: BatchFunction, schema: str | pa.Schema | None = None, *, name: str = "map"
     ) -> "Stream":
-        """Send what a function makes of each batch; the schema stays unless another is given."""
+        """Send what a function makes of each batch; the schema stays unless another is given.
+
+        The function is given an Arrow batch and may return rows in any form that an input takes: an Arrow
+        batch or table, a pandas or polars frame, or slower a list of dictionaries; None for no rows.
+        """
         wanted = self.schema if schema is None else as_schema(schema)
         return self._add(name, partial(MapBatches, function), wanted)
 
@@ -184,6 +189,14 @@ class Stream:
                 raise SchemaError(
                     f"{act} of {self} needs the column '{column}'; it has {_columns(self.schema)}."
                 )
+
+    if not TYPE_CHECKING:  # to a type checker, a name that is not there is a mistake
+
+        def __getattr__(self, name: str) -> object:
+            if name.startswith("_"):
+                raise AttributeError(f"'Stream' object has no attribute '{name}'", name=name, obj=self)
+            verbs = [each for each, of in vars(Stream).items() if not each.startswith("_") and callable(of)]
+            raise AttributeError(no_such_verb(str(self), name, verbs), name=name, obj=self)
 
     def __str__(self) -> str:
         return f"stream '{self.builder.describe(self.source)}'"
