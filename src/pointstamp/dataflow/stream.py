@@ -14,7 +14,15 @@ from pointstamp.dataflow.builder import PlanBuilder, Scope, wired
 from pointstamp.dataflow.condition import Condition, check_condition
 from pointstamp.dataflow.keyed import Aggregate, Aggregation, RunningReduce, WindowedReduce, reduced_schema
 from pointstamp.dataflow.otherwords import no_such_verb
-from pointstamp.dataflow.pact import EVERYWHERE, STAY, ExchangeBy, Pact, ToEveryWorker
+from pointstamp.dataflow.pact import (
+    EVERYWHERE,
+    STAY,
+    ExchangeBy,
+    ExchangeByFunction,
+    Pact,
+    ShardFunction,
+    ToEveryWorker,
+)
 from pointstamp.dataflow.plan import Kind
 from pointstamp.dataflow.probe import Probe
 from pointstamp.dataflow.schema import as_schema
@@ -50,11 +58,37 @@ class Stream:
 
     # How the batches are shared among the workers.
 
-    def exchange(self, *keys: str) -> "Stream":
-        """Bring each row to the worker that owns its key, where the next operation sees all of that key."""
-        if not keys:
-            raise FlowError(f"{self}: exchange needs at least one key column, for example exchange('id').")
+    def exchange(self, *keys: str, by: ShardFunction | None = None) -> "Stream":
+        """Bring each row to the worker that owns its key, where the next operation sees all of that key.
+
+        With ``by``, a function, you say yourself where rows meet: it is given a batch, with these columns
+        only if some are named, and gives the shard of each row, a whole number from 0 on, as an Arrow or
+        numpy array or a list. The worker is ``shard % workers``: rows of one shard meet however many workers
+        there are. A row must have the same shard in every batch and in every process.
+
+        State behind it that is saved with keys goes on on another number of workers if the columns are named,
+        ``exchange("user", by=function)``, and are the keys of the state; otherwise that is refused.
+        """
+        for key in keys:
+            if not isinstance(key, str):
+                raise FlowError(
+                    f"{self}: exchange takes names of columns, and was given {type(key).__name__}. A "
+                    "function that says the shard of each row is given as exchange(by=function)."
+                )
         self._check_columns("exchange", keys)
+        if by is not None:
+            if not callable(by):
+                raise FlowError(
+                    f"{self}: exchange(by=) takes a function from a batch to the shard of each row, and was "
+                    f"given {type(by).__name__} {by!r}. Columns are given without by: exchange('id')."
+                )
+            columns = pa.schema([self.schema.field(key) for key in keys]) if keys else None
+            return self._with(ExchangeByFunction(by, columns))
+        if not keys:
+            raise FlowError(
+                f"{self}: exchange needs at least one key column, for example exchange('id'), or a function "
+                "that says the shard of each row: exchange(by=function)."
+            )
         return self._with(ExchangeBy(keys))
 
     def broadcast(self) -> "Stream":
