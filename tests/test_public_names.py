@@ -1,5 +1,6 @@
 """The public names: each is there, and none is loaded before it is used."""
 
+import builtins
 import subprocess
 import sys
 
@@ -9,10 +10,16 @@ import pointstamp as ps
 
 
 def test_every_public_name_is_there_and_listed() -> None:
-    assert dir(ps) == sorted(ps.__all__)
-    for name in ps.__all__:
+    for name in dir(ps):
         assert getattr(ps, name) is not None
-    assert set(ps._HOMES) | {"__version__"} == set(ps.__all__)
+    assert set(ps._HOMES) | {"__version__"} == set(dir(ps))
+
+
+def test_a_star_import_brings_every_name_that_is_not_one_of_pythons_own() -> None:
+    names: dict[str, object] = {}
+    exec("from pointstamp import *", names)  # noqa: S102 - a star is allowed at the top of a module only
+    del names["__builtins__"]
+    assert set(dir(ps)) - set(names) == set(dir(ps)) & set(dir(builtins)) == {"max", "min", "sum"}
 
 
 def test_an_unknown_name_says_what_there_is() -> None:

@@ -48,7 +48,7 @@ def with_flow(spark: SparkSession, edges: DataFrame, folder: Path) -> None:
     """The components by a flow, one gang for all."""
     flow = Dataflow("components")
     flow.output("components", connected_components(flow.input("edges", "src long, dst long")))
-    flow.run(spark, edges=edges, path=str(folder))
+    flow.run(spark, edges=edges, output=str(folder))
 
 
 def with_peer(find: Peer, spark: SparkSession, edges: DataFrame, limit_seconds: float, folder: Path) -> None:

@@ -46,7 +46,7 @@ def start_up(spark: SparkSession) -> None:
     flow = Dataflow("start-up")
     flow.output("rows", flow.input("rows", "id long"))
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-") as folder:
-        found = flow.run(spark, rows=spark.range(1), workers=SLOTS, path=f"{folder}/out")["rows"]
+        found = flow.run(spark, rows=spark.range(1), workers=SLOTS, output=f"{folder}/out")["rows"]
         assert found.columns == ["epoch", "id"]
 
 

@@ -44,7 +44,7 @@ def counting() -> Dataflow:
 
 def with_flow(spark: SparkSession, rows: DataFrame, folder: str) -> None:
     """The counts by a flow."""
-    counting().run(spark, rows=rows, path=folder)
+    counting().run(spark, rows=rows, output=folder)
 
 
 def with_spark(spark: SparkSession, rows: DataFrame, folder: str) -> None:

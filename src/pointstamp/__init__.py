@@ -11,7 +11,10 @@ from pointstamp.version import __version__
 
 if TYPE_CHECKING:
     from pointstamp.dataflow import saved
-    from pointstamp.dataflow.aggregate import Aggregate, count, max, mean, min, sum  # noqa: A004 - SQL's words
+    from pointstamp.dataflow.aggregate import Aggregate, count, mean
+    from pointstamp.dataflow.aggregate import max as max  # noqa: A004 - SQL's words, as ps.max and not starred
+    from pointstamp.dataflow.aggregate import min as min  # noqa: A004 - as above
+    from pointstamp.dataflow.aggregate import sum as sum  # noqa: A004 - as above
     from pointstamp.dataflow.capability import Capability
     from pointstamp.dataflow.context import Context
     from pointstamp.dataflow.loop import Loop
@@ -104,14 +107,14 @@ __all__ = [
     "count",
     "delay",
     "files",
-    "max",
     "mean",
-    "min",
     "operator",
     "read_published",
     "saved",
-    "sum",
 ]
+
+# As ps.sum and the like: a star import must not put them before Python's own.
+_NOT_STARRED = ("max", "min", "sum")
 
 
 if not TYPE_CHECKING:  # to a type checker, a name that is not listed above is a mistake
@@ -119,7 +122,7 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not listed above is a
     def __getattr__(name: str) -> object:
         home = _HOMES.get(name)
         if home is None:
-            raise AttributeError(f"pointstamp has no {name!r}; it has {', '.join(__all__)}.")
+            raise AttributeError(f"pointstamp has no {name!r}; it has {', '.join(__dir__())}.")
         module = import_module(f"pointstamp.{home}")
         # ``saved`` is a module, every other name something in one.
         value: object = module if name == "saved" else getattr(module, name)
@@ -128,4 +131,4 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not listed above is a
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_NOT_STARRED])

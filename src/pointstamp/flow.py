@@ -89,7 +89,10 @@ class Dataflow:
         return svg(self.plan)
 
     def input(self, name: str, schema: str | pa.Schema) -> Stream:
-        """A stream that comes from outside; the schema is Spark DDL, "src long, dst long", or pyarrow's."""
+        """A stream that comes from outside; the schema is Spark DDL, "src long, dst long", or pyarrow's.
+
+        All declared columns must come; others are left, wherever the flow runs.
+        """
         declared = as_schema(schema)
         node = self._builder.add(Kind.INPUT, name, (), [], {"out": declared})
         return Stream(self._builder, Source(node.index, 0), declared, ())
@@ -190,6 +193,7 @@ class Dataflow:
         Inputs may be endless: they are read as the results are taken. ``progress`` shows how far it is.
         """
         data = given_inputs(self.plan, self.stream_local, inputs, streams)
+        self.plan.check_outputs()
         collector = Collector(self.plan.output_schemas())
         with self._open(workers, processes, collector.on_result) as run:
             try:
@@ -210,7 +214,7 @@ class Dataflow:
         *,
         workers: int | None = None,
         epoch: EpochColumns = None,
-        path: Place | None = None,
+        output: Place | None = None,
         checkpoint: Place | None = None,
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         **streams: "DataFrame",
@@ -218,10 +222,10 @@ class Dataflow:
         """Run the flow as a Spark job to the end of its inputs; DataFrames in, DataFrames out.
 
         Without ``epoch`` everything is epoch 0; with it a column says the epoch of each row, in any order.
-        The outputs have the column ``epoch`` first, lie as Parquet files under ``path`` (a temporary folder
-        unless given), and can be read again and again; a path that holds published output is refused. Workers
-        are as many as Spark has slots, unless given. One that answers nobody for ``silence_seconds_max`` is
-        taken for dead, which ends the run.
+        The outputs have the column ``epoch`` first, lie as Parquet files under ``output`` (a temporary folder
+        unless given), and can be read again and again; a folder that holds published output is refused.
+        Workers are as many as Spark has slots, unless given. One that answers nobody for
+        ``silence_seconds_max`` is taken for dead, which ends the run.
 
         With a ``checkpoint``, a path, workers may die and the driver, too: called again with the same inputs
         the run goes on from the last epoch that was saved there.
@@ -229,6 +233,7 @@ class Dataflow:
         from pointstamp.spark import job, streaming  # pyspark is loaded by those who use it
 
         frames = given_inputs(self.plan, self.run, inputs, streams)
+        folder = self._folder(output, frames)
         streaming.check_frames(self.plan, frames)
         if checkpoint is not None:
             return streaming.run_to_end(
@@ -236,7 +241,7 @@ class Dataflow:
                 spark,
                 frames,
                 checkpoint=os.fspath(checkpoint),
-                path=_path(path),
+                output=folder,
                 workers=workers,
                 epoch=epoch,
                 silence_seconds_max=silence_seconds_max,
@@ -247,7 +252,7 @@ class Dataflow:
             frames,
             workers=workers,
             epoch=epoch,
-            path=_path(path),
+            output=folder,
             silence_seconds_max=silence_seconds_max,
         )
 
@@ -337,6 +342,20 @@ class Dataflow:
             silence_seconds_max=silence_seconds_max,
             judge=self._judge() if verify else None,
         )
+
+    def _folder(self, output: Any, frames: Mapping[str, Any]) -> str | None:  # noqa: ANN401 - whatever came
+        if "path" in frames and "path" not in self.plan.named(Kind.INPUT):
+            raise FlowError(
+                f"flow '{self.name}' was given path=, and has no input of that name. Where the output goes "
+                "is said with output=, as for a query: run(spark, ..., output=path)."
+            )
+        folder = _path(output)
+        if folder is not None and not isinstance(folder, str):
+            raise FlowError(
+                f"flow '{self.name}': a run to the end of its inputs needs a folder's path as output=, and "
+                f"was given {type(folder).__name__}. For a sink, use start(..., available_now=True)."
+            )
+        return folder
 
     def _judge(self) -> "Judge":
         from pointstamp.check.online_process import JudgeProcess  # loaded by those who use it

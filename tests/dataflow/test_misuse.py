@@ -7,8 +7,12 @@ Families:
   exceptions in a user's own code.
 """
 
+import copy
 import gc
+import json
 import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +21,7 @@ import pyarrow.compute as pc
 import pytest
 
 import pointstamp as ps
+from pointstamp.dataflow.otherwords import HERE
 from pointstamp.errors import (
     CapabilityError,
     FlowError,
@@ -132,6 +137,79 @@ def test_a_cycle_without_a_feedback_cannot_even_be_written_and_limits_are_checke
         stream.delay(0)
 
 
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        ("withColumn", r"here that is map_batches\(function, schema\)"),
+        ("select", r"here that is map_batches\(function, schema\)"),
+        ("groupBy", r"here that is reduce\('key', total=ps\.sum\('amount'\)\), or count"),
+        ("group_by", "here that is reduce"),
+        ("where", "here that is filter"),
+        ("dropDuplicates", r"here that is count\(\*stream\.schema\.names\)"),
+        ("union", "here that is concat"),
+        ("flatMap", "here that is flat_map"),
+        ("join", "here that is an operator with two inputs"),
+        ("writeStream", r"here that is flow\.output"),
+        ("fliter", "it has exchange, broadcast, map_batches, filter, branch"),
+    ],
+)
+def test_a_verb_of_another_library_is_answered_with_the_one_here(verb: str, said: str) -> None:
+    sales = ps.Dataflow("test").input("sales", "price double")
+    with pytest.raises(AttributeError, match=f"^stream 'sales' has no '{verb}'; {said}"):
+        getattr(sales, verb)
+
+
+def test_no_verb_that_a_stream_has_is_said_to_be_called_otherwise() -> None:
+    assert not [name for name in HERE if hasattr(ps.Stream, name)]
+
+
+def test_a_stream_can_still_be_copied_and_asked_for_what_it_has_not() -> None:
+    sales = ps.Dataflow("test").input("sales", "price double")
+    assert copy.copy(sales).schema == sales.schema
+    assert not hasattr(sales, "__dataframe__")
+    assert not hasattr(sales, "columns")
+
+
+@pytest.mark.parametrize("aggregate", [ps.sum, ps.min, ps.max, ps.mean, ps.count])
+def test_an_aggregate_of_an_expression_asks_for_a_column(aggregate: Any) -> None:  # noqa: ANN401
+    said = (
+        rf"the aggregate '{aggregate.__name__}' needs the name of a column.*Expression multiply.*map_batches"
+    )
+    with pytest.raises(FlowError, match=said):
+        aggregate(pc.field("price") * 2)
+
+
+def test_what_is_no_aggregate_is_refused_with_its_name() -> None:
+    sales = ps.Dataflow("test").input("sales", "shop string, price double")
+    with pytest.raises(FlowError, match=r"of stream 'sales': 'total' needs an aggregate.*given str 'price'"):
+        sales.reduce("shop", total="price")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("verb", ["filter", "branch"])
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        (
+            pc.field("prise") > 1,
+            r"of stream 'sales' needs the column 'prise' for the condition \(prise",
+        ),
+        (pc.field("prise") > 1, r"; it has 'price' double, 'name' string\."),
+        (pc.field("name") > 1, r"condition \(name > 1\), which cannot be computed of 'price' double, 'name'"),
+        (pc.field("price") + 1, r"true or false for each row, and .* is double\. Compare"),
+        ("price > 1", r"a pyarrow expression such as .* and was given str 'price > 1'\. Write"),
+        (None, r"was given NoneType None"),
+    ],
+)
+def test_a_condition_that_cannot_be_is_refused_where_it_is_written(
+    verb: str,
+    condition: Any,  # noqa: ANN401 - whatever a user may write
+    said: str,
+) -> None:
+    sales = ps.Dataflow("test").input("sales", "price double, name string")
+    with pytest.raises(FlowError, match=f"^'{verb}' .*{said}"):
+        getattr(sales, verb)(condition)
+
+
 # Feeding a flow.
 
 
@@ -194,7 +272,8 @@ def test_what_is_no_list_of_epochs_is_refused_in_words(given: Any, said: str) ->
     [
         ("day", -1, "input 'numbers' has a row of epoch -1; epochs begin at 0"),
         ({"number": "day"}, 1, "has the inputs 'numbers', and epoch columns were given for 'number'"),
-        ("x", 1, "input 'numbers': 'day' not declared and came; declared is 'x'"),
+        ("dya", 1, "epoch= asks for the column 'dya', which is not there; the columns are 'x', 'day'. Name"),
+        (["day"], 1, "epoch= needs the name of a column, or such a name for each input .* given list"),
     ],
 )
 def test_epoch_columns_that_cannot_be_are_refused_in_words(epoch: Any, day: int, said: str) -> None:  # noqa: ANN401
@@ -202,6 +281,33 @@ def test_epoch_columns_that_cannot_be_are_refused_in_words(epoch: Any, day: int,
     flow.output("out", flow.input("numbers", "x long"))
     with pytest.raises(FlowError, match=said):
         flow.run_local(numbers=pa.table({"x": [1], "day": [day]}), epoch=epoch)
+
+
+def test_an_epoch_column_that_is_not_there_is_missed_before_anything_runs() -> None:
+    ran: list[int] = []
+    flow = ps.Dataflow("test")
+    numbers = flow.input("numbers", "x long").inspect(lambda _, batch: ran.append(batch.num_rows))
+    flow.output("out", numbers)
+    parts = [pa.table({"x": [1], "day": [0]}), pa.table({"x": [1]})]
+    with pytest.raises(SchemaError, match="input 'numbers': epoch= asks for the column 'day'"):
+        flow.run_local(numbers=parts, epoch="day")
+    assert not ran
+
+
+@pytest.mark.parametrize("local", ["workers", "processes", "checkpoint", "query"])
+def test_a_flow_without_outputs_is_refused_before_it_runs(local: str, tmp_path: Path) -> None:
+    flow = ps.Dataflow("silent")
+    flow.input("numbers", "x long")
+    place, given = tmp_path / "checkpoint", [rows(1)]
+    ways: dict[str, Callable[[], object]] = {
+        "workers": lambda: flow.run_local(numbers=given, workers=2),
+        "processes": lambda: flow.run_local(numbers=given, processes=2),
+        "checkpoint": lambda: flow.run_local(numbers=given, checkpoint=place),
+        "query": lambda: flow.start_local(numbers=given, checkpoint=place, output=tmp_path / "out"),
+    }
+    with pytest.raises(FlowError, match=r"flow 'silent' has no output.*flow\.output\('result', stream\)"):
+        ways[local]()
+    assert not place.exists()
 
 
 def test_epochs_of_a_column_may_not_go_back_between_batches() -> None:
@@ -403,6 +509,48 @@ def test_an_exception_in_a_users_function_says_operator_time_line_and_sample() -
     assert 'raise ZeroDivisionError("by nothing")' in message
     assert "4 rows and begins [{'x': 7}, {'x': 8}, {'x': 9}]" in message
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_the_line_of_an_error_is_the_users_where_a_library_has_raised_it() -> None:
+    def misread(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.record_batch({"x": batch["price"]})  # there is no such column
+
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long").map_batches(misread))
+    with pytest.raises(OperatorError) as caught:
+        flow.run_local(numbers=[rows(1)])
+    line = misread.__code__.co_firstlineno + 1
+    assert f"test_misuse.py:{line}, in misread: return pa.record_batch" in str(caught.value)
+
+
+def test_the_line_of_an_error_is_not_that_of_pythons_own_library() -> None:
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long").map_batches(lambda _: json.loads("{")))
+    with pytest.raises(
+        OperatorError, match=r"JSONDecodeError: .*test_misuse\.py:\d+, in <lambda>: flow.output"
+    ):
+        flow.run_local(numbers=[rows(1)])
+
+
+def test_code_in_a_folder_named_pointstamp_is_its_users(tmp_path: Path) -> None:
+    code = compile("def fail(batch):\n    return batch[9]\n", str(tmp_path / "pointstamp" / "f.py"), "exec")
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - it is the name of the file that is tested
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long").map_batches(names["fail"]))
+    with pytest.raises(OperatorError, match=r"pointstamp/f\.py:2, in fail"):
+        flow.run_local(numbers=[rows(1)])
+
+
+def test_the_line_in_an_installed_package_is_the_one_that_was_called() -> None:
+    """Where all of a user's code is installed, no frame is outside of it."""
+    source = "def called(batch):\n    return helper(batch)\n\ndef helper(batch):\n    return batch['price']\n"
+    names: dict[str, Any] = {}
+    exec(compile(source, "/venv/lib/site-packages/flows.py", "exec"), names)  # noqa: S102 - as above
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long").map_batches(names["called"]))
+    with pytest.raises(OperatorError, match=r"site-packages/flows\.py:2, in called\)"):
+        flow.run_local(numbers=[rows(1)])
 
 
 def test_a_condition_that_is_no_mask_is_refused() -> None:

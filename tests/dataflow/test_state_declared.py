@@ -12,6 +12,7 @@ import pickle
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, time
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -214,7 +215,9 @@ def test_a_declaration_can_be_sent_to_another_process() -> None:
     ("value", "how", "words"),
     [
         ({1, 2}, saved.values(), "set"),
-        ([(1, 2)], saved.values(), "list"),
+        ([range(2)], saved.values(), "builtins.range"),
+        ([time(1, tzinfo=UTC)], saved.values(), "a time of day with a zone"),
+        ({1: [Counter("a")]}, saved.mapping("long"), "collections.Counter"),
         ([(1, 2)], saved.values(list[list[int]]), "list[list[int]]"),
         (3, saved.values(float), "float"),
         (Counter("a"), saved.values(), "Counter"),

@@ -43,7 +43,9 @@ def main(master: str, folder: str) -> None:
     table = pa.table({"x": list(range(1, 300)), "at": [n % 3 for n in range(1, 300)]})
     flow = halving()
     here = flow.run_local(numbers=table, epoch="at")["seen"].table()
-    there = flow.run(spark, numbers=spark.createDataFrame(table.to_pandas()), epoch="at", path=folder)["seen"]
+    there = flow.run(spark, numbers=spark.createDataFrame(table.to_pandas()), epoch="at", output=folder)[
+        "seen"
+    ]
     process = udf(lambda _: os.getppid(), "long")
     processes = spark.range(0, 100, 1, 8).select(count_distinct(process("id"))).collect()[0][0]
     report = {

@@ -143,7 +143,7 @@ def test_a_loop_through_connect_gives_what_a_classic_session_and_this_process_gi
     found = {}
     for name, session in {"connect": connect, "classic": spark}.items():
         frame = session.createDataFrame(table.to_pandas())
-        found[name] = rows(flow.run(session, numbers=frame, epoch="at", path=str(tmp_path / name))["seen"])
+        found[name] = rows(flow.run(session, numbers=frame, epoch="at", output=str(tmp_path / name))["seen"])
     assert found["connect"] == found["classic"] == sorted(tuple(row.values()) for row in here)
 
 
@@ -159,7 +159,7 @@ def test_what_connect_published_is_read_again_and_as_many_workers_ran_as_there_a
         connect,
         words=connect.createDataFrame([("a",), ("b",), ("a",)], "w string"),
         numbers=connect.range(20).selectExpr("id as x"),
-        path=str(tmp_path),
+        output=str(tmp_path),
     )
     again = frames.read(connect, str(tmp_path))
     assert rows(again["words"]) == [(0, "a", 2), (0, "b", 1)]
@@ -213,7 +213,7 @@ def test_a_users_exception_comes_back_through_connect_with_operator_time_and_lin
     flow = ps.Dataflow("fails")
     flow.output("out", flow.input("numbers", "x long").exchange("x").map_batches(fail, name="divide"))
     with pytest.raises(OperatorError, match=r"operator 'divide' failed .* ZeroDivisionError: by nothing"):
-        flow.run(connect, numbers=connect.range(10).selectExpr("id as x"), path=str(tmp_path))
+        flow.run(connect, numbers=connect.range(10).selectExpr("id as x"), output=str(tmp_path))
     assert list(tmp_path.rglob("*.parquet")) == []
 
 
@@ -227,10 +227,10 @@ def test_a_task_that_dies_and_one_that_refuses_its_rows_are_told_in_one_sentence
     flow = ps.Dataflow("dies")
     flow.output("out", flow.input("numbers", "x long").exchange("x").map_batches(die))
     with pytest.raises(TransportError, match="a worker's Python process died while the flow ran"):
-        flow.run(connect, numbers=connect.range(10).selectExpr("id as x"), path=str(tmp_path / "dies"))
+        flow.run(connect, numbers=connect.range(10).selectExpr("id as x"), output=str(tmp_path / "dies"))
     early = connect.range(10).selectExpr("id as x", "id - 5 as at")
     with pytest.raises(FlowError, match="epochs begin at 0") as caught:
-        halving().run(connect, numbers=early, epoch="at", path=str(tmp_path / "early"))
+        halving().run(connect, numbers=early, epoch="at", output=str(tmp_path / "early"))
     assert "\n" not in str(caught.value)
 
 
@@ -238,9 +238,9 @@ def test_what_cannot_work_through_connect_is_said_before_the_server_runs_anythin
     connect: SparkSession, tmp_path: Path
 ) -> None:
     frame = connect.range(10).selectExpr("id as x")
-    with pytest.raises(FlowError, match=r"a Connect session .* Give path="):
+    with pytest.raises(FlowError, match=r"a Connect session .* Give output="):
         halving().run(connect, numbers=frame)
     with pytest.raises(FlowError, match="3 workers were asked for, and Spark has 2 slots"):
-        halving().run(connect, numbers=frame, workers=3, path=str(tmp_path))
+        halving().run(connect, numbers=frame, workers=3, output=str(tmp_path))
     with pytest.raises(FlowError, match="input 'numbers': column 'x' must be int64 and came as string"):
-        halving().run(connect, numbers=frame.selectExpr("string(x) as x"), path=str(tmp_path))
+        halving().run(connect, numbers=frame.selectExpr("string(x) as x"), output=str(tmp_path))

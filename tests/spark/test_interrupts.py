@@ -181,7 +181,7 @@ def test_a_gang_is_gone_after_an_interrupt_and_the_next_run_works(
     watcher = threading.Thread(target=interrupt, daemon=True)
     watcher.start()
     with pytest.raises(KeyboardInterrupt):
-        flow.run(spark, numbers=numbers, path=out)
+        flow.run(spark, numbers=numbers, output=out)
     watcher.join(SECONDS_MAX)
     # Spark's own count follows what has happened a moment later.
     until(lambda: not spark.sparkContext.statusTracker().getActiveJobsIds())
@@ -189,7 +189,7 @@ def test_a_gang_is_gone_after_an_interrupt_and_the_next_run_works(
 
     sound = ps.Dataflow("sound")
     sound.output("out", sound.input("numbers", "x long"))
-    rows = sound.run(spark, numbers=numbers, path=out)["out"].collect()
+    rows = sound.run(spark, numbers=numbers, output=out)["out"].collect()
     assert [(row.epoch, row.x) for row in rows] == [(0, 0)]
 
 

@@ -77,7 +77,7 @@ def test_the_frames_read_what_the_commit_lists_and_no_leftover_or_foreign_file(
     dead.write("copied", 0, [pa.record_batch({"x": [77]})])
     dead.finish()
     frame = spark.range(10).selectExpr("id as x", "id % 3 as at")
-    result = _copy().run(spark, numbers=frame, epoch="at", path=str(tmp_path))["copied"]
+    result = _copy().run(spark, numbers=frame, epoch="at", output=str(tmp_path))["copied"]
     (folder / "foreign.parquet").write_bytes(b"nothing of ours")
     assert sorted(row.x for row in result.collect()) == list(range(10))
     again = frames.read(spark, str(tmp_path))["copied"]
@@ -94,7 +94,7 @@ def test_the_frames_read_what_the_commit_lists_and_no_leftover_or_foreign_file(
         assert (len(content), zlib.crc32(content)) == (file.size_bytes, file.crc32)
 
     with pytest.raises(FlowError, match=r"holds the output of another run"):
-        _copy().run(spark, numbers=frame, epoch="at", path=str(tmp_path))
+        _copy().run(spark, numbers=frame, epoch="at", output=str(tmp_path))
     (tmp_path / files[0].path).unlink()
     with pytest.raises(StorageError, match=r"must have \d+ bytes and is not there. It was removed"):
         frames.read(spark, str(tmp_path))
@@ -111,10 +111,10 @@ def test_a_run_that_fails_leaves_neither_commit_nor_files(spark: SparkSession, t
     flow.output("out", flow.input("numbers", "x long").map_batches(fail, name="no seven"))
     frame = spark.range(10).selectExpr("id as x", "id as at")
     with pytest.raises(OperatorError, match="seven"):
-        flow.run(spark, numbers=frame, epoch="at", path=str(tmp_path))
+        flow.run(spark, numbers=frame, epoch="at", output=str(tmp_path))
     assert not [each for each in tmp_path.rglob("*") if each.is_file()]
     # The folder can be used by the next run.
-    assert _copy().run(spark, numbers=frame, path=str(tmp_path))["copied"].count() == 10
+    assert _copy().run(spark, numbers=frame, output=str(tmp_path))["copied"].count() == 10
 
 
 @pytest.mark.spark
@@ -124,7 +124,7 @@ def test_outputs_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
     names = ["_hidden", "..", "a/b [c]=%7B*", "mit Umläuten"]
     for name in names:
         flow.output(name, numbers)
-    result = flow.run(spark, numbers=spark.range(3).selectExpr("id as x"), path=str(tmp_path / "day=1 x"))
+    result = flow.run(spark, numbers=spark.range(3).selectExpr("id as x"), output=str(tmp_path / "day=1 x"))
     assert all(result[name].columns == ["epoch", "x"] for name in names)
     assert [result[name].count() for name in names] == [3] * len(names)
 

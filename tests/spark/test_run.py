@@ -96,7 +96,7 @@ def test_the_output_lies_where_it_was_asked_for(spark: SparkSession) -> None:
     flow = ps.Dataflow("copy")
     flow.output("copied", flow.input("numbers", "x long"))
     with tempfile.TemporaryDirectory() as folder:
-        flow.run(spark, numbers=spark.range(10).selectExpr("id as x"), path=folder)
+        flow.run(spark, numbers=spark.range(10).selectExpr("id as x"), output=folder)
         assert list(Path(folder, "copied").glob("*.parquet"))
         assert spark.read.parquet(f"{folder}/copied").count() == 10
 
@@ -206,6 +206,24 @@ def test_what_cannot_work_is_said_before_spark_starts(spark: SparkSession) -> No
         flow.run(spark, numbers=frame)
     with pytest.raises(FlowError, match=r"has the inputs 'numbers' and was given 'letters'"):
         flow.run(spark, letters=frame)
+
+    with pytest.raises(SchemaError, match=r"input 'numbers': epoch= asks for the column 'day', which is not"):
+        flow.run(spark, numbers=spark.range(10).selectExpr("id as x"), epoch="day")
+    with pytest.raises(FlowError, match=r"given path=, and has no input of that name\..* with output="):
+        flow.run(spark, numbers=frame, path="somewhere")
+    with pytest.raises(FlowError, match=r"needs a folder's path as output=, and was given ParquetSink"):
+        flow.run(spark, numbers=frame, output=ps.ParquetSink("somewhere"))  # type: ignore[arg-type]
+    silent = ps.Dataflow("silent")
+    silent.input("numbers", "x long")
+    with pytest.raises(FlowError, match=r"flow 'silent' has no output"):
+        silent.run(spark, numbers=frame)
+
+
+def test_columns_that_are_not_declared_are_left_as_everywhere(spark: SparkSession) -> None:
+    flow = ps.Dataflow("copy")
+    flow.output("copied", flow.input("numbers", "x long"))
+    frame = spark.range(3).selectExpr("id as x", "'a' as note", "id as y")
+    assert sorted(map(tuple, flow.run(spark, numbers=frame)["copied"].collect())) == [(0, 0), (0, 1), (0, 2)]
 
 
 def test_a_column_of_another_type_is_named(spark: SparkSession) -> None:

@@ -91,7 +91,7 @@ def test_a_connect_session_that_does_not_say_its_slots_needs_workers() -> None:
 
 
 def test_a_connect_session_needs_a_path_that_its_workers_reach() -> None:
-    with pytest.raises(FlowError, match=r"a Connect session .* Give path="):
+    with pytest.raises(FlowError, match=r"a Connect session .* Give output="):
         job._temporary_folder(connect(2))
 
 
@@ -265,5 +265,5 @@ def test_a_worker_whose_process_dies_ends_the_run_in_words(spark: SparkSession, 
     flow = ps.Dataflow("dies")
     flow.output("out", flow.input("numbers", "x long").map_batches(die))
     with pytest.raises(TransportError, match=r"a worker's Python process died while the flow ran"):
-        flow.run(spark, numbers=spark.range(1).selectExpr("id as x"), path=str(tmp_path))
+        flow.run(spark, numbers=spark.range(1).selectExpr("id as x"), output=str(tmp_path))
     assert not list(tmp_path.rglob("*.*"))

@@ -30,10 +30,10 @@ def run(flow: Dataflow, files: list[InputFile], arguments: argparse.Namespace) -
     with session(arguments.master, flow.name) as spark, _in_one_line():
         frames = {file.name: _frame(spark, file) for file in files}
         counted = [_by_epoch(frames[file.name], file.epoch) for file in files]
-        path = None if arguments.output is None else _absolute(arguments.output)
-        results = flow.run(spark, frames, workers=arguments.workers, epoch=epochs, path=path)
+        output = None if arguments.output is None else _absolute(arguments.output)
+        results = flow.run(spark, frames, workers=arguments.workers, epoch=epochs, output=output)
         finished = {name: _by_epoch(frame, "epoch") for name, frame in results.items()}
-        if path is None:
+        if output is None:
             _show(results, finished)
         return Totals(
             len({epoch for each in counted for epoch in each}),

@@ -106,6 +106,12 @@ class Aggregate:
             raise FlowError(f"there is no aggregate '{self.kind}'; there are {known}, and those of your own.")
         if self.column is None and self.kind != "count":
             raise FlowError(f"the aggregate '{self.kind}' needs a column: {self.kind}('amount').")
+        if self.column is not None and not isinstance(self.column, str):
+            raise FlowError(
+                f"the aggregate '{self.kind}' needs the name of a column, {self.kind}('amount'), and was "
+                f"given {type(self.column).__name__} {self.column}. Make a column of it before, with "
+                "map_batches, and give its name."
+            )
 
     def __str__(self) -> str:
         return f"{self.kind}({self.column or ''})"
@@ -113,6 +119,9 @@ class Aggregate:
 
 Aggregation: TypeAlias = Aggregate | Accumulator
 """What ``reduce`` takes: a built-in aggregate or one's own."""
+
+
+_ACCUMULATOR: Final = ("column", "result_type", "empty", "update", "merge", "result")
 
 
 def count(column: str | None = None) -> Aggregate:
@@ -153,6 +162,12 @@ class Bound:
 
 def bind(who: str, name: str, aggregation: Aggregation, schema: pa.Schema) -> Bound:
     """The aggregate for columns of this schema; SchemaError says what it cannot be made of."""
+    lacking = [each for each in _ACCUMULATOR if not hasattr(aggregation, each)]
+    if not isinstance(aggregation, Aggregate) and lacking:
+        raise FlowError(
+            f"{who}: '{name}' needs an aggregate, such as ps.sum('amount') or an object of your own with "
+            f"{', '.join(_ACCUMULATOR)}, and was given {type(aggregation).__name__} {aggregation!r}."
+        )
     column = aggregation.column
     if column is None:
         return Bound(None, pa.int64(), Count(), 0)

@@ -34,7 +34,12 @@ def partition(batch: pa.RecordBatch, keys: Sequence[str], workers: int) -> list[
         return parts
     if workers == 1:
         return [batch]
-    worker = worker_of(hash_columns(batch, keys), workers)
+    return split(batch, worker_of(hash_columns(batch, keys), workers), workers)
+
+
+def split(batch: pa.RecordBatch, worker: npt.NDArray[np.intp], workers: int) -> list[pa.RecordBatch | None]:
+    """The rows of each worker, where the worker of each row is known; for a batch that has rows."""
+    parts: list[pa.RecordBatch | None] = [None] * workers
     counts = np.bincount(worker, minlength=workers)
     first = int(worker[0])
     if counts[first] == batch.num_rows:

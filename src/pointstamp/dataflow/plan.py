@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from pointstamp.dataflow.pact import STAY, Pact
 from pointstamp.dataflow.updates import Passes, Reduces
+from pointstamp.errors import FlowError
 from pointstamp.topology.domain import EPOCHS, Domain, TimeOrder
 from pointstamp.topology.graph import Graph, GraphBuilder
 from pointstamp.topology.ports import OperatorIndex, Source, Target
@@ -118,6 +119,14 @@ class Plan:
     def named(self, kind: Kind) -> dict[str, Node]:
         """The nodes of one kind by name, in the order in which they were written."""
         return {node.name: node for node in self.nodes if node.kind is kind}
+
+    def check_outputs(self) -> None:
+        """Refuse a flow without outputs: whatever it computes, nobody would see it."""
+        if not self.named(Kind.OUTPUT):
+            raise FlowError(
+                f"flow '{self.name}' has no output, so nothing that it computes could be seen. Name a result "
+                "before it runs: flow.output('result', stream)."
+            )
 
     def output_schemas(self) -> dict[str, pa.Schema]:
         """The schema of each output of the flow, by name."""

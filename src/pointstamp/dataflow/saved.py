@@ -21,13 +21,14 @@ from typing import Any, Final, Protocol, runtime_checkable
 import msgspec
 import pyarrow as pa
 
+from pointstamp.dataflow.exactly import PLAIN, encodable, from_extension, is_exact
 from pointstamp.dataflow.schema import as_schema
 from pointstamp.dataflow.state import Piece
 from pointstamp.errors import FlowError, RecoveryError
 
 _VALUE: Final = pa.schema([("value", pa.large_binary())])
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_PLAIN: Final = (type(None), bool, int, float, str, builtins.bytes)
+_UNWRITABLE: Final = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
 
 
 @runtime_checkable
@@ -54,7 +55,8 @@ def arrow(*, keys: Sequence[str] = ()) -> Saving:
 def values(type: Any = Any) -> Saving:  # noqa: A002, ANN401 - a type as msgspec takes it
     """Numbers, text, lists, dictionaries, dataclasses and what else msgspec can write, of the given type.
 
-    Without a type only what reads back as it was: None, bool, int, float, str, bytes, list and dict.
+    Without a type it is what rows hold, as ``batch.to_pylist()`` gives them: None, bool, int, float, str,
+    bytes, times, dates, durations, decimals, and lists, tuples and dictionaries of these.
     """
     return _Encoded(ObjectCodec(type))
 
@@ -77,7 +79,8 @@ def mapping(key: str | pa.DataType, value: Any = Any) -> Saving:  # noqa: ANN401
     """A dict whose keys are those of the exchange before the operator, which may hold one key column.
 
     ``key`` is the type of that column, as in a schema ("long", "string") or Arrow's. Each entry belongs to
-    the worker to which the exchange brings its key. Values are saved as with ``values(value)``.
+    the worker to which the exchange brings its key. Values are saved as with ``values(value)``: without a
+    type they may be whole rows.
     """
     kind = as_schema(f"key {key}").field(0).type if isinstance(key, str) else key
     return _Mapping(kind, ObjectCodec(value))
@@ -88,7 +91,7 @@ class ObjectCodec:
 
     def __init__(self, kind: Any = Any) -> None:  # noqa: ANN401 - a type as msgspec takes it
         self.kind = kind
-        self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(kind)
+        self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(kind, ext_hook=from_extension)
 
     def __deepcopy__(self, memo: object) -> "ObjectCodec":
         """It never changes, and msgspec's decoders cannot be copied."""
@@ -100,15 +103,31 @@ class ObjectCodec:
 
     def encoded(self, who: str, value: Any) -> builtins.bytes:  # noqa: ANN401 - of that type
         """The bytes; FlowError where they would not give the value back."""
+        why = "it would come back as something else"
+        is_equal = False  # as the declared type has it, though perhaps in another zone
         try:
             data = _ENCODER.encode(value)
-            # To read it once is the only way to know that the declared type is the true one.
-            is_exact = _is_plain(value) if self.kind is Any else _is_as(value, self._decoder.decode(data))
-        except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
-            raise FlowError(_refusal(who, self.kind, value, str(error))) from error
-        if not is_exact:
-            raise FlowError(_refusal(who, self.kind, value, "it would come back as something else"))
-        return data
+            if self.kind is Any:
+                if _is_plain(value):
+                    return data
+            else:
+                # To read it once is the only way to know that the declared type is the true one.
+                back = self._decoder.decode(data)
+                if is_exact(value, back):
+                    return data
+                is_equal = type(value) is type(back) and bool(value == back)
+        except _UNWRITABLE as error:
+            why = str(error)
+        try:
+            # As rows have it, where the declared type says nothing of what is inside.
+            exact = _ENCODER.encode(encodable(value))
+            if is_exact(value, self._decoder.decode(exact)):
+                return exact
+        except _UNWRITABLE as error:
+            why = str(error) if self.kind is Any else why
+        if is_equal:
+            return data
+        raise FlowError(_refusal(who, self.kind, value, why))
 
     def decoded(self, who: str, data: builtins.bytes) -> Any:  # noqa: ANN401 - of that type
         """The value; RecoveryError where it is not of the type any more."""
@@ -237,17 +256,12 @@ def _refusal(who: str, kind: Any, value: Any, why: str) -> str:  # noqa: ANN401
     declared = "without a type" if kind is Any else f"as {_named(kind)}"
     return (
         f"{who} is saved {declared}, and holds a {type(value).__name__} that cannot be saved so: {why}. "
-        "Declare its type, as msgspec knows it, or keep it in plain numbers, text, lists and dictionaries."
+        "Declare its type, as msgspec knows it, or keep it in values such as rows hold."
     )
 
 
 def _named(kind: Any) -> str:  # noqa: ANN401
     return str(getattr(kind, "__name__", kind)) if not getattr(kind, "__args__", ()) else str(kind)
-
-
-def _is_as(value: Any, back: Any) -> bool:  # noqa: ANN401
-    # A NaN deep inside is not equal to itself, but shown alike.
-    return type(back) is type(value) and bool(back == value or repr(back) == repr(value))
 
 
 def _is_plain(value: Any) -> bool:  # noqa: ANN401
@@ -257,7 +271,7 @@ def _is_plain(value: Any) -> bool:  # noqa: ANN401
         return all(map(_is_plain, value))
     if kind is dict:
         return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
-    return kind in _PLAIN
+    return kind in PLAIN
 
 
 def _same(one: Any, other: Any) -> bool:  # noqa: ANN401

@@ -6,6 +6,9 @@ not fail on the day a value grows), by the values for units of time (nanoseconds
 is cut off). Inside structs, lists and maps the same rules hold. ``to_batches`` brings whatever users have at
 hand (Arrow, pandas, polars, rows) to Arrow and then fits it.
 
+Columns that are not declared are refused in what an operator sends, where they are a mistake of the flow, and
+left at the inputs of a flow, wherever it runs: data has columns that a flow does not ask for.
+
 Invariant: a batch that comes out has exactly the declared types and no null where the schema says not null.
 The one thing taken on trust is a batch that claims the declared schema already: its buffers are not read.
 """
@@ -31,6 +34,7 @@ _KINDS: Final = (
     {pa.lib.Type_DURATION},
 )
 _VIEWS: Final = {pa.lib.Type_STRING_VIEW, pa.lib.Type_BINARY_VIEW, pa.lib.Type_LIST_VIEW}
+_ASKED: Final = b"pointstamp asked for by"
 _LISTS: Final = {pa.lib.Type_LIST, pa.lib.Type_LARGE_LIST, pa.lib.Type_FIXED_SIZE_LIST}
 
 
@@ -72,27 +76,68 @@ def fit(batch: pa.RecordBatch, schema: pa.Schema, who: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def to_batches(value: object, schema: pa.Schema, who: str) -> list[pa.RecordBatch]:
+def asked_for(column: str, kind: pa.DataType, by: str) -> pa.Field:
+    """A column that no schema declares, and that is needed because of an option of that name."""
+    return pa.field(column, kind, metadata={_ASKED: by})
+
+
+def check_asked(names: Sequence[str], schema: pa.Schema, who: str) -> None:
+    """Refuse rows without a column that an option asks for, in words that name the option."""
+    for field in schema:
+        by = (field.metadata or {}).get(_ASKED)
+        if by is not None and field.name not in names:
+            option = by.decode()
+            raise SchemaError(
+                f"{who}: {option} asks for the column '{field.name}', which is not there; the columns are "
+                f"{_named(names)}. Name one that all rows have, or leave {option} out."
+            )
+
+
+def names_of(value: Any) -> list[str] | None:  # noqa: ANN401 - whatever a user has at hand
+    """The columns of rows at hand; None where that is not known without reading them."""
+    if isinstance(value, pa.RecordBatch | pa.Table):
+        names: list[str] = value.schema.names
+        return names
+    if _is_pandas(value) or hasattr(value, "__arrow_c_stream__"):
+        columns = getattr(value, "columns", None)
+        return None if columns is None else [str(name) for name in columns]
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return list(value[0])
+    return None
+
+
+def to_batches(
+    value: object, schema: pa.Schema, who: str, *, leaves_others: bool = False
+) -> list[pa.RecordBatch]:
     """The rows of a batch, table, pandas or polars frame, or list of dicts, as batches that fit the schema.
 
     Anything that exports Arrow streams (``__arrow_c_stream__``) is taken as well. In pandas a NaN counts as
     null and the index is left out. A list of dicts is slow, one Python object per value: it is meant for
-    tests and examples. Batches without rows are left out.
+    tests and examples. Batches without rows are left out. Columns that are not declared are refused, unless
+    they are to be left.
     """
     if isinstance(value, pa.RecordBatch):
         batches = [value]
     elif isinstance(value, pa.Table):
         batches = _from_table(value)
     elif _is_pandas(value):
-        batches = [_from_pandas(value, schema, who)]
+        batches = [_from_pandas(value, schema, who, leaves_others=leaves_others)]
     elif hasattr(value, "__arrow_c_stream__"):
         batches = _from_stream(value, who)
     elif isinstance(value, list) and all(isinstance(row, dict) for row in value):
-        batches = [_from_rows(value, schema, who)] if value else []
+        batches = [_from_rows(value, schema, who, leaves_others=leaves_others)] if value else []
     else:
         raise _not_rows(value, who)
+    if leaves_others:
+        batches = [_only_declared(batch, schema) for batch in batches]
     fitted = [fit(batch, schema, who) for batch in batches]
     return [batch for batch in fitted if batch.num_rows]
+
+
+def _only_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    names = batch.schema.names
+    wanted = [number for number, name in enumerate(names) if name in schema.names]
+    return batch if len(wanted) == len(names) else batch.select(wanted)
 
 
 def _from_table(table: pa.Table) -> list[pa.RecordBatch]:
@@ -106,10 +151,21 @@ def _is_pandas(value: object) -> bool:
     return pandas is not None and isinstance(value, pandas.DataFrame)
 
 
-def _from_pandas(frame: Any, schema: pa.Schema, who: str) -> pa.RecordBatch:  # noqa: ANN401  a pandas.DataFrame
-    names = [str(name) for name in frame.columns]
+def _from_pandas(
+    frame: Any,  # noqa: ANN401  a pandas.DataFrame
+    schema: pa.Schema,
+    who: str,
+    *,
+    leaves_others: bool,
+) -> pa.RecordBatch:
+    positions = [
+        position
+        for position, name in enumerate(frame.columns)
+        if not leaves_others or str(name) in schema.names
+    ]
+    names = [str(frame.columns[position]) for position in positions]
     _check_names(names, schema, who)
-    series = [frame.iloc[:, position] for position in range(len(names))]
+    series = [frame.iloc[:, position] for position in positions]
     # Objects have no type of their own: they are read as what is declared.
     columns = [
         _from_values(column, schema.field(name), column.dtype == object, who)
@@ -118,11 +174,13 @@ def _from_pandas(frame: Any, schema: pa.Schema, who: str) -> pa.RecordBatch:  # 
     return pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def _from_rows(rows: list[dict[str, object]], schema: pa.Schema, who: str) -> pa.RecordBatch:
+def _from_rows(
+    rows: list[dict[str, object]], schema: pa.Schema, who: str, *, leaves_others: bool
+) -> pa.RecordBatch:
     names = set(schema.names)
     for number, row in enumerate(rows):
-        if row.keys() != names:
-            _check_names(list(row), schema, f"{who}, row {number}")
+        if row.keys() != names and not (leaves_others and row.keys() > names):
+            _check_names(list(row), schema, f"{who}, row {number}", leaves_others=leaves_others)
     columns = [_from_values([row[field.name] for row in rows], field, True, who) for field in schema]
     return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
@@ -178,14 +236,16 @@ def _from_stream(value: object, who: str) -> list[pa.RecordBatch]:
         raise _not_rows(value, who) from error
 
 
-def _check_names(names: Sequence[str], schema: pa.Schema, who: str) -> None:
+def _check_names(names: Sequence[str], schema: pa.Schema, who: str, *, leaves_others: bool = False) -> None:
     """Refuse columns that are missing, not declared, or there twice."""
+    check_asked(names, schema, who)
     if missing := [name for name in schema.names if name not in names]:
         raise SchemaError(
             f"{who}: {_named(missing)} declared and did not come; what came is {_named(names)}. "
             f"Add what is missing, or declare only what comes."
         )
-    if extra := [name for name in names if name not in schema.names]:
+    extra = [name for name in names if name not in schema.names]
+    if extra and not leaves_others:
         raise SchemaError(
             f"{who}: {_named(extra)} not declared and came; declared is {_named(schema.names)}. "
             "Drop what is not declared before sending, or declare it."

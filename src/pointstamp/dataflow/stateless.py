@@ -3,15 +3,16 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pointstamp.dataflow.condition import Condition, mask_of
 from pointstamp.dataflow.context import Context
 from pointstamp.errors import SchemaError
 
-BatchFunction: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | None]
-Condition: TypeAlias = Callable[[pa.RecordBatch], Any] | pc.Expression
+BatchFunction: TypeAlias = Callable[[pa.RecordBatch], Any]
+"""Makes rows of a batch, in any form that an input takes: Arrow, a frame, dictionaries; None for no rows."""
+
 Row: TypeAlias = Mapping[str, Any]
 
 
@@ -24,16 +25,10 @@ class MapBatches:
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Apply the function and send."""
         made = self._function(batch)
-        if isinstance(made, pa.RecordBatch):
+        if isinstance(made, pa.Table):
+            made = made.combine_chunks()
+        if made is not None:
             context.send(made)
-        elif isinstance(made, pa.Table):
-            for part in made.combine_chunks().to_batches():
-                context.send(part)
-        elif made is not None:
-            raise SchemaError(
-                f"operator '{context.operator}': the function must return a pyarrow RecordBatch, a Table or "
-                f"None, and returned {type(made).__name__}."
-            )
 
 
 class Filter:
@@ -44,30 +39,10 @@ class Filter:
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Split the batch; a null condition counts as false."""
-        mask = self._mask(context, batch)
+        mask = mask_of(self._condition, batch, f"operator '{context.operator}'")
         context.send(batch.filter(mask))
         if len(context.outputs) > 1:
             context.send(batch.filter(pc.invert(mask)), output=1)
-
-    def _mask(self, context: Context, batch: pa.RecordBatch) -> pa.Array:
-        if isinstance(self._condition, pc.Expression):
-            # Arrow filters by an expression and does not say which rows it kept, so they are numbered.
-            number = "row " + " ".join(batch.schema.names)  # a name that no column can have
-            rows = pa.array(np.arange(batch.num_rows))
-            numbered = pa.Table.from_batches([batch.append_column(number, rows)])
-            kept = numbered.filter(self._condition).column(number)
-            return pc.is_in(rows, value_set=kept.combine_chunks())
-        mask = self._condition(batch)
-        if isinstance(mask, pa.ChunkedArray):
-            mask = mask.combine_chunks()
-        if not isinstance(mask, pa.Array):
-            mask = pa.array(mask)
-        if not pa.types.is_boolean(mask.type) or len(mask) != batch.num_rows:
-            raise SchemaError(
-                f"operator '{context.operator}': the condition must give one boolean per row "
-                f"({batch.num_rows}), and gave {len(mask)} of type {mask.type}."
-            )
-        return pc.fill_null(mask, False)
 
 
 class Concat:

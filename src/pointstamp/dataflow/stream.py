@@ -11,10 +11,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pointstamp.dataflow.builder import PlanBuilder, Scope, wired
+from pointstamp.dataflow.condition import Condition, check_condition
 from pointstamp.dataflow.keyed import Aggregate, Aggregation, RunningReduce, WindowedReduce, reduced_schema
 from pointstamp.dataflow.keykinds import check_keys_meet
 from pointstamp.dataflow.marking import check_reduces
-from pointstamp.dataflow.pact import EVERYWHERE, STAY, ExchangeBy, Pact, ToEveryWorker
+from pointstamp.dataflow.otherwords import no_such_verb
+from pointstamp.dataflow.pact import (
+    EVERYWHERE,
+    STAY,
+    ExchangeBy,
+    ExchangeByFunction,
+    Pact,
+    ShardFunction,
+    ToEveryWorker,
+)
 from pointstamp.dataflow.plan import Kind
 from pointstamp.dataflow.probe import Probe
 from pointstamp.dataflow.reducing import Reducing, checked_name, checked_running, reducing
@@ -22,7 +32,6 @@ from pointstamp.dataflow.schema import as_schema
 from pointstamp.dataflow.stateless import (
     BatchFunction,
     Concat,
-    Condition,
     Filter,
     FlatMapRows,
     Inspect,
@@ -53,11 +62,37 @@ class Stream:
 
     # How the batches are shared among the workers.
 
-    def exchange(self, *keys: str) -> "Stream":
-        """Bring each row to the worker that owns its key, where the next operation sees all of that key."""
-        if not keys:
-            raise FlowError(f"{self}: exchange needs at least one key column, for example exchange('id').")
+    def exchange(self, *keys: str, by: ShardFunction | None = None) -> "Stream":
+        """Bring each row to the worker that owns its key, where the next operation sees all of that key.
+
+        With ``by``, a function, you say yourself where rows meet: it is given a batch, with these columns
+        only if some are named, and gives the shard of each row, a whole number from 0 on, as an Arrow or
+        numpy array or a list. The worker is ``shard % workers``: rows of one shard meet however many workers
+        there are. A row must have the same shard in every batch and in every process.
+
+        State behind it that is saved with keys goes on on another number of workers if the columns are named,
+        ``exchange("user", by=function)``, and are the keys of the state; otherwise that is refused.
+        """
+        for key in keys:
+            if not isinstance(key, str):
+                raise FlowError(
+                    f"{self}: exchange takes names of columns, and was given {type(key).__name__}. A "
+                    "function that says the shard of each row is given as exchange(by=function)."
+                )
         self._check_columns("exchange", keys)
+        if by is not None:
+            if not callable(by):
+                raise FlowError(
+                    f"{self}: exchange(by=) takes a function from a batch to the shard of each row, and was "
+                    f"given {type(by).__name__} {by!r}. Columns are given without by: exchange('id')."
+                )
+            columns = pa.schema([self.schema.field(key) for key in keys]) if keys else None
+            return self._with(ExchangeByFunction(by, columns))
+        if not keys:
+            raise FlowError(
+                f"{self}: exchange needs at least one key column, for example exchange('id'), or a function "
+                "that says the shard of each row: exchange(by=function)."
+            )
         return self._with(ExchangeBy(keys))
 
     def broadcast(self) -> "Stream":
@@ -69,7 +104,11 @@ class Stream:
     def map_batches(
         self, function: BatchFunction, schema: str | pa.Schema | None = None, *, name: str = "map"
     ) -> "Stream":
-        """Send what a function makes of each batch; the schema stays unless another is given."""
+        """Send what a function makes of each batch; the schema stays unless another is given.
+
+        The function is given an Arrow batch and may return rows in any form that an input takes: an Arrow
+        batch or table, a pandas or polars frame, or slower a list of dictionaries; None for no rows.
+        """
         wanted = self.schema if schema is None else as_schema(schema)
         return self._add(name, partial(MapBatches, function), wanted, Passes.MADE)
 
@@ -79,10 +118,12 @@ class Stream:
         The condition is a pyarrow expression, ``pc.field("age") > 17``, or a function from a batch to one
         boolean per row. Null counts as false.
         """
+        check_condition(condition, self.schema, f"'{name}' of {self}")
         return self._add(name, partial(Filter, condition), self.schema)
 
     def branch(self, condition: Condition, *, name: str = "branch") -> "tuple[Stream, Stream]":
         """Split into the rows for which a condition holds and the others."""
+        check_condition(condition, self.schema, f"'{name}' of {self}")
         outputs = {"true": self.schema, "false": self.schema}
         logic = partial(Filter, condition)
         kept, others = add_operator(name, logic, {"in": self}, outputs, sends=Passes.ROWS)
@@ -226,6 +267,14 @@ class Stream:
                 raise SchemaError(
                     f"{act} of {self} needs the column '{column}'; it has {_columns(self.schema)}."
                 )
+
+    if not TYPE_CHECKING:  # to a type checker, a name that is not there is a mistake
+
+        def __getattr__(self, name: str) -> object:
+            if name.startswith("_"):
+                raise AttributeError(f"'Stream' object has no attribute '{name}'", name=name, obj=self)
+            verbs = [each for each, of in vars(Stream).items() if not each.startswith("_") and callable(of)]
+            raise AttributeError(no_such_verb(str(self), name, verbs), name=name, obj=self)
 
     def __str__(self) -> str:
         return f"stream '{self.builder.describe(self.source)}'"

@@ -128,7 +128,9 @@ def _source(plan: Plan, name: str, given: Any, column: str | None) -> Source:  #
     _check_again(name, given)
     # With an epoch column an item is what comes together, and its rows say their epochs when they are read.
     wanted = with_epochs(_schema(plan, name), column)
-    items = [to_batches(rows, wanted, f"input '{name}'") for _, rows in items_of(plan, name, given, None)]
+    who = f"input '{name}'"
+    given_items = [rows for _, rows in items_of(plan, name, given, None)]
+    items = [to_batches(rows, wanted, who, leaves_others=True) for rows in given_items]
     return Rows(tuple(pa.concat_batches([_none(wanted), *batches]) for batches in items), name=name)
 
 
@@ -147,7 +149,10 @@ def _by_epoch(plan: Plan, name: str, given: Any, column: str | None) -> dict[int
     batches: dict[int, pa.RecordBatch] = {}
     for time, rows in items_of(plan, name, given, column):
         # With an epoch column an item may begin with the epoch that the one before has ended with.
-        parts = [batches.get(time, _none(schema)), *to_batches(rows, schema, f"input '{name}'")]
+        parts = [
+            batches.get(time, _none(schema)),
+            *to_batches(rows, schema, f"input '{name}'", leaves_others=True),
+        ]
         batches[time] = pa.concat_batches(parts)
     return batches
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pointstamp.dataflow.plan import Kind, Plan
+from pointstamp.recovery.dealers import dealers_of
 from pointstamp.recovery.parts import decode_part, parts_needed, restored_from
 from pointstamp.runtime.epochcolumn import with_epochs
 from pointstamp.runtime.snapshots import Restored
@@ -53,7 +54,7 @@ class Mission:
             [decode_part(self.storage.read(name), name) for name in parts_needed(names, worker, self.workers)]
             for names in self.chain
         ]
-        return restored_from(links, worker, self.workers)
+        return restored_from(links, worker, self.workers, dealers_of(self.plan))
 
     def part_name(self, worker: int, epoch: int) -> str:
         """Where a worker's part of a snapshot lies; no other generation writes there."""

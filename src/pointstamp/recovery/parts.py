@@ -2,7 +2,8 @@
 
 A part holds the pieces of state of each operator as Arrow tables, and what it held, awaited and had sent
 ahead. A snapshot is a chain: the parts of a whole one, then those of each later one with what changed since.
-It is restored to any number of workers: rows go to who owns their key by the hash that exchanges them; state
+It is restored to any number of workers: rows go to who owns their key by the hash that exchanges them, or by
+the function that does (``dealers``); state
 without keys belongs to the worker that saved it, and stays with it.
 """
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from pointstamp.dataflow.state import Piece, merged, owned
 from pointstamp.errors import RecoveryError, StorageError
+from pointstamp.recovery.dealers import Dealer, Dealers
 from pointstamp.runtime.snapshots import (
     Awaited,
     Held,
@@ -81,14 +83,22 @@ def decode_part(content: bytes, name: str) -> SavedPart:
         raise StorageError(f"'{name}' is whole and cannot be read as a snapshot part: {error}.") from error
 
 
-def restored_from(chain: Sequence[Sequence[SavedPart]], worker: int, workers: int) -> Restored:
-    """What a worker goes on from: the parts of a whole snapshot, and those of each later one, in order."""
+def restored_from(
+    chain: Sequence[Sequence[SavedPart]], worker: int, workers: int, dealers: Dealers | None = None
+) -> Restored:
+    """What a worker goes on from: the parts of a whole snapshot, and those of each later one, in order.
+
+    ``dealers`` says who owns the rows of a place; by the hash of their keys unless said.
+    """
     latest = chain[-1]
     same = all(part.workers == workers for link in chain for part in link)
     places = {place for link in chain for part in link for place in part.instances}
     return Restored(
         latest[0].epoch,
-        {place: _restored(place, chain, worker, workers, is_same=same) for place in sorted(places)},
+        {
+            place: _restored(place, chain, worker, workers, (dealers or {}).get(place), is_same=same)
+            for place in sorted(places)
+        },
     )
 
 
@@ -98,7 +108,13 @@ def parts_needed(names: Sequence[str], worker: int, workers: int) -> Sequence[st
 
 
 def _restored(
-    place: str, chain: Sequence[Sequence[SavedPart]], worker: int, workers: int, *, is_same: bool
+    place: str,
+    chain: Sequence[Sequence[SavedPart]],
+    worker: int,
+    workers: int,
+    dealer: Dealer | None,
+    *,
+    is_same: bool,
 ) -> RestoredInstance:
     mine = [part for part in chain[-1] if not is_same or part.worker == worker]
     last = [(part.worker, part.instances[place]) for part in mine if place in part.instances]
@@ -112,7 +128,7 @@ def _restored(
         for batch in _table(each.rows).combine_chunks().to_batches()
     ]
     return RestoredInstance(
-        _tables(place, chain, worker, workers, is_same=is_same),
+        _tables(place, chain, worker, workers, dealer, is_same=is_same),
         held if is_same else list(dict.fromkeys(held)),
         awaited if is_same else list(dict.fromkeys(awaited)),
         ahead,
@@ -122,7 +138,13 @@ def _restored(
 
 
 def _tables(
-    place: str, chain: Sequence[Sequence[SavedPart]], worker: int, workers: int, *, is_same: bool
+    place: str,
+    chain: Sequence[Sequence[SavedPart]],
+    worker: int,
+    workers: int,
+    dealer: Dealer | None,
+    *,
+    is_same: bool,
 ) -> Mapping[str, pa.Table]:
     pieces: dict[str, dict[int, list[Piece]]] = {}
     for link in chain:
@@ -133,11 +155,17 @@ def _tables(
             for name, saved in instance.pieces.items() if instance is not None else ():
                 piece = Piece(_table(saved.rows), saved.keys, saved.identity, saved.is_whole)
                 pieces.setdefault(name, {}).setdefault(part.worker, []).append(piece)
-    return {name: _rows(place, name, by, worker, workers, is_same) for name, by in pieces.items()}
+    return {name: _rows(place, name, by, worker, workers, dealer, is_same) for name, by in pieces.items()}
 
 
 def _rows(
-    place: str, name: str, pieces: Mapping[int, Sequence[Piece]], worker: int, workers: int, is_same: bool
+    place: str,
+    name: str,
+    pieces: Mapping[int, Sequence[Piece]],
+    worker: int,
+    workers: int,
+    dealer: Dealer | None,
+    is_same: bool,
 ) -> pa.Table:
     """A worker's rows of one piece of state, of all who saved rows of it."""
     tables = [merged(each) for each in pieces.values()]
@@ -153,7 +181,10 @@ def _rows(
                 f"among {workers}. Start with as many workers as before, or declare keys for it."
             )
         return tables[0]
-    return owned(pa.concat_tables(tables), keys, worker, workers)
+    table = pa.concat_tables(tables)
+    if dealer is not None:
+        return dealer.owned(table, keys, worker, workers, f"{place} has the state '{name}', which")
+    return owned(table, keys, worker, workers)
 
 
 def _saved(snapshot: InstanceSnapshot) -> _SavedInstance:

@@ -15,7 +15,7 @@ from typing import Any
 
 from pointstamp.dataflow.aggregate import Aggregate, Aggregation
 from pointstamp.dataflow.keyed import RunningReduce
-from pointstamp.dataflow.pact import ExchangeBy
+from pointstamp.dataflow.pact import ExchangeBy, ExchangeByFunction, Pact
 from pointstamp.dataflow.plan import Kind, Node, Plan
 from pointstamp.dataflow.saved import Saving
 from pointstamp.errors import RecoveryError
@@ -58,10 +58,16 @@ def _word(plan: Plan, node: Node) -> str:
     if node.kind is Kind.OUTPUT:
         columns = [f"{field.name} {field.type}" for field in plan.output_schemas()[node.name]]
     name, keeps = _logic(node.logic)
-    keys = [key for port in node.inputs if isinstance(port.pact, ExchangeBy) for key in port.pact.keys]
+    keys = [key for port in node.inputs for key in _exchanged_by(port.pact)]
     # Where nothing is kept, it does not matter who owns a key.
     by = f" by {', '.join(keys)}" if keeps and keys else ""
     return f"{name}({', '.join(columns)}){by}{f' keeping {keeps}' if keeps else ''}"
+
+
+def _exchanged_by(pact: Pact) -> tuple[str, ...]:
+    if isinstance(pact, ExchangeByFunction):
+        return (str(pact).removeprefix("by "),)
+    return pact.keys if isinstance(pact, ExchangeBy) else ()
 
 
 def _logic(logic: Any) -> tuple[str, str]:  # noqa: ANN401 - whatever makes an operator

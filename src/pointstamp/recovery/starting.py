@@ -58,6 +58,7 @@ def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) ->
             f"flow '{plan.name}' has times of its own; here flows have epochs, which are what is published "
             "and saved."
         )
+    plan.check_outputs()
     names = list(plan.named(Kind.INPUT))
     if set(streams) != set(names):
         raise FlowError(

@@ -49,7 +49,7 @@ class _CountedInput:
 
     def send(self, data: Any) -> int:  # noqa: ANN401 - anything that holds rows
         sent = 0
-        for batch in to_batches(data, self._schema, f"input '{self.name}'"):
+        for batch in to_batches(data, self._schema, f"input '{self.name}'", leaves_others=True):
             sent += self._handle.send(batch)
             self._rows.sent[self.name] += batch.num_rows
         return sent

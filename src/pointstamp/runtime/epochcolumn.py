@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pointstamp.dataflow.schema import asked_for
 from pointstamp.errors import SchemaError
 
 EPOCH_MAX: Final = 2**62 - 1
@@ -50,7 +51,7 @@ def with_epochs(schema: pa.Schema, column: str | None) -> pa.Schema:
     """
     if column is None or column in schema.names:
         return schema
-    return schema.append(pa.field(column, pa.int64()))
+    return schema.append(asked_for(column, pa.int64(), by="epoch="))
 
 
 def by_epoch(rows: Any, column: str, schema: pa.Schema, who: str) -> Iterator[tuple[int, Any]]:  # noqa: ANN401

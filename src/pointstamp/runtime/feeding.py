@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import pyarrow as pa
 
 from pointstamp.dataflow.plan import Kind, Plan
-from pointstamp.dataflow.schema import to_batches
+from pointstamp.dataflow.schema import check_asked, names_of, to_batches
 from pointstamp.errors import FlowError
 from pointstamp.progress.tracker import Tracker
 from pointstamp.runtime.epochcolumn import by_epoch, check_declared, with_epochs
@@ -217,6 +217,11 @@ def feeder(
 def epoch_columns(plan: Plan, epoch: EpochColumns) -> dict[str, str]:
     """The epoch column of each input that has one, after a look whether they fit the flow."""
     inputs = plan.named(Kind.INPUT)
+    if epoch is not None and not isinstance(epoch, str | Mapping):
+        raise FlowError(
+            f"flow '{plan.name}': epoch= needs the name of a column, or such a name for each input by the "
+            f"input's name, and was given {type(epoch).__name__} {epoch!r}."
+        )
     columns = dict.fromkeys(inputs, epoch) if isinstance(epoch, str) else dict(epoch or {})
     if unknown := [name for name in columns if name not in inputs]:
         raise FlowError(
@@ -278,10 +283,13 @@ def _by_column(who: str, value: Any, column: str, schema: pa.Schema) -> Iterator
     """Items by an epoch column; within a value, rows may be in any order."""
     timed = with_epochs(schema, column)
     values = [value] if _holds_rows(value) else _epochs_in(who, value)
+    if isinstance(values, list | tuple):
+        for each in values:  # before anything runs, where that can be known
+            check_asked(names_of(each) or timed.names, timed, who)
 
     def pairs() -> Iterator[Item]:
         for each in values:
-            table = pa.Table.from_batches(to_batches(each, timed, who), timed)
+            table = pa.Table.from_batches(to_batches(each, timed, who, leaves_others=True), timed)
             yield from by_epoch(table, column, schema, who)
 
     return _checked(who, pairs())

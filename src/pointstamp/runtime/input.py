@@ -48,7 +48,7 @@ class InputHandle:
                 f"input '{self.name}' is at {capability.time[0]} and was sent rows at {at}; rows may come at "
                 "its time or later."
             )
-        for batch in to_batches(data, self._output.schema, f"input '{self.name}'"):
+        for batch in to_batches(data, self._output.schema, f"input '{self.name}'", leaves_others=True):
             if batch.num_rows:
                 self._output.sent.append((time, batch))
         self._finish(self._instance, [])

@@ -1,6 +1,5 @@
 """One operator on one worker: its logic, its context, and the messages that wait for it."""
 
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from pointstamp.dataflow.portstate import InputState, OutputState, moves_of
 from pointstamp.errors import OperatorError, PointstampError
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.inbox import Inbox
+from pointstamp.runtime.userline import line_words, user_line
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import Graph
 from pointstamp.topology.ports import Location, Source, Target
@@ -163,17 +163,13 @@ class Instance:
 
     def _explain(self, error: BaseException, when: str, sample: pa.RecordBatch | None) -> str:
         """Operator, moment, the user's own line, and the first rows of the batch."""
-        frames = traceback.extract_tb(error.__traceback__)
-        theirs = [frame for frame in frames if "pointstamp" not in frame.filename] or list(frames)
-        line = theirs[-1]
+        line = user_line(error)
         try:
             time = f" at {self.context.time}"
         except PointstampError:
             time = ""
-        message = (
-            f"operator '{self.name}' failed {when}{time}: {type(error).__name__}: {error} "
-            f"({line.filename}:{line.lineno}, in {line.name}: {line.line})"
-        )
+        where = "" if line is None else f" ({line_words(line)})"
+        message = f"operator '{self.name}' failed {when}{time}: {type(error).__name__}: {error}{where}"
         if sample is not None:
             first = sample.slice(0, _SAMPLE_ROWS).to_pylist()
             message += f"; the batch has {sample.num_rows} rows and begins {first}"

@@ -67,7 +67,7 @@ class LocalInput:
     def send(self, data: Any) -> int:  # noqa: ANN401 - anything that holds rows
         """Send rows at the current time; return how many bytes they have."""
         sent = 0
-        for batch in to_batches(data, self._schema, f"input '{self.name}'"):
+        for batch in to_batches(data, self._schema, f"input '{self.name}'", leaves_others=True):
             self._handles[self._turn].send(batch)
             self._turn = (self._turn + 1) % len(self._handles)
             sent += batch.nbytes

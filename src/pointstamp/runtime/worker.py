@@ -13,8 +13,8 @@ from typing import Final
 import pyarrow as pa
 
 from pointstamp.dataflow.endpoints import Collect, Deliver
-from pointstamp.dataflow.pact import ExchangeBy, Stay
-from pointstamp.dataflow.partition import partition
+from pointstamp.dataflow.pact import ExchangeBy, ExchangeByFunction, Stay
+from pointstamp.dataflow.partition import partition, split
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.portstate import OutputState
 from pointstamp.errors import FlowError, RecoveryError
@@ -39,6 +39,7 @@ from pointstamp.runtime.input import InputHandle
 from pointstamp.runtime.instance import Instance
 from pointstamp.runtime.ports import Chooser, DataMessage, EventLog, Message, Transport
 from pointstamp.runtime.routes import Route, routes_of
+from pointstamp.runtime.sharding import workers_by
 from pointstamp.runtime.snapshots import (
     OnSnapshot,
     Restored,
@@ -276,6 +277,13 @@ class Worker:
 
     def _shared(self, route: Route, batch: pa.RecordBatch) -> Sequence[tuple[WorkerIndex, pa.RecordBatch]]:
         """Who gets which part of a batch."""
+        if isinstance(route.pact, ExchangeByFunction):
+            # On one worker, too: what is wrong with the function is to be known there.
+            reader = self.instances[route.operator].node
+            who = f"exchange {route.pact} before {reader.kind.value} '{reader.name}'"
+            worker = workers_by(route.pact, batch, self.workers, who)
+            parts = split(batch, worker, self.workers)
+            return [(WorkerIndex(peer), part) for peer, part in enumerate(parts) if part is not None]
         if self.workers == 1 or isinstance(route.pact, Stay):
             return ((self.worker, batch),)
         if isinstance(route.pact, ExchangeBy):

@@ -28,7 +28,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
-from pointstamp.dataflow.schema import fit
+from pointstamp.dataflow.schema import check_asked, fit
 from pointstamp.errors import FlowError, SchemaError, StorageError
 from pointstamp.sources.folder import Folder, Handle
 from pointstamp.sources.port import Part
@@ -207,6 +207,7 @@ def _run(count: int, part: Part) -> list[int]:
 
 
 def _check_columns(names: list[str], schema: pa.Schema, who: str) -> None:
+    check_asked(names, schema, who)
     if missing := [name for name in schema.names if name not in names]:
         raise SchemaError(
             f"{who}: {_named(missing)} declared and not in it; it has {_named(names)}. "

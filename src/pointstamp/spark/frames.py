@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from pointstamp.dataflow.schema import fit
+from pointstamp.dataflow.schema import check_asked, fit
 from pointstamp.errors import SchemaError
 from pointstamp.recovery.starting import listed
 from pointstamp.runtime.epochcolumn import check_type
@@ -46,6 +46,7 @@ def use_this_python(spark: SparkSession) -> None:
 def chosen(frame: DataFrame, spec: InputSpec) -> DataFrame:
     """The columns that an input needs, with the types that it declares."""
     wanted = spec.wanted.names
+    check_asked(frame.columns, spec.wanted, f"input '{spec.name}'")
     missing = [column for column in wanted if column not in frame.columns]
     if missing:
         raise SchemaError(

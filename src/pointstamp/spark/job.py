@@ -6,8 +6,8 @@ files: they can be read again and again without running the job again. Where som
 wrong before Spark starts, it is said here, in one sentence with the setting to change; what goes wrong later
 is put into words by ``failures``.
 
-Without a path the files lie in a temporary folder, which is removed when nobody uses the session any more, at
-the latest when this process ends.
+Without ``output`` the files lie in a temporary folder, which is removed when nobody uses the session any
+more, at the latest when this process ends.
 """
 
 import os
@@ -58,7 +58,7 @@ def run(
     *,
     workers: int | None = None,
     epoch: EpochColumns = None,
-    path: str | None = None,
+    output: str | None = None,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
 ) -> dict[str, DataFrame]:
     """Run a flow to the end of its inputs; return each output as a DataFrame with the epoch of each row."""
@@ -69,9 +69,9 @@ def run(
 
     def prepare() -> tuple[dict[str, DataFrame], int]:
         chosen = {spec.name: chosen_columns(frames[spec.name], spec) for spec in specs}
-        if path is not None:
-            spark_address(path)
-            check_unpublished(path)
+        if output is not None:
+            spark_address(output)
+            check_unpublished(output)
         use_this_python(spark)
         return chosen, choose_workers(spark, workers)
 
@@ -97,7 +97,7 @@ def run(
 
     # Nothing of Spark is called in this thread, where an interrupt of the keyboard may come (``errand``).
     chosen, count = fetch(spark, prepare)
-    folder = path or _temporary_folder(spark)
+    folder = output or _temporary_folder(spark)
     name = new_run_name(plan.name)
     try:
         publish(folder, name, outputs, fetch(spark, write))
@@ -115,7 +115,7 @@ def _temporary_folder(spark: SparkSession) -> str:
     if is_connect(spark):
         raise FlowError(
             "a Connect session runs the workers on other hosts, which do not see a temporary folder of this "
-            "one. Give path= on a file system that all of them and this process reach."
+            "one. Give output= on a file system that all of them and this process reach."
         )
     folder = tempfile.mkdtemp(prefix="pointstamp-")
     # DataFrames hold their session, so the files stay as long as one can be read.

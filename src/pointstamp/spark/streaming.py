@@ -125,19 +125,19 @@ def run_to_end(
     frames: Mapping[str, DataFrame],
     *,
     checkpoint: str,
-    path: str | None = None,
+    output: str | None = None,
     workers: int | None = None,
     epoch: EpochColumns = None,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
 ) -> dict[str, DataFrame]:
     """Run a flow to the end of its inputs, going on from where a run of this checkpoint has come."""
-    output = path or f"{checkpoint.rstrip('/')}/output"
+    folder = output or f"{checkpoint.rstrip('/')}/output"
     query = start(
         plan,
         spark,
         frames,
         checkpoint=checkpoint,
-        output=output,
+        output=folder,
         workers=workers,
         epoch=epoch,
         available_now=True,
@@ -148,7 +148,7 @@ def run_to_end(
         query.awaitTermination()
     finally:
         query.stop(finish=False)
-    return read(spark, output)
+    return read(spark, folder)
 
 
 class _AfterWorkers:

@@ -1,0 +1,82 @@
+"""Conditions: which rows of a batch to keep, by a pyarrow expression or by a function of the user's.
+
+An expression is tried on no rows when the flow is written, so that a misspelt column is an error there and
+not in a worker. It is computed as a column of booleans, by Arrow's engine and in one pass: to filter with a
+mask costs less than to let Arrow filter by the expression, and the rows that are left over need no second
+pass.
+
+Invariant: a mask has one boolean for each row, and no null: what is neither true nor false counts as false.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import acero
+
+from pointstamp.errors import FlowError, SchemaError
+
+Condition: TypeAlias = Callable[[pa.RecordBatch], Any] | pc.Expression
+
+_NO_COLUMN: Final = re.compile(r"No match for FieldRef\.\w+\((.*?)\) in ", re.DOTALL)
+
+
+def check_condition(condition: Condition, schema: pa.Schema, who: str) -> None:
+    """Refuse, in words, what is no condition on rows of this schema; of a function only that it is one."""
+    if isinstance(condition, pc.Expression):
+        _check_expression(condition, schema, who)
+    elif not callable(condition):
+        raise FlowError(
+            f"{who} needs a condition, which is a pyarrow expression such as pc.field('price') > 1 or a "
+            f"function from a batch to one boolean per row, and was given {type(condition).__name__} "
+            f"{condition!r}. Write it as one of these."
+        )
+
+
+def mask_of(condition: Condition, batch: pa.RecordBatch, who: str) -> pa.BooleanArray:
+    """Whether the condition holds, for each row of a batch."""
+    if isinstance(condition, pc.Expression):
+        mask = _computed(condition, pa.Table.from_batches([batch])).combine_chunks()
+    else:
+        mask = condition(batch)
+        if isinstance(mask, pa.ChunkedArray):
+            mask = mask.combine_chunks()
+        if not isinstance(mask, pa.Array):
+            mask = pa.array(mask)
+    if not pa.types.is_boolean(mask.type) or len(mask) != batch.num_rows:
+        raise SchemaError(
+            f"{who}: the condition must give one boolean per row ({batch.num_rows}), and gave {len(mask)} of "
+            f"type {mask.type}."
+        )
+    return mask.fill_null(False) if mask.null_count else mask
+
+
+def _computed(expression: pc.Expression, table: pa.Table) -> pa.ChunkedArray:
+    """The values of an expression, row by row in the order of the table."""
+    rows = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
+    values = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"]), [rows])
+    # With threads the order is Arrow's to keep, and a worker has one core anyway.
+    return values.to_table(use_threads=False).column(0)
+
+
+def _check_expression(expression: pc.Expression, schema: pa.Schema, who: str) -> None:
+    columns = ", ".join(f"'{field.name}' {field.type}" for field in schema)
+    try:
+        kind = _computed(expression, schema.empty_table()).type
+    except (pa.ArrowException, NotImplementedError) as error:
+        missing = _NO_COLUMN.search(str(error))
+        if missing is not None:
+            raise SchemaError(
+                f"{who} needs the column '{missing[1]}' for the condition {expression}; it has {columns}."
+            ) from error
+        reason = str(error).splitlines()[0]
+        raise SchemaError(
+            f"{who} has the condition {expression}, which cannot be computed of {columns}: {reason}."
+        ) from error
+    if not pa.types.is_boolean(kind):
+        raise SchemaError(
+            f"{who} needs a condition that is true or false for each row, and {expression} is {kind}. "
+            "Compare it with something."
+        )

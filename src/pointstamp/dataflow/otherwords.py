@@ -1,0 +1,52 @@
+"""The words that other libraries have for what a stream does, and the word for it here.
+
+Who comes from Spark, pandas, polars, Flink or SQL types the word that they know. It is answered with the one
+that this library has, and not with a bare "no attribute".
+"""
+
+from typing import Final
+
+_COLUMNS: Final = "map_batches(function, schema): whole Arrow batches in and out, with the columns you like"
+_GROUPS: Final = "reduce('key', total=ps.sum('amount')), or count('key')"
+_DISTINCT: Final = "count(*stream.schema.names), which has a row for each distinct one"
+_SHARING: Final = "exchange('key'): each row goes to the worker that owns its key"
+_RESULT: Final = "flow.output('name', stream), and then flow.run_local(...), flow.run(spark, ...) or start"
+_BATCHES: Final = "map_batches(function)"
+_NO_ORDER: Final = (
+    "nothing: a stream has no order. Sort what is in one batch with map_batches, or the results"
+)
+_JOIN: Final = "an operator with two inputs: ps.operator('join', Join(), left=..., right=...)"
+_EPOCHS: Final = "epochs: an epoch is complete when all its rows have come, and epoch= names their column"
+
+HERE: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        ("withColumn", "withColumns", "with_column", "with_columns", "assign", "mutate"), _COLUMNS
+    ),
+    **dict.fromkeys(("select", "selectExpr", "drop", "rename", "withColumnRenamed", "project"), _COLUMNS),
+    **dict.fromkeys(("where", "query"), "filter(pc.field('price') > 1)"),
+    "split": "branch(condition): two streams",
+    **dict.fromkeys(
+        ("groupBy", "group_by", "groupby", "agg", "aggregate", "sum", "min", "max", "mean"), _GROUPS
+    ),
+    **dict.fromkeys(("dropDuplicates", "drop_duplicates", "distinct", "unique"), _DISTINCT),
+    **dict.fromkeys(("union", "unionAll", "unionByName", "union_all", "merge", "vstack"), "concat(other)"),
+    **dict.fromkeys(("flatMap", "explode", "flatten"), "flat_map(function, schema)"),
+    **dict.fromkeys(
+        ("mapInArrow", "mapInPandas", "map_in_arrow", "mapPartitions", "transform", "pipe"), _BATCHES
+    ),
+    **dict.fromkeys(("apply", "process", "applyInPandas"), "map_batches(function), or ps.operator(...)"),
+    **dict.fromkeys(("repartition", "partitionBy", "keyBy", "key_by", "shuffle", "hash"), _SHARING),
+    **dict.fromkeys(("join", "crossJoin", "cogroup", "merge_asof"), _JOIN),
+    **dict.fromkeys(("iterate", "iteration", "while_loop"), "loop('name'), in a with statement"),
+    **dict.fromkeys(("foreach", "foreachBatch", "forEach", "tap"), "inspect(function)"),
+    **dict.fromkeys(("orderBy", "sort", "sort_values", "order_by", "limit", "head"), _NO_ORDER),
+    **dict.fromkeys(("withWatermark", "window", "watermark"), _EPOCHS),
+    **dict.fromkeys(("collect", "show", "toPandas", "to_pandas", "write", "writeStream", "sink_to"), _RESULT),
+}
+
+
+def no_such_verb(who: str, name: str, verbs: list[str]) -> str:
+    """What to say to somebody who has asked a stream for something that it has not."""
+    if name in HERE:
+        return f"{who} has no '{name}'; here that is {HERE[name]}."
+    return f"{who} has no '{name}'; it has {', '.join(verbs)}."
