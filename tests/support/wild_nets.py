@@ -1,8 +1,8 @@
 """Random graphs with any summaries between any ports, legal or not, and the definition of legal as an oracle.
 
 A flow that is written with loops has doors where they belong; a graph may have summaries of any kind: several
-between two ports, rounds that are reset in one hop, epochs and rounds that advance in one cycle. ``draw`` makes
-such graphs as plain data. The oracle walks the data with arithmetic on tuples; it shares nothing with
+between two ports, rounds that are reset in one hop, epochs and rounds that advance in one cycle. ``draw``
+makes such graphs as plain data. The oracle walks the data with arithmetic on tuples; it shares nothing with
 ``pointstamp.topology``, not even the normal form of a composition: it never composes anything.
 
 Legal is defined by times: no way round a cycle leads from a time to itself or to something before it.
@@ -18,7 +18,7 @@ from pointstamp.topology.graph import Graph, GraphBuilder
 from pointstamp.topology.levels import Hop, Hops
 from pointstamp.topology.ports import Location, OperatorIndex, Source, Target
 from pointstamp.topology.summary import STAY, Advance, Summary
-from support.nets import Net, below
+from support.nets import Function, Net, below
 
 Time: TypeAlias = tuple[int, ...]
 
@@ -122,7 +122,9 @@ class WildNet:
             End(port.operator, isinstance(port, Source), port.port): place
             for place, port in enumerate(graph.ports)
         }
-        edges = [(number[origin], number[target], way.move) for origin, target, way in self.hops()]
+        edges: list[tuple[int, int, Function]] = [
+            (number[origin], number[target], way.move) for origin, target, way in self.hops()
+        ]
         rounds = [domain.rounds for domain in graph.domains]
         return Net(graph, rounds, edges, [place for end, place in number.items() if end.is_output])
 

@@ -29,14 +29,16 @@ OUTSIDE, INSIDE = Domain(EPOCHS), Domain(EPOCHS, 1)
 
 
 def is_accepted(net: WildNet, *, bare: bool) -> bool:
+    """Whether it is accepted; what is refused for another reason is an error of this test."""
     try:
         if bare:
             levels_of(net.bare())
         else:
             net.build()
     except TopologyError as refusal:
-        assert "does not strictly advance time" in str(refusal)
-        return False
+        if "does not strictly advance time" in str(refusal):
+            return False
+        raise
     return True
 
 
@@ -90,7 +92,7 @@ def test_a_way_back_into_the_next_round_or_the_next_epoch_is_accepted() -> None:
 
 
 def test_a_round_that_is_reset_on_a_way_back_needs_a_later_epoch() -> None:
-    with pytest.raises(TopologyError, match="the cycle (join -> back -> join|back -> join -> back) does not"):
+    with pytest.raises(TopologyError, match=r"the cycle (join -> back|back -> join) -> .* does not"):
         loop_with_way_back(Summary((), (0,)))
     with pytest.raises(TopologyError, match="does not strictly advance time"):
         loop_with_way_back(Summary((), (0,)), Summary((1,)))
