@@ -19,7 +19,7 @@ import pointstamp as ps
 from pointstamp.check.network import SimulatedNetwork
 from pointstamp.check.simulate import Kind, cases, simulate
 from pointstamp.dataflow import partition as dataflow_partition
-from pointstamp.dataflow.capability import Capability
+from pointstamp.dataflow.authority import Authority
 from pointstamp.dataflow.context import Context
 from pointstamp.dataflow.notify import Notifications, Request
 from pointstamp.dataflow.plan import Node
@@ -240,14 +240,14 @@ def rows_go_to_a_worker_of_the_senders_choice(patch: Patch) -> None:
 
 
 def a_notification_comes_one_early(patch: Patch) -> None:
-    def is_notifiable(self: Context, time: Time) -> bool:
+    def is_notifiable(self: Authority, time: Time) -> bool:
         return not any(
             lower != time and port.domain.less_equal(lower, time)
             for port in self.inputs
-            for lower in self._read_frontier(port.location)
+            for lower in self.read_frontier(port.location)
         )
 
-    patch.setattr(Context, "is_notifiable", is_notifiable)
+    patch.setattr(Authority, "is_notifiable", is_notifiable)
 
 
 def only_the_first_input_is_asked_whether_a_time_is_complete(patch: Patch) -> None:
@@ -256,11 +256,11 @@ def only_the_first_input_is_asked_whether_a_time_is_complete(patch: Patch) -> No
     def of_first(self: Context, time: Time, input: int | str | None = None) -> bool:  # noqa: A002
         return complete(self, time, 0)
 
-    def is_notifiable(self: Context, time: Time) -> bool:
-        return not self._may_come(self.inputs[0], time)
+    def is_notifiable(self: Authority, time: Time) -> bool:
+        return not self.may_come(self.inputs[0], time)
 
     patch.setattr(Context, "is_complete", of_first)
-    patch.setattr(Context, "is_notifiable", is_notifiable)
+    patch.setattr(Authority, "is_notifiable", is_notifiable)
 
 
 def notifications_come_latest_first(patch: Patch) -> None:
@@ -284,12 +284,12 @@ def a_request_holds_no_capability(patch: Patch) -> None:
 
 
 def a_downgrade_forgets_the_new_time(patch: Patch) -> None:
-    def downgrade(self: Capability, time: Time) -> None:
-        assert self._output is not None
-        self._output.count(self._time, -1)
-        self._time = time
+    def move(self: OutputState, capability: object, time: Time) -> None:
+        right = self.rights[id(capability)]
+        self.count(right.time, -1)
+        right.time = time
 
-    patch.setattr(Capability, "downgrade", downgrade)
+    patch.setattr(OutputState, "move", move)
 
 
 # The way of the data.

@@ -46,7 +46,7 @@ class Filter:
         """Split the batch; a null condition counts as false."""
         mask = self._mask(context, batch)
         context.send(batch.filter(mask))
-        if len(context.outputs) > 1:
+        if len(context.output_names) > 1:
             context.send(batch.filter(pc.invert(mask)), output=1)
 
     def _mask(self, context: Context, batch: pa.RecordBatch) -> pa.Array:
