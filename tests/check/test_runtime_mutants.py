@@ -19,8 +19,8 @@ import pointstamp as ps
 from pointstamp.check.network import SimulatedNetwork
 from pointstamp.check.simulate import Kind, cases, simulate
 from pointstamp.dataflow import partition as dataflow_partition
+from pointstamp.dataflow.authority import Authority
 from pointstamp.dataflow.builder import PlanBuilder
-from pointstamp.dataflow.capability import Capability
 from pointstamp.dataflow.context import Context
 from pointstamp.dataflow.notify import Notifications, Request
 from pointstamp.dataflow.plan import Node
@@ -241,14 +241,14 @@ def rows_go_to_a_worker_of_the_senders_choice(patch: Patch) -> None:
 
 
 def a_notification_comes_one_early(patch: Patch) -> None:
-    def is_notifiable(self: Context, time: Time) -> bool:
+    def is_notifiable(self: Authority, time: Time) -> bool:
         return not any(
             lower != time and port.domain.less_equal(lower, time)
             for port in self.inputs
-            for lower in self._read_frontier(port.location)
+            for lower in self.read_frontier(port.location)
         )
 
-    patch.setattr(Context, "is_notifiable", is_notifiable)
+    patch.setattr(Authority, "is_notifiable", is_notifiable)
 
 
 def only_the_first_input_is_asked_whether_a_time_is_complete(patch: Patch) -> None:
@@ -257,11 +257,11 @@ def only_the_first_input_is_asked_whether_a_time_is_complete(patch: Patch) -> No
     def of_first(self: Context, time: Time, input: int | str | None = None) -> bool:  # noqa: A002
         return complete(self, time, 0)
 
-    def is_notifiable(self: Context, time: Time) -> bool:
-        return not self._may_come(self.inputs[0], time)
+    def is_notifiable(self: Authority, time: Time) -> bool:
+        return not self.may_come(self.inputs[0], time)
 
     patch.setattr(Context, "is_complete", of_first)
-    patch.setattr(Context, "is_notifiable", is_notifiable)
+    patch.setattr(Authority, "is_notifiable", is_notifiable)
 
 
 def notifications_come_latest_first(patch: Patch) -> None:
@@ -285,12 +285,12 @@ def a_request_holds_no_capability(patch: Patch) -> None:
 
 
 def a_downgrade_forgets_the_new_time(patch: Patch) -> None:
-    def downgrade(self: Capability, time: Time) -> None:
-        assert self._output is not None
-        self._output.count(self._time, -1)
-        self._time = time
+    def move(self: OutputState, capability: object, time: Time) -> None:
+        right = self.rights[id(capability)]
+        self.count(right.time, -1)
+        right.time = time
 
-    patch.setattr(Capability, "downgrade", downgrade)
+    patch.setattr(OutputState, "move", move)
 
 
 # The way of the data.
@@ -376,23 +376,23 @@ def test_a_broken_runtime_is_caught_by(mutant: Callable[[Patch], None], monkeypa
 
 
 def a_later_epoch_does_not_wait_for_the_rounds_of_an_earlier_one(patch: Patch) -> None:
-    patch.setattr(Context, "is_first", Context.is_notifiable)
+    patch.setattr(Authority, "is_first", Authority.is_notifiable)
 
 
 def only_the_least_time_of_an_earlier_epoch_is_waited_for(patch: Patch) -> None:
-    def is_first(self: Context, time: Time) -> bool:
+    def is_first(self: Authority, time: Time) -> bool:
         earlier = [(epoch, *(0,) * (len(time) - 1)) for epoch in range(time[0])]
         return all(map(self.is_notifiable, (*earlier, time)))
 
-    patch.setattr(Context, "is_first", is_first)
+    patch.setattr(Authority, "is_first", is_first)
 
 
 def only_epochs_are_taken_in_order(patch: Patch) -> None:
-    def is_first(self: Context, time: Time) -> bool:
-        frontiers = [self._read_frontier(port.location) for port in self.inputs]
+    def is_first(self: Authority, time: Time) -> bool:
+        frontiers = [self.read_frontier(port.location) for port in self.inputs]
         return self.is_notifiable(time) and all(lower[0] >= time[0] for each in frontiers for lower in each)
 
-    patch.setattr(Context, "is_first", is_first)
+    patch.setattr(Authority, "is_first", is_first)
 
 
 def no_operator_says_that_it_takes_its_times_in_order(patch: Patch) -> None:

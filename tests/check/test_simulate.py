@@ -132,7 +132,7 @@ def test_a_flow_that_remembers_its_last_run_is_called_unrepeatable() -> None:
         def on_notify(self, context: ps.Context) -> None:
             seen.append(1)
             rows = [{"key": "seen", "n": len(seen)}]
-            context.send(pa.RecordBatch.from_pylist(rows, schema=context.outputs[0].schema))
+            context.send(pa.RecordBatch.from_pylist(rows, schema=context.schema()))
 
     simulator, found = found_in(flow_with(Counts()))
     shrinking = Shrinking(simulator, found)

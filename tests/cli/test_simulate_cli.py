@@ -53,7 +53,7 @@ class Latest:
 
     def on_notify(self, context):
         rows = [{"sensor": sensor, "celsius": value} for sensor, value in sorted(self.latest.items())]
-        context.send(pa.RecordBatch.from_pylist(rows, schema=context.outputs[0].schema))
+        context.send(pa.RecordBatch.from_pylist(rows, schema=context.schema()))
 
 
 flow = ps.Dataflow("latest")

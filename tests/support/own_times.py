@@ -99,3 +99,82 @@ def sum_flow(deepest: int = 3) -> ps.Dataflow:
     flow.feedback(returned, sums)
     flow.output("sums", sums)
     return flow
+
+
+TARAI = "x long, y long, z long"
+SITES = ("first", "second", "third")
+
+
+class _Tarai:
+    """Answers a call with y where x <= y, and makes three calls of the others."""
+
+    outputs: ClassVar = {**dict.fromkeys(SITES, TARAI), "answers": "value long"}
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        _, stack = context.time[0]
+        for row in batch.to_pylist():
+            x, y, z = row["x"], row["y"], row["z"]
+            if x <= y:
+                context.send([{"value": y}], output="answers", at=(("return", stack),))
+                continue
+            for site, called in zip(SITES, ((x - 1, y, z), (y - 1, z, x), (z - 1, x, y)), strict=True):
+                context.send([dict(zip("xyz", called, strict=True))], output=site)
+
+
+class _CallAgain:
+    """Gathers what three calls return to one stack, and calls once more with the three values."""
+
+    outputs: ClassVar = TARAI
+
+    def __init__(self) -> None:
+        self._values: dict[ps.Time, dict[str, int]] = {}
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        self._values.setdefault(context.time, {})[input] = batch["value"][0].as_py()
+        context.notify_at()
+
+    def on_notify(self, context: ps.Context) -> None:
+        values = self._values.pop(context.time)
+        context.send([{column: values[site] for column, site in zip("xyz", SITES, strict=True)}])
+
+
+def tarai_flow() -> ps.Dataflow:
+    """Takeuchi's function: t(t(x - 1, y, z), t(y - 1, z, x), t(z - 1, x, y)), a call after three returns."""
+    times = ps.Stacks(steps=(SITES, "again"))
+    flow = ps.Dataflow("tarai", times=times)
+    into = {site: flow.variable(TARAI, times.push(site), site) for site in (*SITES, "again")}
+    back = {site: flow.variable("value long", times.pop(site), f"ret {site}") for site in (*SITES, "again")}
+    calls = flow.input("calls", TARAI).concat(*into.values()).exchange("y")
+    *called, answers = ps.operator("tarai", _Tarai(), calls=calls)
+    for site, stream in zip(SITES, called, strict=True):
+        flow.feedback(into[site], stream)
+    # All values of one stack meet at one worker: whose row it is, only the time says.
+    keyed = {
+        site: stream.map(lambda row: {"at": 0, **row}, "at long, value long").exchange("at")
+        for site, stream in back.items()
+    }
+    first, second, third = (keyed[site] for site in SITES)
+    flow.feedback(into["again"], ps.operator("again", _CallAgain(), first=first, second=second, third=third))
+    ended = keyed["again"].map(lambda row: {"value": row["value"]}, "value long")
+    values = answers.concat(ended)
+    for stream in back.values():
+        flow.feedback(stream, values)
+    flow.output("values", values)
+    return flow
+
+
+def tarai_frames(x: int, y: int, z: int) -> dict[tuple[str, ...], int]:
+    """The value that each call returns, by its stack: by plain recursion, with the stack at hand."""
+    frames: dict[tuple[str, ...], int] = {}
+
+    def tarai(x: int, y: int, z: int, stack: tuple[str, ...]) -> int:
+        value = y
+        if x > y:
+            called = ((x - 1, y, z), (y - 1, z, x), (z - 1, x, y))
+            a, b, c = (tarai(*each, (*stack, site)) for each, site in zip(called, SITES, strict=True))
+            value = tarai(a, b, c, (*stack, "again"))
+        frames[stack] = value
+        return value
+
+    tarai(x, y, z, ())
+    return frames

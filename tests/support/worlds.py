@@ -35,7 +35,7 @@ class Steps:
         sums = self._sums.pop(context.time)
         rows = [{"key": key[1:] + key[:1], "n": n - 1} for key, n in sorted(sums.items()) if n > 1]
         if rows:
-            context.send(pa.RecordBatch.from_pylist(rows, schema=context.outputs[0].schema))
+            context.send(pa.RecordBatch.from_pylist(rows, schema=context.schema()))
 
 
 class Holds:
@@ -58,7 +58,7 @@ class Holds:
             if context.is_complete(time):
                 capability, sums = self._held.pop(time)
                 rows = [{"key": key, "n": n} for key, n in sorted(sums.items())]
-                batch = pa.RecordBatch.from_pylist(rows, schema=context.outputs[0].schema)
+                batch = pa.RecordBatch.from_pylist(rows, schema=context.schema())
                 context.send(batch, capability=capability)
                 capability.drop()
 

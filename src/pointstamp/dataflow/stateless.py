@@ -41,7 +41,7 @@ class Filter:
         """Split the batch; a null condition counts as false."""
         mask = mask_of(self._condition, batch, f"operator '{context.operator}'")
         context.send(batch.filter(mask))
-        if len(context.outputs) > 1:
+        if len(context.output_names) > 1:
             context.send(batch.filter(pc.invert(mask)), output=1)
 
 

@@ -89,7 +89,7 @@ class EdgesToPairs:
             self._check_added(context, batch)
         src, dst = (column.cast(pa.int64()) for column in ends)
         greater, lesser = pc.max_element_wise(src, dst), pc.min_element_wise(src, dst)
-        context.send(pa.RecordBatch.from_arrays([greater, lesser], schema=context.outputs[0].schema))
+        context.send(pa.RecordBatch.from_arrays([greater, lesser], schema=context.schema()))
 
     def _check_added(self, context: Context, batch: pa.RecordBatch) -> None:
         added = pc.fill_null(pc.greater(batch.column(self._diff), 0), False)

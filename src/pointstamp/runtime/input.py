@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from pointstamp.dataflow.capability import Capability
+from pointstamp.dataflow.capability import Capability, hold
 from pointstamp.dataflow.schema import to_batches
 from pointstamp.errors import FlowError
 from pointstamp.progress.pointstamp import Change
@@ -25,7 +25,7 @@ class InputHandle:
         self._finish = finish
         self._output = instance.outputs[0]
         self.name = instance.name
-        self._capability: Capability | None = Capability(
+        self._capability: Capability | None = hold(
             self._output, self._output.domain.minimum() if at is None else (at,)
         )
 

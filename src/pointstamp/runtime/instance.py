@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from pointstamp.dataflow.authority import Authority
 from pointstamp.dataflow.context import Context
 from pointstamp.dataflow.plan import Kind, Node
 from pointstamp.dataflow.portstate import InputState, OutputState, moves_of
@@ -50,15 +51,19 @@ class Instance:
                 port.name,
                 graph.location(Target(node.index, i)),
                 operator.inputs[i],
-                [
-                    moves_of(operator.summaries.get((i, o), ()), operator.inputs[i])
-                    for o in range(len(node.outputs))
-                ],
+                *(
+                    [
+                        moves_of(operator.summaries.get((i, o), ()), operator.inputs[i], rows=rows)
+                        for o in range(len(node.outputs))
+                    ]
+                    for rows in (False, True)
+                ),
             )
             for i, port in enumerate(node.inputs)
         ]
         self.logic: Any = node.logic() if node.logic is not None else None
-        self.context = Context(node.name, worker, workers, self.inputs, self.outputs, self.shown_frontier)
+        self.authority = Authority(node.name, worker, workers, self.inputs, self.outputs, self.shown_frontier)
+        self.context = Context(self.authority)
         self.inbox = Inbox()
         self.frontier_moved = False
         # Where snapshots are taken: the last epoch of which there is one, the last that may be seen, what
@@ -104,12 +109,12 @@ class Instance:
     @property
     def wants_frontiers(self) -> bool:
         """Whether a moved frontier is a reason to activate this operator."""
-        return self.on_frontier is not None or len(self.context.notifications) > 0
+        return self.on_frontier is not None or len(self.authority.notifications) > 0
 
     def start(self, least: Time) -> None:
         """Let the operator do what it does before anything arrives, at the least time."""
         if self._on_start is not None:
-            self.context.act_for(None, least)
+            self.authority.act_for(None, least)
             self.call(self._on_start, "at the start")
 
     def receive(self, port: int, time: Time, batch: pa.RecordBatch) -> None:
@@ -117,22 +122,22 @@ class Instance:
         if self._on_receive is None:
             return
         state = self.inputs[port]
-        self.context.act_for(state, time)
+        self.authority.act_for(state, time)
         self.call(self._on_receive, f"with a batch at input '{state.name}'", state.name, batch, sample=batch)
 
     def notify(self) -> list[Time]:
         """Serve every request for a time that is complete, in order; return the times."""
-        context = self.context
-        if self._on_notify is None or not len(context.notifications):
+        if self._on_notify is None or not len(self.authority.notifications):
             return []
         served = []
+        authority = self.authority
         ready = (
-            context.notifications.ready_in_order(context.is_first, self.name)
+            authority.notifications.ready_in_order(authority.is_first, self.name)
             if self.node.in_order
-            else context.notifications.ready(context.is_notifiable)
+            else authority.notifications.ready(authority.is_notifiable)
         )
         for request in ready:
-            context.act_for(request.port, request.time)
+            authority.act_for(request.port, request.time)
             self.call(self._on_notify, "when it was notified")
             for capability in request.held:
                 capability.drop()
@@ -142,7 +147,7 @@ class Instance:
     def look_at_frontiers(self) -> None:
         """Tell the operator that a frontier has moved, if it wants to know."""
         if self.on_frontier is not None:
-            self.context.act_for(None, None)
+            self.authority.act_for(None, None)
             self.call(self.on_frontier, "when a frontier moved")
 
     def close(self) -> None:

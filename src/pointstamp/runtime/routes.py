@@ -77,7 +77,7 @@ def _follow(
 
 def _move_of(node: Node, graph: Graph) -> Move:
     (summary,) = graph.operators[node.index].summaries[0, 0]
-    move = summary.compiled()
+    move = summary.for_rows()
     limit = node.limit
     if node.kind is not Kind.FEEDBACK or limit is None:
         return move

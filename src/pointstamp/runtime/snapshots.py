@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from pointstamp.dataflow.capability import Capability
+from pointstamp.dataflow.capability import hold
 from pointstamp.dataflow.declared import stateful_of
 from pointstamp.dataflow.plan import Kind, Node
 from pointstamp.dataflow.state import Piece
@@ -145,13 +145,13 @@ class Snapshots:
 
     def restore(self, instance: Instance, saved: RestoredInstance, epoch: int) -> None:
         """Let a fresh operator go on from what was saved of it, with what it held and awaited."""
-        context = instance.context
+        context, authority = instance.context, instance.authority
         least = (epoch + 1, *(0,) * instance.inputs[0].domain.rounds)
         if not saved.was_saved:
             instance.start(least)
             return
-        context.act_for(None, least)
-        context.give_back([Capability(instance.outputs[number], time) for number, time in saved.held])
+        authority.act_for(None, least)
+        authority.regained = [hold(instance.outputs[number], time) for number, time in saved.held]
         stateful = self._stateful[instance.index]
         if stateful is not None:
             instance.call(lambda _: stateful.restore(context, saved.tables), "when it was restored")
@@ -159,9 +159,9 @@ class Snapshots:
         if on_restore is not None:
             instance.call(on_restore, "when it was restored")
         for number, time in saved.awaited:
-            context.act_for(None if number < 0 else instance.inputs[number], time)
+            authority.act_for(None if number < 0 else instance.inputs[number], time)
             context.notify_at(time)
-        context.take_away(must_regain=saved.must_regain)
+        authority.take_away(must_regain=saved.must_regain)
 
     def is_ahead(self, instance: Instance, time: Time, arrival: Time) -> bool:
         """Whether what is sent now at a time may have to be in a snapshot, because it arrives beyond one.
@@ -243,7 +243,7 @@ def _is_past(instance: Instance, epoch: int, frontier: Callable[[Location], Sequ
             return False
     if any(time[0] <= epoch for output in instance.outputs for time in output.held):
         return False
-    if any(time[0] <= epoch for time in instance.context.notifications.pending()):
+    if any(time[0] <= epoch for time in instance.authority.notifications.pending()):
         return False
     assert not any(time[0] <= epoch for _, time, _ in instance.inbox), "a message up to here is uncounted"
     return True
@@ -251,7 +251,7 @@ def _is_past(instance: Instance, epoch: int, frontier: Callable[[Location], Sequ
 
 def _held_by(instance: Instance) -> tuple[list[Held], list[Awaited]]:
     """The capabilities that an operator holds itself, and the notifications that it awaits."""
-    requests = instance.context.notifications.requests()
+    requests = instance.authority.notifications.requests()
     for_requests: dict[tuple[int, Time], int] = {}
     for request in requests:
         for capability in request.held:

@@ -217,11 +217,13 @@ class Worker:
 
     def finish(self, instance: Instance, changes: list[Change]) -> None:
         """End an activation: send what it sent, and record everything it did as one change."""
+        instance.authority.act_for(None, None)
         for number, output in enumerate(instance.outputs):
             if output.sent:
                 sent, output.sent = output.sent, []
                 for time, batch in sent:
                     self._send(instance, number, output, time, batch, changes)
+            output.settle()
             if output.changes:
                 if self._log is not None:
                     for location, time, diff in output.changes:
@@ -319,7 +321,11 @@ class Worker:
 
     def _record_stray_changes(self) -> bool:
         """Record capabilities that came or went outside of an activation, as when one is collected."""
-        stray = [each for each in self.instances.values() if any(output.changes for output in each.outputs)]
+        stray = [
+            each
+            for each in self.instances.values()
+            if any(output.changes or output.lost for output in each.outputs)
+        ]
         for instance in stray:
             self.finish(instance, [])
         return bool(stray)

@@ -65,6 +65,18 @@ class RootSummary(Protocol):
         ...
 
 
+@runtime_checkable
+class MovesRows(Protocol):
+    """A root summary that knows more of a row than can be concluded of all that may come later."""
+
+    def row_in(self, time: Any, /) -> Any | None:  # noqa: ANN401 - the user's time type
+        """When a row comes out that is sent at this time, at or after ``results_in``; None where it does not.
+
+        What must not be sent this way raises FlowError.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Epochs(Naturals):
     """The default root times: the integers from 0, one per batch of input."""

@@ -5,12 +5,13 @@ before: a linear extension of could-result-in on (port, time). With one time dom
 by time would do; here domains differ, and leaving a loop makes a time shorter, so ports take part.
 
 The ports fall into strongly connected components, which have a topological order. A port that is alone in
-its component needs nothing more: its position comes before its time. Inside a component of more ports
-time must decide first. Without the edges that advance the root coordinate it falls into components again;
-one of more than one port is a loop: all its ports must have a round to go on with, and every edge in it must
-keep that round, or some cycle ends where it began. The same is then done inside with the round in place of
-the root, and so on inwards. The key of (port, time) alternates positions and coordinates, ``(position,
-epoch, position, round, position, ...)``: along every edge it grows.
+its component, without a hop to itself, needs nothing more: its position comes before its time. Inside any
+other component time must decide first. Without the edges that advance the root coordinate it falls into
+components again; one with a cycle is a loop: all its ports must have a round to go on with, and every edge in
+it must keep that round, or some cycle ends where it began. The same is then done inside, without the edges
+that advance the round as well, and so on inwards: an edge that has advanced an outer coordinate stays out of
+every inner level, where its own key has grown already. The key of (port, time) alternates positions and
+coordinates, ``(position, epoch, position, round, position, ...)``: along every edge it grows.
 
 Condition kept: for every cycle with summary s and every time t, never s(t) <= t. That makes
 could-result-in a partial order. It asks less than t < s(t), on purpose: with nested loops the way from an
@@ -30,8 +31,7 @@ from pointstamp.topology.summary import Summary
 Levels: TypeAlias = tuple[tuple[int, ...], ...]
 """For each location its position in the whole graph, then in its component, and so on inwards.
 
-The first positions number the components of the whole graph; a location alone in its component has only
-that one.
+The first positions number the components of the whole graph; a location on no cycle has only that one.
 """
 
 PointKey: TypeAlias = Callable[[Time], tuple[Any, ...]]
@@ -72,7 +72,7 @@ def levels_of(graph: Hops) -> Levels:
         for position, component in enumerate(components):
             for location in component:
                 positions[location] += (position,)
-            if len(component) > 1:
+            if len(component) > 1 or component[0] in following[component[0]]:
                 _check_goes_on(graph, component, standing, level + 1)
                 pending.append((level + 1, component))
     return tuple(positions)
@@ -105,13 +105,13 @@ def _interleave(positions: tuple[int, ...]) -> PointKey:
 
 
 def _standing_hops(graph: Hops, members: Collection[Location], level: int) -> dict[Location, list[Hop]]:
-    """The hops among these locations that do not advance the coordinate of this level, if it has one."""
+    """The hops among these locations that advance no coordinate up to that of this level."""
     inside = set(members)
     return {
         location: [
             hop
             for hop in graph.outgoing[location]
-            if hop.target in inside and (level == _WHOLE_GRAPH or not hop.summary.advances(level))
+            if hop.target in inside and not any(map(hop.summary.advances, range(level + 1)))
         ]
         for location in members
     }

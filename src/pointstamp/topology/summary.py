@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from pointstamp.topology.domain import Domain, RootSummary, Time
+from pointstamp.topology.domain import Domain, MovesRows, RootSummary, Time
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,19 @@ class Summary:
             return lambda time: (time[0], *appended)
         step = self.increments[0]
         return lambda time: (time[0], time[1] + step, *appended)
+
+    def for_rows(self) -> Callable[[Time], Time | None]:
+        """What becomes of the time of a row: the same, unless a root summary knows that more exactly."""
+        root = self.root
+        if not isinstance(root, MovesRows):
+            return self.compiled()
+        rounds = Summary(self.increments, self.appended).compiled()
+
+        def moved(time: Time) -> Time | None:
+            after = root.row_in(time[0])
+            return None if after is None else rounds((after, *time[1:]))
+
+        return moved
 
     def followed_by(self, other: "Summary") -> "Summary | None":
         """The summary of this path with another one after it; None where nothing can take both."""

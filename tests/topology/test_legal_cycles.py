@@ -1,0 +1,107 @@
+"""Which cycles may stand: what is accepted, against the definition, on thousands of random graphs.
+
+A graph is legal if no way round a cycle leads from a time to itself or to something before it. The oracle
+(``support.wild_nets``) looks for such a way by walking; it composes no summaries and knows no levels.
+
+Families:
+- oracle_*: random graphs with several summaries between two ports, rounds that are reset in one hop, and
+  cycles that advance epochs and rounds by turns: accepted if and only if legal, and never for a wrong reason;
+- linear extension: on what is accepted the sort key grows along every hop, which propagation needs to end;
+- hand cases: the smallest graphs that were once refused or accepted wrongly.
+"""
+
+import itertools
+import random
+from typing import Final
+
+import pytest
+
+from pointstamp.errors import TopologyError
+from pointstamp.topology.domain import EPOCHS, Domain
+from pointstamp.topology.graph import Graph, GraphBuilder
+from pointstamp.topology.levels import Hop, Hops, levels_of, point_key
+from pointstamp.topology.ports import Location, Source, Target
+from pointstamp.topology.summary import Advance, Summary, delay, enter, feedback, identity, leave
+from support.wild_nets import WildNet, draw, draw_bare
+
+GRAPHS: Final = 6_000
+OUTSIDE, INSIDE = Domain(EPOCHS), Domain(EPOCHS, 1)
+
+
+def is_accepted(net: WildNet, *, bare: bool) -> bool:
+    """Whether it is accepted; what is refused for another reason is an error of this test."""
+    try:
+        if bare:
+            levels_of(net.bare())
+        else:
+            net.build()
+    except TopologyError as refusal:
+        if "does not strictly advance time" in str(refusal):
+            return False
+        raise
+    return True
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["graphs of operators", "ports alone"])
+def test_oracle_a_graph_is_accepted_if_and_only_if_no_cycle_leads_back_in_time(bare: bool) -> None:
+    wrong: dict[str, list[int]] = {"refused": [], "accepted": []}
+    legal = 0
+    for seed in range(GRAPHS):
+        net = (draw_bare if bare else draw)(random.Random(seed))
+        may_stand = net.is_legal()
+        legal += may_stand
+        accepted = is_accepted(net, bare=bare)
+        if accepted != may_stand:
+            wrong["accepted" if accepted else "refused"].append(seed)
+    assert wrong == {"refused": [], "accepted": []}, {what: len(seeds) for what, seeds in wrong.items()}
+    assert GRAPHS // 5 < legal < GRAPHS * 4 // 5  # both kinds are there to be told apart
+
+
+def test_the_sort_key_grows_along_every_hop_of_what_is_accepted() -> None:
+    for seed in range(0, GRAPHS, 5):
+        net = draw(random.Random(seed))
+        if not is_accepted(net, bare=False):
+            continue
+        plain = net.net()
+        keys = [point_key(*each) for each in zip(plain.graph.domains, plain.graph.levels, strict=True)]
+        for origin, target, move in plain.edges:
+            for time in itertools.product((0, 2), repeat=1 + plain.rounds[origin]):
+                assert keys[origin](time) < keys[target](move(time)), seed
+
+
+def loop_with_way_back(*summaries: Summary) -> Graph:
+    """A loop of two operators; the way back has these summaries."""
+    builder = GraphBuilder()
+    source = builder.add("in", outputs=[OUTSIDE])
+    entered = builder.add("enter", inputs=[OUTSIDE], outputs=[INSIDE], summaries={(0, 0): [enter()]})
+    join = builder.add("join", inputs=[INSIDE, INSIDE], outputs=[INSIDE])
+    back = builder.add("back", inputs=[INSIDE], outputs=[INSIDE], summaries={(0, 0): summaries})
+    left = builder.add("leave", inputs=[INSIDE], outputs=[OUTSIDE], summaries={(0, 0): [leave()]})
+    builder.connect(Source(source, 0), Target(entered, 0))
+    builder.connect(Source(entered, 0), Target(join, 0))
+    builder.connect(Source(join, 0), Target(back, 0))
+    builder.connect(Source(back, 0), Target(join, 1))
+    builder.connect(Source(join, 0), Target(left, 0))
+    return builder.build()
+
+
+def test_a_way_back_into_the_next_round_or_the_next_epoch_is_accepted() -> None:
+    """The way that advances the epoch was taken to stand still when the rounds were looked at."""
+    assert isinstance(loop_with_way_back(feedback(), delay(1, 1)), Graph)
+    assert isinstance(loop_with_way_back(feedback(), Summary((), (0,), Advance(1))), Graph)
+
+
+def test_a_round_that_is_reset_on_a_way_back_needs_a_later_epoch() -> None:
+    with pytest.raises(TopologyError, match=r"the cycle (join -> back|back -> join) -> .* does not"):
+        loop_with_way_back(Summary((), (0,)))
+    with pytest.raises(TopologyError, match="does not strictly advance time"):
+        loop_with_way_back(Summary((), (0,)), Summary((1,)))
+    assert isinstance(loop_with_way_back(Summary((), (0,), Advance(1))), Graph)
+
+
+@pytest.mark.parametrize("summary", [Summary((), (0,)), identity(1)], ids=["reset", "identity"])
+def test_a_hop_from_a_port_to_itself_is_a_cycle_of_one_port(summary: Summary) -> None:
+    here = Location(0)
+    with pytest.raises(TopologyError, match="the cycle again -> again does not strictly advance time"):
+        levels_of(Hops(["again"], [INSIDE], [[Hop(here, here, summary)]]))
+    assert levels_of(Hops(["again"], [INSIDE], [[Hop(here, here, feedback())]]))
