@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from pointstamp.runtime.feeding import FlowControl
     from pointstamp.runtime.local import LocalRun
     from pointstamp.runtime.results import OutputTables, Results
+    from pointstamp.sinks.compactor import Compacted, compact
     from pointstamp.sinks.delta import DeltaSink
     from pointstamp.sinks.parquet import ParquetSink
     from pointstamp.sinks.port import Sink, Staged
-    from pointstamp.sinks.reading import read_published
+    from pointstamp.sinks.reading import published_files, read_published
+    from pointstamp.sinks.tiers import CompactionPolicy
     from pointstamp.sources.files import files
     from pointstamp.sources.port import Source
     from pointstamp.topology.domain import Time
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "Aggregate": "dataflow.aggregate",
     "Capability": "dataflow.capability",
+    "Compacted": "sinks.compactor",
+    "CompactionPolicy": "sinks.tiers",
     "Context": "dataflow.context",
     "Dataflow": "flow",
     "DeltaSink": "sinks.delta",
@@ -62,6 +66,7 @@ _HOMES = {
     "Stream": "dataflow.stream",
     "Summary": "topology.summary",
     "Time": "topology.domain",
+    "compact": "sinks.compactor",
     "count": "dataflow.aggregate",
     "delay": "topology.summary",
     "files": "sources.files",
@@ -69,6 +74,7 @@ _HOMES = {
     "mean": "dataflow.aggregate",
     "min": "dataflow.aggregate",
     "operator": "dataflow.operator",
+    "published_files": "sinks.reading",
     "read_published": "sinks.reading",
     "saved": "dataflow.saved",
     "sum": "dataflow.aggregate",
@@ -77,6 +83,8 @@ _HOMES = {
 __all__ = [
     "Aggregate",
     "Capability",
+    "Compacted",
+    "CompactionPolicy",
     "Context",
     "Dataflow",
     "DeltaSink",
@@ -101,6 +109,7 @@ __all__ = [
     "Summary",
     "Time",
     "__version__",
+    "compact",
     "count",
     "delay",
     "files",
@@ -108,6 +117,7 @@ __all__ = [
     "mean",
     "min",
     "operator",
+    "published_files",
     "read_published",
     "saved",
     "sum",
