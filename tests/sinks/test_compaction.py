@@ -268,9 +268,33 @@ def test_a_number_that_comes_again_after_its_files_were_replaced_changes_nothing
 # Deaths.
 
 
-def _journey(folder: Path, steps: Steps, generation: int) -> None:
+class Stepping(MemoryStorage):
+    """May die before each operation; what was done until then stays."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = Steps()
+
+    def create(self, name: str, content: Content) -> None:
+        self.steps.take()
+        super().create(name, content)
+
+    def read(self, name: str) -> bytes:
+        self.steps.take()
+        return super().read(name)
+
+    def list(self, prefix: str = "") -> list[str]:
+        self.steps.take()
+        return super().list(prefix)
+
+    def delete(self, name: str) -> None:
+        self.steps.take()
+        super().delete(name)
+
+
+def _journey(storage: Stepping, steps: Steps, generation: int) -> None:
     """A driver that goes on from what is published, to the 12th commit, and compacts after every third."""
-    storage = SteppingStorage(str(folder), steps)
+    storage.steps = steps
     sink = ParquetSink("", lambda _: storage).for_query("q", SCHEMAS)
     publisher = sink.publisher()
     through = publisher.published_through()
@@ -281,26 +305,24 @@ def _journey(folder: Path, steps: Steps, generation: int) -> None:
         _exhaust(compactor)
 
 
-def test_a_process_may_die_before_any_step_of_compaction_and_nothing_is_lost_doubled_or_left(
-    tmp_path: Path,
-) -> None:
+def test_a_process_may_die_before_any_step_of_compaction_and_nothing_is_lost_doubled_or_left() -> None:
     whole = Steps()
-    _journey(tmp_path / "whole", whole, 0)
+    _journey(Stepping(), whole, 0)
     expected = sorted(2 * _rows(12))
     for death in range(whole.taken):
-        folder = tmp_path / f"death-{death}"
+        storage = Stepping()
         with pytest.raises(Died):
-            _journey(folder, Steps(dies_before=death), 0)
-        alive = SteppingStorage(str(folder), Steps())
-        if alive.list("_pointstamp/0"):
-            seen = _read(alive)
+            _journey(storage, Steps(dies_before=death), 0)
+        storage.steps = Steps()
+        if storage.list("_pointstamp/0"):
+            seen = _read(storage)
             assert seen == expected[: len(seen)], f"died before step {death}"
-        _journey(folder, Steps(), 1)
-        assert _read(alive) == expected, f"died before step {death}"
-        compact(folder, AT_ONCE)
-        assert _read(alive) == expected, f"died before step {death}"
-        assert len(alive.list("counts/")) == 1, f"died before step {death}"
-        assert len(alive.list(f"{PLACE}/")) == 1
+        _journey(storage, Steps(), 1)
+        assert _read(storage) == expected, f"died before step {death}"
+        compact("", AT_ONCE, open_storage=lambda _, storage=storage: storage)  # type: ignore[misc]
+        assert _read(storage) == expected, f"died before step {death}"
+        assert len(storage.list("counts/")) == 1, f"died before step {death}"
+        assert len(storage.list(f"{PLACE}/")) == 1, f"died before step {death}"
     assert whole.taken > 100
 
 

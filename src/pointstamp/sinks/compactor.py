@@ -76,7 +76,7 @@ class ParquetCompactor:
         """Merge some files if that is due, remove some that were replaced; whether there is more to do."""
         newest = self._compactions.newest()
         # Before, because the next compaction keeps those that are still needed to say what may be removed.
-        is_left = newest is not None and self._remove_replaced(newest)
+        is_left = newest is not None and self._remove(newest)
         try:
             made = self._compact_if_due(newest, is_stopped)
         except AlreadyStored:
@@ -84,7 +84,7 @@ class ParquetCompactor:
         except Stopped:
             return False
         if made is not None and not is_stopped():
-            is_left = self._remove_replaced(made)
+            is_left = self._remove(made)
         return is_left or self._has_more
 
     # Merging.
@@ -93,11 +93,7 @@ class ParquetCompactor:
         self, newest: Compaction | None, is_stopped: Callable[[], bool]
     ) -> Compaction | None:
         work = self._work(newest)
-        if work is None:
-            return None
-        made = self._compact(newest, work, is_stopped)
-        self._compactions.remove_unneeded(made)
-        return made
+        return None if work is None else self._compact(newest, work, is_stopped)
 
     def _work(self, newest: Compaction | None) -> "_Work | None":
         """What is to be merged now, up to a commit; None if nothing is due."""
@@ -182,8 +178,9 @@ class ParquetCompactor:
 
     # Removing.
 
-    def _remove_replaced(self, newest: Compaction) -> bool:
-        """Remove what has been replaced for long enough; whether there is more of it."""
+    def _remove(self, newest: Compaction) -> bool:
+        """Remove what has been replaced, files only for long enough; whether there is more of it."""
+        self._compactions.remove_unneeded(newest)
         latest = self._now_seconds() - self._policy.keep_seconds
         known = [*newest.kept, Kept(newest.number, newest.at_seconds)]
         old = [each.number for each in known if each.at_seconds <= latest]

@@ -26,6 +26,7 @@ from pointstamp.sinks.port import Epochs, Staged
 from pointstamp.storage.port import Storage
 
 EPOCH_COLUMN: Final = pa.field("epoch", pa.int64())
+_THREADS_BYTES: Final = 1024 * 1024
 _NAME: Final = re.compile(
     r"epoch-(?P<epoch>\d{12,})-worker-\d{5,}-query-(?P<tag>[0-9a-f]{16})-(?P<generation>\d{6,})(-blank-[0-9.]+)?"
     r"\.parquet"
@@ -149,6 +150,12 @@ def damage(address: str, file: Staged, content: bytes) -> str | None:
         f"{file.crc32:08x} were, {len(content)} with {zlib.crc32(content):08x} are there. Restore it from a "
         "copy."
     )
+
+
+def table_of(content: bytes) -> pa.Table:
+    """The rows of a file."""
+    # Threads cost a small file more than they give.
+    return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=len(content) > _THREADS_BYTES)
 
 
 def missing(storage: Storage, files: Iterable[Staged]) -> Iterator[str]:

@@ -111,4 +111,4 @@ def _table(storage: Storage, file: Staged) -> pa.Table:
     words = files.damage(storage.address, file, content)
     if words is not None:
         raise Unreadable(file, words)
-    return pq.read_table(pa.BufferReader(content))
+    return files.table_of(content)

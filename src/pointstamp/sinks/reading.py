@@ -16,7 +16,6 @@ from typing import Final, TypeVar, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from pointstamp.errors import FlowError, NotStored, StorageError
 from pointstamp.sinks import files, hive
@@ -190,6 +189,6 @@ def _parts(storage: Storage, output: PublishedOutput, after: int | None) -> Iter
             raise _GoneError(file, str(error)) from error
         if (words := files.damage(storage.address, file, content)) is not None:
             raise StorageError(words)
-        table = hive.with_values(pq.read_table(pa.BufferReader(content)), file.path, output.schema)
+        table = hive.with_values(files.table_of(content), file.path, output.schema)
         is_part = after is not None and file.first_epoch <= after
         yield table.filter(pc.greater(table["epoch"], after)) if is_part else table
