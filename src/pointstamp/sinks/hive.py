@@ -138,7 +138,9 @@ def _numbered(table: pa.Table, columns: Sequence[str]) -> tuple[np.ndarray, int]
 
 
 def _folder(output: str, column: str, value: pa.Scalar) -> str:
-    text = _escaped(pc.cast(value, pa.string()).as_py() or "") or NULL
+    text = _escaped(pc.cast(value, pa.string()).as_py() or "")
+    # Who has this very text as a value gets it back, and no null.
+    text = f"%5F{text[1:]}" if text == NULL else text or NULL
     # Names that begin with a dot are hidden, and no object's name has such a part.
     name = f"{_escaped(column)}={text}"
     name = f"%2E{name[1:]}" if name.startswith(".") else name
