@@ -16,6 +16,9 @@ _log = logging.getLogger("pointstamp.query")
 
 STOP_SECONDS_MAX: Final = 10.0
 IDLE_SECONDS: Final = 60.0
+PAUSE_AFTER_FAILURE_SECONDS: Final = 1.0
+"""After the first failure; each one after it doubles the pause."""
+
 _PAUSE_SECONDS_MAX: Final = 600.0
 
 
@@ -81,7 +84,7 @@ class Upkeep:
                 failed_seconds = 0.0
             except Exception as error:  # whatever it is, the query does not depend on it
                 self.failures += 1
-                failed_seconds = min(max(1.0, 2 * failed_seconds), _PAUSE_SECONDS_MAX)
+                failed_seconds = min(max(PAUSE_AFTER_FAILURE_SECONDS, 2 * failed_seconds), _PAUSE_SECONDS_MAX)
                 _log.warning(
                     "query '%s': its output could not be compacted (failure %s, tried again in %g s): %s",
                     self._query,
