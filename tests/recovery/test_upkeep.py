@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.recovery.crew import Crew, InProcessLauncher
+from pointstamp.recovery.crew import InProcessCrew, InProcessLauncher
 from pointstamp.recovery.mission import Mission
 from pointstamp.recovery.policy import RestartPolicy
 from pointstamp.recovery.query import Query
@@ -53,7 +53,7 @@ def test_a_query_that_runs_on_leaves_few_files_and_its_readers_see_every_epoch(
     tmp_path: Path, processes: int | None
 ) -> None:
     out = tmp_path / "out"
-    sink = ps.ParquetSink(out, compaction=EAGER)
+    sink = ps.ParquetSink(str(out), compaction=EAGER)
     (tmp_path / "in").mkdir()
     query = flow_of().start_local(
         rows=ps.files(tmp_path / "in"), checkpoint=tmp_path / "c", output=sink, processes=processes
@@ -110,7 +110,7 @@ def test_a_turn_that_takes_for_ever_holds_up_no_commit_and_ends_when_the_query_i
         told.set()
         return False
 
-    query = started(tmp_path, Compacting(ParquetSink(tmp_path / "out"), turn))
+    query = started(tmp_path, Compacting(ParquetSink(str(tmp_path / "out")), turn))
     assert begun.wait(180)
     query.processAllAvailable(timeout=180)
     assert query.epoch == 4
@@ -130,7 +130,7 @@ def test_a_turn_that_fails_is_counted_said_and_tried_again_and_the_query_goes_on
 
     monkeypatch.setattr("pointstamp.recovery.upkeep.PAUSE_AFTER_FAILURE_SECONDS", 0.0)
     with caplog.at_level(logging.WARNING):
-        query = started(tmp_path, Compacting(ParquetSink(tmp_path / "out"), turn))
+        query = started(tmp_path, Compacting(ParquetSink(str(tmp_path / "out")), turn))
         query.processAllAvailable(timeout=180)
         for _ in range(3):
             assert tried.acquire(timeout=180)
@@ -149,7 +149,7 @@ def test_a_turn_that_fails_is_counted_said_and_tried_again_and_the_query_goes_on
 
 def test_a_sink_that_should_not_be_compacted_has_no_thread_and_keeps_its_files(tmp_path: Path) -> None:
     write(tmp_path / "in", range(40))
-    sink = ps.ParquetSink(tmp_path / "out", compaction=None)
+    sink = ps.ParquetSink(str(tmp_path / "out"), compaction=None)
     query = flow_of().start_local(rows=ps.files(tmp_path / "in"), checkpoint=tmp_path / "c", output=sink)
     query.processAllAvailable(timeout=180)
     until(lambda: not threads())
@@ -164,7 +164,7 @@ class Looking(InProcessLauncher):
         super().__init__()
         self.seen: list[list[str]] = []
 
-    def launch(self, mission: Mission) -> Crew:
+    def launch(self, mission: Mission) -> InProcessCrew:
         self.seen.append(threads())
         return super().launch(mission)
 
@@ -177,7 +177,7 @@ def test_no_upkeep_runs_while_workers_are_started_again(tmp_path: Path) -> None:
             raise RuntimeError(f"failure {number}")  # in other words each time, so that it is tried again
         return batch
 
-    sink = ParquetSink(tmp_path / "out", compaction=EAGER)
+    sink = ParquetSink(str(tmp_path / "out"), compaction=EAGER)
     launcher = Looking()
     spec = QuerySpec(
         flow_of(fails_at_first).plan,

@@ -2,7 +2,7 @@
 
 Families:
 - cost: operations of storage are counted, for readers and for whoever compacts, as the output grows;
-- readers that are overtaken: everything is compacted, and all that was replaced removed, between any two steps;
+- readers that are overtaken: all is compacted and what was replaced is removed between any two steps;
 - deaths before any step of compaction, among commits: nothing is lost or doubled, and no file is left behind;
 - two who compact at once, one of them late by any number of steps;
 - the grace: files that were replaced stay as long as the policy says, by the clock that is given;
@@ -98,7 +98,7 @@ def test_an_output_of_ten_thousand_epochs_is_read_in_few_operations_and_more_epo
     assert taken[10_000] < 120, taken
     assert taken[10_000] - taken[1_000] < 40, taken
     assert len(storage.list("counts/")) < 100
-    assert len(storage.list(f"{PLACE}/")) == 1
+    assert len(storage.list(f"{PLACE}/")) <= 2
 
 
 def _check_read(storage: Counting, epochs: int, after: int | None = None) -> None:
@@ -322,7 +322,7 @@ def test_a_process_may_die_before_any_step_of_compaction_and_nothing_is_lost_dou
         compact("", AT_ONCE, open_storage=lambda _, storage=storage: storage)  # type: ignore[misc]
         assert _read(storage) == expected, f"died before step {death}"
         assert len(storage.list("counts/")) == 1, f"died before step {death}"
-        assert len(storage.list(f"{PLACE}/")) == 1, f"died before step {death}"
+        assert len(storage.list(f"{PLACE}/")) <= 2, f"died before step {death}"
     assert whole.taken > 100
 
 
@@ -367,22 +367,29 @@ class Raced(MemoryStorage):
         super().delete(name)
 
 
-def _compacts_and_goes_on(storage: MemoryStorage) -> None:
+def _compacts_and_goes_on(storage: MemoryStorage, policy: CompactionPolicy) -> None:
     """Another driver: several compactions, so that the number that a late one wants is free again."""
     for epoch in range(24, 36, 4):
         _publish(storage, epoch, epoch + 4)
-        compact("", AT_ONCE, open_storage=lambda _: storage)
+        compact("", policy, open_storage=lambda _: storage)
 
 
+# One that merges everything, and one for which every file is large enough already, and needed.
+OTHERS = [AT_ONCE, CompactionPolicy(file_bytes=1, keep_seconds=0)]
+
+
+@pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("keep_seconds", [0.0, 1e6])
-def test_one_who_compacts_may_be_overtaken_by_another_between_any_two_steps(keep_seconds: float) -> None:
+def test_one_who_compacts_may_be_overtaken_by_another_between_any_two_steps(
+    keep_seconds: float, other: CompactionPolicy
+) -> None:
     begun = MemoryStorage()
     _publish(begun, 0, 12)
     compact("", AT_ONCE, open_storage=lambda _: begun)
     _publish(begun, 12, 24)
     policy = CompactionPolicy(files=2, keep_seconds=keep_seconds)
     for step in range(1_000):
-        storage = Raced(begun, step, _compacts_and_goes_on)
+        storage = Raced(begun, step, lambda storage: _compacts_and_goes_on(storage, other))
         _exhaust(ParquetCompactor(storage, policy, tail=0, is_full=True))
         if not storage.was_raced:
             break
@@ -390,7 +397,7 @@ def test_one_who_compacts_may_be_overtaken_by_another_between_any_two_steps(keep
         _exhaust(ParquetCompactor(storage, AT_ONCE, tail=0, is_full=True))
         assert _read(storage) == _rows(36), step
         assert len(storage.list("counts/")) == 1, step
-        assert len(storage.list(f"{PLACE}/")) == 1, step
+        assert len(storage.list(f"{PLACE}/")) <= 3, step  # the newest, and what it keeps
     assert step > 20
 
 
@@ -401,8 +408,9 @@ def test_a_compaction_that_comes_very_late_is_not_seen_and_what_it_made_goes() -
     copy = Raced(storage, -1, lambda _: None)
     compact("", AT_ONCE, open_storage=lambda _: copy)
     compact("", AT_ONCE, open_storage=lambda _: storage)
-    _publish(storage, 12, 20)
-    compact("", AT_ONCE, open_storage=lambda _: storage)
+    for epoch in range(12, 20, 4):
+        _publish(storage, epoch, epoch + 4)
+        compact("", AT_ONCE, open_storage=lambda _: storage)
     late = [(name, copy.read(name)) for name in copy.list() if "compaction" in name]
     assert len(late) == 2
     for name, content in late:  # its file, and the compaction with a number that is free again

@@ -27,7 +27,7 @@ CITIES = ["Zürich", "a/b:c=d", "50% {off}", "[*?]", "", None, "07", "null", "__
 
 
 def _publish(path: Path, epochs: range, **options: Any) -> None:  # noqa: ANN401 - of the sink
-    sink = ParquetSink(path, **options).for_query("q", {"out": SCHEMA})
+    sink = ParquetSink(str(path), **options).for_query("q", {"out": SCHEMA})
     for epoch in epochs:
         rows = [
             {"city": city, "x": 100 * epoch + at, "day": datetime.date(2024, 1, 1 + at % 2), "n": at}

@@ -83,17 +83,18 @@ class ParquetCompactor:
             return True  # another one was faster
         except Stopped:
             return False
-        if made is not None and not is_stopped():
-            is_left = self._remove(made)
+        if made and not is_stopped():
+            # Looked up again: who was late may have made one whose number was free because it is long gone.
+            is_left = (newest := self._compactions.newest()) is not None and self._remove(newest)
         return is_left or self._has_more
 
     # Merging.
 
-    def _compact_if_due(
-        self, newest: Compaction | None, is_stopped: Callable[[], bool]
-    ) -> Compaction | None:
+    def _compact_if_due(self, newest: Compaction | None, is_stopped: Callable[[], bool]) -> bool:
         work = self._work(newest)
-        return None if work is None else self._compact(newest, work, is_stopped)
+        if work is not None:
+            self._compact(newest, work, is_stopped)
+        return work is not None
 
     def _work(self, newest: Compaction | None) -> "_Work | None":
         """What is to be merged now, up to a commit; None if nothing is due."""
@@ -126,9 +127,7 @@ class ParquetCompactor:
             taken.append(group[:FILES_PER_TURN_MAX])
         return taken
 
-    def _compact(
-        self, before: Compaction | None, work: "_Work", is_stopped: Callable[[], bool]
-    ) -> Compaction:
+    def _compact(self, before: Compaction | None, work: "_Work", is_stopped: Callable[[], bool]) -> None:
         number = 0 if before is None else before.number + 1
         now = work.now
         maker = Maker(now.query, number, secrets.token_hex(8))
@@ -155,7 +154,6 @@ class ParquetCompactor:
             self._kept(before),
         )
         self._compactions.create(compaction)
-        return compaction
 
     def _leave_alone(self, error: Unreadable, number: int) -> None:
         """A file that is listed and cannot be read is the reader's to complain about, and is not merged."""
@@ -166,15 +164,17 @@ class ParquetCompactor:
         self._has_more = True
 
     def _kept(self, before: Compaction | None) -> list[Kept]:
-        """The compactions that say since when files are replaced: a few within the time that these stay."""
+        """The one before, and those that say since when files are replaced: a few, some time apart.
+
+        The one before stays so that whoever lists them while two follow one another finds one of them.
+        """
         if before is None:
             return []
         kept = [each for each in before.kept if each.number > self._cleaned]
         apart = self._policy.keep_seconds / _KEPT_PER_GRACE
-        is_apart = not kept or before.at_seconds - kept[-1].at_seconds >= apart
-        if before.number > self._cleaned and is_apart:
-            kept.append(Kept(before.number, before.at_seconds))
-        return kept
+        if len(kept) > 1 and kept[-1].at_seconds - kept[-2].at_seconds < apart:
+            kept.pop()
+        return [*kept, Kept(before.number, before.at_seconds)]
 
     # Removing.
 
@@ -190,16 +190,16 @@ class ParquetCompactor:
             then = newest if old[-1] == newest.number else self._compactions.read(old[-1])
         except NotStored:
             return True  # there is a newer one than the newest that was found
-        for removed, path in enumerate(self._replaced(then)):
+        for removed, path in enumerate(self._replaced(then, newest)):
             if removed == FILES_PER_TURN_MAX:
                 return True
             self._storage.delete(path)
         self._cleaned = then.number
         return False
 
-    def _replaced(self, then: Compaction) -> Iterator[str]:
+    def _replaced(self, then: Compaction, newest: Compaction) -> Iterator[str]:
         """The files that nobody needs since a compaction: replaced, or of writers who came to no end."""
-        listed = {file.path for file in then.files}
+        listed = {file.path for each in (then, newest) for file in each.files}
         for output in then.outputs:
             for path in self._storage.list(f"{folder_name(output)}/"):
                 if path not in listed and is_no_newer(path.rpartition("/")[2], then):

@@ -1,8 +1,9 @@
 """The Parquet files that workers stage: one per output, worker and group of epochs, the epoch first.
 
-Where rows are partitioned by columns, it is one per folder (``hive``). A file is whole when ``stage`` returns; nothing here makes it visible. Its name says who wrote it: the first
-epoch, the worker, a tag of the query, the generation. So two queries, or two generations of one, never write
-the same file, and what a dead generation has left can be told from the names alone.
+Where rows are partitioned by columns, it is one per folder (``hive``). A file is whole when ``stage``
+returns; nothing here makes it visible. Its name says who wrote it: the first epoch, the worker, a tag of the
+query, the generation. So two queries, or two generations of one, never write the same file, and what a dead
+generation has left can be told from the names alone.
 
 Files are made in memory and stored at once, because storage takes objects whole. Rows are brought to the
 columns given (``schemas``), never cut: a value that a type cannot hold is an error.
@@ -63,9 +64,7 @@ class Files:
             return []
         with_epochs = [self._with_epoch(output, epoch, table) for epoch, table in tables.items()]
         columns = self._layout.columns.get(output, ())
-        partitions = hive.split(
-            output, pa.concat_tables(with_epochs), columns, self._layout.partitions_max
-        )
+        partitions = hive.split(output, pa.concat_tables(with_epochs), columns, self._layout.partitions_max)
         return [self._store(output, min(tables), each) for each in partitions]
 
     def _store(self, output: str, epoch: int, partition: hive.Partition) -> Staged:

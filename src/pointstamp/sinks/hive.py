@@ -10,6 +10,7 @@ Invariant: ``with_values`` of a file's path gives the rows that ``split`` was gi
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -49,9 +50,9 @@ def check_columns(output: str, schema: pa.Schema, columns: Sequence[str]) -> Non
             )
         if not _may_partition(schema.field(column).type):
             raise SchemaError(
-                f"output '{output}' cannot be partitioned by '{column}', which is {schema.field(column).type}: "
-                "folders take whole numbers, strings, booleans, dates and decimals. Make one of these of it "
-                "in the flow, for example a date of a time."
+                f"output '{output}' cannot be partitioned by '{column}', which is "
+                f"{schema.field(column).type}: folders take whole numbers, strings, booleans, dates and "
+                "decimals. Make one of these of it in the flow, for example a date of a time."
             )
     if len(set(columns)) < len(columns):
         raise SchemaError(f"output '{output}' is to be partitioned twice by one of {list(columns)}.")
@@ -71,7 +72,7 @@ def split(output: str, table: pa.Table, columns: Sequence[str], partitions_max: 
         )
     order = np.argsort(numbers, kind="stable")
     borders = np.searchsorted(numbers[order], np.arange(count + 1))
-    for first, after in zip(borders[:-1], borders[1:], strict=True):
+    for first, after in pairwise(borders):
         rows = table.take(pa.array(order[first:after]))
         values = [rows[column][0] for column in columns]
         folder = "".join(f"/{_folder(output, *each)}" for each in zip(columns, values, strict=True))

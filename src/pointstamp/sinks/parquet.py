@@ -5,9 +5,9 @@
 
 Whoever reads takes what the chain lists and nothing else: files that a dead generation has left, or that
 somebody else has put into the folder, are not part of the output. Data files are never changed. Each is
-listed with its rows, its size and its CRC-32. Commits hold whole epochs of all outputs, and so does everything
-that is read. Small files are merged beside the query (``compactor``), and those that were replaced stay for a
-day unless the policy says otherwise, so a reader has a day for what it has begun to read.
+listed with its rows, its size and its CRC-32. Commits hold whole epochs of all outputs, and so does what is
+read. Small files are merged beside the query (``compactor``), and those that were replaced stay for a day
+unless the policy says otherwise, so a reader has a day for what it has begun to read.
 
 With ``partition_by`` the files of an output lie in folders by the values of columns (``hive``).
 

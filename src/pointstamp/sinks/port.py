@@ -109,8 +109,9 @@ class Sink(Protocol):
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "Sink":
         """The sink for one query; SchemaError for an output that it cannot hold.
 
-        Called on the driver, before a query starts and again when its workers are started. ``query`` is a name that stays the same over all
-        restarts and that no other query has; ``schemas`` are the columns of each output, without the epoch.
+        Called on the driver, before a query starts and again when its workers are started. ``query`` is a
+        name that stays the same over all restarts and that no other query has; ``schemas`` are the columns
+        of each output, without the epoch.
         """
         ...
 

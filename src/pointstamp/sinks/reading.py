@@ -116,6 +116,7 @@ def read_published(
 
     With ``after``, only those of later epochs: whoever comes again gives the last epoch that it has seen.
     """
+
     def read(storage: Storage, found: Published) -> dict[str, pa.Table] | pa.Table:
         if output is None:
             return {name: _table(storage, each, after) for name, each in found.outputs.items()}
@@ -148,8 +149,8 @@ def _at_a_moment(
             if gone.file in _files_of(found):
                 raise StorageError(f"{gone} It was removed or changed after it was published.") from None
     raise StorageError(
-        f"'{path}': files were replaced while they were read, {_TRIES_MAX} times. Let those that were replaced "
-        "stay for longer: CompactionPolicy(keep_seconds=...)."
+        f"'{path}': files were replaced while they were read, {_TRIES_MAX} times. Let those that were "
+        "replaced stay for longer: CompactionPolicy(keep_seconds=...)."
     )
 
 

@@ -7,8 +7,8 @@ are files in the order of log n, each tier having fewer than ``files``. A merge 
 whenever something new is there, would write a row n times; one of files that are not neighbours would let a
 reader of the last epochs read all of them.
 
-Rows say how large a file is, not bytes: a Parquet file of one row has a thousand bytes, and so has one of ten.
-Bytes say when it is large enough to be left alone.
+Rows say how large a file is, not bytes: a Parquet file of one row has a thousand bytes, and so has one of
+ten. Bytes say when it is large enough to be left alone.
 """
 
 import math

@@ -43,16 +43,17 @@ def _frame(spark: SparkSession, address: str, output: PublishedOutput) -> DataFr
         layout = (tuple(values_of(file.path)), blank_columns(file.path))
         layouts.setdefault(layout, []).append(f"{address}/{file.path}")
     frames = [
-        _laid_out(spark, paths, schema, list(columns), blank)
-        for (columns, blank), paths in layouts.items()
+        _laid_out(spark, paths, schema, list(columns), blank) for (columns, blank), paths in layouts.items()
     ]
-    return reduce(lambda one, other: one.union(other), frames) if frames else spark.createDataFrame([], schema)
+    return (
+        reduce(lambda one, other: one.union(other), frames) if frames else spark.createDataFrame([], schema)
+    )
 
 
 def _laid_out(
     spark: SparkSession, paths: list[str], schema: StructType, columns: list[str], blank: tuple[int, ...]
 ) -> DataFrame:
-    """Files that lie in folders by the same columns; some of these are empty strings, where Spark sees null."""
+    """Files in folders by the same columns; some of these are empty strings, where Spark sees null."""
     reader = spark.read.schema(schema)
     if not columns:
         return reader.parquet(*paths)
