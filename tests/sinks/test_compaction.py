@@ -105,6 +105,23 @@ def _check_read(storage: Counting, epochs: int, after: int | None = None) -> Non
     assert _read(storage, after) == _rows(epochs, 0 if after is None else after + 1)
 
 
+def test_whoever_compacts_looks_at_the_number_of_commits_and_at_more_only_when_there_are_some() -> None:
+    storage = Counting()
+    _publish(storage, 0, 200)
+    clock = [0.0]
+    compactor = ParquetCompactor(storage, CompactionPolicy(), now_seconds=lambda: clock[0])
+    _exhaust(compactor)
+    taken = []
+    for epoch in range(200, 208):
+        assert storage.operations(compactor.turn) == 1
+        _publish(storage, epoch, epoch + 1)
+        taken.append(storage.operations(compactor.turn))
+    assert taken[:-1] == [1] * 7
+    assert 1 < taken[-1] < 30
+    clock[0] = 60.0
+    assert 1 < storage.operations(compactor.turn) < 30
+
+
 def test_what_is_written_again_is_a_few_times_what_was_published() -> None:
     sizes = [Staged("counts", n, n, f"counts/{n}", 1 + 7 * (n % 5), 1_000, 0) for n in range(4_096)]
     live: list[Staged] = []

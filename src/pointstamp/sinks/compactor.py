@@ -22,7 +22,7 @@ from time import time
 from typing import Final
 
 from pointstamp.errors import AlreadyStored, FlowError, NotStored
-from pointstamp.sinks.chain import FOLDER
+from pointstamp.sinks.chain import FOLDER, Chain
 from pointstamp.sinks.compactions import Compaction, Compactions, Kept, Moment, moment
 from pointstamp.sinks.files import folder_name
 from pointstamp.sinks.merging import Maker, Stopped, Unreadable, is_no_newer, merge
@@ -37,6 +37,9 @@ TAIL_COMMITS: Final = 8
 """So many of the last commits are left as they are: who follows the output reads these, and no large file."""
 
 FILES_PER_TURN_MAX: Final = 1_000
+LOOK_SECONDS: Final = 60.0
+"""So often it is looked at least whether something is to be done, if hardly anything is published."""
+
 _KEPT_PER_GRACE: Final = 4
 
 
@@ -65,7 +68,8 @@ class ParquetCompactor:
         self._has_more = False
         self._cleaned = -1  # what was replaced before this compaction is removed
         self._left_alone: set[str] = set()
-        self._has_looked = False
+        self._looked: tuple[int, float] | None = None  # the last commit and the time of the last look
+        self._is_unfinished = False
 
     @property
     def pause_seconds(self) -> float:
@@ -74,11 +78,30 @@ class ParquetCompactor:
 
     def turn(self, is_stopped: Callable[[], bool] = lambda: False) -> bool:
         """Merge some files if that is due, remove some that were replaced; whether there is more to do."""
+        is_first = self._looked is None
+        if not self._may_be_due():
+            return False
+        self._is_unfinished = self._look(is_stopped, is_first=is_first)
+        return self._is_unfinished
+
+    def _may_be_due(self) -> bool:
+        """Whether enough commits or time have passed for a look at more than their number."""
+        commit, now = Chain(self._storage).newest(), self._now_seconds()
+        if commit is None:
+            return False
+        if self._looked is not None and not (self._is_full or self._is_unfinished):
+            before, at_seconds = self._looked
+            if commit - before < self._policy.files and now - at_seconds < LOOK_SECONDS:
+                return False
+        self._looked = (commit, now)
+        return True
+
+    def _look(self, is_stopped: Callable[[], bool], *, is_first: bool) -> bool:
         newest = self._compactions.newest()
         # Before, because the next compaction keeps those that are still needed to say what may be removed.
         is_left = newest is not None and self._remove(newest)
         try:
-            made = self._compact_if_due(newest, is_stopped)
+            made = self._compact_if_due(newest, is_stopped, is_first=is_first)
         except AlreadyStored:
             return True  # another one was faster
         except Stopped:
@@ -90,13 +113,15 @@ class ParquetCompactor:
 
     # Merging.
 
-    def _compact_if_due(self, newest: Compaction | None, is_stopped: Callable[[], bool]) -> bool:
-        work = self._work(newest)
+    def _compact_if_due(
+        self, newest: Compaction | None, is_stopped: Callable[[], bool], *, is_first: bool
+    ) -> bool:
+        work = self._work(newest, is_first=is_first)
         if work is not None:
             self._compact(newest, work, is_stopped)
         return work is not None
 
-    def _work(self, newest: Compaction | None) -> "_Work | None":
+    def _work(self, newest: Compaction | None, *, is_first: bool) -> "_Work | None":
         """What is to be merged now, up to a commit; None if nothing is due."""
         now = moment(self._storage, newest, tail=self._tail)
         if now is None:
@@ -105,7 +130,6 @@ class ParquetCompactor:
         is_due = now.files_after >= max(4 * self._policy.files, before // 8)
         if self._is_full:
             is_due = newest is None or now.commits_through > newest.commits_through
-        is_first, self._has_looked = not self._has_looked, True
         if not (is_due or self._has_more or is_first):
             return None
         files = [file for file in now.files if file.path not in self._left_alone]
