@@ -22,6 +22,7 @@ from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.reading import published_files, read_published
 from pointstamp.sinks.tiers import CompactionPolicy
 from pointstamp.storage.local import LocalStorage
+from pointstamp.storage.port import Content
 
 TIMES = 3
 
@@ -29,7 +30,7 @@ TIMES = 3
 class Undurable(LocalStorage):
     """Without waiting for the disk, which is not what is measured."""
 
-    def create(self, name: str, content: bytes | list[bytes]) -> None:  # type: ignore[override]
+    def create(self, name: str, content: Content) -> None:
         """Write a file."""
         path = Path(self.address, name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +41,7 @@ def publish(folder: str, epochs: int, rows: int) -> None:
     """Each epoch in a commit of its own."""
     chance = np.random.default_rng(0)
     schema = pa.schema([("key", pa.int64()), ("count", pa.int64())])
-    sink = ParquetSink(folder, Undurable).for_query("bench", {"counts": schema})
+    sink = ParquetSink(folder, lambda path: Undurable(path)).for_query("bench", {"counts": schema})
     writer, publisher = sink.writer(0, 0), sink.publisher()
     for epoch in range(epochs):
         batch = pa.record_batch([chance.integers(0, 10**6, rows), np.arange(rows)], schema=schema)
