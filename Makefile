@@ -54,7 +54,7 @@ torture: setup
 
 bench: setup
 	for each in components incremental epochs keyed gang; do .venv/bin/python -m benchmarks.spark.$$each; done
-	for each in commits throughput state kill verify; do .venv/bin/python -m benchmarks.recovery.$$each; done
+	for each in commits throughput state kill verify compaction; do .venv/bin/python -m benchmarks.recovery.$$each; done
 
 # --universal: one file for every platform and Python; no index address is written.
 UV = $(shell command -v uv || echo .uv/bin/uv)

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from pointstamp.runtime.feeding import FlowControl
     from pointstamp.runtime.local import LocalRun
     from pointstamp.runtime.results import OutputTables, Results
+    from pointstamp.sinks.compactor import Compacted, compact
     from pointstamp.sinks.delta import DeltaSink
     from pointstamp.sinks.parquet import ParquetSink
     from pointstamp.sinks.port import Sink, Staged
-    from pointstamp.sinks.reading import read_published
+    from pointstamp.sinks.reading import published_files, read_published
+    from pointstamp.sinks.tiers import CompactionPolicy
     from pointstamp.sources.files import files
     from pointstamp.sources.port import Source
     from pointstamp.topology.domain import Time
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "Aggregate": "dataflow.aggregate",
     "Capability": "dataflow.capability",
+    "Compacted": "sinks.compactor",
+    "CompactionPolicy": "sinks.tiers",
     "Context": "dataflow.context",
     "Dataflow": "flow",
     "DeltaSink": "sinks.delta",
@@ -65,6 +69,7 @@ _HOMES = {
     "Stream": "dataflow.stream",
     "Summary": "topology.summary",
     "Time": "topology.domain",
+    "compact": "sinks.compactor",
     "count": "dataflow.aggregate",
     "delay": "topology.summary",
     "files": "sources.files",
@@ -72,6 +77,7 @@ _HOMES = {
     "mean": "dataflow.aggregate",
     "min": "dataflow.aggregate",
     "operator": "dataflow.operator",
+    "published_files": "sinks.reading",
     "read_published": "sinks.reading",
     "saved": "dataflow.saved",
     "sum": "dataflow.aggregate",
@@ -80,6 +86,8 @@ _HOMES = {
 __all__ = [
     "Aggregate",
     "Capability",
+    "Compacted",
+    "CompactionPolicy",
     "Context",
     "Dataflow",
     "DeltaSink",
@@ -104,11 +112,13 @@ __all__ = [
     "Summary",
     "Time",
     "__version__",
+    "compact",
     "count",
     "delay",
     "files",
     "mean",
     "operator",
+    "published_files",
     "read_published",
     "saved",
 ]

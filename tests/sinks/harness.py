@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from unittest import mock
@@ -95,9 +96,13 @@ class Subject(Protocol):
 @dataclass
 class Parquet:
     path: Path
+    partition_by: Sequence[str] = ()
 
     def sink(self, steps: Steps) -> Sink:
-        return ParquetSink(str(self.path), lambda path: SteppingStorage(path, steps)).for_query("q", SCHEMAS)
+        sink = ParquetSink(
+            str(self.path), lambda path: SteppingStorage(path, steps), partition_by=self.partition_by
+        )
+        return sink.for_query("q", SCHEMAS)
 
     def seen(self) -> Seen:
         try:
@@ -175,7 +180,12 @@ def delta_steps(steps: Steps) -> Iterator[None]:
         yield
 
 
-SUBJECTS: dict[str, Callable[[Path], Subject]] = {"parquet": Parquet, "delta": Delta, "sqlite": Sqlite}
+SUBJECTS: dict[str, Callable[[Path], Subject]] = {
+    "parquet": Parquet,
+    "partitioned": partial(Parquet, partition_by=["x"]),
+    "delta": Delta,
+    "sqlite": Sqlite,
+}
 
 
 def pairs(table: pa.Table) -> list[tuple[int, int]]:

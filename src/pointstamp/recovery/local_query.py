@@ -20,7 +20,14 @@ from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.recovery.processcrew import ProcessLauncher
 from pointstamp.recovery.query import Query
 from pointstamp.recovery.queryspec import QuerySpec
-from pointstamp.recovery.starting import check_epochs, check_sources, query_id_at, savepoint_at, sink_at
+from pointstamp.recovery.starting import (
+    check_epochs,
+    check_sink,
+    check_sources,
+    query_id_at,
+    savepoint_at,
+    sink_at,
+)
 from pointstamp.recovery.supervisor import Supervisor
 from pointstamp.runtime.epochcolumn import with_epochs
 from pointstamp.runtime.feeding import EpochColumns, items_of
@@ -80,7 +87,7 @@ def start(
     launcher: Launcher = InProcessLauncher()
     if processes is not None:
         launcher = ProcessLauncher(silence_seconds_max=silence_seconds_max)
-    return Query(Supervisor(spec, launcher)).begin()
+    return Query(Supervisor(check_sink(spec), launcher)).begin()
 
 
 def run_to_end(

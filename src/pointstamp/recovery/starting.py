@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.errors import AlreadyStored, FlowError
-from pointstamp.recovery.queryspec import SavepointPlace
+from pointstamp.recovery.queryspec import QuerySpec, SavepointPlace
 from pointstamp.runtime.feeding import EpochColumns, epoch_columns
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.port import Sink
@@ -49,6 +49,12 @@ def sink_at(output: str | Sink) -> Sink:
             "your own."
         )
     return output
+
+
+def check_sink(spec: QuerySpec) -> QuerySpec:
+    """Let the sink say now which outputs it cannot hold, to whoever starts the query."""
+    spec.sink.for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
+    return spec
 
 
 def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) -> dict[str, str]:

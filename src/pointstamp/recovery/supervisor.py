@@ -39,6 +39,7 @@ from pointstamp.recovery.observing import Verification
 from pointstamp.recovery.policy import RestartBudget
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.session import Session, total
+from pointstamp.recovery.upkeep import Upkeep
 
 _log = logging.getLogger("pointstamp.query")
 
@@ -75,6 +76,7 @@ class Supervisor:
         self.recovery_seconds: list[float] = []
         self._counted = (monotonic(), 0)
         self._verified_before = 0
+        self.upkeep = Upkeep(getattr(spec.sink, "compactor", None), spec.plan.name)
 
     # From any thread.
 
@@ -163,6 +165,8 @@ class Supervisor:
             )
             opened.callback(session.close)
             self._session = session
+            opened.callback(self.upkeep.stop)
+            self.upkeep.start()
             try:
                 self._serve(session, ledger)
             except CrewError:
@@ -265,6 +269,7 @@ class Supervisor:
 
     def _on_commit(self, commit: Committed) -> None:
         self._note_commit(commit)
+        self.upkeep.wake()
         self._last_failure = None
         session = self._session
         if session is None:
@@ -291,6 +296,7 @@ class Supervisor:
                 "snapshotBytes": commit.size_bytes,
                 "snapshotIsWhole": commit.is_whole,
                 "restarts": self.restarts,
+                "compactionFailures": self.upkeep.failures,
                 **self._verified(session),
             }
         )

@@ -107,9 +107,12 @@ class Chain:
         """The number of the last commit, None before the first."""
         return max(self._numbers(), default=None)
 
-    def links(self) -> list[Link]:
-        """Everything that is published, the oldest first; refused where there is a gap."""
-        return self._read(lambda newest: list(links_to(newest)))[::-1]
+    def links(self, after: int = -1) -> list[Link]:
+        """Everything published after a commit, the oldest first; refused where there is a gap.
+
+        The first link may also hold commits up to that one.
+        """
+        return self._read(lambda newest: [link for link in links_to(newest) if link > after])[::-1]
 
     def last(self) -> Commit | None:
         """The last commit, without a look at those before it; None before the first."""
@@ -132,8 +135,17 @@ class Chain:
                 before = newest
         raise self._broken(f"links disappeared while they were read, {_TRIES_MAX} times")
 
-    def append(self, query: str, outputs: dict[str, Columns], commit: Commit) -> None:
-        """Publish a commit, unless it has been; StorageError if it cannot be the next one."""
+    def append(
+        self,
+        query: str,
+        outputs: dict[str, Columns],
+        commit: Commit,
+        look: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Publish a commit, unless it has been; StorageError if it cannot be the next one.
+
+        ``look`` is called before a commit that has not been published: its files must be there.
+        """
         numbers = self._numbers()
         newest = max(numbers, default=None)
         if newest is not None and commit.number <= newest:
@@ -141,6 +153,7 @@ class Chain:
         else:
             try:
                 self._check_next(query, outputs, commit, newest)
+                look()
                 held = self._commits(first_held(commit.number), newest)
                 link = Link(query, outputs, [*held, commit])
                 self.storage.create(_name(commit.number), msgspec.json.encode(link))

@@ -1,8 +1,9 @@
 """The Parquet files that workers stage: one per output, worker and group of epochs, the epoch first.
 
-A file is whole when ``stage`` returns; nothing here makes it visible. Its name says who wrote it: the first
-epoch, the worker, a tag of the query, the generation. So two queries, or two generations of one, never write
-the same file, and what a dead generation has left can be told from the names alone.
+Where rows are partitioned by columns, it is one per folder (``hive``). A file is whole when ``stage``
+returns; nothing here makes it visible. Its name says who wrote it: the first epoch, the worker, a tag of the
+query, the generation. So two queries, or two generations of one, never write the same file, and what a dead
+generation has left can be told from the names alone.
 
 Files are made in memory and stored at once, because storage takes objects whole. Rows are brought to the
 columns given (``schemas``), never cut: a value that a type cannot hold is an error.
@@ -21,12 +22,15 @@ import pyarrow.parquet as pq
 
 from pointstamp.dataflow.columns import integers
 from pointstamp.errors import SchemaError
+from pointstamp.sinks import hive
 from pointstamp.sinks.port import Epochs, Staged
 from pointstamp.storage.port import Storage
 
 EPOCH_COLUMN: Final = pa.field("epoch", pa.int64())
+_THREADS_BYTES: Final = 1024 * 1024
 _NAME: Final = re.compile(
-    r"epoch-(?P<epoch>\d{12,})-worker-\d{5,}-query-(?P<tag>[0-9a-f]{16})-(?P<generation>\d{6,})\.parquet"
+    r"epoch-(?P<epoch>\d{12,})-worker-\d{5,}-query-(?P<tag>[0-9a-f]{16})-(?P<generation>\d{6,})(-blank-[0-9.]+)?"
+    r"\.parquet"
 )
 
 
@@ -40,15 +44,17 @@ class Files:
         schemas: Mapping[str, pa.Schema],
         origin: "Origin",
         worker: int,
+        layout: "Layout | None" = None,
     ) -> None:
         self._storage = storage
         self._folders = folders
         self._schemas = schemas
         self._origin = origin
         self._worker = worker
+        self._layout = layout or Layout()
 
     def stage(self, output: str, epochs: Epochs) -> list[Staged]:
-        """Write all rows of these epochs into one file; none where there are no rows."""
+        """Write all rows of these epochs into one file a folder; none where there are no rows."""
         tables = {
             epoch: table
             for epoch, batches in sorted(epochs.items())
@@ -57,13 +63,20 @@ class Files:
         if not tables:
             return []
         with_epochs = [self._with_epoch(output, epoch, table) for epoch, table in tables.items()]
-        content = _parquet(pa.concat_tables(with_epochs))
-        path = f"{self._folders[output]}/{self._origin.file_name(min(tables), self._worker)}"
+        columns = self._layout.columns.get(output, ())
+        partitions = hive.split(output, pa.concat_tables(with_epochs), columns, self._layout.partitions_max)
+        return [self._store(output, min(tables), each) for each in partitions]
+
+    def _store(self, output: str, epoch: int, partition: hive.Partition) -> Staged:
+        rows = partition.rows
+        content = _parquet(rows)
+        name = self._origin.file_name(epoch, self._worker, partition.ending)
+        path = f"{self._folders[output]}{partition.folder}/{name}"
         # Created, not written: a name that is taken means that two processes think they are this worker.
         self._storage.create(path, content)
-        rows = sum(table.num_rows for table in tables.values())
-        size = len(content)
-        return [Staged(output, min(tables), max(tables), path, rows, size, zlib.crc32(content))]
+        # In the order of epochs, as they were put together.
+        first, last = rows[EPOCH_COLUMN.name][0].as_py(), rows[EPOCH_COLUMN.name][-1].as_py()
+        return Staged(output, first, last, path, rows.num_rows, len(content), zlib.crc32(content))
 
     def _with_epoch(self, output: str, epoch: int, table: pa.Table) -> pa.Table:
         try:
@@ -77,6 +90,13 @@ class Files:
         return fitted.add_column(0, EPOCH_COLUMN, epochs)
 
 
+class Layout(NamedTuple):
+    """By which columns the files of each output are laid out in folders, and in how many at most."""
+
+    columns: Mapping[str, tuple[str, ...]] = {}
+    partitions_max: int = hive.PARTITIONS_MAX
+
+
 class Origin(NamedTuple):
     """Who writes files: a query, in one of its generations."""
 
@@ -88,9 +108,10 @@ class Origin(NamedTuple):
         """The query's name as part of a file's name, whatever characters it has."""
         return hashlib.blake2b(self.query.encode(), digest_size=8).hexdigest()
 
-    def file_name(self, epoch: int, worker: int) -> str:
+    def file_name(self, epoch: int, worker: int, ending: str = "") -> str:
         """The name of the file with a worker's rows from this epoch on."""
-        return f"epoch-{epoch:012d}-worker-{worker:05d}-query-{self.tag}-{self.generation:06d}.parquet"
+        by = f"worker-{worker:05d}-query-{self.tag}-{self.generation:06d}"
+        return f"epoch-{epoch:012d}-{by}{ending}.parquet"
 
     def supersedes(self, name: str, after: int) -> bool:
         """Whether an earlier generation of the query wrote a file of this name, of epochs after this one."""
@@ -111,6 +132,29 @@ def discard(
         for path in storage.list(f"{folder}/"):
             if path not in keep and origin.supersedes(path.rpartition("/")[2], after):
                 storage.delete(path)
+
+
+def first_epoch(name: str, query: str) -> int | None:
+    """From which epoch on the file of this name has rows, where a worker of the query wrote it."""
+    found = _NAME.fullmatch(name)
+    return int(found["epoch"]) if found is not None and found["tag"] == Origin(query, 0).tag else None
+
+
+def damage(address: str, file: Staged, content: bytes) -> str | None:
+    """What is wrong with the content of a file, in words; None where it is as it was written."""
+    if len(content) == file.size_bytes and zlib.crc32(content) == file.crc32:
+        return None
+    return (
+        f"'{address}/{file.path}' is not as it was published: {file.size_bytes} bytes with the CRC-32 "
+        f"{file.crc32:08x} were, {len(content)} with {zlib.crc32(content):08x} are there. Restore it from a "
+        "copy."
+    )
+
+
+def table_of(content: bytes) -> pa.Table:
+    """The rows of a file."""
+    # Threads cost a small file more than they give.
+    return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=len(content) > _THREADS_BYTES)
 
 
 def missing(storage: Storage, files: Iterable[Staged]) -> Iterator[str]:

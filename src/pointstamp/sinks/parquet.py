@@ -4,9 +4,12 @@
     <path>/<output>/epoch-<first>-worker-<w>-query-<tag>-<generation>.parquet   data (``files``)
 
 Whoever reads takes what the chain lists and nothing else: files that a dead generation has left, or that
-somebody else has put into the folder, are not part of the output. Data files are never changed and, once
-published, never removed here, so a reader may take as long as it likes. Each is listed with its rows, its
-size and its CRC-32. Commits hold whole epochs of all outputs, and so does everything that is read.
+somebody else has put into the folder, are not part of the output. Data files are never changed. Each is
+listed with its rows, its size and its CRC-32. Commits hold whole epochs of all outputs, and so does what is
+read. Small files are merged beside the query (``compactor``), and those that were replaced stay for a day
+unless the policy says otherwise, so a reader has a day for what it has begun to read.
+
+With ``partition_by`` the files of an output lie in folders by the values of columns (``hive``).
 
 The chain belongs to one query: another one that publishes into the same folder is refused.
 """
@@ -17,38 +20,65 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from pointstamp.errors import StorageError
-from pointstamp.sinks import files
+from pointstamp.errors import FlowError, StorageError
+from pointstamp.sinks import files, hive
 from pointstamp.sinks.chain import Chain, Columns, Commit
-from pointstamp.sinks.files import Files, Origin, folder_name
+from pointstamp.sinks.compactor import ParquetCompactor
+from pointstamp.sinks.files import Files, Layout, Origin, folder_name
 from pointstamp.sinks.port import Staged
+from pointstamp.sinks.tiers import CompactionPolicy
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetSink:
-    """Parquet files below a folder; ``open_storage`` opens it, on each host anew."""
+    """Parquet files below a folder; ``open_storage`` opens it, on each host anew.
+
+    ``partition_by`` names the columns by whose values files lie in folders: of every output, or by output.
+    One worker's rows of a commit may go to ``partitions_max`` folders. ``compaction`` says how small files
+    are merged while a query runs; None leaves all as they were written.
+    """
 
     path: str
     open_storage: Callable[[str], Storage] = storage_at
     query: str = ""
     schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
+    partition_by: Sequence[str] | Mapping[str, Sequence[str]] = field(default=(), kw_only=True)
+    partitions_max: int = field(default=hive.PARTITIONS_MAX, kw_only=True)
+    compaction: CompactionPolicy | None = field(default_factory=CompactionPolicy, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.fspath(self.path))  # it may come as a pathlib.Path
+        by = self.partition_by
+        if isinstance(by, str) or (isinstance(by, Mapping) and any(isinstance(v, str) for v in by.values())):
+            raise FlowError(
+                f"the sink at '{self.path}' was given partition_by={by!r}; columns are given as a list, also "
+                "if it is one: partition_by=['day']."
+            )
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "ParquetSink":
-        """The sink for one query; the files will have these columns, the epoch before them."""
+        """The sink for one query; the files will have these columns, the epoch before them.
+
+        SchemaError for an output that has not got the columns by which it is to be partitioned.
+        """
         for output, schema in schemas.items():
             files.file_schema(output, schema)
+            hive.check_columns(output, schema, self._columns(output))
+        unknown = [each for each in self.partition_by if each not in schemas]
+        if isinstance(self.partition_by, Mapping) and unknown:
+            raise FlowError(
+                f"the sink at '{self.path}' was given partition_by for {unknown}, and the outputs are "
+                f"{list(schemas)}. Name one of these."
+            )
         return replace(self, query=query, schemas=dict(schemas))
 
     def writer(self, worker: int, generation: int) -> Files:
         """For one worker, on its host."""
         storage = self.open_storage(self.path)
         origin = Origin(self.query, generation)
-        return Files(storage, self._folders(), self.schemas, origin, worker)
+        layout = Layout({output: self._columns(output) for output in self.schemas}, self.partitions_max)
+        return Files(storage, self._folders(), self.schemas, origin, worker, layout)
 
     def publisher(self) -> "ParquetPublisher":
         """For the driver."""
@@ -59,8 +89,18 @@ class ParquetSink:
             self._folders(),
         )
 
+    def compactor(self) -> ParquetCompactor | None:
+        """For the driver: what merges small files beside the query; None where nothing should."""
+        if self.compaction is None:
+            return None
+        return ParquetCompactor(self.open_storage(self.path), self.compaction)
+
     def _folders(self) -> dict[str, str]:
         return {output: folder_name(output) for output in self.schemas}
+
+    def _columns(self, output: str) -> tuple[str, ...]:
+        by = self.partition_by
+        return tuple(by.get(output, ()) if isinstance(by, Mapping) else by)
 
 
 class ParquetPublisher:
@@ -79,19 +119,22 @@ class ParquetPublisher:
         self, number: int, epochs_through: int, staged: Sequence[Staged], *, is_complete: bool = False
     ) -> None:
         """Look whether all files are there as they were written, then commit; a complete one is the last."""
-        for problem in files.missing(self._storage, staged):
-            raise StorageError(
-                f"{problem} A worker has written it, so the folder is not one that driver and workers share, "
-                "or it was removed. Give a path on a file system that all of them reach."
-            )
         ordered = sorted(staged, key=lambda file: file.path)
         commit = Commit(number, epochs_through, ordered, is_complete)
-        self._chain.append(self._query, self._outputs, commit)
+        self._chain.append(self._query, self._outputs, commit, look=lambda: self._look_for(ordered))
 
     def published_through(self) -> int | None:
         """The last epoch that is visible; None before the first."""
         last = self._chain.last()
         return None if last is None else last.epochs_through
+
+    def _look_for(self, staged: Sequence[Staged]) -> None:
+        # Not for a commit that is published: its files may have been replaced by larger ones.
+        for problem in files.missing(self._storage, staged):
+            raise StorageError(
+                f"{problem} A worker has written it, so the folder is not one that driver and workers share, "
+                "or it was removed. Give a path on a file system that all of them reach."
+            )
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:
         """Remove what earlier generations of this query have staged, unless it is published or kept."""

@@ -20,7 +20,7 @@ A sink is for rows that must be seen exactly once. ``tests/sinks/sqlite_sink.py`
 lines, and ``tests/sinks/test_contract.py`` is the contract as a test.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -84,14 +84,34 @@ class Publisher(Protocol):
         ...
 
 
+class Compactor(Protocol):
+    """Keeps what is published in good order; a thread of the driver calls it beside everything else."""
+
+    @property
+    def pause_seconds(self) -> float:
+        """How long to wait between two turns."""
+        ...
+
+    def turn(self, is_stopped: Callable[[], bool]) -> bool:
+        """Do a bounded piece of work that no reader notices; whether there is more to do.
+
+        It may raise, and is then called again some time later. When ``is_stopped`` says so it returns soon.
+        """
+        ...
+
+
 class Sink(Protocol):
-    """Where output goes: a plain value that is pickled to the workers, and opens nothing by itself."""
+    """Where output goes: a plain value that is pickled to the workers, and opens nothing by itself.
+
+    A sink may also have a method ``compactor() -> Compactor | None``, for what is to be done beside a query.
+    """
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "Sink":
         """The sink for one query; SchemaError for an output that it cannot hold.
 
-        Called once on the driver, before anything else. ``query`` is a name that stays the same over all
-        restarts and that no other query has; ``schemas`` are the columns of each output, without the epoch.
+        Called on the driver, before a query starts and again when its workers are started. ``query`` is a
+        name that stays the same over all restarts and that no other query has; ``schemas`` are the columns
+        of each output, without the epoch.
         """
         ...
 

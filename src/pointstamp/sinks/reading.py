@@ -2,25 +2,31 @@
 
 ``published`` says what there is, as the chain of manifests lists it; ``read_published`` reads it into Arrow
 tables, and compares each file with its checksum. Both see one moment: all commits up to some one, and none
-after it. Rows are read into memory whole; who has more of them takes the files from ``published``, or Spark.
+after it. Rows are read into memory whole; who has more of them takes the files from ``published_files``, or
+Spark.
+
+A file may be replaced by a larger one with the same rows, and be removed after some time. Who finds one gone
+looks again what there is; only if it is still listed then, it is lost.
 """
 
 import os
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import overload
+from typing import Final, TypeVar, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from pointstamp.errors import FlowError, StorageError
-from pointstamp.sinks import files
-from pointstamp.sinks.chain import FOLDER, Chain
+from pointstamp.errors import FlowError, NotStored, StorageError
+from pointstamp.sinks import files, hive
+from pointstamp.sinks.chain import FOLDER
+from pointstamp.sinks.compactions import Compactions, moment
 from pointstamp.sinks.port import Staged
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
+
+_TRIES_MAX: Final = 100
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +54,35 @@ def published(
     check_files: bool = True,
 ) -> Published:
     """What has been published in a folder; its files have been looked for, and have their sizes."""
-    storage = open_storage(os.fspath(path))
-    links = Chain(storage).links()
-    if not links:
-        raise FlowError(f"'{path}' holds no {FOLDER}/*.json: nothing has been published there.")
-    outputs = {name: PublishedOutput(columns.schema(), []) for name, columns in links[-1].outputs.items()}
-    for link in links:
-        for commit in link.commits:
-            for file in commit.files:
-                outputs[file.output].files.append(file)
-    last = links[-1].commits[-1]
-    found = Published(links[-1].query, last.epochs_through, last.is_complete, outputs)
-    if check_files:
-        for problem in files.missing(storage, (file for each in outputs.values() for file in each.files)):
-            raise StorageError(f"{problem} It was removed or changed after it was published.")
-    return found
+
+    def look(storage: Storage, found: Published) -> Published:
+        for file in _files_of(found) if check_files else ():
+            for problem in files.missing(storage, [file]):
+                if storage.size(file.path) is None:
+                    raise _GoneError(file, problem)
+                raise StorageError(f"{problem} It was removed or changed after it was published.")
+        return found
+
+    return _at_a_moment(path, open_storage, look)
+
+
+def published_files(
+    path: str | os.PathLike[str],
+    output: str,
+    *,
+    after: int | None = None,
+    open_storage: Callable[[str], Storage] = storage_at,
+) -> list[str]:
+    """The addresses of the files with the rows of an output, for other readers of Parquet.
+
+    With ``after``, only those with rows of later epochs, which may also hold earlier ones. The files stay as
+    long as the sink's policy of compaction says, however much is merged meanwhile. The columns by which an
+    output is partitioned are in the names of the folders.
+    """
+    found = published(path, open_storage=open_storage, check_files=False)
+    address = open_storage(os.fspath(path)).address
+    chosen = _of(path, found, output).files
+    return [f"{address}/{file.path}" for file in chosen if after is None or file.last_epoch > after]
 
 
 @overload
@@ -96,32 +116,80 @@ def read_published(
 
     With ``after``, only those of later epochs: whoever comes again gives the last epoch that it has seen.
     """
-    found = published(path, open_storage=open_storage, check_files=False)
+
+    def read(storage: Storage, found: Published) -> dict[str, pa.Table] | pa.Table:
+        if output is None:
+            return {name: _table(storage, each, after) for name, each in found.outputs.items()}
+        return _table(storage, _of(path, found, output), after)
+
+    return _at_a_moment(path, open_storage, read)
+
+
+class _GoneError(Exception):
+    """A file is not there."""
+
+    def __init__(self, file: Staged, words: str) -> None:
+        super().__init__(words)
+        self.file = file
+
+
+def _at_a_moment(
+    path: str | os.PathLike[str],
+    open_storage: Callable[[str], Storage],
+    act: Callable[[Storage, Published], T],
+) -> T:
+    """Do something with what is published, and again where files of it have been replaced meanwhile."""
     storage = open_storage(os.fspath(path))
-    if output is None:
-        return {name: _table(storage, each, after) for name, each in found.outputs.items()}
+    found = _found(storage, path)
+    for _ in range(_TRIES_MAX):
+        try:
+            return act(storage, found)
+        except _GoneError as error:
+            gone, found = error, _found(storage, path)
+            if gone.file in _files_of(found):
+                raise StorageError(f"{gone} It was removed or changed after it was published.") from None
+    raise StorageError(
+        f"'{path}': files were replaced while they were read, {_TRIES_MAX} times. Let those that were "
+        "replaced stay for longer: CompactionPolicy(keep_seconds=...)."
+    )
+
+
+def _found(storage: Storage, path: str | os.PathLike[str]) -> Published:
+    now = moment(storage, Compactions(storage).newest())
+    if now is None:
+        raise FlowError(f"'{path}' holds no {FOLDER}/*.json: nothing has been published there.")
+    outputs = {name: PublishedOutput(columns.schema(), []) for name, columns in now.outputs.items()}
+    for file in now.files:
+        outputs[file.output].files.append(file)
+    return Published(now.query, now.epochs_through, now.is_complete, outputs)
+
+
+def _files_of(found: Published) -> Iterator[Staged]:
+    return (file for output in found.outputs.values() for file in output.files)
+
+
+def _of(path: str | os.PathLike[str], found: Published, output: str) -> PublishedOutput:
     if output not in found.outputs:
         there = ", ".join(f"'{name}'" for name in found.outputs)
         raise FlowError(f"'{path}' has the outputs {there}, and not '{output}'. Ask for one of these.")
-    return _table(storage, found.outputs[output], after)
+    return found.outputs[output]
 
 
 def _table(storage: Storage, output: PublishedOutput, after: int | None) -> pa.Table:
-    parts = [pa.Table.from_batches([], schema=output.schema), *_parts(storage, output.files, after)]
+    parts = [pa.Table.from_batches([], schema=output.schema), *_parts(storage, output, after)]
     return pa.concat_tables(parts).combine_chunks()
 
 
-def _parts(storage: Storage, chosen: list[Staged], after: int | None) -> Iterator[pa.Table]:
-    for file in chosen:
+def _parts(storage: Storage, output: PublishedOutput, after: int | None) -> Iterator[pa.Table]:
+    for file in output.files:
         if after is not None and file.last_epoch <= after:
             continue
-        content = storage.read(file.path)
-        if len(content) != file.size_bytes or zlib.crc32(content) != file.crc32:
-            raise StorageError(
-                f"'{storage.address}/{file.path}' is not as it was published: {file.size_bytes} bytes with "
-                f"the CRC-32 {file.crc32:08x} were, {len(content)} with {zlib.crc32(content):08x} are there. "
-                "Restore it from a copy."
-            )
-        table = pq.read_table(pa.BufferReader(content))
+        try:
+            content = storage.read(file.path)
+        except NotStored as error:
+            raise _GoneError(file, str(error)) from error
+        if (words := files.damage(storage.address, file, content)) is not None:
+            raise StorageError(words)
+        table = hive.with_values(files.table_of(content), file.path, output.schema)
         is_part = after is not None and file.first_epoch <= after
         yield table.filter(pc.greater(table["epoch"], after)) if is_part else table

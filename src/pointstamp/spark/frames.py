@@ -2,17 +2,21 @@
 
 import os
 import sys
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
 
 from pointstamp.dataflow.schema import check_asked, fit
 from pointstamp.errors import SchemaError
 from pointstamp.recovery.starting import listed
 from pointstamp.runtime.epochcolumn import check_type
-from pointstamp.sinks.reading import Published, published
+from pointstamp.sinks.hive import blank_columns, values_of
+from pointstamp.sinks.reading import Published, PublishedOutput, published
 from pointstamp.spark.packing import InputSpec
 from pointstamp.spark.place import spark_address
 from pointstamp.spark.slots import is_connect, is_local
@@ -24,15 +28,41 @@ def read(spark: SparkSession, path: str) -> dict[str, DataFrame]:
 
 
 def frames_over(spark: SparkSession, address: str, found: Published) -> dict[str, DataFrame]:
-    """A DataFrame for each output, over the files that were published and no others."""
-    frames = {}
-    for name, output in found.outputs.items():
-        schema = from_arrow_schema(output.schema)
-        paths = [f"{address}/{file.path}" for file in output.files]
-        frames[name] = (
-            spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
-        )
-    return frames
+    """A DataFrame for each output, over the files that were published and no others.
+
+    Spark reads the files when the DataFrame is used; those that were merged meanwhile stay as long as the
+    sink's policy of compaction says.
+    """
+    return {name: _frame(spark, address, output) for name, output in found.outputs.items()}
+
+
+def _frame(spark: SparkSession, address: str, output: PublishedOutput) -> DataFrame:
+    schema = from_arrow_schema(output.schema)
+    layouts: dict[tuple[Any, ...], list[str]] = {}
+    for file in output.files:
+        layout = (tuple(values_of(file.path)), blank_columns(file.path))
+        layouts.setdefault(layout, []).append(f"{address}/{file.path}")
+    frames = [
+        _laid_out(spark, paths, schema, list(columns), blank) for (columns, blank), paths in layouts.items()
+    ]
+    return (
+        reduce(lambda one, other: one.union(other), frames) if frames else spark.createDataFrame([], schema)
+    )
+
+
+def _laid_out(
+    spark: SparkSession, paths: list[str], schema: StructType, columns: list[str], blank: tuple[int, ...]
+) -> DataFrame:
+    """Files in folders by the same columns; some of these are empty strings, where Spark sees null."""
+    reader = spark.read.schema(schema)
+    if not columns:
+        return reader.parquet(*paths)
+    # The folder above those of the values, from which on Spark looks for columns in their names.
+    base = paths[0].rsplit("/", len(columns) + 1)[0]
+    frame = reader.option("basePath", base).parquet(*paths)
+    for place in blank:
+        frame = frame.withColumn(columns[place], lit(""))
+    return frame.select(*("`" + name.replace("`", "``") + "`" for name in schema.names))
 
 
 def use_this_python(spark: SparkSession) -> None:

@@ -19,7 +19,14 @@ from pointstamp.recovery.observing import Judge
 from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.recovery.query import Query
 from pointstamp.recovery.queryspec import QuerySpec
-from pointstamp.recovery.starting import check_epochs, check_sources, query_id_at, savepoint_at, sink_at
+from pointstamp.recovery.starting import (
+    check_epochs,
+    check_sink,
+    check_sources,
+    query_id_at,
+    savepoint_at,
+    sink_at,
+)
 from pointstamp.recovery.supervisor import Supervisor
 from pointstamp.runtime.feeding import EpochColumns
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
@@ -96,7 +103,7 @@ def start(
         forget=lambda ticks: _forget(ticks, logs),
     )
     launcher = SparkLauncher(spark, silence_seconds_max=silence_seconds_max)
-    supervisor = Supervisor(spec, launcher)
+    supervisor = Supervisor(check_sink(spec), launcher)
     launcher.is_wanted = lambda: not supervisor.is_dropped
     return Query(supervisor, [_AfterWorkers(log, supervisor) for log in logs.values()]).begin()
 

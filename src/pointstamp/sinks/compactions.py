@@ -1,0 +1,161 @@
+"""Compactions: what stands in place of the first commits of a chain, once their files have been merged.
+
+    <path>/_pointstamp/compactions/<number>.json
+
+A compaction lists the files that hold all rows up to one commit of the chain; only the newest counts, and the
+chain goes on after it. It changes where rows lie and nothing else: the same rows, with the same epochs.
+Compaction n + 1 is made from compaction n, and is there when its object has been created, which only one can
+do. So whoever is late, or has been replaced, changes nothing that a reader sees.
+
+Files that were replaced stay for a while, for readers who know of them. Since when they are replaced is known
+from some older compactions, which are ``kept`` for that: a file that one of them does not list, and that is
+no newer than it, is replaced since then, and will not be listed again. What is neither the newest nor kept by
+the newest is removed, and means nothing if somebody late creates it again.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+from pointstamp.errors import NotStored, StorageError
+from pointstamp.sinks.chain import FOLDER, Chain, Columns
+from pointstamp.sinks.port import Staged
+from pointstamp.storage.port import Storage
+
+PLACE: Final = f"{FOLDER}/compactions"
+COMPACTION_VERSION: Final = 1
+_NAME: Final = re.compile(rf"{PLACE}/(\d{{12,}})\.json")
+_TRIES_MAX: Final = 100
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True):
+    """An older compaction that is still there, and when it was made."""
+
+    number: int
+    at_seconds: float
+
+
+class Compaction(msgspec.Struct, frozen=True):
+    """All that is published up to a commit: whose it is, and the files, in the order of publication."""
+
+    number: int
+    query: str
+    outputs: dict[str, Columns]
+    commits_through: int
+    epochs_through: int
+    is_complete: bool
+    files: list[Staged]
+    at_seconds: float
+    kept: list[Kept]
+    format_version: int = COMPACTION_VERSION
+
+
+def encode_compaction(compaction: Compaction) -> bytes:
+    """As it is stored."""
+    return msgspec.json.encode(compaction)
+
+
+def decode_compaction(content: bytes, number: int, place: str) -> Compaction:
+    """What was stored under a number; StorageError with its place where it cannot be read."""
+    name = f"'{place}/{_name(number)}'"
+    try:
+        version = msgspec.json.decode(content, type=_Version).format_version
+        found = msgspec.json.decode(content, type=Compaction) if version == COMPACTION_VERSION else None
+    except msgspec.DecodeError as error:
+        raise StorageError(f"{name} cannot be read as a compaction: {error}.") from error
+    if found is None:
+        raise StorageError(
+            f"{name} has format {version}, and this pointstamp reads {COMPACTION_VERSION}. Read it with the "
+            "pointstamp that wrote it."
+        )
+    if found.number != number:
+        raise StorageError(f"{name} holds compaction {found.number}: it lies in a wrong place.")
+    return found
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """Everything that is published up to one commit."""
+
+    query: str
+    outputs: dict[str, Columns]
+    commits_through: int
+    epochs_through: int
+    is_complete: bool
+    files: list[Staged]
+    files_after: int
+    """So many of the files are of commits after the newest compaction."""
+
+
+def moment(storage: Storage, newest: Compaction | None, tail: int = 0) -> Moment | None:
+    """What is published, but for the last commits, on top of the newest compaction; None where nothing is."""
+    through = -1 if newest is None else newest.commits_through
+    links = Chain(storage).links(after=through)
+    commits = [commit for link in links for commit in link.commits if commit.number > through]
+    commits = commits[: max(0, len(commits) - tail)]
+    if newest is None and not commits:
+        return None
+    added = [file for commit in commits for file in commit.files]
+    said = links[-1] if newest is None else newest
+    last = commits[-1] if commits else newest
+    assert last is not None
+    return Moment(
+        said.query,
+        said.outputs,
+        commits[-1].number if commits else through,
+        last.epochs_through,
+        last.is_complete,
+        [*([] if newest is None else newest.files), *added],
+        len(added),
+    )
+
+
+class Compactions:
+    """The compactions below a folder. It keeps nothing in memory, so two of them see the same."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    def newest(self) -> Compaction | None:
+        """The one that counts; None before the first."""
+        before = None
+        for _ in range(_TRIES_MAX):
+            number = max(self.numbers(), default=None)
+            if number is None:
+                return None
+            try:
+                return self.read(number)
+            except NotStored:
+                # With a newer one it was replaced meanwhile; without, it is lost.
+                if number == before:
+                    break
+                before = number
+        raise StorageError(f"'{self.storage.address}/{PLACE}': compactions go while they are read.")
+
+    def read(self, number: int) -> Compaction:
+        """One of them; NotStored where it is gone."""
+        return decode_compaction(self.storage.read(_name(number)), number, self.storage.address)
+
+    def create(self, compaction: Compaction) -> None:
+        """Let a compaction count; AlreadyStored where another one has taken its number."""
+        self.storage.create(_name(compaction.number), encode_compaction(compaction))
+
+    def remove_unneeded(self, newest: Compaction) -> None:
+        """Remove those before the newest that it does not keep."""
+        kept = {each.number for each in newest.kept}
+        for number in self.numbers():
+            if number < newest.number and number not in kept:
+                self.storage.delete(_name(number))
+
+    def numbers(self) -> list[int]:
+        """The numbers of all that are there."""
+        found = (_NAME.fullmatch(name) for name in self.storage.list(f"{PLACE}/"))
+        return [int(each[1]) for each in found if each]
+
+
+class _Version(msgspec.Struct):
+    format_version: int
+
+
+def _name(number: int) -> str:
+    return f"{PLACE}/{number:012d}.json"

@@ -1,0 +1,268 @@
+"""Compacting what is published: many small files become few large ones, while it is read and added to.
+
+A turn takes the newest compaction and the commits after it, merges some files (``tiers``, ``merging``), and
+creates the next compaction (``compactions``), which lists them in place of what they were made of. Then it
+removes what has been replaced for long enough. Each is bounded, and may end, die or be repeated anywhere:
+
+- before the compaction is created, there are files that nobody knows. Their names say for which number they
+  were made; when that number is taken by a compaction that does not list them, they are garbage;
+- after it, all is done but the removal, which follows from what is stored and is taken up by any later turn;
+- of two who compact at once, also a driver that was replaced, one gets the number, and the other one's work
+  is such garbage. Both read only what is published, so that neither can be wrong.
+
+Nothing is removed because of what this process remembers.
+"""
+
+import logging
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import time
+from typing import Final
+
+from pointstamp.errors import AlreadyStored, FlowError, NotStored
+from pointstamp.sinks.chain import FOLDER, Chain
+from pointstamp.sinks.compactions import Compaction, Compactions, Kept, Moment, moment
+from pointstamp.sinks.files import folder_name
+from pointstamp.sinks.merging import Maker, Stopped, Unreadable, is_no_newer, merge
+from pointstamp.sinks.port import Staged
+from pointstamp.sinks.tiers import CompactionPolicy, chosen_groups
+from pointstamp.storage.anywhere import storage_at
+from pointstamp.storage.port import Storage
+
+_log = logging.getLogger("pointstamp.sinks")
+
+TAIL_COMMITS: Final = 8
+"""So many of the last commits are left as they are: who follows the output reads these, and no large file."""
+
+FILES_PER_TURN_MAX: Final = 1_000
+LOOK_SECONDS: Final = 60.0
+"""So often it is looked at least whether something is to be done, if hardly anything is published."""
+
+_KEPT_PER_GRACE: Final = 4
+
+
+class ParquetCompactor:
+    """Compacts the output below a folder; one thread calls it, others may have compactors of their own.
+
+    The last ``tail`` commits are left alone. With ``is_full`` all that is small is merged, not only where
+    there is enough of a size.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        policy: CompactionPolicy,
+        *,
+        tail: int = TAIL_COMMITS,
+        is_full: bool = False,
+        now_seconds: Callable[[], float] = time,
+    ) -> None:
+        self._storage = storage
+        self._policy = policy
+        self._compactions = Compactions(storage)
+        self._tail = tail
+        self._is_full = is_full
+        self._now_seconds = now_seconds
+        self._has_more = False
+        self._cleaned = -1  # what was replaced before this compaction is removed
+        self._left_alone: set[str] = set()
+        self._looked: tuple[int, float] | None = None  # the last commit and the time of the last look
+        self._is_unfinished = False
+
+    @property
+    def pause_seconds(self) -> float:
+        """How long to wait between two turns."""
+        return self._policy.pause_seconds
+
+    def turn(self, is_stopped: Callable[[], bool] = lambda: False) -> bool:
+        """Merge some files if that is due, remove some that were replaced; whether there is more to do."""
+        is_first = self._looked is None
+        if not self._may_be_due():
+            return False
+        self._is_unfinished = self._look(is_stopped, is_first=is_first)
+        return self._is_unfinished
+
+    def _may_be_due(self) -> bool:
+        """Whether enough commits or time have passed for a look at more than their number."""
+        commit, now = Chain(self._storage).newest(), self._now_seconds()
+        if commit is None:
+            return False
+        if self._looked is not None and not (self._is_full or self._is_unfinished):
+            before, at_seconds = self._looked
+            if commit - before < self._policy.files and now - at_seconds < LOOK_SECONDS:
+                return False
+        self._looked = (commit, now)
+        return True
+
+    def _look(self, is_stopped: Callable[[], bool], *, is_first: bool) -> bool:
+        newest = self._compactions.newest()
+        # Before, because the next compaction keeps those that are still needed to say what may be removed.
+        is_left = newest is not None and self._remove(newest)
+        try:
+            made = self._compact_if_due(newest, is_stopped, is_first=is_first)
+        except AlreadyStored:
+            return True  # another one was faster
+        except Stopped:
+            return False
+        if made and not is_stopped():
+            # Looked up again: who was late may have made one whose number was free because it is long gone.
+            is_left = (newest := self._compactions.newest()) is not None and self._remove(newest)
+        return is_left or self._has_more
+
+    # Merging.
+
+    def _compact_if_due(
+        self, newest: Compaction | None, is_stopped: Callable[[], bool], *, is_first: bool
+    ) -> bool:
+        work = self._work(newest, is_first=is_first)
+        if work is not None:
+            self._compact(newest, work, is_stopped)
+        return work is not None
+
+    def _work(self, newest: Compaction | None, *, is_first: bool) -> "_Work | None":
+        """What is to be merged now, up to a commit; None if nothing is due."""
+        now = moment(self._storage, newest, tail=self._tail)
+        if now is None:
+            return None
+        before = 0 if newest is None else len(newest.files)
+        is_due = now.files_after >= max(4 * self._policy.files, before // 8)
+        if self._is_full:
+            is_due = newest is None or now.commits_through > newest.commits_through
+        if not (is_due or self._has_more or is_first):
+            return None
+        files = [file for file in now.files if file.path not in self._left_alone]
+        groups = chosen_groups(files, self._policy, is_full=self._is_full)
+        self._has_more = False
+        return _Work(now, self._affordable(groups)) if groups or is_due else None
+
+    def _affordable(self, groups: list[list[Staged]]) -> list[list[Staged]]:
+        """As many groups as one turn may read."""
+        taken: list[list[Staged]] = []
+        size = count = 0
+        for group in groups:
+            size += sum(file.size_bytes for file in group)
+            count += len(group)
+            is_too_much = size > self._policy.file_bytes or count > FILES_PER_TURN_MAX
+            self._has_more = self._has_more or is_too_much
+            if is_too_much and taken:
+                break
+            taken.append(group[:FILES_PER_TURN_MAX])
+        return taken
+
+    def _compact(self, before: Compaction | None, work: "_Work", is_stopped: Callable[[], bool]) -> None:
+        number = 0 if before is None else before.number + 1
+        now = work.now
+        maker = Maker(now.query, number, secrets.token_hex(8))
+        places: dict[str, Staged | None] = {}
+        for index, group in enumerate(work.groups):
+            schema = now.outputs[group[0].output].schema()
+            try:
+                merged = merge(self._storage, schema, group, maker.name(group, index), is_stopped)
+            except Unreadable as error:
+                self._leave_alone(error, number)
+                continue
+            # The new file stands where the first of the old ones stood.
+            places |= dict.fromkeys((file.path for file in group), None) | {group[0].path: merged}
+        files = [place for file in now.files if (place := places.get(file.path, file)) is not None]
+        compaction = Compaction(
+            number,
+            now.query,
+            now.outputs,
+            now.commits_through,
+            now.epochs_through,
+            now.is_complete,
+            files,
+            self._now_seconds(),
+            self._kept(before),
+        )
+        self._compactions.create(compaction)
+
+    def _leave_alone(self, error: Unreadable, number: int) -> None:
+        """A file that is listed and cannot be read is the reader's to complain about, and is not merged."""
+        if max(self._compactions.numbers(), default=-1) >= number:
+            raise AlreadyStored("another compaction has replaced what was to be merged.") from error
+        _log.warning("compaction leaves a file as it is: %s", error)
+        self._left_alone.add(error.file.path)
+        self._has_more = True
+
+    def _kept(self, before: Compaction | None) -> list[Kept]:
+        """The one before, and those that say since when files are replaced: a few, some time apart.
+
+        The one before stays so that whoever lists them while two follow one another finds one of them.
+        """
+        if before is None:
+            return []
+        kept = [each for each in before.kept if each.number > self._cleaned]
+        apart = self._policy.keep_seconds / _KEPT_PER_GRACE
+        if len(kept) > 1 and kept[-1].at_seconds - kept[-2].at_seconds < apart:
+            kept.pop()
+        return [*kept, Kept(before.number, before.at_seconds)]
+
+    # Removing.
+
+    def _remove(self, newest: Compaction) -> bool:
+        """Remove what has been replaced, files only for long enough; whether there is more of it."""
+        self._compactions.remove_unneeded(newest)
+        latest = self._now_seconds() - self._policy.keep_seconds
+        known = [*newest.kept, Kept(newest.number, newest.at_seconds)]
+        old = [each.number for each in known if each.at_seconds <= latest]
+        if not old or old[-1] <= self._cleaned:
+            return False
+        try:
+            then = newest if old[-1] == newest.number else self._compactions.read(old[-1])
+        except NotStored:
+            return True  # there is a newer one than the newest that was found
+        for removed, path in enumerate(self._replaced(then, newest)):
+            if removed == FILES_PER_TURN_MAX:
+                return True
+            self._storage.delete(path)
+        self._cleaned = then.number
+        return False
+
+    def _replaced(self, then: Compaction, newest: Compaction) -> Iterator[str]:
+        """The files that nobody needs since a compaction: replaced, or of writers who came to no end."""
+        listed = {file.path for each in (then, newest) for file in each.files}
+        for output in then.outputs:
+            for path in self._storage.list(f"{folder_name(output)}/"):
+                if path not in listed and is_no_newer(path.rpartition("/")[2], then):
+                    yield path
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a turn does: everything up to a commit, and the groups of it that become one file each."""
+
+    now: Moment
+    groups: list[list[Staged]]
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What ``compact`` has done: from how many files the output was read before, and is read now."""
+
+    files_before: int
+    files_after: int
+
+
+def compact(
+    path: str | os.PathLike[str],
+    policy: CompactionPolicy | None = None,
+    *,
+    open_storage: Callable[[str], Storage] = storage_at,
+) -> Compacted:
+    """Merge the small files of what is published in a folder, now and as far as it goes.
+
+    It may be called at any time, from any host, also while a query publishes there and others read. Files
+    that are replaced stay as long as the policy says; a later call, or the query, removes them.
+    """
+    storage = open_storage(os.fspath(path))
+    before = moment(storage, Compactions(storage).newest())
+    if before is None:
+        raise FlowError(f"'{path}' holds no {FOLDER}/*.json: nothing has been published there.")
+    compactor = ParquetCompactor(storage, policy or CompactionPolicy(), tail=0, is_full=True)
+    while compactor.turn():
+        pass
+    after = moment(storage, Compactions(storage).newest()) or before
+    return Compacted(len(before.files), len(after.files))
