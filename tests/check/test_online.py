@@ -25,9 +25,9 @@ from hypothesis import strategies as st
 import pointstamp as ps
 from check.test_runtime_mutants import MUTANTS, Patch
 from pointstamp.check.case import Case
-from pointstamp.check.conformance import PROPERTIES, Status, Verdict, judge
+from pointstamp.check.conformance import JUDGED, PROPERTIES, Status, Verdict, judge
 from pointstamp.check.cut_rules import SNAPSHOT_PROPERTIES, CommitRules, SnapshotRules
-from pointstamp.check.online import ONLINE_PROPERTIES, RENUMBER_EVENTS, Online
+from pointstamp.check.online import RENUMBER_EVENTS, Online
 from pointstamp.check.rules import BrokenError
 from pointstamp.check.shape import walker_of
 from pointstamp.check.simulate import Simulator
@@ -300,5 +300,5 @@ def test_forgetting_what_has_passed_changes_no_verdict(monkeypatch: Patch) -> No
 
 
 def test_every_property_has_words_and_a_name_of_its_own() -> None:
-    assert len(ONLINE_PROPERTIES) == len(PROPERTIES) + len(SNAPSHOT_PROPERTIES)
-    assert all(ONLINE_PROPERTIES.values())
+    assert len(JUDGED) == len(PROPERTIES) + len(SNAPSHOT_PROPERTIES)
+    assert all(JUDGED.values())

@@ -19,8 +19,9 @@ from typing import IO, Final, TypeAlias
 
 import msgspec
 
+from pointstamp.check.conformance import JUDGED
 from pointstamp.check.cut_rules import CommitRules
-from pointstamp.check.online import ONLINE_PROPERTIES, Online
+from pointstamp.check.online import Online
 from pointstamp.check.rules import BrokenError
 from pointstamp.check.shape import Shape
 from pointstamp.check.trace import Header
@@ -232,7 +233,7 @@ class Bench:
         assert self._spool is not None
         begun, dropped = self._begun, self._spool.dropped
         words = (
-            f"{rule.property} ({ONLINE_PROPERTIES[rule.property]}) in generation {begun.generation}, event "
+            f"{rule.property} ({JUDGED[rule.property]}) in generation {begun.generation}, event "
             f"{sum(self._online.judged)}: {rule}"
         )
         reason = f"{words}; the first {dropped} events are left out" if dropped else words

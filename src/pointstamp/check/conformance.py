@@ -9,15 +9,16 @@ flow (``pointstamp.check.shape``) and takes its predicates from ``pointstamp.spe
 event that breaks something, so the prefix up to there is the shortest. A judge that fails answers unknown.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from pointstamp.check.abstract import AbstractState
+from pointstamp.check.cut_rules import SNAPSHOT_PROPERTIES
 from pointstamp.check.exchange_rules import ExchangeRules
 from pointstamp.check.frontier_rules import FrontierRules
-from pointstamp.check.rules import BrokenError
+from pointstamp.check.rules import BrokenError, RulesOf
 from pointstamp.check.shape import Walker
 from pointstamp.runtime.events import (
     ActivationEnded,
@@ -58,8 +59,8 @@ PROPERTIES: Final = {
 """Every property that a trace is judged by, and what it says."""
 
 
-RulesOf: TypeAlias = dict[type[Event], tuple[Callable[[Any], None], ...]]
-"""What is to be asked about an event, by its kind; a dictionary, because it is asked for every event."""
+JUDGED: Final = {**PROPERTIES, **SNAPSHOT_PROPERTIES}
+"""Those, and what is judged besides where snapshots are taken."""
 
 
 class Status(Enum):
@@ -86,7 +87,7 @@ class Verdict:
                 return "valid"
             case Status.INVALID:
                 where = "at the end" if self.event is None else f"at event {self.event}"
-                return f"invalid {where}: {self.property} ({PROPERTIES[self.property]}): {self.reason}"
+                return f"invalid {where}: {self.property} ({JUDGED[self.property]}): {self.reason}"
             case Status.UNKNOWN:
                 return f"unknown: {self.reason}"
 

@@ -22,8 +22,8 @@ from itertools import islice
 from typing import Final, NoReturn
 
 from pointstamp.check.abstract import AbstractState
-from pointstamp.check.conformance import PROPERTIES, RulesOf, rules_of
-from pointstamp.check.cut_rules import SNAPSHOT_PROPERTIES, CommitRules, SnapshotRules
+from pointstamp.check.conformance import rules_of
+from pointstamp.check.cut_rules import CommitRules, SnapshotRules
 from pointstamp.check.epochs import EpochWalker
 from pointstamp.check.exchange_rules import ExchangeRules
 from pointstamp.check.frontier_rules import FrontierRules
@@ -39,9 +39,6 @@ from pointstamp.runtime.events import (
 
 RENUMBER_EVENTS: Final = 5_000
 """After so many events everything that has passed is forgotten."""
-
-ONLINE_PROPERTIES: Final = {**PROPERTIES, **SNAPSHOT_PROPERTIES}
-"""Every property that a run is judged by while it goes on, and what it says."""
 
 
 class Online:
@@ -65,10 +62,7 @@ class Online:
         self._exchange, self._frontiers = ExchangeRules(state), FrontierRules(state)
         self._snapshots = SnapshotRules(state, operators, restored)
         self._actions = rules_of(self._exchange, self._frontiers)
-        self._rules: RulesOf = {
-            kind: (self._snapshots.take, *rules) if self._snapshots.rules[kind] else rules
-            for kind, rules in self._actions.items()
-        }
+        self._rules = self._snapshots.before(self._actions)
         self._commits = commits or CommitRules()
         self._record = record
         self._queues: list[deque[Event]] = [deque() for _ in range(workers)]
@@ -112,6 +106,7 @@ class Online:
             self._unexplained()
         self._exchange.check_record_count()
         self._frontiers.check_completes()
+        self._commits.end(self._snapshots)
 
     def _merge(self) -> None:
         moved = True
