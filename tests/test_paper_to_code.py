@@ -176,7 +176,7 @@ def test_every_broken_recovery_is_listed_with_the_flows_and_judges_that_show_it(
     found: dict[str, list[str]] = {}
     for mutant in broken_recovery.MUTANTS:
         name = f"`{BROKEN_RECOVERIES}::{mutant.switch.__name__}`"
-        found.setdefault(name, []).append(f"{mutant.judge} in {mutant.flow}")
+        found.setdefault(name, []).append(f"{mutant.property or mutant.judge} in {mutant.flow}")
     assert {name: found_by.split(", ") for name, _, found_by in table.rows} == found
 
 
