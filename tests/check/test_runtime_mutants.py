@@ -9,7 +9,7 @@ Families, and what only each can find:
 """
 
 import operator as operators
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -272,6 +272,56 @@ def notifications_come_latest_first(patch: Patch) -> None:
     patch.setattr(Notifications, "ask", reversed_ask)
 
 
+def a_time_is_told_that_nobody_asked_for(patch: Patch) -> None:
+    notify = Instance.notify
+
+    def tell_more(self: Instance) -> Iterator[Time]:
+        for time in notify(self):
+            yield (*time[:-1], time[-1] - 1)
+            yield time
+
+    patch.setattr(Instance, "notify", tell_more)
+
+
+def a_request_is_served_twice(patch: Patch) -> None:
+    ready = Notifications.ready
+
+    def twice(self: Notifications[Any], is_complete: Callable[[Time], bool]) -> Iterator[Request[Any]]:
+        for request in ready(self, is_complete):
+            yield request
+            yield Request(request.time, request.port, ())
+
+    patch.setattr(Notifications, "ready", twice)
+
+
+def requests_are_served_at_another_operator(patch: Patch) -> None:
+    """All operators of a worker that have as many loops around them share one list of requests."""
+    init = Worker.__init__
+
+    def share(self: Worker, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as the worker takes it
+        init(self, *given, **named)
+        shared: dict[int, Notifications[Any]] = {}
+        for instance in self.instances.values():
+            if instance._on_notify is not None:
+                rounds = instance.inputs[0].domain.rounds
+                instance.context.notifications = shared.setdefault(rounds, instance.context.notifications)
+
+    patch.setattr(Worker, "__init__", share)
+
+
+def a_request_is_forgotten(patch: Patch) -> None:
+    ask = Notifications.ask
+
+    def forget(self: Notifications[Any], sort_key: object, request: Request[Any]) -> None:
+        if request.time[0] != 1:
+            ask(self, sort_key, request)
+            return
+        for capability in request.held:
+            capability.drop()
+
+    patch.setattr(Notifications, "ask", forget)
+
+
 def a_request_holds_no_capability(patch: Patch) -> None:
     ask = Notifications.ask
 
@@ -348,6 +398,10 @@ MUTANTS: Final[dict[Callable[[Patch], None], str]] = {
     a_notification_comes_one_early: "NotifiedComplete",
     only_the_first_input_is_asked_whether_a_time_is_complete: "differs",
     notifications_come_latest_first: "NotifiedInOrder",
+    a_time_is_told_that_nobody_asked_for: "NotifiedWasAsked",
+    a_request_is_served_twice: "NotifiedWasAsked",
+    requests_are_served_at_another_operator: "NotifiedWasAsked",
+    a_request_is_forgotten: "AskedIsServed",
     a_request_holds_no_capability: "DdataAbove",
     a_downgrade_forgets_the_new_time: "DdataAbove",
     feedback_stays_in_its_round: "ArrivesLater",

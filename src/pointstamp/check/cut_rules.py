@@ -24,6 +24,7 @@ from pointstamp.runtime.events import (
     FrontiersShown,
     MessagePulled,
     MessageSent,
+    NotificationAsked,
     Notified,
     ProgressReceived,
     ProgressSent,
@@ -32,7 +33,7 @@ from pointstamp.runtime.events import (
 )
 
 SNAPSHOT_PROPERTIES: Final = {
-    "SnapshotOwnWorkDone": "who takes the snapshot of an epoch owns nothing of it or of earlier ones",
+    "SnapshotOwnWorkDone": "who takes the snapshot of an epoch owns and awaits nothing of it or of earlier ones",
     "SnapshotNothingArrives": "nothing that exists could still bring an earlier epoch to who has taken it",
     "SnapshotHeldBack": "nobody sees anything beyond an epoch before its snapshot is taken",
     "SnapshotsInOrder": "every operator takes the snapshots of later and later epochs",
@@ -62,6 +63,7 @@ class SnapshotRules(Rules):
 
         self.rules: RulesOf = {
             MessagePulled: (self._message_pulled,),
+            NotificationAsked: (self._notification_asked,),
             Notified: (self._notified,),
             FrontiersShown: (self._frontiers_shown,),
             CapabilityChanged: (self._capability_changed,),
@@ -85,6 +87,9 @@ class SnapshotRules(Rules):
 
     def _message_pulled(self, event: MessagePulled) -> None:
         self._handled(event.worker, self._operators[event.location], event.time[0], "pulled a message")
+
+    def _notification_asked(self, event: NotificationAsked) -> None:
+        self._check_not_taken(event.worker, event.operator, event.time[0], "asked for a notification")
 
     def _notified(self, event: Notified) -> None:
         self._handled(event.worker, event.operator, event.time[0], "was told of a time")
@@ -118,6 +123,9 @@ class SnapshotRules(Rules):
             location, time = points[point]
             if ports[location].operator == operator and time[0] <= epoch:
                 broken("SnapshotOwnWorkDone", f"{who}, which owns {self.describe(point)}")
+        for time in self.state.asked[w].get(operator, ()):
+            if time[0] <= epoch:
+                broken("SnapshotOwnWorkDone", f"{who}, which was not told yet that {time} is complete")
         implied = self.walker.implied_frontiers(self.state.all_rec())
         for location in self._inputs.get(operator, ()):
             for time in implied[location]:
@@ -155,11 +163,6 @@ class SnapshotRules(Rules):
                     "RestoredStart",
                     f"worker {w} went on after epoch {self._restored} and holds {self.describe(point)}",
                 )
-
-    def name(self, operator: int) -> str:
-        """An operator in words."""
-        ports = self.walker.shape.ports
-        return min(port.name.partition(" of ")[2] for port in ports if port.operator == operator)
 
 
 class CommitRules:

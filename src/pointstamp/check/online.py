@@ -22,11 +22,9 @@ from itertools import islice
 from typing import Final, NoReturn
 
 from pointstamp.check.abstract import AbstractState
-from pointstamp.check.conformance import rules_of
+from pointstamp.check.conformance import ModelRules
 from pointstamp.check.cut_rules import CommitRules, SnapshotRules
 from pointstamp.check.epochs import EpochWalker
-from pointstamp.check.exchange_rules import ExchangeRules
-from pointstamp.check.frontier_rules import FrontierRules
 from pointstamp.check.shape import Shape
 from pointstamp.runtime.events import (
     Event,
@@ -59,10 +57,9 @@ class Online:
     ) -> None:
         self._walker = EpochWalker(shape)
         state = AbstractState(self._walker, workers)
-        self._exchange, self._frontiers = ExchangeRules(state), FrontierRules(state)
+        self._models = ModelRules(state)
         self._snapshots = SnapshotRules(state, operators, restored)
-        self._actions = rules_of(self._exchange, self._frontiers)
-        self._rules = self._snapshots.before(self._actions)
+        self._rules = self._snapshots.before(self._models.of)
         self._commits = commits or CommitRules()
         self._record = record
         self._queues: list[deque[Event]] = [deque() for _ in range(workers)]
@@ -74,7 +71,7 @@ class Online:
     @property
     def state(self) -> AbstractState:
         """What the run has come to, as far as it is judged."""
-        return self._exchange.state
+        return self._models.state
 
     @property
     def waiting(self) -> int:
@@ -104,8 +101,7 @@ class Online:
         """Everything has come, and the run is at rest: nothing waits, and everything is complete."""
         if self.waiting:
             self._unexplained()
-        self._exchange.check_record_count()
-        self._frontiers.check_completes()
+        self._models.check_end(at_rest=True)
         self._commits.end(self._snapshots)
 
     def _merge(self) -> None:
@@ -151,7 +147,7 @@ class Online:
         event = next((each for each in waiting if not self._is_caused_later(each)), waiting[0])
         if self._record is not None:
             self._record(event)
-        for rule in self._actions[type(event)]:
+        for rule in self._models.of[type(event)]:
             rule(event)
         raise AssertionError(f"{event} has no cause, and no rule is broken")
 
@@ -173,6 +169,6 @@ class Online:
     def _renumber(self) -> None:
         self._walker = self._walker.fresh()
         state = self.state.renumbered(self._walker)
-        for rules in (self._exchange, self._frontiers, self._snapshots):
-            rules.state, rules.walker = state, state.walker
+        self._models.go_on_with(state)
+        self._snapshots.state, self._snapshots.walker = state, state.walker
         self._since_renumbering = 0

@@ -69,6 +69,11 @@ class Rules:
         """A pointstamp in words."""
         return self.walker.describe(point)
 
+    def name(self, operator: int) -> str:
+        """An operator in words."""
+        ports = self.walker.shape.ports
+        return min(port.name.partition(" of ")[2] for port in ports if port.operator == operator)
+
     def at(self, location: int) -> str:
         """The frontier of a location in words."""
         return f"the frontier of {self.walker.shape.ports[location].name}"

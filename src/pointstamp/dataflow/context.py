@@ -43,6 +43,8 @@ class Context:
         self.inputs = inputs
         self.outputs = outputs
         self.notifications: Notifications[InputState] = Notifications()
+        self.on_asked: Callable[[Time], None] | None = None
+        """Is told of every new request for a notification, where somebody takes that down."""
         self._read_frontier = read_frontier
         self._input: InputState | None = None
         self._time: Time | None = None
@@ -130,6 +132,8 @@ class Context:
             Capability(port, self._moved(port, wanted)) for port in self.outputs if self._ways(port) != ()
         ]
         self.notifications.ask(domain.sort_key(wanted), Request(wanted, self._input, held))
+        if self.on_asked is not None:
+            self.on_asked(wanted)
 
     def regained(self, output: int | str = 0) -> list[Capability]:
         """When the operator is restored: the capabilities that it held, which are its own again."""

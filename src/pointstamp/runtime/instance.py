@@ -1,7 +1,7 @@
 """One operator on one worker: its logic, its context, and the messages that wait for it."""
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -120,18 +120,16 @@ class Instance:
         self.context.act_for(state, time)
         self.call(self._on_receive, f"with a batch at input '{state.name}'", state.name, batch, sample=batch)
 
-    def notify(self) -> list[Time]:
-        """Serve every request for a time that is complete, in order; return the times."""
+    def notify(self) -> Iterator[Time]:
+        """Serve every request for a time that is complete, in order; each time comes before it is served."""
         if self._on_notify is None or not len(self.context.notifications):
-            return []
-        served = []
+            return
         for request in self.context.notifications.ready(self.context.is_notifiable):
+            yield request.time
             self.context.act_for(request.port, request.time)
             self.call(self._on_notify, "when it was notified")
             for capability in request.held:
                 capability.drop()
-            served.append(request.time)
-        return served
 
     def look_at_frontiers(self) -> None:
         """Tell the operator that a frontier has moved, if it wants to know."""

@@ -14,11 +14,9 @@ from collections.abc import Sequence
 from math import inf
 
 from pointstamp.check.abstract import AbstractState
-from pointstamp.check.conformance import Status, Verdict, rules_of
+from pointstamp.check.conformance import ModelRules, Status, Verdict
 from pointstamp.check.crash.events import EpochCommitted, GenerationBegan, Happened
 from pointstamp.check.cut_rules import CommitRules, SnapshotRules
-from pointstamp.check.exchange_rules import ExchangeRules
-from pointstamp.check.frontier_rules import FrontierRules
 from pointstamp.check.rules import BrokenError, broken
 from pointstamp.check.shape import Walker
 from pointstamp.runtime.events import Event, SnapshotTaken
@@ -29,11 +27,11 @@ class GenerationJudge:
 
     def __init__(self, walker: Walker, operators: Sequence[int], began: GenerationBegan) -> None:
         state = AbstractState(walker, began.workers)
-        self._exchange, self._frontiers = ExchangeRules(state), FrontierRules(state)
+        self._models = ModelRules(state)
         self._snapshots = SnapshotRules(state, operators, began.restored)
         self._commits = CommitRules()
         self._commits.begin(began.workers, operators, began.restored, -1)
-        self._rules = self._snapshots.before(rules_of(self._exchange, self._frontiers))
+        self._rules = self._snapshots.before(self._models.of)
         self.events = 0
         """How many events of workers were judged, and found right."""
 
@@ -51,9 +49,8 @@ class GenerationJudge:
 
     def end(self, *, at_rest: bool) -> None:
         """Judge what is left: everything must add up, and at rest be complete."""
-        self._exchange.check_record_count()
+        self._models.check_end(at_rest=at_rest)
         if at_rest:
-            self._frontiers.check_completes()
             self._commits.end(self._snapshots)
 
 
