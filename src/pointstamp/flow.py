@@ -106,6 +106,7 @@ class Dataflow:
             [InputPort("in", None)],
             {"out": declared},
             summaries={(0, 0): (summary,)},
+            declared={("in", "out"): (summary,)},
         )
         return Stream(self._builder, Source(node.index, 0), declared, ())
 

@@ -24,9 +24,10 @@ from pointstamp.check.case import Case
 from pointstamp.check.conformance import PROPERTIES, Status, Verdict, judge
 from pointstamp.check.exchange_rules import ExchangeRules
 from pointstamp.check.frontier_rules import FrontierRules
+from pointstamp.check.plan_shape import shape_of
 from pointstamp.check.roots import Stamp
 from pointstamp.check.rules import BrokenError
-from pointstamp.check.shape import Shape, Walker, below, first_points, shape_of
+from pointstamp.check.shape import Shape, Walker, below, first_points
 from pointstamp.check.trace import Trace, describe_event, from_bytes, load, save, to_bytes
 from pointstamp.errors import UsageError
 from pointstamp.progress.pointstamp import Change, WorkerIndex

@@ -28,8 +28,8 @@ from pointstamp.check.case import Case
 from pointstamp.check.conformance import JUDGED, PROPERTIES, Status, Verdict, judge
 from pointstamp.check.cut_rules import SNAPSHOT_PROPERTIES, CommitRules, SnapshotRules
 from pointstamp.check.online import RENUMBER_EVENTS, Online
+from pointstamp.check.plan_shape import walker_of
 from pointstamp.check.rules import BrokenError
-from pointstamp.check.shape import walker_of
 from pointstamp.check.simulate import Simulator
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.events import Event, MessagePulled, ProgressReceived, SnapshotTaken

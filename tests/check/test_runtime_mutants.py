@@ -18,6 +18,7 @@ import pytest
 import pointstamp as ps
 from pointstamp.check.network import SimulatedNetwork
 from pointstamp.check.simulate import Kind, cases, simulate
+from pointstamp.dataflow import loop, stream
 from pointstamp.dataflow import partition as dataflow_partition
 from pointstamp.dataflow.capability import Capability
 from pointstamp.dataflow.context import Context
@@ -39,7 +40,7 @@ from pointstamp.topology import domain
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import Graph
 from pointstamp.topology.ports import Location
-from pointstamp.topology.summary import Advance, Summary
+from pointstamp.topology.summary import Advance, Summary, delay
 from support.worlds import busy_flow, nested_flow, simulator_of
 
 SEEDS_MAX: Final = 200
@@ -236,6 +237,17 @@ def rows_go_to_a_worker_of_the_senders_choice(patch: Patch) -> None:
     patch.setattr(worker, "partition", rotated)
 
 
+# The plan.
+
+
+def a_delay_is_made_an_epoch_too_long(patch: Patch) -> None:
+    patch.setattr(stream, "delay", lambda epochs, rounds: delay(epochs + 1, rounds))
+
+
+def a_loop_is_entered_in_its_second_round(patch: Patch) -> None:
+    patch.setattr(loop, "enter", lambda rounds: Summary((0,) * rounds, (1,)))
+
+
 # Notifications and capabilities.
 
 
@@ -395,6 +407,8 @@ MUTANTS: Final[dict[Callable[[Patch], None], str]] = {
     what_was_consumed_is_not_reported: "RecordCount",
     a_watched_frontier_wakes_nobody: "Completes",
     rows_go_to_a_worker_of_the_senders_choice: "differs",
+    a_delay_is_made_an_epoch_too_long: "Converged",
+    a_loop_is_entered_in_its_second_round: "Converged",
     a_notification_comes_one_early: "NotifiedComplete",
     only_the_first_input_is_asked_whether_a_time_is_complete: "differs",
     notifications_come_latest_first: "NotifiedInOrder",

@@ -27,8 +27,8 @@ from pointstamp.check import trace
 from pointstamp.check.bench import Begin, Bench, Commit, Cut, End, Said, Spool, Take
 from pointstamp.check.conformance import Status
 from pointstamp.check.online_process import JudgeProcess
+from pointstamp.check.plan_shape import shape_of
 from pointstamp.check.rules import BrokenError
-from pointstamp.check.shape import shape_of
 from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import InternalError
 from pointstamp.order.frontier import MutableAntichain

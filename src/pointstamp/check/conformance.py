@@ -4,9 +4,12 @@ The events of a run are mapped to the actions of the exchange protocol and the c
 2021, sections 4 and 6). After each event the guards of its action and the properties that it could break are
 checked, under the papers' names; what users are promised (Abadi & Isard 2015) is checked with them.
 
-The judge shares nothing with ``order``, ``topology`` and ``progress``: it walks a plain description of the
-flow (``pointstamp.check.shape``) and takes its predicates from ``pointstamp.spec``. It stops at the first
-event that breaks something, so the prefix up to there is the shortest. A judge that fails answers unknown.
+The judge shares nothing with the code that it judges but the definitions of events: import-linter sees to
+that. It walks a plain description of the flow (``pointstamp.check.shape``). Its predicates are those of
+``pointstamp.spec``, written again for a state that changes with every event, where a model compares whole
+states; tests/check/test_rules_and_spec.py holds each against its counterpart there, on random states. It
+stops at the first event that breaks something, so the prefix up to there is the shortest. A judge that fails
+answers unknown.
 """
 
 from collections.abc import Sequence

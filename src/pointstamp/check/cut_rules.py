@@ -33,7 +33,7 @@ from pointstamp.runtime.events import (
 )
 
 SNAPSHOT_PROPERTIES: Final = {
-    "SnapshotOwnWorkDone": "who takes the snapshot of an epoch owns and awaits nothing of it or of earlier ones",
+    "SnapshotOwnWorkDone": "who takes the snapshot of an epoch owns and awaits nothing up to it",
     "SnapshotNothingArrives": "nothing that exists could still bring an earlier epoch to who has taken it",
     "SnapshotHeldBack": "nobody sees anything beyond an epoch before its snapshot is taken",
     "SnapshotsInOrder": "every operator takes the snapshots of later and later epochs",

@@ -1,4 +1,4 @@
-"""The rules of notifications for a trace: each was asked for, is told once, where it was asked, and not never.
+"""The rules of notifications for a trace: each was asked for, and each request is served, once, where it was.
 
 A request is an event of its own, so that nobody needs to believe the runtime's list of them (Abadi & Isard
 2015: a node is notified of a time that it has requested, and the request is used up by that). When a time may

@@ -35,6 +35,8 @@ class PlanBuilder:
         output_rounds: int | None = None,
         summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None,
         logic: Callable[[], Any] | None = None,
+        delay_epochs: int = 0,
+        declared: Mapping[tuple[str, str], Sequence[Summary]] | None = None,
     ) -> Node:
         """Add a node; its ports have the rounds of its scope unless others are given."""
         node = Node(
@@ -48,6 +50,8 @@ class PlanBuilder:
             len(scope) if output_rounds is None else output_rounds,
             summaries,
             logic,
+            delay_epochs=delay_epochs,
+            declared=declared,
         )
         self.plan.nodes.append(node)
         return node

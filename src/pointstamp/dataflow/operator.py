@@ -92,9 +92,8 @@ def operator(
     given = summaries if summaries is not None else getattr(logic, "summaries", None)
     rounds = len(next(iter(inputs.values())).scope)
     factory: Callable[[], Any] = logic if isinstance(logic, type) else partial(copy.deepcopy, logic)
-    streams = add_operator(
-        name, factory, inputs, schemas, _numbered(name, given, list(inputs), list(schemas), rounds)
-    )
+    numbered = _numbered(name, given, list(inputs), list(schemas), rounds)
+    streams = add_operator(name, factory, inputs, schemas, numbered, given)
     return streams[0] if len(streams) == 1 else tuple(streams)
 
 

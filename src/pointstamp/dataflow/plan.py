@@ -84,6 +84,10 @@ class Node:
     summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None
     logic: Callable[[], Any] | None = None
     limit: RoundLimit | None = None
+    delay_epochs: int = 0
+    """Of a delay: its epochs as they were written. The judge goes by this, and not by the summaries."""
+    declared: Mapping[tuple[str, str], Sequence[Summary]] | None = None
+    """What was declared of times, by the names of input and output; the judge goes by this, too."""
 
 
 @dataclass(slots=True)

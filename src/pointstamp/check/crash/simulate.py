@@ -29,7 +29,7 @@ from pointstamp.check.crash.trace import CrashHeader, CrashTrace
 from pointstamp.check.crash.world import CrashWorld
 from pointstamp.check.feed import Items
 from pointstamp.check.outputs import Outputs
-from pointstamp.check.shape import has_own_times
+from pointstamp.check.plan_shape import has_own_times
 from pointstamp.check.simulate import Kind, Outcome, Simulator
 from pointstamp.check.world import STEPS_MAX, Ended, World
 from pointstamp.dataflow.plan import Plan
