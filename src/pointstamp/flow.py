@@ -10,6 +10,7 @@ flow.run_local(words=[first_batch, second_batch])["counts"][1]    # the counts a
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -41,6 +42,7 @@ from pointstamp.topology.summary import Summary
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from pointstamp.check.bounded import BoundedJudge
     from pointstamp.recovery.observing import Judge
     from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
     from pointstamp.recovery.query import Query
@@ -142,6 +144,7 @@ class Dataflow:
         progress: bool = False,
         on_epoch: OnEpoch | None = None,
         checkpoint: Place | None = None,
+        verify: bool = False,
         **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> Results:
         """Run the flow on this machine to the end of its inputs and return every output, by epoch.
@@ -154,6 +157,9 @@ class Dataflow:
         With a ``checkpoint``, a path, the run can be killed at any moment: called again with the same data it
         goes on from the last epoch that was saved there, and other data is refused. ``on_epoch`` is then
         called when all is done.
+
+        With ``verify`` everything that the workers do is judged, as ``start`` says; an epoch is handed over
+        after it was found right, and a wrong step raises an InternalError.
         """
         if checkpoint is not None:
             if control is not None or progress:
@@ -162,7 +168,13 @@ class Dataflow:
                     "run with snapshots does not take. Leave them out, or use start_local()."
                 )
             return self._run_with_checkpoint(
-                {**(inputs or {}), **streams}, os.fspath(checkpoint), workers, processes, epoch, on_epoch
+                {**(inputs or {}), **streams},
+                os.fspath(checkpoint),
+                workers,
+                processes,
+                epoch,
+                on_epoch,
+                self._judge() if verify else None,
             )
         results = Results(self.plan.output_schemas())
         for time, tables in self.stream_local(
@@ -172,6 +184,7 @@ class Dataflow:
             epoch=epoch,
             control=control,
             progress=progress,
+            verify=verify,
             **streams,
         ):
             for name, table in tables.items():
@@ -189,15 +202,19 @@ class Dataflow:
         epoch: EpochColumns = None,
         control: FlowControl | None = None,
         progress: bool = False,
+        verify: bool = False,
         **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> Iterator[tuple[Any, dict[str, pa.Table]]]:
         """Run the flow on this machine and yield each epoch with its tables as soon as it is complete.
 
         It runs in this process, on one or several workers, or with ``processes`` in so many of their own.
-        Inputs may be endless: they are read as the results are taken. ``progress`` shows how far it is.
+        Inputs may be endless: they are read as the results are taken. ``progress`` shows how far it is. With
+        ``verify`` everything that the workers do is judged before an epoch is yielded; a wrong step raises.
         """
         collector = Collector(self.plan.output_schemas())
-        with self._open(workers, processes, collector.on_result) as run:
+        judge = self._run_judge(workers, processes) if verify else None
+        judging = nullcontext() if judge is None else closing(judge)
+        with judging, self._open(workers, processes, collector.on_result, judge) as run:
             data = {**(inputs or {}), **streams}
             try:
                 with LiveDisplay.for_stream(silent=not progress) as display:
@@ -205,6 +222,8 @@ class Dataflow:
                     fed = feeder(run, data, epoch=epoch, control=control)
                     ahead = processes is not None
                     yield from drive(run, fed, collector, reads_ahead=ahead, after_step=watch)
+                if judge is not None:
+                    judge.end()
             except KeyboardInterrupt as interrupt:
                 if isinstance(run, LocalRun):
                     interrupt.add_note(describe_interruption(run))
@@ -220,6 +239,7 @@ class Dataflow:
         path: Place | None = None,
         checkpoint: Place | None = None,
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
+        verify: bool = False,
         **streams: "DataFrame",
     ) -> "dict[str, DataFrame]":
         """Run the flow as a Spark job to the end of its inputs; DataFrames in, DataFrames out.
@@ -231,12 +251,19 @@ class Dataflow:
         taken for dead, which ends the run.
 
         With a ``checkpoint``, a path, workers may die and the driver, too: called again with the same inputs
-        the run goes on from the last epoch that was saved there.
+        the run goes on from the last epoch that was saved there. Such a run can be judged while it goes on,
+        with ``verify``, as ``start`` says; without a checkpoint the driver hears nothing of the workers until
+        they are done.
         """
         from pointstamp.spark import job, streaming  # pyspark is loaded by those who use it
 
         frames = {**(inputs or {}), **streams}
         streaming.check_frames(self.plan, frames)
+        if verify and checkpoint is None:
+            raise FlowError(
+                f"flow '{self.name}' was to be verified without a checkpoint, and the workers of such a run "
+                "tell the driver nothing before they are done. Give checkpoint= a path, or leave verify out."
+            )
         if checkpoint is not None:
             return streaming.run_to_end(
                 self.plan,
@@ -247,6 +274,7 @@ class Dataflow:
                 workers=workers,
                 epoch=epoch,
                 silence_seconds_max=silence_seconds_max,
+                judge=self._judge() if verify else None,
             )
         return job.run(
             self.plan,
@@ -350,6 +378,16 @@ class Dataflow:
 
         return JudgeProcess(self.plan)
 
+    def _run_judge(self, workers: int, processes: int | None) -> "BoundedJudge":
+        from pointstamp.check.bounded import BoundedJudge  # loaded by those who use it
+
+        if processes is not None and self.plan.root is not EPOCHS:
+            raise FlowError(
+                f"flow '{self.name}' has times of its own, and was to be verified in {processes} processes; "
+                "events with such times are judged where they happen. Give workers in place of processes."
+            )
+        return BoundedJudge(self.plan, processes or workers)
+
     def open_local(self, workers: int = 1, *, on_result: OnResult | None = None) -> LocalRun:
         """Start the flow in this process, to be fed and stepped by hand."""
         return LocalRun(self.plan, workers, on_result=on_result)
@@ -366,24 +404,33 @@ class Dataflow:
         processes: int | None,
         epoch: EpochColumns,
         on_epoch: OnEpoch | None,
+        judge: "Judge | None",
     ) -> Results:
         results = local_query.run_to_end(
-            self.plan, data, checkpoint=checkpoint, workers=workers, processes=processes, epoch=epoch
+            self.plan,
+            data,
+            checkpoint=checkpoint,
+            workers=workers,
+            processes=processes,
+            epoch=epoch,
+            judge=judge,
         )
         if on_epoch is not None:
             for time in dict.fromkeys(time for output in results.values() for time in output):
                 on_epoch(time, {name: output[time] for name, output in results.items() if time in output})
         return results
 
-    def _open(self, workers: int, processes: int | None, on_result: OnResult) -> LocalRun | ProcessRun:
+    def _open(
+        self, workers: int, processes: int | None, on_result: OnResult, judge: "BoundedJudge | None"
+    ) -> LocalRun | ProcessRun:
         if processes is None:
-            return self.open_local(workers, on_result=on_result)
+            return LocalRun(self.plan, workers, on_result=on_result, log=judge)
         if workers != 1:
             raise FlowError(
                 f"flow '{self.name}' was given {workers} workers and {processes} processes; each process "
                 "runs one worker, so give one of the two."
             )
-        return self.open_processes(processes, on_result=on_result)
+        return ProcessRun(self.plan, processes, on_result=on_result, judge=judge)
 
 
 def _path(given: Any) -> Any:  # noqa: ANN401 - a path in any form, or something that is none

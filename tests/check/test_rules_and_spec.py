@@ -1,4 +1,4 @@
-"""Each predicate of the judge's rules says what its counterpart in ``pointstamp.spec`` does, on random states.
+"""Each predicate of the rules says what its counterpart in ``pointstamp.spec`` says, on random states.
 
 The rules are written for one state that changes with every event, and look at what an event could break; the
 models compare whole states, and share no code with the rules. Random graphs with a cycle, times of two

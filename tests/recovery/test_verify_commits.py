@@ -18,10 +18,10 @@ from pointstamp.check.bench import Bench, Commit, End, Said, Take
 from pointstamp.check.rules import BrokenError
 from pointstamp.dataflow.plan import Plan
 from pointstamp.recovery.crew import InProcessLauncher
-from pointstamp.recovery.observing import decode_events
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.supervisor import Supervisor
 from pointstamp.runtime.events import Event, SnapshotTaken
+from pointstamp.runtime.telling import decode_events
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.storage.memory import MemoryStorage
 from recovery.test_verify import InlineJudge, inputs_of

@@ -21,12 +21,13 @@ import msgspec
 
 from pointstamp.check.conformance import JUDGED
 from pointstamp.check.cut_rules import CommitRules
+from pointstamp.check.epochs import EpochWalker
 from pointstamp.check.online import Online
 from pointstamp.check.rules import BrokenError
 from pointstamp.check.shape import Shape
 from pointstamp.check.trace import Header
-from pointstamp.recovery.observing import decode_events
 from pointstamp.runtime.events import Event
+from pointstamp.runtime.telling import decode_events
 
 SPOOL_BYTES_MAX: Final = 128 * 1024 * 1024
 """So much of a generation's events is kept on disk at most."""
@@ -253,7 +254,7 @@ class Bench:
         self._spool = Spool(self._path)
         self._commits.begin(begun.workers, begun.operators, begun.restored, begun.committed)
         self._online = Online(
-            begun.shape,
+            EpochWalker(begun.shape),
             begun.workers,
             begun.operators,
             restored=begun.restored,

@@ -24,8 +24,7 @@ from typing import Final, NoReturn
 from pointstamp.check.abstract import AbstractState
 from pointstamp.check.conformance import ModelRules
 from pointstamp.check.cut_rules import CommitRules, SnapshotRules
-from pointstamp.check.epochs import EpochWalker
-from pointstamp.check.shape import Shape
+from pointstamp.check.shape import Walker
 from pointstamp.runtime.events import (
     Event,
     MessagePulled,
@@ -42,24 +41,25 @@ RENUMBER_EVENTS: Final = 5_000
 class Online:
     """Judges one generation; a rule that is broken raises ``BrokenError`` from whatever was called.
 
+    ``operators`` are those that take snapshots; None where nobody does, because the run cannot go on later.
     ``record`` is given every event when it is judged, in the merged order, the one that is wrong included.
     """
 
     def __init__(
         self,
-        shape: Shape,
+        walker: Walker,
         workers: int,
-        operators: Sequence[int],
+        operators: Sequence[int] | None,
         *,
         restored: int = -1,
         commits: CommitRules | None = None,
         record: Callable[[Event], None] | None = None,
     ) -> None:
-        self._walker = EpochWalker(shape)
+        self._walker = walker
         state = AbstractState(self._walker, workers)
         self._models = ModelRules(state)
-        self._snapshots = SnapshotRules(state, operators, restored)
-        self._rules = self._snapshots.before(self._models.of)
+        self._snapshots = None if operators is None else SnapshotRules(state, operators, restored)
+        self._rules = self._models.of if self._snapshots is None else self._snapshots.before(self._models.of)
         self._commits = commits or CommitRules()
         self._record = record
         self._queues: list[deque[Event]] = [deque() for _ in range(workers)]
@@ -89,6 +89,7 @@ class Online:
 
     def committed(self, epoch: int) -> None:
         """Judge a commit, which all workers' events up to their snapshots have come before."""
+        assert self._snapshots is not None, "a run without snapshots commits nothing"
         self._commits.committed(epoch, self._snapshots)
 
     def cut(self) -> None:
@@ -102,7 +103,8 @@ class Online:
         if self.waiting:
             self._unexplained()
         self._models.check_end(at_rest=True)
-        self._commits.end(self._snapshots)
+        if self._snapshots is not None:
+            self._commits.end(self._snapshots)
 
     def _merge(self) -> None:
         moved = True
@@ -170,5 +172,6 @@ class Online:
         self._walker = self._walker.fresh()
         state = self.state.renumbered(self._walker)
         self._models.go_on_with(state)
-        self._snapshots.state, self._snapshots.walker = state, state.walker
+        if self._snapshots is not None:
+            self._snapshots.state, self._snapshots.walker = state, state.walker
         self._since_renumbering = 0

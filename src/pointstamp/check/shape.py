@@ -82,6 +82,7 @@ class Walker:
         if shape.has_own_times and own is None:
             raise ValueError("the flow has times of its own, and nothing was given to compare them with")
         self.shape = shape
+        self._own = own
         self.least: Any = 0 if own is None else own.order.minimum()
         self.below = below if own is None else own.below
         self._early_first = own is None
@@ -94,6 +95,10 @@ class Walker:
         self._reached: dict[Point, tuple[frozenset[Stamp], ...]] = {}
         self._implied: dict[frozenset[Point], tuple[frozenset[Stamp], ...]] = {}
         self._less: dict[tuple[Point, Point], bool] = {}
+
+    def fresh(self) -> "Walker":
+        """A walker that has numbered nothing, for the same shape."""
+        return Walker(self.shape, self._own)
 
     def point(self, location: int, time: Stamp) -> Point:
         """The number of a pointstamp."""

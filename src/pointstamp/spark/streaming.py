@@ -129,6 +129,7 @@ def run_to_end(
     workers: int | None = None,
     epoch: EpochColumns = None,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
+    judge: Judge | None = None,
 ) -> dict[str, DataFrame]:
     """Run a flow to the end of its inputs, going on from where a run of this checkpoint has come."""
     output = path or f"{checkpoint.rstrip('/')}/output"
@@ -143,6 +144,7 @@ def run_to_end(
         available_now=True,
         closes=True,
         silence_seconds_max=silence_seconds_max,
+        judge=judge,
     )
     try:
         query.awaitTermination()

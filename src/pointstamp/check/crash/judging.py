@@ -95,6 +95,6 @@ def _check_order(commits: Sequence[EpochCommitted]) -> None:
         if number == last_number or epoch <= last_epoch:
             broken(
                 "CommitsInOrder",
-                f"commit {number} is of epoch {epoch}, and the one before it, {last_number:g}, of {last_epoch:g}",
+                f"commit {number} is of epoch {epoch}, and commit {last_number:g} of epoch {last_epoch:g}",
             )
         last_number, last_epoch = number, epoch
