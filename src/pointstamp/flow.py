@@ -255,15 +255,15 @@ class Dataflow:
         with ``verify``, as ``start`` says; without a checkpoint the driver hears nothing of the workers until
         they are done.
         """
-        from pointstamp.spark import job, streaming  # pyspark is loaded by those who use it
-
-        frames = {**(inputs or {}), **streams}
-        streaming.check_frames(self.plan, frames)
         if verify and checkpoint is None:
             raise FlowError(
                 f"flow '{self.name}' was to be verified without a checkpoint, and the workers of such a run "
                 "tell the driver nothing before they are done. Give checkpoint= a path, or leave verify out."
             )
+        from pointstamp.spark import job, streaming  # pyspark is loaded by those who use it
+
+        frames = {**(inputs or {}), **streams}
+        streaming.check_frames(self.plan, frames)
         if checkpoint is not None:
             return streaming.run_to_end(
                 self.plan,

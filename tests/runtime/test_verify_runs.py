@@ -177,6 +177,14 @@ def test_a_broken_worker_is_raised_with_a_trace_that_is_judged_alike(
 # What cannot be judged.
 
 
+def test_a_run_on_spark_needs_a_checkpoint_to_be_judged() -> None:
+    nothing: Any = None
+    with pytest.raises(
+        FlowError, match=r"flow 'busy' was to be verified without a checkpoint, .* checkpoint="
+    ):
+        busy_flow().run(nothing, verify=True)
+
+
 def test_times_of_ones_own_are_not_judged_in_other_processes() -> None:
     with pytest.raises(FlowError, match=r"flow 'pairs' has times of its own, .* Give workers in place"):
         pairs_flow().run_local(pairs_inputs(), verify=True, processes=2)
