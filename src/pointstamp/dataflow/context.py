@@ -43,6 +43,8 @@ class Context:
         self.inputs = inputs
         self.outputs = outputs
         self.notifications: Notifications[InputState] = Notifications()
+        self.can_be_notified = True
+        """Whether the operator has a method that a notification could call."""
         self.on_asked: Callable[[Time], None] | None = None
         """Is told of every new request for a notification, where somebody takes that down."""
         self._read_frontier = read_frontier
@@ -126,6 +128,11 @@ class Context:
                     f"operator '{self.operator}' asked at {now} to be notified at {wanted}, which is not "
                     f"later; ask for {now} or a greater time."
                 )
+        if not self.can_be_notified:
+            raise FlowError(
+                f"operator '{self.operator}' asked at {now} to be notified at {wanted}, and has no method "
+                "on_notify to be called then; it would wait for ever. Give it one."
+            )
         if self.notifications.is_asked(wanted):
             return
         held = [

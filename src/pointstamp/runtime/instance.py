@@ -70,6 +70,7 @@ class Instance:
         self._read_frontier = read_frontier
         self._on_receive = getattr(self.logic, "on_receive", None)
         self._on_notify = getattr(self.logic, "on_notify", None)
+        self.context.can_be_notified = self._on_notify is not None
         self.on_frontier = getattr(self.logic, "on_frontier", None)
         self._on_start = getattr(self.logic, "on_start", None)
 
