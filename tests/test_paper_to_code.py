@@ -18,6 +18,7 @@ import pytest
 
 from pointstamp.check.catalogue import ENTRIES
 from pointstamp.check.catalogue.entry import Entry
+from pointstamp.check.explorer import explore
 from support import broken_recovery
 
 ROOT: Final = Path(__file__).parent.parent
@@ -164,6 +165,27 @@ def test_every_property_of_a_model_is_in_its_table(entry: Entry) -> None:
             assert re.search(rf"\b{re.escape(name)}\b", named), f"{name} is not in {section!r}"
 
 
+@pytest.mark.long
+def test_every_mutant_beside_a_property_breaks_it_or_another_of_its_row() -> None:
+    """Not only that it is there: that it would notice."""
+    mutants = {mutant.identifier: mutant for entry in ENTRIES for mutant in entry.mutants if mutant.breaks}
+    idle: list[str] = []
+    asked = 0
+    rows = [row for table in TABLES if table.header[-1] == "test" for row in table.rows]
+    named = [(name, row) for row in rows for name in re.findall(r"`([^`]+)`", row[-1]) if name in mutants]
+    for name, row in named:
+        mutant = mutants[name]
+        model = mutant.build()
+        judged = (*model.invariants(), *model.step_properties())
+        properties = [each for each in judged if re.search(rf"\b{re.escape(each)}\b", row[0])]
+        asked += len(properties)
+        found = [explore(mutant.build(), properties=[each], limit=mutant.limit) for each in properties]
+        if found and not any(exploration.violation for exploration in found):
+            idle.append(f"{name} breaks none of {properties}")
+    assert not idle
+    assert asked > 60
+
+
 def test_broken_runtimes_are_caught_by_the_property_that_is_said() -> None:
     source = (ROOT / BROKEN_RUNTIMES).read_text()
     (table,) = [table for table in TABLES if table.header[0] == "broken runtime"]
@@ -176,7 +198,7 @@ def test_every_broken_recovery_is_listed_with_the_flows_and_judges_that_show_it(
     found: dict[str, list[str]] = {}
     for mutant in broken_recovery.MUTANTS:
         name = f"`{BROKEN_RECOVERIES}::{mutant.switch.__name__}`"
-        found.setdefault(name, []).append(f"{mutant.judge} in {mutant.flow}")
+        found.setdefault(name, []).append(f"{mutant.property or mutant.judge} in {mutant.flow}")
     assert {name: found_by.split(", ") for name, _, found_by in table.rows} == found
 
 

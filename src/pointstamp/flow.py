@@ -10,6 +10,7 @@ flow.run_local(words=[first_batch, second_batch])["counts"][1]    # the counts a
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -42,6 +43,7 @@ from pointstamp.topology.summary import Summary
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from pointstamp.check.bounded import BoundedJudge
     from pointstamp.recovery.observing import Judge
     from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
     from pointstamp.recovery.query import Query
@@ -110,6 +112,7 @@ class Dataflow:
             [InputPort("in", None)],
             {"out": declared},
             summaries={(0, 0): (summary,)},
+            declared={("in", "out"): (summary,)},
         )
         return Stream(self._builder, Source(node.index, 0), declared, ())
 
@@ -145,6 +148,7 @@ class Dataflow:
         progress: bool = False,
         on_epoch: OnEpoch | None = None,
         checkpoint: Place | None = None,
+        verify: bool = False,
         **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> Results:
         """Run the flow on this machine to the end of its inputs and return every output, by epoch.
@@ -157,6 +161,9 @@ class Dataflow:
         With a ``checkpoint``, a path, the run can be killed at any moment: called again with the same data it
         goes on from the last epoch that was saved there, and other data is refused. ``on_epoch`` is then
         called when all is done.
+
+        With ``verify`` everything that the workers do is judged, as ``start`` says; an epoch is handed over
+        after it was found right, and a wrong step raises an InternalError.
         """
         data = given_inputs(self.plan, self.run_local, inputs, streams)
         if checkpoint is not None:
@@ -165,10 +172,19 @@ class Dataflow:
                     f"flow '{self.name}' was given a checkpoint together with control or progress, which a "
                     "run with snapshots does not take. Leave them out, or use start_local()."
                 )
-            return self._run_with_checkpoint(data, os.fspath(checkpoint), workers, processes, epoch, on_epoch)
+            judge = self._judge() if verify else None
+            return self._run_with_checkpoint(
+                data, os.fspath(checkpoint), workers, processes, epoch, on_epoch, judge
+            )
         results = Results(self.plan.output_schemas())
         for time, tables in self.stream_local(
-            data, workers=workers, processes=processes, epoch=epoch, control=control, progress=progress
+            data,
+            workers=workers,
+            processes=processes,
+            epoch=epoch,
+            control=control,
+            progress=progress,
+            verify=verify,
         ):
             for name, table in tables.items():
                 results[name].add(time, table)
@@ -185,23 +201,29 @@ class Dataflow:
         epoch: EpochColumns = None,
         control: FlowControl | None = None,
         progress: bool = False,
+        verify: bool = False,
         **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> Iterator[tuple[Any, dict[str, pa.Table]]]:
         """Run the flow on this machine and yield each epoch with its tables as soon as it is complete.
 
         It runs in this process, on one or several workers, or with ``processes`` in so many of their own.
-        Inputs may be endless: they are read as the results are taken. ``progress`` shows how far it is.
+        Inputs may be endless: they are read as the results are taken. ``progress`` shows how far it is. With
+        ``verify`` everything that the workers do is judged before an epoch is yielded; a wrong step raises.
         """
         data = given_inputs(self.plan, self.stream_local, inputs, streams)
         self.plan.check_outputs()
         collector = Collector(self.plan.output_schemas())
-        with self._open(workers, processes, collector.on_result) as run:
+        judge = self._run_judge(workers, processes) if verify else None
+        judging = nullcontext() if judge is None else closing(judge)
+        with judging, self._open(workers, processes, collector.on_result, judge) as run:
             try:
                 with LiveDisplay.for_stream(silent=not progress) as display:
                     watch = _watch(run, display) if progress else None
                     fed = feeder(run, data, epoch=epoch, control=control)
                     ahead = processes is not None
                     yield from drive(run, fed, collector, reads_ahead=ahead, after_step=watch)
+                if judge is not None:
+                    judge.end()
             except KeyboardInterrupt as interrupt:
                 if isinstance(run, LocalRun):
                     interrupt.add_note(describe_interruption(run))
@@ -217,6 +239,7 @@ class Dataflow:
         output: Place | None = None,
         checkpoint: Place | None = None,
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
+        verify: bool = False,
         **streams: "DataFrame",
     ) -> "dict[str, DataFrame]":
         """Run the flow as a Spark job to the end of its inputs; DataFrames in, DataFrames out.
@@ -228,8 +251,15 @@ class Dataflow:
         ``silence_seconds_max`` is taken for dead, which ends the run.
 
         With a ``checkpoint``, a path, workers may die and the driver, too: called again with the same inputs
-        the run goes on from the last epoch that was saved there.
+        the run goes on from the last epoch that was saved there. Such a run can be judged while it goes on,
+        with ``verify``, as ``start`` says; without a checkpoint the driver hears nothing of the workers until
+        they are done.
         """
+        if verify and checkpoint is None:
+            raise FlowError(
+                f"flow '{self.name}' was to be verified without a checkpoint, and the workers of such a run "
+                "tell the driver nothing before they are done. Give checkpoint= a path, or leave verify out."
+            )
         from pointstamp.spark import job, streaming  # pyspark is loaded by those who use it
 
         frames = given_inputs(self.plan, self.run, inputs, streams)
@@ -245,6 +275,7 @@ class Dataflow:
                 workers=workers,
                 epoch=epoch,
                 silence_seconds_max=silence_seconds_max,
+                judge=self._judge() if verify else None,
             )
         return job.run(
             self.plan,
@@ -362,6 +393,16 @@ class Dataflow:
 
         return JudgeProcess(self.plan)
 
+    def _run_judge(self, workers: int, processes: int | None) -> "BoundedJudge":
+        from pointstamp.check.bounded import BoundedJudge  # loaded by those who use it
+
+        if processes is not None and self.plan.root is not EPOCHS:
+            raise FlowError(
+                f"flow '{self.name}' has times of its own, and was to be verified in {processes} processes; "
+                "events with such times are judged where they happen. Give workers in place of processes."
+            )
+        return BoundedJudge(self.plan, processes or workers)
+
     def open_local(self, workers: int = 1, *, on_result: OnResult | None = None) -> LocalRun:
         """Start the flow in this process, to be fed and stepped by hand."""
         return LocalRun(self.plan, workers, on_result=on_result)
@@ -378,24 +419,33 @@ class Dataflow:
         processes: int | None,
         epoch: EpochColumns,
         on_epoch: OnEpoch | None,
+        judge: "Judge | None",
     ) -> Results:
         results = local_query.run_to_end(
-            self.plan, data, checkpoint=checkpoint, workers=workers, processes=processes, epoch=epoch
+            self.plan,
+            data,
+            checkpoint=checkpoint,
+            workers=workers,
+            processes=processes,
+            epoch=epoch,
+            judge=judge,
         )
         if on_epoch is not None:
             for time in dict.fromkeys(time for output in results.values() for time in output):
                 on_epoch(time, {name: output[time] for name, output in results.items() if time in output})
         return results
 
-    def _open(self, workers: int, processes: int | None, on_result: OnResult) -> LocalRun | ProcessRun:
+    def _open(
+        self, workers: int, processes: int | None, on_result: OnResult, judge: "BoundedJudge | None"
+    ) -> LocalRun | ProcessRun:
         if processes is None:
-            return self.open_local(workers, on_result=on_result)
+            return LocalRun(self.plan, workers, on_result=on_result, log=judge)
         if workers != 1:
             raise FlowError(
                 f"flow '{self.name}' was given {workers} workers and {processes} processes; each process "
                 "runs one worker, so give one of the two."
             )
-        return self.open_processes(processes, on_result=on_result)
+        return ProcessRun(self.plan, processes, on_result=on_result, judge=judge)
 
 
 def _path(given: Any) -> Any:  # noqa: ANN401 - a path in any form, or something that is none

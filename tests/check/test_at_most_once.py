@@ -22,7 +22,7 @@ from pointstamp.check.case import prepared
 from pointstamp.check.conformance import Status, Verdict, judge
 from pointstamp.check.network import SimulatedNetwork
 from pointstamp.check.outputs import first_difference
-from pointstamp.check.shape import walker_of
+from pointstamp.check.plan_shape import walker_of
 from pointstamp.check.world import Ended, Run, SharedPlan, World
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.events import MessagePulled, MessageSent

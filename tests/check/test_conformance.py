@@ -24,9 +24,10 @@ from pointstamp.check.case import Case
 from pointstamp.check.conformance import PROPERTIES, Status, Verdict, judge
 from pointstamp.check.exchange_rules import ExchangeRules
 from pointstamp.check.frontier_rules import FrontierRules
+from pointstamp.check.plan_shape import shape_of, walker_of
 from pointstamp.check.roots import Stamp
 from pointstamp.check.rules import BrokenError
-from pointstamp.check.shape import Shape, Walker, below, first_points, shape_of, walker_of
+from pointstamp.check.shape import Shape, Walker, below, first_points
 from pointstamp.check.trace import Trace, describe_event, from_bytes, load, save, to_bytes
 from pointstamp.errors import UsageError
 from pointstamp.progress.pointstamp import Change, WorkerIndex
@@ -39,6 +40,7 @@ from pointstamp.runtime.events import (
     FrontiersShown,
     MessagePulled,
     MessageSent,
+    NotificationAsked,
     Notified,
     ProgressReceived,
     ProgressSent,
@@ -217,6 +219,29 @@ def an_earlier_notification_after_a_later_one() -> Forged:
     return [*EVENTS[: number + 1], forged, *EVENTS[number + 1 :]], number + 1
 
 
+def a_notification_that_nobody_asked_for() -> Forged:
+    number = find(NotificationAsked)
+    asked = EVENTS[number]
+    assert isinstance(asked, NotificationAsked)
+    told = EVENTS.index(Notified(asked.worker, asked.operator, asked.time))
+    return [*EVENTS[:number], *EVENTS[number + 1 :]], told - 1
+
+
+def a_notification_that_comes_again() -> Forged:
+    number = find(Notified, last=True)
+    return [*EVENTS[: number + 1], EVENTS[number], *EVENTS[number + 1 :]], number + 1
+
+
+def a_request_that_is_made_twice() -> Forged:
+    number = find(NotificationAsked)
+    return [*EVENTS[: number + 1], EVENTS[number], *EVENTS[number + 1 :]], number + 1
+
+
+def a_notification_that_never_comes() -> Forged:
+    number = find(Notified)
+    return [*EVENTS[:number], *EVENTS[number + 1 :]], None
+
+
 def a_trace_that_ends_too_soon() -> Forged:
     return EVENTS[: len(EVENTS) // 2], None
 
@@ -239,6 +264,10 @@ FORGERIES: dict[Callable[[], Forged], str] = {
     an_operator_that_is_shown_too_much: "OperatorFrontierNotAhead",
     a_notification_before_anything_arrived: "NotifiedComplete",
     an_earlier_notification_after_a_later_one: "NotifiedInOrder",
+    a_notification_that_nobody_asked_for: "NotifiedWasAsked",
+    a_notification_that_comes_again: "NotifiedWasAsked",
+    a_request_that_is_made_twice: "AskedOnce",
+    a_notification_that_never_comes: "AskedIsServed",
     a_trace_that_ends_too_soon: "Completes",
 }
 
@@ -406,7 +435,7 @@ def test_a_run_that_was_broken_off_is_unknown_unless_it_did_something_wrong() ->
 
 def test_every_kind_of_event_has_words() -> None:
     seen = {type(event): describe_event(TRACE.header.shape, event) for event in EVENTS}
-    assert len(seen) == 10
+    assert len(seen) == 11
     assert all(words.startswith("worker ") for words in seen.values())
 
 

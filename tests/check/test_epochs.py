@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 from pointstamp.check import epochs
 from pointstamp.check.abstract import AbstractState
-from pointstamp.check.conformance import rules_of
+from pointstamp.check.conformance import ModelRules
 from pointstamp.check.cut_rules import SnapshotRules
 from pointstamp.check.epochs import EpochWalker
-from pointstamp.check.exchange_rules import ExchangeRules, is_justified
-from pointstamp.check.frontier_rules import FrontierRules
-from pointstamp.check.shape import Shape, Walker, shape_of
+from pointstamp.check.exchange_rules import is_justified
+from pointstamp.check.plan_shape import shape_of
+from pointstamp.check.shape import Shape, Walker
 from pointstamp.runtime.events import Event
 from pointstamp.spec.multiset import justified
 from support.recoverables import FLOWS as RECOVERABLE
@@ -161,7 +161,7 @@ def test_what_is_justified_is_what_the_models_call_so(name: str, data: st.DataOb
 def test_every_kind_of_event_has_its_rules() -> None:
     state = AbstractState(EpochWalker(shape("busy")), 2)
     kinds = set(get_args(Event))
-    assert set(rules_of(ExchangeRules(state), FrontierRules(state))) == kinds
+    assert set(ModelRules(state).of) == kinds
     assert set(SnapshotRules(state, [], -1).rules) == kinds
 
 

@@ -25,11 +25,12 @@ from hypothesis import strategies as st
 import pointstamp as ps
 from check.test_runtime_mutants import MUTANTS, Patch
 from pointstamp.check.case import Case
-from pointstamp.check.conformance import PROPERTIES, Status, Verdict, judge
+from pointstamp.check.conformance import JUDGED, PROPERTIES, Status, Verdict, judge
 from pointstamp.check.cut_rules import SNAPSHOT_PROPERTIES, CommitRules, SnapshotRules
-from pointstamp.check.online import ONLINE_PROPERTIES, RENUMBER_EVENTS, Online
+from pointstamp.check.epochs import EpochWalker
+from pointstamp.check.online import RENUMBER_EVENTS, Online
+from pointstamp.check.plan_shape import walker_of
 from pointstamp.check.rules import BrokenError
-from pointstamp.check.shape import walker_of
 from pointstamp.check.simulate import Simulator
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.events import Event, MessagePulled, ProgressReceived, SnapshotTaken
@@ -52,7 +53,7 @@ def world(name: str, seed: int, epochs: int = 3) -> tuple[Event, ...]:
 
 
 def online_of(of: Simulator, workers: int = WORKERS) -> Online:
-    return Online(of.shape, workers, [])
+    return Online(EpochWalker(of.shape), workers, [])
 
 
 def by_worker(events: Sequence[Event], workers: int = WORKERS) -> list[list[Event]]:
@@ -103,7 +104,7 @@ def test_a_right_run_is_valid_in_whatever_order_its_events_arrive(
 def test_every_event_is_recorded_after_its_cause() -> None:
     events = world("busy", 1)
     merged: list[Event] = []
-    online = Online(simulator("busy").shape, WORKERS, [], record=merged.append)
+    online = Online(EpochWalker(simulator("busy").shape), WORKERS, [], record=merged.append)
     for number in reversed(range(WORKERS)):
         online.take(number, by_worker(events)[number])
     assert by_worker(merged) == by_worker(events)
@@ -237,9 +238,10 @@ def taken(worker: int, operator: int, epoch: int) -> SnapshotTaken:
 
 
 def commits_of_two() -> tuple[CommitRules, SnapshotRules]:
-    online = Online(simulator("busy").shape, 2, [0, 1])
+    online = Online(EpochWalker(simulator("busy").shape), 2, [0, 1])
     commits = CommitRules()
     commits.begin(2, [0, 1], -1, -1)
+    assert online._snapshots is not None
     return commits, online._snapshots
 
 
@@ -300,5 +302,5 @@ def test_forgetting_what_has_passed_changes_no_verdict(monkeypatch: Patch) -> No
 
 
 def test_every_property_has_words_and_a_name_of_its_own() -> None:
-    assert len(ONLINE_PROPERTIES) == len(PROPERTIES) + len(SNAPSHOT_PROPERTIES)
-    assert all(ONLINE_PROPERTIES.values())
+    assert len(JUDGED) == len(PROPERTIES) + len(SNAPSHOT_PROPERTIES)
+    assert all(JUDGED.values())

@@ -31,9 +31,10 @@ from pointstamp.check.conformance import Status
 from pointstamp.check.feed import Item
 from pointstamp.check.frontier_rules import FrontierRules
 from pointstamp.check.outputs import first_difference
+from pointstamp.check.plan_shape import own_times_of, shape_of, walker_of
 from pointstamp.check.roots import OwnTimes, Stamp
 from pointstamp.check.rules import BrokenError
-from pointstamp.check.shape import Walker, own_times_of, shape_of, walker_of
+from pointstamp.check.shape import Walker
 from pointstamp.check.shrink import Shrinking
 from pointstamp.check.simulate import NOTHING_BY_CHANCE, Kind, Simulator, cases, simulate
 from pointstamp.check.trace import check_writable, from_bytes, to_bytes

@@ -9,7 +9,7 @@ Families, and what only each can find:
 """
 
 import operator as operators
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pytest
 import pointstamp as ps
 from pointstamp.check.network import SimulatedNetwork
 from pointstamp.check.simulate import Kind, cases, simulate
+from pointstamp.dataflow import loop, stream
 from pointstamp.dataflow import partition as dataflow_partition
 from pointstamp.dataflow.authority import Authority
 from pointstamp.dataflow.builder import PlanBuilder
@@ -40,7 +41,7 @@ from pointstamp.topology import domain
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import Graph
 from pointstamp.topology.ports import Location
-from pointstamp.topology.summary import Advance, Summary
+from pointstamp.topology.summary import Advance, Summary, delay
 from support.worlds import busy_flow, nested_flow, simulator_of, tallies_flow, walking_flow
 
 SEEDS_MAX: Final = 200
@@ -237,6 +238,17 @@ def rows_go_to_a_worker_of_the_senders_choice(patch: Patch) -> None:
     patch.setattr(worker, "partition", rotated)
 
 
+# The plan.
+
+
+def a_delay_is_made_an_epoch_too_long(patch: Patch) -> None:
+    patch.setattr(stream, "delay", lambda epochs, rounds: delay(epochs + 1, rounds))
+
+
+def a_loop_is_entered_in_its_second_round(patch: Patch) -> None:
+    patch.setattr(loop, "enter", lambda rounds: Summary((0,) * rounds, (1,)))
+
+
 # Notifications and capabilities.
 
 
@@ -271,6 +283,56 @@ def notifications_come_latest_first(patch: Patch) -> None:
         ask(self, tuple(-part for part in sort_key), request)
 
     patch.setattr(Notifications, "ask", reversed_ask)
+
+
+def a_time_is_told_that_nobody_asked_for(patch: Patch) -> None:
+    notify = Instance.notify
+
+    def tell_more(self: Instance) -> Iterator[Time]:
+        for time in notify(self):
+            yield (*time[:-1], time[-1] - 1)
+            yield time
+
+    patch.setattr(Instance, "notify", tell_more)
+
+
+def a_request_is_served_twice(patch: Patch) -> None:
+    ready = Notifications.ready
+
+    def twice(self: Notifications[Any], is_complete: Callable[[Time], bool]) -> Iterator[Request[Any]]:
+        for request in ready(self, is_complete):
+            yield request
+            yield Request(request.time, request.port, ())
+
+    patch.setattr(Notifications, "ready", twice)
+
+
+def requests_are_served_at_another_operator(patch: Patch) -> None:
+    """All operators of a worker that have as many loops around them share one list of requests."""
+    init = Worker.__init__
+
+    def share(self: Worker, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as the worker takes it
+        init(self, *given, **named)
+        shared: dict[int, Notifications[Any]] = {}
+        for instance in self.instances.values():
+            if instance._on_notify is not None:
+                rounds = instance.inputs[0].domain.rounds
+                instance.authority.notifications = shared.setdefault(rounds, instance.authority.notifications)
+
+    patch.setattr(Worker, "__init__", share)
+
+
+def a_request_is_forgotten(patch: Patch) -> None:
+    ask = Notifications.ask
+
+    def forget(self: Notifications[Any], sort_key: object, request: Request[Any]) -> None:
+        if request.time[0] != 1:
+            ask(self, sort_key, request)
+            return
+        for capability in request.held:
+            capability.drop()
+
+    patch.setattr(Notifications, "ask", forget)
 
 
 def a_request_holds_no_capability(patch: Patch) -> None:
@@ -346,9 +408,15 @@ MUTANTS: Final[dict[Callable[[Patch], None], str]] = {
     what_was_consumed_is_not_reported: "RecordCount",
     a_watched_frontier_wakes_nobody: "Completes",
     rows_go_to_a_worker_of_the_senders_choice: "differs",
+    a_delay_is_made_an_epoch_too_long: "Converged",
+    a_loop_is_entered_in_its_second_round: "Converged",
     a_notification_comes_one_early: "NotifiedComplete",
     only_the_first_input_is_asked_whether_a_time_is_complete: "differs",
     notifications_come_latest_first: "NotifiedInOrder",
+    a_time_is_told_that_nobody_asked_for: "NotifiedWasAsked",
+    a_request_is_served_twice: "NotifiedWasAsked",
+    requests_are_served_at_another_operator: "NotifiedWasAsked",
+    a_request_is_forgotten: "AskedIsServed",
     a_request_holds_no_capability: "DdataAbove",
     a_downgrade_forgets_the_new_time: "DdataAbove",
     feedback_stays_in_its_round: "ArrivesLater",

@@ -349,6 +349,8 @@ class Keeps:
                 later.downgrade((context.epoch,))
             case "past":
                 context.notify_at((context.epoch - 1,))
+            case "unheard":
+                context.notify_at()
             case "send before":
                 context.send(batch, at=(context.epoch - 1,))
             case "retain before":
@@ -367,6 +369,7 @@ class Keeps:
         ("back", r"operator 'mine' has a capability for \(4,\) that was delayed to \(1,\)"),
         ("downgrade back", r"that was downgraded to \(1,\)"),
         ("past", r"operator 'mine' asked at \(1,\) to be notified at \(0,\), which is not later"),
+        ("unheard", r"operator 'mine' asked at .* to be notified .* has no method on_notify"),
         ("send before", r"operator 'mine' sent at \(0,\) on output 'out' while it was handling \(1,\)"),
         ("retain before", r"asked for a capability at \(0,\)"),
         ("no output", "operator 'mine' has no output 'side'; it has 'out'"),

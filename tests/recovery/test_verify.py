@@ -27,8 +27,8 @@ from pointstamp.check import trace
 from pointstamp.check.bench import Begin, Bench, Commit, Cut, End, Said, Spool, Take
 from pointstamp.check.conformance import Status
 from pointstamp.check.online_process import JudgeProcess
+from pointstamp.check.plan_shape import shape_of
 from pointstamp.check.rules import BrokenError
-from pointstamp.check.shape import shape_of
 from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import InternalError
 from pointstamp.order.frontier import MutableAntichain
@@ -40,7 +40,7 @@ from pointstamp.recovery.observing import Finding, Reporter, Standing, Verificat
 from pointstamp.recovery.orders import Finished, Observed, PartSaved, Progressed, Saved
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.supervisor import Supervisor
-from pointstamp.runtime import snapshots, worker
+from pointstamp.runtime import snapshots, telling, worker
 from pointstamp.runtime.events import MessagePulled, SnapshotTaken
 from pointstamp.runtime.input import InputHandle
 from pointstamp.runtime.instance import Instance
@@ -663,9 +663,9 @@ def test_a_member_without_work_tells_what_happened_after_a_moment(monkeypatch: P
     assert reporter.rest() == inf, "it was never told anything"
     assert len(told) == 1
     reporter.record(event)
-    assert reporter.rest() == pytest.approx(observing.TELL_SECONDS)
+    assert reporter.rest() == pytest.approx(telling.TELL_SECONDS)
     assert len(told) == 1
-    now[0] += 2 * observing.TELL_SECONDS
+    now[0] += 2 * telling.TELL_SECONDS
     assert reporter.rest() == inf
     assert len(told) == 2
 
@@ -679,13 +679,13 @@ def test_a_member_tells_what_happened_before_it_tells_what_rests_on_it() -> None
     tell(saved(2))
     tell(saved(3))
     assert [type(each) for each in told] == [Observed, Saved, Saved]
-    assert observing.decode_events(told[0].events) == [event]
+    assert telling.decode_events(told[0].events) == [event]
 
 
 def test_a_member_tells_many_events_without_being_idle() -> None:
     told: list[Observed] = []
     reporter = Reporter(told.append)
     event = SnapshotTaken(WorkerIndex(0), OperatorIndex(1), 2)
-    for _ in range(observing.TOLD_TOGETHER_MAX + 1):
+    for _ in range(telling.TOLD_TOGETHER_MAX + 1):
         reporter.record(event)
-    assert [each.count for each in told] == [observing.TOLD_TOGETHER_MAX]
+    assert [each.count for each in told] == [telling.TOLD_TOGETHER_MAX]

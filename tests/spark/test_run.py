@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import pointstamp as ps
+from pointstamp.check.online_process import JudgeProcess
 from pointstamp.errors import FlowError, OperatorError, SchemaError, StorageError
 from pointstamp.spark import job
 from pointstamp.spark.packing import input_specs
@@ -35,16 +36,24 @@ def test_counts_by_key_and_epoch_are_those_of_group_by(spark: SparkSession) -> N
     assert result.count() == expected.count()  # again, without running the job again
 
 
-def test_a_run_with_a_checkpoint_gives_the_same_and_goes_on_from_where_it_was(
-    spark: SparkSession, tmp_path: Path
+def test_a_run_with_a_checkpoint_gives_the_same_judged_or_not_and_goes_on_from_where_it_was(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    begin, begun = JudgeProcess.begin, []
+
+    def note(self: JudgeProcess, generation: int, *given: Any, **named: Any) -> None:  # noqa: ANN401
+        begun.append(generation)
+        begin(self, generation, *given, **named)
+
+    monkeypatch.setattr(JudgeProcess, "begin", note)
     flow = ps.Dataflow("counts")
     flow.output("counts", flow.input("numbers", "x long").count("x", running=True))
     frame = spark.range(0, 1_000).selectExpr("id % 91 as x", "id % 4 as at")
     expected = Counter(map(tuple, flow.run(spark, numbers=frame, epoch="at")["counts"].collect()))
-    for _ in range(2):  # the second has nothing left to do
-        result = flow.run(spark, numbers=frame, epoch="at", checkpoint=str(tmp_path))["counts"]
+    for verify in (True, False):  # the second has nothing left to do
+        result = flow.run(spark, numbers=frame, epoch="at", checkpoint=str(tmp_path), verify=verify)["counts"]
         assert Counter(map(tuple, result.collect())) == expected
+    assert begun == [1]
 
 
 @pytest.mark.parametrize("partitions", [2, 3])

@@ -192,6 +192,18 @@ def own_work_is_not_waited_for(patch: Patch) -> None:
     patch.setattr(snapshots, "_held_by", held_by)
 
 
+def a_snapshot_is_taken_while_a_capability_is_held(patch: Patch) -> None:
+    """All that is held is saved, also what is of the epoch itself: no row is ever lost by it."""
+
+    def is_past(instance: Instance, epoch: int, frontier: Frontier) -> bool:
+        for port in instance.inputs:
+            if any(time[0] <= epoch for time in frontier(port.location)):
+                return False
+        return not any(time[0] <= epoch for time in instance.authority.notifications.pending())
+
+    patch.setattr(snapshots, "_is_past", is_past)
+
+
 # C5, recovery is global: channels are emptied, inputs go back, output waits for the commit.
 
 
@@ -246,17 +258,20 @@ def early_messages_block_those_behind_them(patch: Patch) -> None:
 
 
 class Mutant(NamedTuple):
-    """A switch, a flow that shows it, and the judge that must object."""
+    """A switch, a flow that shows it, and the judge that must object, by this property if one is named."""
 
     switch: Callable[[Patch], None]
     flow: str
     judge: str
+    property: str = ""
 
 
 MUTANTS = (
     Mutant(nothing_is_held_back, "reminders", "explained"),
     Mutant(nothing_is_held_back, "windows", "published"),
+    Mutant(nothing_is_held_back, "reminders", "conformance", "SnapshotHeldBack"),
     Mutant(only_the_first_round_is_waited_for, "components", "explained"),
+    Mutant(only_the_first_round_is_waited_for, "components", "conformance", "SnapshotNothingArrives"),
     Mutant(what_was_sent_ahead_is_not_saved, "delayed", "explained"),
     Mutant(what_was_sent_ahead_is_not_saved, "carried", "published"),
     Mutant(held_capabilities_are_not_saved, "windows", "explained"),
@@ -265,6 +280,7 @@ MUTANTS = (
     Mutant(channels_are_kept, "running", "conformance"),
     Mutant(channels_are_kept, "running", "published"),
     Mutant(the_input_does_not_go_back, "running", "published"),
+    Mutant(a_snapshot_is_taken_while_a_capability_is_held, "windows", "conformance", "SnapshotOwnWorkDone"),
     Mutant(own_work_is_not_waited_for, "windows", "failed"),
     Mutant(own_work_is_not_waited_for, "reminders", "published"),
     Mutant(output_does_not_wait_for_the_commit, "running", "published"),

@@ -88,6 +88,8 @@ class AbstractState:
         self.activations = [Activation() for _ in everybody]
         self.notified: list[dict[int, list[Stamp]]] = [{} for _ in everybody]
         """For each operator the maximal times of which it was told that they are complete."""
+        self.asked: list[dict[int, set[Stamp]]] = [{} for _ in everybody]
+        """For each operator the times that it has asked to be told of, and was not."""
         self._rec_at: list[Counts] = [{} for _ in walker.shape.ports]
         for point in first:
             add(self._rec_at[walker.points[point][0]], point, workers)
@@ -172,7 +174,8 @@ class AbstractState:
         fresh.caps, fresh.data = list(map(moved, self.caps)), list(map(moved, self.data))
         fresh.temp, fresh.glob = list(map(moved, self.temp)), list(map(moved, self.glob))
         fresh.sent = [batches.each(moved) for batches in self.sent]
-        fresh.heard, fresh.shown, fresh.notified = self.heard, self.shown, self.notified
+        fresh.heard, fresh.shown = self.heard, self.shown
+        fresh.notified, fresh.asked = self.notified, self.asked
         fresh.activations = [
             Activation(
                 moved(done.pulled),

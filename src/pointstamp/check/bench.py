@@ -19,13 +19,15 @@ from typing import IO, Final, TypeAlias
 
 import msgspec
 
+from pointstamp.check.conformance import JUDGED
 from pointstamp.check.cut_rules import CommitRules
-from pointstamp.check.online import ONLINE_PROPERTIES, Online
+from pointstamp.check.epochs import EpochWalker
+from pointstamp.check.online import Online
 from pointstamp.check.rules import BrokenError
 from pointstamp.check.shape import Shape
 from pointstamp.check.trace import Header
-from pointstamp.recovery.observing import decode_events
 from pointstamp.runtime.events import Event
+from pointstamp.runtime.telling import decode_events
 
 SPOOL_BYTES_MAX: Final = 128 * 1024 * 1024
 """So much of a generation's events is kept on disk at most."""
@@ -232,7 +234,7 @@ class Bench:
         assert self._spool is not None
         begun, dropped = self._begun, self._spool.dropped
         words = (
-            f"{rule.property} ({ONLINE_PROPERTIES[rule.property]}) in generation {begun.generation}, event "
+            f"{rule.property} ({JUDGED[rule.property]}) in generation {begun.generation}, event "
             f"{sum(self._online.judged)}: {rule}"
         )
         reason = f"{words}; the first {dropped} events are left out" if dropped else words
@@ -252,7 +254,7 @@ class Bench:
         self._spool = Spool(self._path)
         self._commits.begin(begun.workers, begun.operators, begun.restored, begun.committed)
         self._online = Online(
-            begun.shape,
+            EpochWalker(begun.shape),
             begun.workers,
             begun.operators,
             restored=begun.restored,

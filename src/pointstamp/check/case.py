@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pointstamp.check.choices import parse_ranges, ranges_text
 from pointstamp.check.feed import Item, Items
-from pointstamp.check.shape import has_own_times
+from pointstamp.check.plan_shape import has_own_times
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.schema import to_batches
 from pointstamp.errors import FlowError, UsageError

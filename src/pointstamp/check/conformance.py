@@ -4,20 +4,25 @@ The events of a run are mapped to the actions of the exchange protocol and the c
 2021, sections 4 and 6). After each event the guards of its action and the properties that it could break are
 checked, under the papers' names; what users are promised (Abadi & Isard 2015) is checked with them.
 
-The judge shares nothing with ``order``, ``topology`` and ``progress``: it walks a plain description of the
-flow (``pointstamp.check.shape``) and takes its predicates from ``pointstamp.spec``. It stops at the first
-event that breaks something, so the prefix up to there is the shortest. A judge that fails answers unknown.
+The judge shares nothing with the code that it judges but the definitions of events: import-linter sees to
+that. It walks a plain description of the flow (``pointstamp.check.shape``). Its predicates are those of
+``pointstamp.spec``, written again for a state that changes with every event, where a model compares whole
+states; tests/check/test_rules_and_spec.py holds each against its counterpart there, on random states. It
+stops at the first event that breaks something, so the prefix up to there is the shortest. A judge that fails
+answers unknown.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from pointstamp.check.abstract import AbstractState
+from pointstamp.check.cut_rules import SNAPSHOT_PROPERTIES
 from pointstamp.check.exchange_rules import ExchangeRules
 from pointstamp.check.frontier_rules import FrontierRules
-from pointstamp.check.rules import BrokenError
+from pointstamp.check.notification_rules import NotificationRules
+from pointstamp.check.rules import BrokenError, RulesOf
 from pointstamp.check.shape import Walker
 from pointstamp.runtime.events import (
     ActivationEnded,
@@ -27,6 +32,7 @@ from pointstamp.runtime.events import (
     FrontiersShown,
     MessagePulled,
     MessageSent,
+    NotificationAsked,
     Notified,
     ProgressReceived,
     ProgressSent,
@@ -54,13 +60,16 @@ PROPERTIES: Final = {
     "NotifiedComplete": "a time of which completion is told is before every input's frontier",
     "NotifiedInOrder": "of two comparable times the earlier is told first",
     "TakenInOrder": "who takes times in order is told of none while an earlier one may come, epochs first",
+    "NotifiedWasAsked": "an operator is told of a time that it has asked for, once for each request",
+    "AskedOnce": "an operator has one request for a time at most that was not served",
+    "AskedIsServed": "no request is left when everything is complete",
     "Completes": "when all inputs are closed and nothing is left to do, every frontier is empty",
 }
 """Every property that a trace is judged by, and what it says."""
 
 
-RulesOf: TypeAlias = dict[type[Event], tuple[Callable[[Any], None], ...]]
-"""What is to be asked about an event, by its kind; a dictionary, because it is asked for every event."""
+JUDGED: Final = {**PROPERTIES, **SNAPSHOT_PROPERTIES}
+"""Those, and what is judged besides where snapshots are taken."""
 
 
 class Status(Enum):
@@ -87,7 +96,7 @@ class Verdict:
                 return "valid"
             case Status.INVALID:
                 where = "at the end" if self.event is None else f"at event {self.event}"
-                return f"invalid {where}: {self.property} ({PROPERTIES[self.property]}): {self.reason}"
+                return f"invalid {where}: {self.property} ({JUDGED[self.property]}): {self.reason}"
             case Status.UNKNOWN:
                 return f"unknown: {self.reason}"
 
@@ -100,20 +109,17 @@ def judge(
     ``at_rest`` says that the run came to an end with all inputs closed, so that everything must be complete.
     ``thorough`` counts everything anew after each event, which costs more than all the rest.
     """
-    state = AbstractState(walker, workers)
-    exchange, frontiers = ExchangeRules(state), FrontierRules(state)
-    rules = rules_of(exchange, frontiers)
+    judged = ModelRules(AbstractState(walker, workers))
+    rules = judged.of
     number: int | None = None
     try:
         for number, event in enumerate(events):  # noqa: B007 - it stands in the verdict
             for rule in rules[type(event)]:
                 rule(event)
             if thorough:
-                exchange.check_record_count()
+                judged.exchange.check_record_count()
         number = None
-        exchange.check_record_count()
-        if at_rest:
-            frontiers.check_completes()
+        judged.check_end(at_rest=at_rest)
     except BrokenError as error:
         return Verdict(Status.INVALID, error.property, str(error), number)
     except Exception as error:
@@ -122,18 +128,42 @@ def judge(
     return Verdict(Status.VALID)
 
 
-def rules_of(exchange: ExchangeRules, frontiers: FrontierRules) -> RulesOf:
-    """For each kind of event what checks that it may happen now, and what lets it happen."""
-    return {
-        MessagePulled: (frontiers.message_pulled, exchange.message_pulled),
-        MessageSent: (exchange.message_sent,),
-        CapabilityChanged: (exchange.capability_changed,),
-        ActivationEnded: (exchange.activation_ended,),
-        ProgressSent: (exchange.progress_sent,),
-        ProgressReceived: (exchange.progress_received,),
-        FrontiersMoved: (frontiers.frontiers_moved,),
-        FrontiersShown: (frontiers.frontiers_shown,),
-        Notified: (frontiers.notified,),
-        SnapshotTaken: (),  # no action of these models; see pointstamp.check.cut_rules
-        WorkerStarted: (exchange.worker_started,),
-    }
+class ModelRules:
+    """The rules of progress and notifications about one state, and which event asks which of them."""
+
+    def __init__(self, state: AbstractState) -> None:
+        self.exchange = exchange = ExchangeRules(state)
+        self._frontiers = frontiers = FrontierRules(state)
+        self._notifications = notifications = NotificationRules(state)
+        self.of: RulesOf = {
+            MessagePulled: (frontiers.message_pulled, exchange.message_pulled),
+            MessageSent: (exchange.message_sent,),
+            CapabilityChanged: (exchange.capability_changed,),
+            ActivationEnded: (exchange.activation_ended,),
+            ProgressSent: (exchange.progress_sent,),
+            ProgressReceived: (exchange.progress_received,),
+            FrontiersMoved: (frontiers.frontiers_moved,),
+            FrontiersShown: (frontiers.frontiers_shown,),
+            NotificationAsked: (notifications.asked,),
+            Notified: (frontiers.notified, notifications.notified),
+            SnapshotTaken: (),  # no action of these models; see pointstamp.check.cut_rules
+            WorkerStarted: (exchange.worker_started,),
+        }
+        """For each kind of event what checks that it may happen now, and what lets it happen."""
+
+    @property
+    def state(self) -> AbstractState:
+        """What the run has come to."""
+        return self.exchange.state
+
+    def check_end(self, *, at_rest: bool) -> None:
+        """What must hold when no further event comes; at rest everything is complete, too."""
+        self.exchange.check_record_count()
+        if at_rest:
+            self._frontiers.check_completes()
+            self._notifications.check_served()
+
+    def go_on_with(self, state: AbstractState) -> None:
+        """Go on with another form of the same state."""
+        for rules in (self.exchange, self._frontiers, self._notifications):
+            rules.state, rules.walker = state, state.walker

@@ -1,4 +1,4 @@
-"""The rules of snapshots for a run that is judged while it goes on.
+"""The rules of snapshots, for a run that is judged while it goes on and for worlds with crashes.
 
 A snapshot of epoch e is taken operator by operator, each when nothing of an epoch up to e can reach it any
 more. Together they are a cut from which a run may go on as if it had never failed (Veresov et al. 2024, for
@@ -15,8 +15,7 @@ from math import inf
 from typing import Final
 
 from pointstamp.check.abstract import AbstractState
-from pointstamp.check.conformance import RulesOf
-from pointstamp.check.rules import Rules, broken
+from pointstamp.check.rules import Rules, RulesOf, broken
 from pointstamp.runtime.events import (
     ActivationEnded,
     CapabilityChanged,
@@ -25,6 +24,7 @@ from pointstamp.runtime.events import (
     FrontiersShown,
     MessagePulled,
     MessageSent,
+    NotificationAsked,
     Notified,
     ProgressReceived,
     ProgressSent,
@@ -33,13 +33,14 @@ from pointstamp.runtime.events import (
 )
 
 SNAPSHOT_PROPERTIES: Final = {
-    "SnapshotOwnWorkDone": "who takes the snapshot of an epoch owns nothing of it or of earlier ones",
+    "SnapshotOwnWorkDone": "who takes the snapshot of an epoch owns and awaits nothing up to it",
     "SnapshotNothingArrives": "nothing that exists could still bring an earlier epoch to who has taken it",
     "SnapshotHeldBack": "nobody sees anything beyond an epoch before its snapshot is taken",
     "SnapshotsInOrder": "every operator takes the snapshots of later and later epochs",
     "NothingAfterSnapshot": "who has taken the snapshot of an epoch handles, mints and sends nothing of it",
     "RestoredStart": "who goes on after an epoch holds nothing of it when it first tells how far it is",
     "CommitWhole": "an epoch is committed when every operator of every worker has taken its snapshot",
+    "CommitEvery": "an epoch of which a snapshot was taken is committed, and before any later one",
     "CommitsInOrder": "later and later epochs are committed, each once, over all restarts",
 }
 """Every property of snapshots and commits that is judged, and what it says."""
@@ -62,6 +63,7 @@ class SnapshotRules(Rules):
 
         self.rules: RulesOf = {
             MessagePulled: (self._message_pulled,),
+            NotificationAsked: (self._notification_asked,),
             Notified: (self._notified,),
             FrontiersShown: (self._frontiers_shown,),
             CapabilityChanged: (self._capability_changed,),
@@ -74,6 +76,10 @@ class SnapshotRules(Rules):
             WorkerStarted: (),
         }
 
+    def before(self, others: RulesOf) -> RulesOf:
+        """These rules where there are any for a kind of event, and then the others."""
+        return {kind: (self.take, *rules) if self.rules[kind] else rules for kind, rules in others.items()}
+
     def take(self, event: Event) -> None:
         """Check that an event may happen now, before it does."""
         for rule in self.rules[type(event)]:
@@ -81,6 +87,9 @@ class SnapshotRules(Rules):
 
     def _message_pulled(self, event: MessagePulled) -> None:
         self._handled(event.worker, self._operators[event.location], event.time[0], "pulled a message")
+
+    def _notification_asked(self, event: NotificationAsked) -> None:
+        self._check_not_taken(event.worker, event.operator, event.time[0], "asked for a notification")
 
     def _notified(self, event: Notified) -> None:
         self._handled(event.worker, event.operator, event.time[0], "was told of a time")
@@ -114,6 +123,9 @@ class SnapshotRules(Rules):
             location, time = points[point]
             if ports[location].operator == operator and time[0] <= epoch:
                 broken("SnapshotOwnWorkDone", f"{who}, which owns {self.describe(point)}")
+        for time in self.state.asked[w].get(operator, ()):
+            if time[0] <= epoch:
+                broken("SnapshotOwnWorkDone", f"{who}, which was not told yet that {time} is complete")
         implied = self.walker.implied_frontiers(self.state.all_rec())
         for location in self._inputs.get(operator, ()):
             for time in implied[location]:
@@ -152,41 +164,54 @@ class SnapshotRules(Rules):
                     f"worker {w} went on after epoch {self._restored} and holds {self.describe(point)}",
                 )
 
-    def name(self, operator: int) -> str:
-        """An operator in words."""
-        ports = self.walker.shape.ports
-        return min(port.name.partition(" of ")[2] for port in ports if port.operator == operator)
-
 
 class CommitRules:
     """Judges commits by what has come of the workers; over all generations of one query.
 
     A worker tells everything that has happened before it says that an epoch is saved, so what has not come
-    when the epoch is committed had not happened.
+    when the epoch is committed had not happened. Snapshots of later epochs may have come, too: they say
+    nothing of this one, so every epoch that is not committed yet is kept.
     """
 
     def __init__(self) -> None:
         self._committed = -1
-        self._taken: dict[tuple[int, int], int] = {}
+        self._taken: dict[tuple[int, int], set[int]] = {}
 
     def begin(self, workers: int, operators: Iterable[int], restored: int, committed: int) -> None:
         """A generation begins."""
-        self._committed = max(self._committed, committed)
-        self._taken = {(w, operator): restored for operator in operators for w in range(workers)}
+        self._committed = max(self._committed, restored, committed)
+        self._taken = {(w, operator): set() for operator in operators for w in range(workers)}
 
     def came(self, event: SnapshotTaken) -> None:
         """A worker has told that a snapshot was taken."""
-        self._taken[event.worker, event.operator] = event.epoch
+        self._taken.setdefault((event.worker, event.operator), set()).add(event.epoch)
 
     def committed(self, epoch: int, shown: "SnapshotRules") -> None:
         """Check that an epoch may be committed."""
         if epoch <= self._committed:
             broken("CommitsInOrder", f"epoch {epoch} was committed after epoch {self._committed}")
         for (w, operator), taken in self._taken.items():
-            if taken < epoch:
+            if epoch not in taken:
                 broken(
                     "CommitWhole",
-                    f"epoch {epoch} was committed when on worker {w} {shown.name(operator)} had taken the "
-                    f"snapshot of epoch {taken} only",
+                    f"epoch {epoch} was committed, and on worker {w} {shown.name(operator)} had taken no "
+                    f"snapshot of it; it had taken those of epochs {sorted(taken) or 'none'}",
                 )
+        self._check_every(epoch, f"epoch {epoch} was committed", shown)
         self._committed = epoch
+        for taken in self._taken.values():
+            taken.difference_update([each for each in taken if each <= epoch])
+
+    def end(self, shown: "SnapshotRules") -> None:
+        """Everything has come: what was taken is committed."""
+        self._check_every(inf, "the run has ended", shown)
+
+    def _check_every(self, before: float, when: str, shown: "SnapshotRules") -> None:
+        for (w, operator), taken in self._taken.items():
+            passed = [epoch for epoch in taken if self._committed < epoch < before]
+            if passed:
+                broken(
+                    "CommitEvery",
+                    f"{when}, and epoch {min(passed)}, of which on worker {w} {shown.name(operator)} had "
+                    "taken the snapshot, never was",
+                )

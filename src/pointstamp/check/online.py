@@ -22,12 +22,9 @@ from itertools import islice
 from typing import Final, NoReturn
 
 from pointstamp.check.abstract import AbstractState
-from pointstamp.check.conformance import PROPERTIES, RulesOf, rules_of
-from pointstamp.check.cut_rules import SNAPSHOT_PROPERTIES, CommitRules, SnapshotRules
-from pointstamp.check.epochs import EpochWalker
-from pointstamp.check.exchange_rules import ExchangeRules
-from pointstamp.check.frontier_rules import FrontierRules
-from pointstamp.check.shape import Shape
+from pointstamp.check.conformance import ModelRules
+from pointstamp.check.cut_rules import CommitRules, SnapshotRules
+from pointstamp.check.shape import Walker
 from pointstamp.runtime.events import (
     Event,
     MessagePulled,
@@ -40,35 +37,29 @@ from pointstamp.runtime.events import (
 RENUMBER_EVENTS: Final = 5_000
 """After so many events everything that has passed is forgotten."""
 
-ONLINE_PROPERTIES: Final = {**PROPERTIES, **SNAPSHOT_PROPERTIES}
-"""Every property that a run is judged by while it goes on, and what it says."""
-
 
 class Online:
     """Judges one generation; a rule that is broken raises ``BrokenError`` from whatever was called.
 
+    ``operators`` are those that take snapshots; None where nobody does, because the run cannot go on later.
     ``record`` is given every event when it is judged, in the merged order, the one that is wrong included.
     """
 
     def __init__(
         self,
-        shape: Shape,
+        walker: Walker,
         workers: int,
-        operators: Sequence[int],
+        operators: Sequence[int] | None,
         *,
         restored: int = -1,
         commits: CommitRules | None = None,
         record: Callable[[Event], None] | None = None,
     ) -> None:
-        self._walker = EpochWalker(shape)
+        self._walker = walker
         state = AbstractState(self._walker, workers)
-        self._exchange, self._frontiers = ExchangeRules(state), FrontierRules(state)
-        self._snapshots = SnapshotRules(state, operators, restored)
-        self._actions = rules_of(self._exchange, self._frontiers)
-        self._rules: RulesOf = {
-            kind: (self._snapshots.take, *rules) if self._snapshots.rules[kind] else rules
-            for kind, rules in self._actions.items()
-        }
+        self._models = ModelRules(state)
+        self._snapshots = None if operators is None else SnapshotRules(state, operators, restored)
+        self._rules = self._models.of if self._snapshots is None else self._snapshots.before(self._models.of)
         self._commits = commits or CommitRules()
         self._record = record
         self._queues: list[deque[Event]] = [deque() for _ in range(workers)]
@@ -80,7 +71,7 @@ class Online:
     @property
     def state(self) -> AbstractState:
         """What the run has come to, as far as it is judged."""
-        return self._exchange.state
+        return self._models.state
 
     @property
     def waiting(self) -> int:
@@ -98,6 +89,7 @@ class Online:
 
     def committed(self, epoch: int) -> None:
         """Judge a commit, which all workers' events up to their snapshots have come before."""
+        assert self._snapshots is not None, "a run without snapshots commits nothing"
         self._commits.committed(epoch, self._snapshots)
 
     def cut(self) -> None:
@@ -110,8 +102,9 @@ class Online:
         """Everything has come, and the run is at rest: nothing waits, and everything is complete."""
         if self.waiting:
             self._unexplained()
-        self._exchange.check_record_count()
-        self._frontiers.check_completes()
+        self._models.check_end(at_rest=True)
+        if self._snapshots is not None:
+            self._commits.end(self._snapshots)
 
     def _merge(self) -> None:
         moved = True
@@ -156,7 +149,7 @@ class Online:
         event = next((each for each in waiting if not self._is_caused_later(each)), waiting[0])
         if self._record is not None:
             self._record(event)
-        for rule in self._actions[type(event)]:
+        for rule in self._models.of[type(event)]:
             rule(event)
         raise AssertionError(f"{event} has no cause, and no rule is broken")
 
@@ -178,6 +171,7 @@ class Online:
     def _renumber(self) -> None:
         self._walker = self._walker.fresh()
         state = self.state.renumbered(self._walker)
-        for rules in (self._exchange, self._frontiers, self._snapshots):
-            rules.state, rules.walker = state, state.walker
+        self._models.go_on_with(state)
+        if self._snapshots is not None:
+            self._snapshots.state, self._snapshots.walker = state, state.walker
         self._since_renumbering = 0

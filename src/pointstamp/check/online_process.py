@@ -34,7 +34,7 @@ from pointstamp.check.bench import (
     decode_answered,
     framed,
 )
-from pointstamp.check.shape import shape_of
+from pointstamp.check.plan_shape import shape_of
 from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import InternalError
 from pointstamp.recovery.observing import Finding, Standing

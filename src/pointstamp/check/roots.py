@@ -13,9 +13,28 @@ may answer None, no row takes that way; and frontiers may hold times that no row
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import le
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from pointstamp.topology.domain import RootSummary, TimeOrder
+
+class RootOrder(Protocol):
+    """What is asked of a user's order."""
+
+    def minimum(self) -> Any:  # noqa: ANN401 - a root time of any type
+        """The least time."""
+        ...
+
+    def less_equal(self, a: Any, b: Any, /) -> bool:  # noqa: ANN401 - as above
+        """Whether one time is at or before another."""
+        ...
+
+
+class RootMove(Protocol):
+    """What is asked of a user's root summary."""
+
+    def results_in(self, time: Any, /) -> Any:  # noqa: ANN401 - as above
+        """Where a time comes out; None where nothing takes that way."""
+        ...
+
 
 Stamp: TypeAlias = tuple[Any, ...]
 """A time: the root time, by default the epoch, then one round for each loop around the port."""
@@ -28,8 +47,8 @@ Move: TypeAlias = Callable[[Stamp], Stamp | None]
 class OwnTimes:
     """A user's order of root times, and the root summaries of a flow, numbered as its edges name them."""
 
-    order: TimeOrder[Any]
-    summaries: tuple[RootSummary, ...]
+    order: RootOrder
+    summaries: tuple[RootMove, ...]
 
     def below(self, a: Stamp, b: Stamp) -> bool:
         """Whether a <= b in the product of the user's order and the order of rounds."""

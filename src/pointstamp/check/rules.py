@@ -1,11 +1,15 @@
 """What every rule of the judge needs: the state so far, and words for what is broken and where."""
 
-from collections.abc import Iterable
-from typing import NoReturn
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn, TypeAlias
 
 from pointstamp.check.abstract import AbstractState, Counts
 from pointstamp.check.roots import Stamp
 from pointstamp.check.shape import Point
+from pointstamp.runtime.events import Event
+
+RulesOf: TypeAlias = dict[type[Event], tuple[Callable[[Any], None], ...]]
+"""What is to be asked about an event, by its kind; a dictionary, because it is asked for every event."""
 
 
 class BrokenError(Exception):
@@ -64,6 +68,11 @@ class Rules:
     def describe(self, point: Point) -> str:
         """A pointstamp in words."""
         return self.walker.describe(point)
+
+    def name(self, operator: int) -> str:
+        """An operator in words."""
+        ports = self.walker.shape.ports
+        return min(port.name.partition(" of ")[2] for port in ports if port.operator == operator)
 
     def at(self, location: int) -> str:
         """The frontier of a location in words."""

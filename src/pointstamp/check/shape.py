@@ -9,20 +9,17 @@ further: every cycle advances time, so the walk ends. Paths that pass a port twi
 outer loop leads from (e, 0, 5) to (e, 1, 0) at the same port inside, and neither of the two is below the
 other.
 
-The shape is read off the plan's nodes once; no order, graph or tracker of the judged code takes part, and of
-summaries only their numbers. A shape is plain data; a user's order and summaries are none and stay outside.
+Nothing here knows the code that is judged: a shape is plain data, read off a plan once by
+``pointstamp.check.plan_shape``; a user's order and summaries are none and stay outside.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from operator import add, le
 from typing import Any, TypeAlias
 
 import msgspec
 
 from pointstamp.check.roots import Move, OwnTimes, Stamp
-from pointstamp.dataflow.plan import Kind, Node, Plan
-from pointstamp.topology.domain import EPOCHS, RootSummary
-from pointstamp.topology.summary import Advance, Stay, Summary
 
 Point: TypeAlias = int
 """A pointstamp by its number, as ``Walker.point`` gave it."""
@@ -72,84 +69,6 @@ class Shape(msgspec.Struct, frozen=True):
     """The operators that take their times in order."""
 
 
-def shape_of(plan: Plan) -> Shape:
-    """The shape of a flow."""
-    return _read(plan)[0]
-
-
-def own_times_of(plan: Plan) -> OwnTimes | None:
-    """What the user supplied where a flow has times of its own; None where times are epochs."""
-    return _read(plan)[1]
-
-
-def walker_of(plan: Plan) -> "Walker":
-    """A walker for the traces of a flow."""
-    return Walker(*_read(plan))
-
-
-def has_own_times(plan: Plan) -> bool:
-    """Whether the root times of a flow are not epochs."""
-    return plan.root is not EPOCHS
-
-
-def _read(plan: Plan) -> tuple[Shape, OwnTimes | None]:
-    ports: list[PortShape] = []
-    first_input: list[int] = []
-    for node in plan.nodes:
-        first_input.append(len(ports))
-        for i in range(len(node.inputs)):
-            ports.append(PortShape(f"input {i} of '{node.name}'", node.index, False, node.input_rounds))
-        for o in range(len(node.outputs)):
-            ports.append(PortShape(f"output {o} of '{node.name}'", node.index, True, node.output_rounds))
-    edges: list[Edge] = []
-    summaries: list[RootSummary] = []
-    for node in plan.nodes:
-        here = first_input[node.index]
-        for i, port in enumerate(node.inputs):
-            if port.source is not None:
-                feeder = plan.nodes[port.source.operator]
-                origin = first_input[feeder.index] + len(feeder.inputs) + port.source.port
-                edges.append(Edge(origin, here + i, (0,) * (1 + node.input_rounds)))
-            for o in range(len(node.outputs)):
-                edges.extend(_inside(node, i, o, here + i, here + len(node.inputs) + o, summaries))
-    in_order = tuple([node.index for node in plan.nodes if node.in_order])
-    shape = Shape(tuple(ports), tuple(edges), has_own_times(plan), in_order)
-    return shape, OwnTimes(plan.root, tuple(summaries)) if shape.has_own_times else None
-
-
-def _inside(
-    node: Node, i: int, o: int, origin: int, target: int, summaries: list[RootSummary]
-) -> Iterator[Edge]:
-    """The ways through a node; for doors that loops are made of, by what the door is."""
-    still = (0,) * node.input_rounds
-    match node.kind:
-        case Kind.ENTER:
-            yield Edge(origin, target, (0, *still), (0,))
-        case Kind.LEAVE:
-            yield Edge(origin, target, (0, *still[1:]))
-        case Kind.FEEDBACK if node.scope:
-            yield Edge(origin, target, (0, *still[1:], 1))
-        case Kind.FEEDBACK | Kind.DELAY | Kind.OPERATOR | Kind.INPUT | Kind.OUTPUT:
-            if node.summaries is None:
-                yield Edge(origin, target, (0, *still))
-                return
-            for summary in node.summaries.get((i, o), ()):
-                later, root = _root(summary, summaries)
-                yield Edge(origin, target, (later, *summary.increments), summary.appended, root)
-
-
-def _root(summary: Summary, summaries: list[RootSummary]) -> tuple[int, int | None]:
-    """How many epochs are added to a root time, or the number that the user's own summary gets."""
-    match summary.root:
-        case Advance(epochs):
-            return epochs, None
-        case Stay():
-            return 0, None
-        case other:
-            summaries.append(other)
-            return 0, len(summaries) - 1
-
-
 def below(a: Stamp, b: Stamp) -> bool:
     """Whether a <= b in the product order of times of one length."""
     return all(map(le, a, b))
@@ -165,6 +84,7 @@ class Walker:
         if shape.has_own_times and own is None:
             raise ValueError("the flow has times of its own, and nothing was given to compare them with")
         self.shape = shape
+        self._own = own
         self.least: Any = 0 if own is None else own.order.minimum()
         self.below = below if own is None else own.below
         self._early_first = own is None
@@ -177,6 +97,10 @@ class Walker:
         self._reached: dict[Point, tuple[frozenset[Stamp], ...]] = {}
         self._implied: dict[frozenset[Point], tuple[frozenset[Stamp], ...]] = {}
         self._less: dict[tuple[Point, Point], bool] = {}
+
+    def fresh(self) -> "Walker":
+        """A walker that has numbered nothing, for the same shape."""
+        return Walker(self.shape, self._own)
 
     def point(self, location: int, time: Stamp) -> Point:
         """The number of a pointstamp."""

@@ -15,7 +15,7 @@ from pointstamp.check.case import Case, RowName
 from pointstamp.check.conformance import Status, Verdict, judge
 from pointstamp.check.feed import Items
 from pointstamp.check.outputs import Difference, Outputs, first_difference
-from pointstamp.check.shape import walker_of
+from pointstamp.check.plan_shape import walker_of
 from pointstamp.check.trace import Header, Trace
 from pointstamp.check.world import STEPS_MAX, Ended, Run, SharedPlan, World
 from pointstamp.dataflow.plan import Plan

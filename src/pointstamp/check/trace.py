@@ -29,6 +29,7 @@ from pointstamp.runtime.events import (
     FrontiersShown,
     MessagePulled,
     MessageSent,
+    NotificationAsked,
     Notified,
     ProgressReceived,
     ProgressSent,
@@ -37,7 +38,7 @@ from pointstamp.runtime.events import (
 )
 from pointstamp.topology.ports import Location
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _LINES_MAX: Final = 60
 """So many lines of a prefix are printed; the whole is in the file."""
 _INTEGER_MAX: Final = 2**63 - 1
@@ -210,6 +211,8 @@ def describe_event(shape: Shape, event: Event) -> str:
             return f"{who} propagated: {_frontiers(shape, event.frontiers) or 'no frontier moved'}"
         case FrontiersShown():
             return f"{who} called an operator that watches {_frontiers(shape, event.frontiers)}"
+        case NotificationAsked():
+            return f"{who}: {_operator(shape, event.operator)} asked to be told when {event.time} is complete"
         case Notified():
             return f"{who} told {_operator(shape, event.operator)} that {event.time} is complete"
         case SnapshotTaken():

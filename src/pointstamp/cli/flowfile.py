@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from pointstamp.check.shape import has_own_times
+from pointstamp.check.plan_shape import has_own_times
 from pointstamp.dataflow.plan import Kind
 from pointstamp.errors import FlowError, UsageError
 from pointstamp.flow import Dataflow

@@ -36,6 +36,10 @@ class Authority:
         self.outputs = outputs
         self.read_frontier = read_frontier
         self.notifications: Notifications[InputState] = Notifications()
+        self.can_be_notified = True
+        """Whether the operator has a method that a notification could call."""
+        self.on_asked: Callable[[Time], None] | None = None
+        """Is told of every new request for a notification, where somebody takes that down."""
         self.regained: list[Capability] = []
         self.input: InputState | None = None
         self.time: Time | None = None

@@ -38,6 +38,8 @@ class PlanBuilder:
         logic: Callable[[], Any] | None = None,
         in_order: bool = False,
         sends: Passes | Reduces | None = None,
+        delay_epochs: int = 0,
+        declared: Mapping[tuple[str, str], Sequence[Summary]] | None = None,
     ) -> Node:
         """Add a node; its ports have the rounds of its scope unless others are given."""
         node = Node(
@@ -53,6 +55,8 @@ class PlanBuilder:
             logic,
             in_order=in_order,
             sends=sends,
+            delay_epochs=delay_epochs,
+            declared=declared,
         )
         self.plan.nodes.append(node)
         return node

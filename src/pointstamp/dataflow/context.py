@@ -134,12 +134,19 @@ class Context:
                     f"operator '{self.operator}' asked at {now} to be notified at {wanted}, which is not "
                     f"later; ask for {now} or a greater time."
                 )
+        if not authority.can_be_notified:
+            raise FlowError(
+                f"operator '{self.operator}' asked at {now} to be notified at {wanted}, and has no method "
+                "on_notify to be called then; it would wait for ever. Give it one."
+            )
         if authority.notifications.is_asked(wanted):
             return
         held = [
             hold(port, authority.least(port, wanted)) for port in authority.outputs if authority.reaches(port)
         ]
         authority.notifications.ask(domain.sort_key(wanted), Request(wanted, authority.input, held))
+        if authority.on_asked is not None:
+            authority.on_asked(wanted)
 
     def regained(self, output: int | str = 0) -> list[Capability]:
         """When the operator is restored: the capabilities that it held, which are its own again."""

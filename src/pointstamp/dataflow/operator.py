@@ -110,6 +110,7 @@ def operator(
         read,
         schemas,
         _numbered(name, given, list(read), list(schemas), rounds),
+        given,
         in_order=_takes_times_in_order(name, logic),
     )
     return made[0] if len(made) == 1 else tuple(made)

@@ -90,6 +90,10 @@ class Node:
     """Whether it is notified of one time after the other, none before all earlier ones are over."""
     sends: Passes | Reduces | None = None
     """How what it sends comes of what it reads, where that is known: see ``pointstamp.dataflow.updates``."""
+    delay_epochs: int = 0
+    """Of a delay: its epochs as they were written. The judge goes by this, and not by the summaries."""
+    declared: Mapping[tuple[str, str], Sequence[Summary]] | None = None
+    """What was declared of times, by the names of input and output; the judge goes by this, too."""
 
 
 @dataclass(slots=True)

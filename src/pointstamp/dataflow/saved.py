@@ -9,7 +9,8 @@ saved and not when it is needed, what it could not give back exactly. A ``mappin
 with keys can be shared out among another number of workers; the others belong to the worker that saved them.
 
 All of it is saved whole each time. An operator with much state, of which little changes, has ``save`` and
-``restore`` of its own (``pointstamp.dataflow.state.Stateful``).
+``restore`` of its own (``pointstamp.dataflow.state.Stateful``); ``owners`` says there which of the rows that
+were restored are whose.
 """
 
 import builtins
@@ -24,6 +25,7 @@ import pyarrow as pa
 from pointstamp.dataflow.exactly import PLAIN, encodable, from_extension, is_exact
 from pointstamp.dataflow.schema import as_schema
 from pointstamp.dataflow.state import Piece
+from pointstamp.dataflow.state import owners as owners
 from pointstamp.errors import FlowError, RecoveryError
 
 _VALUE: Final = pa.schema([("value", pa.large_binary())])

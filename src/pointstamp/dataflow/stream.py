@@ -237,7 +237,8 @@ class Stream:
         """The same batches, that many epochs later."""
         if epochs < 1:
             raise FlowError(f"{self}: delay needs at least one epoch, and was given {epochs}.")
-        return add_door(Kind.DELAY, name, self, self.scope, delay(epochs, len(self.scope)))
+        summary = delay(epochs, len(self.scope))
+        return add_door(Kind.DELAY, name, self, self.scope, summary, delay_epochs=epochs)
 
     def loop(self, name: str = "loop", *, max_rounds: int | None = None, at_limit: str = "error") -> "Loop":
         """Open a loop in this stream's scope: ``with stream.loop("labels") as loop``.
@@ -286,6 +287,7 @@ def add_operator(
     inputs: Mapping[str, Stream],
     outputs: Mapping[str, pa.Schema],
     summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None,
+    declared: Mapping[tuple[str, str], Sequence[Summary]] | None = None,
     *,
     in_order: bool = False,
     sends: Passes | Reduces | None = None,
@@ -313,6 +315,7 @@ def add_operator(
         logic=logic,
         in_order=in_order,
         sends=sends,
+        declared=declared,
     )
     return [
         Stream(first.builder, Source(node.index, number), schema, first.scope)
@@ -320,7 +323,9 @@ def add_operator(
     ]
 
 
-def add_door(kind: Kind, name: str, stream: Stream, scope: Scope, summary: Summary) -> Stream:
+def add_door(
+    kind: Kind, name: str, stream: Stream, scope: Scope, summary: Summary, *, delay_epochs: int = 0
+) -> Stream:
     """Add a node that only changes times; how its batches are shared is left to whoever reads them."""
     node = stream.builder.add(
         kind,
@@ -330,6 +335,7 @@ def add_door(kind: Kind, name: str, stream: Stream, scope: Scope, summary: Summa
         {"out": stream.schema},
         input_rounds=len(stream.scope),
         summaries={(0, 0): (summary,)},
+        delay_epochs=delay_epochs,
     )
     return Stream(stream.builder, Source(node.index, 0), stream.schema, scope, stream.pact)
 

@@ -29,8 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pointstamp import Capability, Context, Stream, operator
-from pointstamp.dataflow.state import Piece, owners
+from pointstamp import Capability, Context, Piece, Stream, operator, saved
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.graphs.forest import Forest, Pairs
 
@@ -217,7 +216,7 @@ def _followers(labels: Pairs, members: pa.Table, worker: int, workers: int) -> P
     """
     pairs = _pairs_of(members)
     still = np.isin(pairs.other, labels.vertex[labels.vertex == labels.other])
-    owner = owners(members, ("vertex",), workers)
+    owner = saved.owners(members, ("vertex",), workers)
     away = np.flatnonzero(still & (owner != worker))
     order = away[np.lexsort((owner[away], pairs.other[away]))]
     label, owner = pairs.other[order], owner[order]

@@ -98,6 +98,7 @@ def run_to_end(
     workers: int,
     processes: int | None,
     epoch: EpochColumns,
+    judge: Judge | None = None,
 ) -> Results:
     """Run a flow over data at hand to its end, going on from where a run of this checkpoint has come.
 
@@ -118,6 +119,7 @@ def run_to_end(
         workers=workers,
         processes=processes,
         epoch=None if is_dense else stamp,
+        judge=judge,
     )
     try:
         query.awaitTermination()

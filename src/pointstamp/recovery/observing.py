@@ -19,23 +19,14 @@ import select
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
 from time import monotonic
 from typing import Final, NamedTuple, Protocol
-
-import msgspec
 
 from pointstamp.errors import InternalError, StorageError
 from pointstamp.recovery.orders import Finished, Observed, Report, Saved, TellEvents
 from pointstamp.runtime.control import Failed
-from pointstamp.runtime.events import Event
+from pointstamp.runtime.telling import EventTeller
 from pointstamp.storage.port import Storage
-
-TOLD_TOGETHER_MAX: Final = 500
-"""So many events wait at most before a member tells them."""
-
-TELL_SECONDS: Final = 0.05
-"""How long a member that has nothing to do keeps what it has not told, at most."""
 
 BEHIND_EVENTS_MAX: Final = 20_000
 """While the judge has more than this before it, no tick is let in."""
@@ -102,38 +93,12 @@ class Judge(Protocol):
         ...
 
 
-class Reporter:
+class Reporter(EventTeller):
     """The log of a member whose events are judged; used by the member's thread alone."""
 
     def __init__(self, tell: Callable[[Observed], None]) -> None:
-        self._tell = tell
-        self._encode = msgspec.msgpack.Encoder().encode
-        self._events: list[Event] = []
-        self._told_seconds = -inf
-
-    def record(self, event: Event) -> None:
-        """Take down one event."""
-        self._events.append(event)
-        if len(self._events) >= TOLD_TOGETHER_MAX:
-            self.flush()
-
-    def flush(self) -> None:
-        """Tell what has happened, if anything has."""
-        if self._events:
-            self.answer(None)
-
-    def rest(self) -> float:
-        """The member has nothing to do: tell what has happened, if the last time was a while ago.
-
-        Returns how long the member may sleep before this is to be called again.
-        """
-        if not self._events:
-            return inf
-        left = self._told_seconds + TELL_SECONDS - monotonic()
-        if left > 0:
-            return left
-        self.flush()
-        return inf
+        super().__init__(lambda events, count: tell(Observed(events, count)))
+        self._answer = tell
 
     def before(self, tell: Callable[[Report], None]) -> Callable[[Report], None]:
         """How a member tells anything else: what rests on events after these."""
@@ -147,12 +112,7 @@ class Reporter:
 
     def answer(self, asked: int | None) -> None:
         """Tell what has happened, also if nothing has."""
-        events, self._events = self._events, []
-        self._told_seconds = monotonic()
-        self._tell(Observed(self._encode(events), len(events), asked))
-
-
-decode_events = msgspec.msgpack.Decoder(list[Event]).decode
+        self._answer(Observed(*self.taken(), asked))
 
 
 @dataclass(slots=True)

@@ -100,6 +100,12 @@ class Synced(msgspec.Struct, frozen=True, tag=True, array_like=True):
     is_complete: bool
 
 
+class EventsTold(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """What has happened on the worker since the last time, for a judge; it comes before what rests on it."""
+
+    events: bytes
+
+
 class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The worker has ended with an error."""
 
@@ -108,7 +114,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     traceback: str
 
 
-Report: TypeAlias = Started | ResultRows | FrontierAt | Counts | Synced | Failed
+Report: TypeAlias = Started | ResultRows | FrontierAt | Counts | Synced | EventsTold | Failed
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_order = msgspec.msgpack.Decoder(Order).decode

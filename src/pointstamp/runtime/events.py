@@ -91,6 +91,14 @@ class FrontiersMoved(msgspec.Struct, frozen=True, tag=True, gc=False):
     frontiers: dict[Location, tuple[Time, ...]]
 
 
+class NotificationAsked(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """An operator asked to be told when a time is complete; a request that it had already is no event."""
+
+    worker: WorkerIndex
+    operator: OperatorIndex
+    time: Time
+
+
 class Notified(msgspec.Struct, frozen=True, tag=True, gc=False):
     """An operator was told that a time is complete."""
 
@@ -124,6 +132,7 @@ Event: TypeAlias = (
     | ProgressSent
     | ProgressReceived
     | FrontiersMoved
+    | NotificationAsked
     | Notified
     | FrontiersShown
     | SnapshotTaken

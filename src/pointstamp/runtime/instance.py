@@ -1,6 +1,6 @@
 """One operator on one worker: its logic, its context, and the messages that wait for it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -75,6 +75,7 @@ class Instance:
         self._read_frontier = read_frontier
         self._on_receive = getattr(self.logic, "on_receive", None)
         self._on_notify = getattr(self.logic, "on_notify", None)
+        self.authority.can_be_notified = self._on_notify is not None
         self.on_frontier = getattr(self.logic, "on_frontier", None)
         self._on_start = getattr(self.logic, "on_start", None)
 
@@ -125,11 +126,10 @@ class Instance:
         self.authority.act_for(state, time)
         self.call(self._on_receive, f"with a batch at input '{state.name}'", state.name, batch, sample=batch)
 
-    def notify(self) -> list[Time]:
-        """Serve every request for a time that is complete, in order; return the times."""
+    def notify(self) -> Iterator[Time]:
+        """Serve every request for a time that is complete, in order; each time comes before it is served."""
         if self._on_notify is None or not len(self.authority.notifications):
-            return []
-        served = []
+            return
         authority = self.authority
         ready = (
             authority.notifications.ready_in_order(authority.is_first, self.name)
@@ -137,12 +137,11 @@ class Instance:
             else authority.notifications.ready(authority.is_notifiable)
         )
         for request in ready:
+            yield request.time
             authority.act_for(request.port, request.time)
             self.call(self._on_notify, "when it was notified")
             for capability in request.held:
                 capability.drop()
-            served.append(request.time)
-        return served
 
     def look_at_frontiers(self) -> None:
         """Tell the operator that a frontier has moved, if it wants to know."""

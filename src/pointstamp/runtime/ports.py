@@ -5,7 +5,7 @@ Real processes, Spark tasks and the simulated world each bring their own; the co
 code that runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -60,6 +60,33 @@ class EventLog(Protocol):
 
     def record(self, event: Event) -> None:
         """Take down one event."""
+        ...
+
+
+class RunJudge(EventLog, Protocol):
+    """Judges what happens in a run that comes to an end; InternalError where something is wrong.
+
+    Workers of this process are given it as their log; events of others are taken as they come.
+    """
+
+    def take(self, worker: int, events: Iterable[Event]) -> None:
+        """Judge the next events of a worker, and others that have waited for them."""
+        ...
+
+    def is_judged(self, worker: int, events: int) -> bool:
+        """Whether so many events of a worker were judged, its first ones."""
+        ...
+
+    def settled(self) -> None:
+        """All workers have told everything, and nothing is under way: whatever waits has no cause."""
+        ...
+
+    def end(self) -> None:
+        """The run has come to its end: everything must be complete."""
+        ...
+
+    def close(self) -> None:
+        """Forget the run."""
         ...
 
 

@@ -10,7 +10,9 @@ When a worker fails, its error is raised here with the same message, and all wor
 a worker dies, that is noticed and said. This process ending ends them all.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any, Final, NoReturn
 
@@ -25,6 +27,7 @@ from pointstamp.progress.why import Holder, holders
 from pointstamp.runtime.control import (
     AskCounts,
     Counts,
+    EventsTold,
     Failed,
     FrontierAt,
     Order,
@@ -44,10 +47,12 @@ from pointstamp.runtime.control import (
 from pointstamp.runtime.feeding import OnResult, RunInput
 from pointstamp.runtime.gang import Gang
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh, Parcel
+from pointstamp.runtime.ports import RunJudge
 from pointstamp.runtime.processinput import ProcessInput
 from pointstamp.runtime.quiet import Quiet
+from pointstamp.runtime.telling import decode_events
 from pointstamp.runtime.wire import BatchFormat, TimeFormat, schemas_by_location
-from pointstamp.runtime.workerprocess import WHOLE_FLOW
+from pointstamp.runtime.workerprocess import WHOLE_FLOW, run_worker
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, Port, Target
 
@@ -74,6 +79,7 @@ class ProcessRun:
         encrypted: bool | None = None,
         start_method: str | None = None,
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
+        judge: RunJudge | None = None,
     ) -> None:
         if processes < 1:
             raise FlowError(f"flow '{plan.name}' needs at least one process, and was given {processes}.")
@@ -96,6 +102,11 @@ class ProcessRun:
         self._parts: dict[tuple[str, Time], dict[int, list[pa.RecordBatch]]] = {}
         self._counts: list[list[Change]] = []  # the answer to a question, when it has come
         self._started: set[int] = set()
+        self._judge = judge
+        self._told = [0] * processes
+        # The frontiers that each worker has told, each with the number of events that it rests on, which
+        # were not judged yet; without a judge none waits.
+        self._unjudged: list[deque[tuple[int, int, list[Time]]]] = [deque() for _ in range(processes)]
         self._quiet = Quiet(processes)
         self._orders_since_step = False
         self._next_look = 0.0
@@ -103,6 +114,7 @@ class ProcessRun:
         self._gang = Gang(
             plan,
             processes,
+            run=None if judge is None else partial(run_worker, plan, is_judged=True),
             transport=transport,
             encrypted=encrypted,
             start_method=start_method,
@@ -247,6 +259,8 @@ class ProcessRun:
         self._orders_since_step = False
         if monotonic() >= self._next_look:
             self._look_at_processes()
+        if self._judge is not None and self._quiet.is_reached:
+            self._judge.settled()
         self._emit()
         return not self._quiet.is_reached
 
@@ -277,7 +291,8 @@ class ProcessRun:
         match report:
             case FrontierAt(location, times):
                 restored = [time_in(parcel, self.times, time, name) for time in times]
-                self._frontiers[location][worker] = restored
+                self._unjudged[worker].append((self._told[worker], location, restored))
+                self._believe(worker)
             case ResultRows(output, time):
                 key = output, time_in(parcel, self.times, time, name)
                 batches = rows_in(parcel, self._rows[output], name)
@@ -292,10 +307,28 @@ class ProcessRun:
                         for at, time, count in counts
                     ]
                 )
+            case EventsTold(events):
+                self._take_events(worker, events)
             case Started():
                 self._started.add(worker)
             case Failed():
                 self._fail(error_of(report, name))
+
+    def _take_events(self, worker: int, events: bytes) -> None:
+        """Judge what has happened; what was held back for it may be believed then."""
+        assert self._judge is not None, "nobody judges this run"
+        happened = decode_events(events)
+        self._told[worker] += len(happened)
+        self._judge.take(worker, happened)
+        for number in range(self._processes):
+            self._believe(number)
+
+    def _believe(self, worker: int) -> None:
+        """Take over the frontiers of a worker of which all that they rest on was judged."""
+        unjudged = self._unjudged[worker]
+        while unjudged and (self._judge is None or self._judge.is_judged(worker, unjudged[0][0])):
+            _, location, times = unjudged.popleft()
+            self._frontiers[location][worker] = times
 
     def _ask_for_quiet(self) -> None:
         wave = self._quiet.ask()

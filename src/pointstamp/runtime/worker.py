@@ -8,6 +8,7 @@ is told to anybody.
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from pointstamp.runtime.events import (
     FrontiersShown,
     MessagePulled,
     MessageSent,
+    NotificationAsked,
     Notified,
     ProgressReceived,
     ProgressSent,
@@ -100,6 +102,8 @@ class Worker:
         for instance in self.instances.values():
             if isinstance(instance.logic, Collect):
                 instance.logic.deliver = deliver
+            if log is not None:
+                instance.authority.on_asked = partial(self._log_asked, log, instance.index)
         self.inputs: dict[str, InputHandle] = {}
         self._snapshots: Snapshots | None = None
         if on_snapshot is not None:
@@ -407,6 +411,9 @@ class Worker:
     def _log_snapshot(self, index: OperatorIndex, epoch: int) -> None:
         if self._log is not None:
             self._log.record(SnapshotTaken(self.worker, index, epoch))
+
+    def _log_asked(self, log: EventLog, index: OperatorIndex, time: Time) -> None:
+        log.record(NotificationAsked(self.worker, index, time))
 
     def _log_start(self, index: OperatorIndex, least: list[Change]) -> None:
         if self._log is not None:

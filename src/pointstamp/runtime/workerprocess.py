@@ -9,7 +9,9 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from multiprocessing.connection import Connection
 from typing import Final, TypeAlias
 
@@ -24,6 +26,7 @@ from pointstamp.runtime.control import (
     AskCounts,
     CloseInput,
     Counts,
+    EventsTold,
     Failed,
     FrontierAt,
     Order,
@@ -44,6 +47,7 @@ from pointstamp.runtime.control import (
 from pointstamp.runtime.door import Address
 from pointstamp.runtime.mesh import Mesh, Parcel
 from pointstamp.runtime.meshtransport import ZmqTransport
+from pointstamp.runtime.telling import EventTeller
 from pointstamp.runtime.wire import BatchFormat, Codec, schemas_by_location
 from pointstamp.runtime.worker import Worker
 from pointstamp.topology.domain import Time
@@ -156,24 +160,30 @@ def _exit_in_words(error: SystemExit) -> OperatorError:
     return explained
 
 
-def run_worker(plan: Plan, mesh: Mesh, seat: Seat) -> None:
-    """Run one worker of a flow until it is told to stop."""
-    WorkerProcess(plan, mesh, seat).run()
+def run_worker(plan: Plan, mesh: Mesh, seat: Seat, *, is_judged: bool = False) -> None:
+    """Run one worker of a flow until it is told to stop; if it is judged, it tells what happens."""
+    WorkerProcess(plan, mesh, seat, is_judged=is_judged).run()
 
 
 class WorkerProcess:
     """One worker with the orders that it follows and the frontiers that it reports."""
 
-    def __init__(self, plan: Plan, mesh: Mesh, seat: Seat) -> None:
+    def __init__(self, plan: Plan, mesh: Mesh, seat: Seat, *, is_judged: bool = False) -> None:
         graph: Graph = plan.graph()
         codec = Codec.of(plan, graph)
         self._mesh = mesh
         self._driver = seat.workers
         self._transport = ZmqTransport(mesh, codec)
         self._times = codec.times
+        self._teller = EventTeller(self._tell_events) if is_judged else None
         self._tell(Started())
         self._worker = Worker(
-            plan, self._transport, WorkerIndex(seat.worker), seat.workers, deliver=self._deliver
+            plan,
+            self._transport,
+            WorkerIndex(seat.worker),
+            seat.workers,
+            deliver=self._deliver,
+            log=self._teller,
         )
         schemas = schemas_by_location(plan, graph)
         outputs = plan.named(Kind.OUTPUT)
@@ -190,19 +200,29 @@ class WorkerProcess:
 
     def run(self) -> None:
         """Work until told to stop."""
-        worker, transport = self._worker, self._transport
+        try:
+            self._work()
+        except Exception:
+            if self._teller is not None:
+                with suppress(PointstampError):  # the driving process may be gone, too
+                    self._teller.flush()
+            raise
+
+    def _work(self) -> None:
+        worker, transport, teller = self._worker, self._transport, self._teller
         while not self._is_stopped:
             busy = worker.step()
             while transport.control:
                 busy = True
                 self._follow(transport.control.popleft())
             self._report_frontiers(busy=busy)
+            due_seconds = inf if teller is None else teller.rest()
             if not busy:
                 if self._wave is not None:
                     self._answer_wave()
                 # Spinning before sleeping was tried, 20 to 100 us: it takes the core from the I/O threads and
                 # was slower for epochs, and no faster for rounds, on two cores.
-                transport.wait(_SLEEP_SECONDS)
+                transport.wait(min(due_seconds, _SLEEP_SECONDS))
         worker.close()
 
     def _follow(self, parcel: Parcel) -> None:
@@ -269,4 +289,9 @@ class WorkerProcess:
         return [(each,) for each in sorted(least, key=root.sort_key)]
 
     def _tell(self, report: Report, bodies: Sequence[pa.Buffer] = ()) -> None:
+        if self._teller is not None:
+            self._teller.flush()  # whatever is said rests on what has happened
         post(self._mesh, self._driver, report, bodies)
+
+    def _tell_events(self, events: bytes, _: int) -> None:
+        post(self._mesh, self._driver, EventsTold(events))

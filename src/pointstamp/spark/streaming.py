@@ -136,6 +136,7 @@ def run_to_end(
     workers: int | None = None,
     epoch: EpochColumns = None,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
+    judge: Judge | None = None,
 ) -> dict[str, DataFrame]:
     """Run a flow to the end of its inputs, going on from where a run of this checkpoint has come."""
     folder = output or f"{checkpoint.rstrip('/')}/output"
@@ -150,6 +151,7 @@ def run_to_end(
         available_now=True,
         closes=True,
         silence_seconds_max=silence_seconds_max,
+        judge=judge,
     )
     try:
         query.awaitTermination()

@@ -5,9 +5,9 @@ Each world is judged three times, and each judge finds what the others cannot:
 - *published*: every epoch's rows are those of a run on one worker without failures that is fed the same
   ticks; the sink sees to it that nothing is published twice or changed. It sees rows, so it finds state that
   was not saved, and input that was lost or read twice.
-- *conformance*: the events of each generation by themselves, under the rules of progress tracking
-  (``pointstamp.check.conformance``); a restored generation begins with the counts of the protocol, and its
-  first changes bring what was saved. It finds progress that a recovery has broken.
+- *conformance*: the events of each generation by themselves, under the rules of progress tracking, of
+  snapshots and of commits (``judging``). It finds progress that a recovery has broken, and snapshots that are
+  taken too early, also where no crash shows it.
 - *explained*: all generations together (``explaining``). It finds what was lost or doubled
   between two generations, and snapshots that have seen too much, also where no row shows it.
 
@@ -20,22 +20,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pointstamp.check.case import Case
-from pointstamp.check.conformance import Status, Verdict, judge
+from pointstamp.check.conformance import Status
 from pointstamp.check.crash.explaining import Explained, explain_run
+from pointstamp.check.crash.judging import judge_generations
 from pointstamp.check.crash.savepoints import run_with_successor
 from pointstamp.check.crash.setting import CrashRun
 from pointstamp.check.crash.trace import CrashHeader, CrashTrace
 from pointstamp.check.crash.world import CrashWorld
 from pointstamp.check.feed import Items
 from pointstamp.check.outputs import Outputs
-from pointstamp.check.shape import has_own_times
+from pointstamp.check.plan_shape import has_own_times
 from pointstamp.check.simulate import Kind, Outcome, Simulator
 from pointstamp.check.world import STEPS_MAX, Ended, World
 from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import FlowError
-from pointstamp.runtime.events import Event
-
-_VALID = Verdict(Status.VALID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +58,7 @@ class CrashSimulator(Simulator):
                 "to survive crashes needs epochs for its times. Leave --crashes out, or use epochs."
             )
         super().__init__(plan, inputs, file=file, steps_max=steps_max)
+        self._operators = [int(node.index) for node in plan.nodes if not node.kind.is_door]
 
     def run(self, case: Case) -> Outcome:
         """Run one world, and judge it."""
@@ -79,7 +78,9 @@ class CrashSimulator(Simulator):
     def judged(self, case: Case, run: CrashRun) -> CrashOutcome:
         """What the judges say of a world, or of the query that began with a savepoint of it."""
         objections: dict[str, str] = {}
-        verdict = self._conformance(case, run)
+        verdict = judge_generations(
+            self._walker, self._operators, run.happened, is_complete=run.ended is Ended.COMPLETE
+        )
         if verdict.status is Status.INVALID:
             objections["conformance"] = str(verdict)
         if run.ended in (Ended.FAILED, Ended.STUCK):
@@ -131,20 +132,6 @@ class CrashSimulator(Simulator):
 
     def _failure(self, run: CrashRun) -> str:
         return f"the query is stuck: {run.reason}" if run.ended is Ended.STUCK else run.reason
-
-    def _conformance(self, case: Case, run: CrashRun) -> Verdict:
-        """The verdict on the first generation that breaks a rule."""
-        by_generation: dict[int, list[Event]] = {}
-        for generation, event in run.happened:
-            if isinstance(event, Event):
-                by_generation.setdefault(generation, []).append(event)
-        newest = max(by_generation, default=0)
-        for generation, events in by_generation.items():
-            at_rest = generation == newest and run.ended is Ended.COMPLETE
-            verdict = judge(self._walker, case.workers, events, at_rest=at_rest)
-            if verdict.status is not Status.VALID:
-                return verdict
-        return _VALID
 
     def _explained(self, case: Case, run: CrashRun) -> Explained | None:
         if run.ended is not Ended.COMPLETE:

@@ -16,7 +16,7 @@ from pointstamp.check.shape import Shape, Walker
 from pointstamp.errors import UsageError
 from pointstamp.runtime.events import Event
 
-FORMAT: Final = "pointstamp crashes 1"
+FORMAT: Final = "pointstamp crashes 2"
 
 
 class CrashHeader(msgspec.Struct, frozen=True):
