@@ -234,7 +234,7 @@ def test_the_ports_and_the_record_of_an_operator_are_not_at_hand() -> None:
     results_of(act)
     assert public[0] == {
         *("operator", "worker", "workers", "time", "epoch", "output_names", "schema", "send", "session"),
-        *("retain", "notify_at", "regained", "frontier", "is_complete"),
+        *("retain", "notify_at", "regained", "frontier", "is_complete", "is_settled"),
     }
     assert public[1] == {"time", "output", "is_held", "clone", "delayed", "downgrade", "drop"}
 
