@@ -28,11 +28,12 @@ import pyarrow as pa
 from pointstamp.errors import AlreadyStored, NotStored, StorageError
 from pointstamp.sinks.port import Staged
 from pointstamp.storage.port import Storage
+from pointstamp.storage.sealed_json import seal_json, unseal_json
 
 FOLDER: Final = "_pointstamp"
 """Where the links are; Spark does not read folders whose names begin so."""
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 _FANOUT: Final = 10
 _HELD_MAX: Final = 10_000
 _TRIES_MAX: Final = 100
@@ -71,7 +72,6 @@ class Link(msgspec.Struct, frozen=True):
     query: str
     outputs: dict[str, Columns]
     commits: list[Commit]
-    format_version: int = FORMAT_VERSION
 
 
 def first_held(number: int) -> int:
@@ -109,12 +109,20 @@ class Chain:
 
     def links(self) -> list[Link]:
         """Everything that is published, the oldest first; refused where there is a gap."""
-        return self._read(lambda newest: list(links_to(newest)))[::-1]
+        links = self._read(lambda newest: list(links_to(newest)))[::-1]
+        for link in links[:-1]:
+            if link.query != links[-1].query:
+                number = link.commits[-1].number
+                raise self._broken(
+                    f"'{_name(number)}' is of '{link.query}', and '{_name(links[-1].commits[-1].number)}' of "
+                    f"'{links[-1].query}'. One of them is in the place of another: restore it from a copy"
+                )
+        return links
 
-    def last(self) -> Commit | None:
-        """The last commit, without a look at those before it; None before the first."""
+    def last(self) -> Link | None:
+        """The link with the last commit, without a look at those before it; None before the first."""
         links = self._read(lambda newest: [newest])
-        return links[0].commits[-1] if links else None
+        return links[0] if links else None
 
     def _read(self, chosen: Callable[[int], list[int]]) -> list[Link]:
         """The links that are chosen by the newest one's number."""
@@ -143,7 +151,7 @@ class Chain:
                 self._check_next(query, outputs, commit, newest)
                 held = self._commits(first_held(commit.number), newest)
                 link = Link(query, outputs, [*held, commit])
-                self.storage.create(_name(commit.number), msgspec.json.encode(link))
+                self.storage.create(_name(commit.number), encode_link(link, commit.number))
             except (AlreadyStored, NotStored):
                 # Another driver, which this one replaces or which replaces this one, was faster.
                 self._check_same(query, commit)
@@ -155,7 +163,8 @@ class Chain:
         expected, through = 0, -1
         if newest is not None:
             last = self._link(newest)
-            self._check_query(last, query, outputs)
+            self.check_query(last, query)
+            self._check_outputs(last, outputs)
             if last.commits[-1].is_complete:
                 raise self._broken(f"commit {newest} is its last one, and commit {commit.number} came")
             expected, through = newest + 1, last.commits[-1].epochs_through
@@ -170,9 +179,12 @@ class Chain:
                 f"has files of the epochs {sorted(epochs)}"
             )
 
-    def _check_query(self, link: Link, query: str, outputs: dict[str, Columns]) -> None:
+    def check_query(self, link: Link, query: str) -> None:
+        """StorageError where a link is of another query."""
         if link.query != query:
             raise self._broken(f"it holds the output of '{link.query}', and '{query}' came; runs do not mix")
+
+    def _check_outputs(self, link: Link, outputs: dict[str, Columns]) -> None:
         there = {name: columns.schema() for name, columns in link.outputs.items()}
         came = {name: columns.schema() for name, columns in outputs.items()}
         if there != came:
@@ -215,29 +227,33 @@ class Chain:
         return [int(each[1]) for each in found if each]
 
     def _link(self, number: int) -> Link:
-        content = self.storage.read(_name(number))
         try:
-            version = msgspec.json.decode(content, type=_Version).format_version
-            link = msgspec.json.decode(content, type=Link) if version == FORMAT_VERSION else None
-        except msgspec.DecodeError as error:
-            raise self._broken(f"'{_name(number)}' cannot be read as a manifest: {error}") from error
-        if link is not None:
-            if [commit.number for commit in link.commits] == list(range(first_held(number), number + 1)):
-                return link
-            raise self._broken(
-                f"'{_name(number)}' must hold the commits {first_held(number)} to {number}, and does not"
-            )
-        raise self._broken(
-            f"'{_name(number)}' has format {version}, and this pointstamp reads {FORMAT_VERSION}. Read it "
-            "with the pointstamp that wrote it"
-        )
+            return decode_link(self.storage.read(_name(number)), number)
+        except NotStored:
+            raise
+        except StorageError as error:
+            raise self._broken(str(error)) from error
 
     def _broken(self, what: str) -> StorageError:
         return StorageError(f"the manifests in '{self.storage.address}/{FOLDER}': {what}.")
 
 
-class _Version(msgspec.Struct):
-    format_version: int
+def encode_link(link: Link, number: int) -> bytes:
+    """Link ``number`` as it is stored: sealed with its name, so that it is known where it belongs."""
+    return seal_json(msgspec.json.encode(link), _name(number), FORMAT_VERSION)
+
+
+def decode_link(stored: bytes, number: int) -> Link:
+    """A link as it was written; StorageError where it was altered, or is another one."""
+    name = _name(number)
+    content = unseal_json(stored, name, FORMAT_VERSION)
+    try:
+        link = msgspec.json.decode(content, type=Link)
+    except msgspec.DecodeError as error:
+        raise StorageError(f"'{name}' cannot be read as a manifest: {error}") from error
+    if [commit.number for commit in link.commits] != list(range(first_held(number), number + 1)):
+        raise StorageError(f"'{name}' must hold the commits {first_held(number)} to {number}, and does not")
+    return link
 
 
 def _name(number: int) -> str:

@@ -91,7 +91,10 @@ class ParquetPublisher:
     def published_through(self) -> int | None:
         """The last epoch that is visible; None before the first."""
         last = self._chain.last()
-        return None if last is None else last.epochs_through
+        if last is None:
+            return None
+        self._chain.check_query(last, self._query)
+        return last.commits[-1].epochs_through
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:
         """Remove what earlier generations of this query have staged, unless it is published or kept."""
