@@ -68,16 +68,15 @@ def test_every_flipped_bit_of_a_manifest_is_found_and_the_manifest_is_named() ->
 
 def test_a_manifest_in_the_place_of_another_is_found() -> None:
     storage, foreign = _output("q"), _output("other")
-    wanted = _read(storage)
     for name in storage.list():
         for donor in (storage, foreign):
             for other in donor.list():
+                if donor.read(other) == storage.read(name):
+                    continue
                 swapped = _copy(storage)
                 swapped.write(name, donor.read(other))
-                try:
-                    assert _read(swapped) == wanted, f"{name} was replaced by {other}"
-                except StorageError as error:
-                    assert name.rpartition("/")[2] in str(error), f"{name} was replaced by {other}"
+                with pytest.raises(StorageError, match=name.rpartition("/")[2]):
+                    _read(swapped)
 
 
 def test_a_driver_does_not_go_on_from_the_manifest_of_another_query() -> None:

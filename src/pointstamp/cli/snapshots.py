@@ -64,9 +64,12 @@ class _Found:
     """What lies in a checkpoint; read once, when it is made."""
 
     def __init__(self, storage: "Storage") -> None:
+        from pointstamp.recovery.starting import known_query_id
+
         self._storage = storage
         self.damages: list[str] = []
         self.files = 0
+        self._query = known_query_id(storage)
         self._generations = list(self._read_journal())
         self._ledger = self._read_ledger()
         self._whole = self._verify_parts()
@@ -115,7 +118,7 @@ class _Found:
             self.files += 1
             number = name.removeprefix("journal/")
             try:
-                stored = decoded(self._storage.read(name), EntryNumber(int(number)), name)
+                stored = decoded(self._storage.read(name), EntryNumber(int(number)), name, self._query)
                 entry = entry_of(stored, decoder, name)
             except (PointstampError, ValueError) as error:
                 self.damages.append(str(error))
@@ -130,7 +133,7 @@ class _Found:
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a storage is not exclusive matters to writers
-            journal: Journal[Entry] = Journal.open(self._storage, Entry)
+            journal: Journal[Entry] = Journal.open(self._storage, Entry, query=self._query)
         try:
             inputs: set[str] = set()
             for entry in journal.entries():
@@ -149,18 +152,18 @@ class _Found:
         from pointstamp.recovery.parts import decode_part
 
         whole: set[str] = set()
-        for name in sorted(self._ledger.names_needed()) if self._ledger is not None else ():
+        for part in self._ledger.parts_needed() if self._ledger is not None else ():
             self.files += 1
             try:
-                decode_part(self._storage.read(name), name)
-                whole.add(name)
+                decode_part(self._storage.read(part.name), part, self._query)
+                whole.add(part.name)
             except StorageError as error:
                 self.damages.append(str(error))
         return whole
 
     def _newest_whole(self) -> "Chain | None":
         chains = self._ledger.chains() if self._ledger is not None else []
-        names = ((chain, [name for link in chain.names() for name in link]) for chain in chains)
+        names = ((chain, [part.name for link in chain.parts() for part in link]) for chain in chains)
         return next((chain for chain, parts in names if self._whole.issuperset(parts)), None)
 
     # Words.

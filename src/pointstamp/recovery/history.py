@@ -112,6 +112,6 @@ class Chain:
         """How many workers saved it."""
         return len(self.commits[-1].parts)
 
-    def names(self) -> list[list[str]]:
+    def parts(self) -> list[list[PartSaved]]:
         """The parts, by commit and worker."""
-        return [[part.name for part in commit.parts] for commit in self.commits]
+        return [commit.parts for commit in self.commits]

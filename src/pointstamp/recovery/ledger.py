@@ -90,10 +90,14 @@ class Ledger:
         """Take note that this snapshot is in use, and that all later ones are damaged."""
         self._gone_on_from = chain
 
+    def parts_needed(self) -> list[PartSaved]:
+        """The parts of snapshots that are still needed, each once, by name."""
+        kept = [*self.commits, *(commit for savepoint in self.savepoints for commit in savepoint.commits)]
+        return sorted({part for commit in kept for part in commit.parts}, key=lambda part: part.name)
+
     def names_needed(self) -> set[str]:
         """The files of snapshots that are still needed."""
-        kept = [*self.commits, *(commit for savepoint in self.savepoints for commit in savepoint.commits)]
-        return {part.name for commit in kept for part in commit.parts}
+        return {part.name for part in self.parts_needed()}
 
     def staged(self) -> list[Staged]:
         """The output of commits that are kept, which may not have been published yet."""

@@ -9,10 +9,15 @@ inputs must be the same sources: a streaming DataFrame has its offsets in its ow
 
 from collections.abc import Collection, Sequence
 
-from pointstamp.errors import AlreadyStored, FlowError, RecoveryError
-from pointstamp.recovery.history import Entry, FlowShape, Savepoint
+from msgspec.structs import replace
+
+from pointstamp.errors import FlowError, NotStored, RecoveryError, StorageError
+from pointstamp.recovery.history import Committed, Entry, FlowShape, Savepoint
 from pointstamp.recovery.journal import Journal
 from pointstamp.recovery.ledger import Ledger
+from pointstamp.recovery.mission import part_name
+from pointstamp.recovery.orders import PartSaved
+from pointstamp.recovery.parts import moved_part
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.shape import check_shape, shape_of
 
@@ -42,19 +47,40 @@ def adopt_savepoint(spec: QuerySpec, ledger: Ledger, shape: FlowShape) -> None:
     """Copy a savepoint into the checkpoint of a query that has not begun, and begin with it."""
     assert spec.savepoint is not None
     savepoint = _found(spec)
-    for commit in savepoint.commits:
-        for part in commit.parts:
-            try:
-                spec.storage.create(part.name, spec.savepoint.checkpoint.read(part.name))
-            except AlreadyStored:
-                continue  # copied before a crash that came before the journal's first entry
-    ledger.adopt(shape, savepoint)
+    commits = [
+        replace(
+            commit,
+            parts=[_moved(spec, ledger, commit, worker, part) for worker, part in enumerate(commit.parts)],
+        )
+        for commit in savepoint.commits
+    ]
+    ledger.adopt(shape, replace(savepoint, commits=commits))
+
+
+def _moved(spec: QuerySpec, ledger: Ledger, commit: Committed, worker: int, part: PartSaved) -> PartSaved:
+    """Store a part as one of this query, under a name of this generation, by which it is removed in time.
+
+    A part that is damaged is stored as it is, and found to be so by whoever looks for a whole snapshot.
+    """
+    assert spec.savepoint is not None
+    other = spec.savepoint
+    name = part_name(worker, commit.epoch, ledger.generation)
+    try:
+        content = other.checkpoint.read(part.name)
+    except NotStored:
+        return PartSaved(name, part.size_bytes, part.crc32)
+    try:
+        moved, sealed = moved_part(content, part, other.query, name, spec.query_id)
+    except StorageError:
+        moved, sealed = PartSaved(name, len(content), part.crc32), content
+    spec.storage.create(name, sealed)
+    return moved
 
 
 def _found(spec: QuerySpec) -> Savepoint:
     assert spec.savepoint is not None
-    storage, name = spec.savepoint
-    journal: Journal[Entry] = Journal.open(storage, Entry)
+    storage, name, query = spec.savepoint
+    journal: Journal[Entry] = Journal.open(storage, Entry, query=query)
     other = Ledger(journal, spec.sources)
     if other.shape is None:
         raise RecoveryError(f"'{storage.address}' is no checkpoint: it has no journal to find '{name}' in.")
