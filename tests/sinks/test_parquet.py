@@ -256,7 +256,7 @@ def test_other_queries_other_columns_and_epochs_out_of_turn_are_refused() -> Non
     _publisher(storage).publish(0, 5, [piece])
     with pytest.raises(StorageError, match=r"holds the output of 'q', and 'other' came; runs do not mix"):
         _publisher(storage, "other").publish(1, 6, [])
-    with pytest.raises(StorageError, match=r"columns 'counts': epoch, x, and 'counts': epoch, x, y came"):
+    with pytest.raises(StorageError, match=r"output 'counts' has the columns epoch, x, and epoch, x, y came"):
         _publisher(storage, x="int64", y="int64").publish(1, 6, [])
     with pytest.raises(StorageError, match=r"must hold epochs after 5 up to 6"):
         _publisher(storage).publish(1, 6, [piece])

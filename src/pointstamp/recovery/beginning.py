@@ -22,7 +22,7 @@ from pointstamp.recovery.orders import PartSaved
 from pointstamp.recovery.parts import decode_part
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.savepoints import adopt_savepoint
-from pointstamp.recovery.shape import check_shape, shape_of
+from pointstamp.recovery.shape import check_outputs, check_shape, shape_of
 from pointstamp.sinks.port import Publisher
 
 _log = logging.getLogger("pointstamp.query")
@@ -60,17 +60,19 @@ def begin_generation(
 ) -> Beginning:
     """Take the journal over, and find what to go on from; every older driver is fenced from here on."""
     journal: Journal[Entry] = Journal.open(spec.storage, Entry, writer=writer, query=spec.query_id)
-    # A flow that does not fit is refused before it has fenced the driver of the one that does.
-    _shape_now(spec, Ledger(journal, spec.sources))
+    sink = spec.sink.for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
+    publisher = sink.publisher()
+    # A flow that does not fit, for the journal or for the sink, is refused before anything is written: it has
+    # not fenced the driver of the one that does, which goes on as if nothing had happened.
+    before = Ledger(journal, spec.sources).shape
+    check_outputs(sink, publisher, before, _shape_now(spec, before))
     generation = journal.start_generation(owner, at_seconds)
     ledger = Ledger(journal, spec.sources, chains_kept=spec.snapshots.keep)
-    shape = _shape_now(spec, ledger)
+    shape = _shape_now(spec, ledger.shape)
     if ledger.shape is None and spec.savepoint is not None:
         adopt_savepoint(spec, ledger, shape)
     elif ledger.shape != shape:
         ledger.begin(shape)
-    sink = spec.sink.for_query(shape.query, spec.schemas or spec.plan.output_schemas())
-    publisher = sink.publisher()
     publish_again(spec, ledger, publisher)
     chain = newest_whole(spec, ledger)
     publisher.discard(generation, ledger.staged())
@@ -90,11 +92,11 @@ def begin_generation(
     return Beginning(generation, ledger, publisher, chain, mission)
 
 
-def _shape_now(spec: QuerySpec, ledger: Ledger) -> FlowShape:
+def _shape_now(spec: QuerySpec, before: FlowShape | None) -> FlowShape:
     """What the flow looks like now, if it may go on from what there is."""
     shape = shape_of(spec.plan, spec.query_id)
-    if ledger.shape is not None:
-        check_shape(ledger.shape, shape, accept_changes=spec.accept_changes)
+    if before is not None:
+        check_shape(before, shape, accept_changes=spec.accept_changes)
     return shape
 
 

@@ -67,7 +67,11 @@ class Columns(msgspec.Struct, frozen=True):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """One object of the chain: consecutive commits, and all that a reader must know besides."""
+    """One object of the chain: consecutive commits, and all that a reader must know besides.
+
+    The outputs are all that there have been up to here: one may begin or end with any commit, and its columns
+    never change.
+    """
 
     query: str
     outputs: dict[str, Columns]
@@ -148,9 +152,9 @@ class Chain:
             self._check_same(query, commit)
         else:
             try:
-                self._check_next(query, outputs, commit, newest)
+                there = self._check_next(query, outputs, commit, newest)
                 held = self._commits(first_held(commit.number), newest)
-                link = Link(query, outputs, [*held, commit])
+                link = Link(query, {**there, **outputs}, [*held, commit])
                 self.storage.create(_name(commit.number), encode_link(link, commit.number))
             except (AlreadyStored, NotStored):
                 # Another driver, which this one replaces or which replaces this one, was faster.
@@ -159,12 +163,18 @@ class Chain:
 
     def _check_next(
         self, query: str, outputs: dict[str, Columns], commit: Commit, newest: int | None
-    ) -> None:
-        expected, through = 0, -1
+    ) -> dict[str, Columns]:
+        """The outputs that there are; one that is gone from the flow stays among them."""
+        expected, through, there = 0, -1, dict[str, Columns]()
         if newest is not None:
             last = self._link(newest)
             self.check_query(last, query)
-            self._check_outputs(last, outputs)
+            there = last.outputs
+            for name in changed_columns(last, outputs):
+                raise self._broken(
+                    f"output '{name}' has the columns {', '.join(there[name].names)}, and "
+                    f"{', '.join(outputs[name].names)} came"
+                )
             if last.commits[-1].is_complete:
                 raise self._broken(f"commit {newest} is its last one, and commit {commit.number} came")
             expected, through = newest + 1, last.commits[-1].epochs_through
@@ -178,19 +188,12 @@ class Chain:
                 f"commit {commit.number} must hold epochs after {through} up to {commit.epochs_through}, and "
                 f"has files of the epochs {sorted(epochs)}"
             )
+        return there
 
     def check_query(self, link: Link, query: str) -> None:
         """StorageError where a link is of another query."""
         if link.query != query:
             raise self._broken(f"it holds the output of '{link.query}', and '{query}' came; runs do not mix")
-
-    def _check_outputs(self, link: Link, outputs: dict[str, Columns]) -> None:
-        there = {name: columns.schema() for name, columns in link.outputs.items()}
-        came = {name: columns.schema() for name, columns in outputs.items()}
-        if there != came:
-            raise self._broken(
-                f"it has outputs with the columns {_listed(link.outputs)}, and {_listed(outputs)} came"
-            )
 
     def _check_same(self, query: str, commit: Commit) -> None:
         for link in self.links():
@@ -265,5 +268,7 @@ def _sorted(commit: Commit) -> tuple[int, bool, list[Staged]]:
     return commit.epochs_through, commit.is_complete, files
 
 
-def _listed(outputs: dict[str, Columns]) -> str:
-    return "; ".join(f"'{name}': {', '.join(columns.names)}" for name, columns in sorted(outputs.items()))
+def changed_columns(link: Link, outputs: dict[str, Columns]) -> list[str]:
+    """The outputs that are published with other columns than these."""
+    both = [name for name in outputs if name in link.outputs]
+    return [name for name in both if link.outputs[name].schema() != outputs[name].schema()]

@@ -8,7 +8,9 @@ somebody else has put into the folder, are not part of the output. Data files ar
 published, never removed here, so a reader may take as long as it likes. Each is listed with its rows, its
 size and its CRC-32. Commits hold whole epochs of all outputs, and so does everything that is read.
 
-The chain belongs to one query: another one that publishes into the same folder is refused.
+The chain belongs to one query: another one that publishes into the same folder is refused. Its outputs may
+change with the flow: a new one begins with the next commit, and one that is gone stays as it is; both are
+read as far as they go.
 """
 
 import os
@@ -17,9 +19,9 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from pointstamp.errors import StorageError
+from pointstamp.errors import RecoveryError, StorageError
 from pointstamp.sinks import files
-from pointstamp.sinks.chain import Chain, Columns, Commit
+from pointstamp.sinks.chain import Chain, Columns, Commit, changed_columns
 from pointstamp.sinks.files import Files, Origin, folder_name
 from pointstamp.sinks.port import Staged
 from pointstamp.storage.anywhere import storage_at
@@ -75,6 +77,27 @@ class ParquetPublisher:
         self._outputs = outputs
         self._folders = folders
 
+    def check_outputs(self, before: Collection[str]) -> None:
+        """An output may begin, or end, with any commit; it may not have other columns than are published."""
+        del before  # the chain says what there is
+        last = self._chain.last()
+        if last is None:
+            return
+        try:
+            self._chain.check_query(last, self._query)
+        except StorageError as error:
+            raise RecoveryError(
+                f"{error} Give the output that this checkpoint began with, or an empty folder and a new "
+                "checkpoint."
+            ) from error
+        for name in changed_columns(last, self._outputs):
+            raise RecoveryError(
+                f"output '{name}' has the columns {_listed(self._outputs[name])}, and what is published of "
+                f"it in '{self._storage.address}' has {_listed(last.outputs[name])}; nothing was changed. "
+                "Take the change back, or give the output another name: it begins with the next epoch, and what "
+                f"is published as '{name}' stays."
+            )
+
     def publish(
         self, number: int, epochs_through: int, staged: Sequence[Staged], *, is_complete: bool = False
     ) -> None:
@@ -101,4 +124,11 @@ class ParquetPublisher:
         links = self._chain.links()
         committed = {file.path for link in links for commit in link.commits for file in commit.files}
         kept = committed.union(file.path for file in keep)
-        files.discard(self._storage, self._folders.values(), Origin(self._query, generation), kept)
+        # Also in the folders of outputs that the flow has no more.
+        ended = [folder_name(name) for link in links[-1:] for name in link.outputs]
+        folders = {*self._folders.values(), *ended}
+        files.discard(self._storage, folders, Origin(self._query, generation), kept)
+
+
+def _listed(columns: Columns) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns.names.items())

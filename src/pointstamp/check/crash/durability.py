@@ -133,6 +133,9 @@ class SimulatedSink:
         """The sink itself."""
         return self
 
+    def check_outputs(self, before: Collection[str]) -> None:
+        """The flow of a world does not change."""
+
     def stage(self, path: str, generation: int, output: str, epochs: Epochs) -> list[Staged]:
         """Keep rows, unseen; an epoch without rows has no piece."""
         rows = {epoch: list(batches) for epoch, batches in epochs.items() if any(map(len, batches))}
