@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 import pointstamp as ps
 from pointstamp.errors import FlowError
-from pointstamp.recovery.beginning import begin_generation, remove_unneeded
+from pointstamp.recovery.beginning import begin_generation
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.crew import InProcessLauncher
 from pointstamp.recovery.history import Entry, Ticked
@@ -29,6 +29,7 @@ from pointstamp.recovery.orders import Order, Progressed, Save, Saved, Tick
 from pointstamp.recovery.parts import encode_part
 from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.recovery.supervisor import Supervisor
+from pointstamp.recovery.unneeded import remove_unneeded
 from pointstamp.runtime.snapshots import WorkerSnapshot
 from pointstamp.sources.port import Unit
 from pointstamp.storage.memory import MemoryStorage

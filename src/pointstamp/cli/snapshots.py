@@ -1,6 +1,7 @@
 """``pointstamp snapshots``: what a checkpoint holds, and whether every file of it is whole.
 
-It reads and never writes, so it may look at the checkpoint of a query that runs. A query that runs also
+It reads and never writes, so it may look at the checkpoint of a query that runs; only ``--drop-savepoint``
+writes, for which the query must be stopped. A query that runs also
 removes what it needs no more; a file that goes while this looks is not counted as damage if the journal has
 moved on meanwhile.
 
@@ -8,23 +9,29 @@ Exit codes: 0 every file is whole, 1 something is damaged or missing, 2 this is 
 """
 
 import argparse
+import os
+import re
+import socket
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Any, Final
 
-from pointstamp.errors import PointstampError, RecoveryError, StorageError, UsageError
+from pointstamp.errors import FlowError, PointstampError, RecoveryError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from pointstamp.recovery.entries import GenerationStarted
-    from pointstamp.recovery.history import Chain, Committed
+    from pointstamp.recovery.history import Chain, Committed, Entry
+    from pointstamp.recovery.journal import Journal
     from pointstamp.recovery.ledger import Ledger
-    from pointstamp.sources.port import Position, Unit
+    from pointstamp.sources.port import Position, Source, Unit
     from pointstamp.storage.port import Storage
 
 SHOWN_MAX: Final = 20
+_OWNER: Final = re.compile(r"process (\d+) on (.*)")  # as a driver calls itself
 
 
 def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
@@ -38,6 +45,11 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("path", metavar="PATH", help="the checkpoint: a folder, or any address of fsspec's")
     parser.add_argument("--all", action="store_true", help=f"list more than {SHOWN_MAX} snapshots")
+    parser.add_argument(
+        "--drop-savepoint",
+        metavar="NAME",
+        help="drop a savepoint of a query that is stopped, with all files that only it needs",
+    )
     parser.set_defaults(command=parser, run=_run)
 
 
@@ -50,6 +62,9 @@ def _run(arguments: argparse.Namespace) -> int:
             f"snapshots: {arguments.path} is not a checkpoint: it holds no journal. Give the folder that "
             "was given as checkpoint=, or with --checkpoint."
         )
+    if arguments.drop_savepoint is not None:
+        _drop(storage, arguments.drop_savepoint)
+        return 0
     for _ in range(3):
         before = storage.list("journal/")
         found = _Found(storage)
@@ -58,6 +73,37 @@ def _run(arguments: argparse.Namespace) -> int:
     _print(found.lines(None if arguments.all else SHOWN_MAX))
     _print([found.verdict()])
     return 1 if found.damages else 0
+
+
+def _drop(storage: "Storage", name: str) -> None:
+    """Drop a savepoint, unless a process of this host may be at work on the checkpoint."""
+    from pointstamp.recovery.savepoints import drop_savepoint
+    from pointstamp.recovery.starting import known_query_id
+
+    query, here = known_query_id(storage), socket.gethostname()
+    last = _Found(storage).generations[-1:]
+    found = _OWNER.fullmatch(last[0].owner) if last else None
+    if found is not None and found[2] == here and _is_alive(int(found[1])):
+        raise UsageError(
+            f"snapshots: {last[0]} may be at work on {storage.address}, and would be ended. Stop that "
+            f"process first, or let it do this: query.drop_savepoint({name!r})."
+        )
+    owner = f"process {os.getpid()} on {here}"
+    try:
+        drop_savepoint(storage, _inputs(_journal(storage, query)), query, name, owner=owner, at=time())
+    except FlowError as error:
+        raise UsageError(f"snapshots: {error}") from error
+    _print([f"savepoint '{name}' is dropped"])
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 class _Found:
@@ -70,7 +116,7 @@ class _Found:
         self.damages: list[str] = []
         self.files = 0
         self._query = known_query_id(storage)
-        self._generations = list(self._read_journal())
+        self.generations = list(self._read_journal())
         self._ledger = self._read_ledger()
         self._whole = self._verify_parts()
 
@@ -79,8 +125,8 @@ class _Found:
         ledger = self._ledger
         if ledger is not None and ledger.shape is not None:
             yield f"checkpoint of flow '{ledger.shape.name}', query {ledger.shape.query}"
-        yield f"\ngenerations: {len(self._generations)}"
-        yield from (f"  {each}" for each in self._generations[-SHOWN_MAX:])
+        yield f"\ngenerations: {len(self.generations)}"
+        yield from (f"  {each}" for each in self.generations[-SHOWN_MAX:])
         if ledger is None:
             return
         yield f"\nsnapshots: {len(ledger.commits)}"
@@ -127,21 +173,11 @@ class _Found:
                 yield entry
 
     def _read_ledger(self) -> "Ledger | None":
-        from pointstamp.recovery.history import Entry, Summary, Ticked
-        from pointstamp.recovery.journal import Journal
         from pointstamp.recovery.ledger import Ledger
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a storage is not exclusive matters to writers
-            journal: Journal[Entry] = Journal.open(self._storage, Entry, query=self._query)
+        journal = _journal(self._storage, self._query)
         try:
-            inputs: set[str] = set()
-            for entry in journal.entries():
-                if isinstance(entry, Ticked):
-                    inputs.update(entry.units)
-                elif isinstance(entry, Summary):
-                    inputs.update(entry.positions)
-            return Ledger(journal, dict.fromkeys(inputs, _NoSource()))
+            return Ledger(journal, _inputs(journal))
         except RecoveryError as error:
             if not self.damages:  # else it is the same damage in other words
                 self.damages.append(str(error))
@@ -204,6 +240,29 @@ class _Found:
         except (OSError, ValueError):
             return "-"
         return datetime.fromtimestamp(at, UTC).isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")
+
+
+def _journal(storage: "Storage", query: str) -> "Journal[Entry]":
+    from pointstamp.recovery.history import Entry
+    from pointstamp.recovery.journal import Journal
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a storage is not exclusive matters to drivers
+        journal: Journal[Entry] = Journal.open(storage, Entry, query=query)
+    return journal
+
+
+def _inputs(journal: "Journal[Entry]") -> "dict[str, Source]":
+    """The inputs that a journal knows of, with nothing behind them."""
+    from pointstamp.recovery.history import Summary, Ticked
+
+    inputs: set[str] = set()
+    for entry in journal.entries():
+        if isinstance(entry, Ticked):
+            inputs.update(entry.units)
+        elif isinstance(entry, Summary):
+            inputs.update(entry.positions)
+    return dict.fromkeys(inputs, _NoSource())
 
 
 class _NoSource:

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from pointstamp.errors import NotStored, RecoveryError, StorageError
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.entries import Generation
-from pointstamp.recovery.history import Chain, Entry, FlowShape, Ticked
+from pointstamp.recovery.history import Chain, Entry, FlowShape
 from pointstamp.recovery.journal import Journal
 from pointstamp.recovery.ledger import Ledger
-from pointstamp.recovery.mission import Mission, part_origin
+from pointstamp.recovery.mission import Mission
 from pointstamp.recovery.orders import PartSaved
 from pointstamp.recovery.parts import decode_part
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.savepoints import adopt_savepoint
 from pointstamp.recovery.shape import check_outputs, check_shape, shape_of
+from pointstamp.recovery.unneeded import remove_unneeded
 from pointstamp.sinks.port import Publisher
 
 _log = logging.getLogger("pointstamp.query")
@@ -172,23 +173,3 @@ def _damage(spec: QuerySpec, part: PartSaved) -> str | None:
     except StorageError as error:
         return str(error)
     return None
-
-
-def remove_unneeded(
-    spec: QuerySpec, ledger: Ledger, generation: int, gone: list[Ticked] | None = None
-) -> None:
-    """Remove parts of snapshots that no commit names, except what this generation is about to commit.
-
-    A driver that was replaced and does not know it yet touches nothing of who came after it.
-    """
-    needed = ledger.names_needed()
-    committed = ledger.committed
-    for name in spec.storage.list("snapshots/"):
-        if name in needed or (origin := part_origin(name)) is None:
-            continue
-        epoch, writer = origin
-        is_live = writer == generation and (committed is None or epoch > committed.epoch)
-        if writer <= generation and not is_live:
-            spec.storage.delete(name)
-    if gone and spec.forget is not None:
-        spec.forget(gone)

@@ -20,6 +20,7 @@ from pointstamp.recovery.entries import Generation, GenerationStarted
 from pointstamp.recovery.history import (
     Chain,
     Committed,
+    Dropped,
     Entry,
     FlowShape,
     Kept,
@@ -161,6 +162,10 @@ class Ledger:
         assert self.commits, "there is nothing to keep"
         self._append(Kept(savepoint))
 
+    def drop(self, savepoint: str) -> None:
+        """Keep a savepoint no more; its files go with what is needed no more."""
+        self._append(Dropped(savepoint))
+
     def say(self, name: str, epoch: int) -> None:
         """Record how far an input with an epoch column is complete, unless that is known."""
         if epoch > self.said.get(name, 0):
@@ -233,6 +238,12 @@ class Ledger:
             case Kept(savepoint):
                 self.commits[-1] = msgspec.structs.replace(self.commits[-1], savepoint=savepoint)
                 self._keep_last()
+            case Dropped(name):
+                self.savepoints = [each for each in self.savepoints if each.name != name]
+                self.commits = [
+                    msgspec.structs.replace(each, savepoint=None) if each.savepoint == name else each
+                    for each in self.commits
+                ]
             case Said():
                 self.said[entry.input] = entry.epoch
             case Summary():

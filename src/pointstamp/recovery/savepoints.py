@@ -1,13 +1,14 @@
 """Savepoints: their names, and a query with a checkpoint of its own that goes on from what another has kept.
 
-A name stands for one savepoint for ever: who counts on what it kept must not find another in its place.
+A name stands for one savepoint until that is dropped: who counts on what it kept must not find another in its
+place. With a savepoint that is dropped goes every file that nothing else needs.
 
 The other query is not disturbed, and may be gone: what was kept is copied. Epochs go on after that of the
 savepoint, inputs from where they stood, and nothing that the other has published is published here. The
 inputs must be the same sources: a streaming DataFrame has its offsets in its own checkpoint and cannot be.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -20,6 +21,9 @@ from pointstamp.recovery.orders import PartSaved
 from pointstamp.recovery.parts import moved_part
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.shape import check_shape, shape_of
+from pointstamp.recovery.unneeded import remove_parts
+from pointstamp.sources.port import Source
+from pointstamp.storage.port import Storage
 
 
 def check_name(name: object, query: str) -> None:
@@ -41,6 +45,29 @@ def check_new(name: str, kept: Sequence[Savepoint], being_taken: Collection[str]
         f"query '{query}': a savepoint '{name}' {is_what}, and a name is given once. Choose another, such "
         f"as '{name} 2'."
     )
+
+
+def check_kept(name: str, kept: Sequence[Savepoint], whose: str) -> None:
+    """FlowError where there is no savepoint of this name to drop."""
+    if not any(each.name == name for each in kept):
+        known = ", ".join(f"'{each.name}'" for each in kept) or "none"
+        raise FlowError(f"{whose} has no savepoint '{name}' to drop; it has {known}.")
+
+
+def drop_savepoint(
+    storage: Storage, sources: Mapping[str, Source], query: str, name: str, *, owner: str, at: float
+) -> None:
+    """Drop a savepoint of a query that is not running; one that is, all the same, is fenced by it and ends.
+
+    ``sources`` need only have the names of the query's inputs: nothing is read, and no summary is written.
+    """
+    journal: Journal[Entry] = Journal.open(storage, Entry, query=query)
+    check_kept(name, Ledger(journal, sources).savepoints, f"'{storage.address}'")
+    generation = journal.start_generation(owner, at)
+    ledger = Ledger(journal, sources)
+    check_kept(name, ledger.savepoints, f"'{storage.address}'")
+    ledger.drop(name)
+    remove_parts(storage, ledger, generation)
 
 
 def adopt_savepoint(spec: QuerySpec, ledger: Ledger, shape: FlowShape) -> None:

@@ -94,8 +94,8 @@ class ParquetPublisher:
             raise RecoveryError(
                 f"output '{name}' has the columns {_listed(self._outputs[name])}, and what is published of "
                 f"it in '{self._storage.address}' has {_listed(last.outputs[name])}; nothing was changed. "
-                "Take the change back, or give the output another name: it begins with the next epoch, and what "
-                f"is published as '{name}' stays."
+                "Take the change back, or give the output another name: it begins with the next epoch, and "
+                f"what is published as '{name}' stays."
             )
 
     def publish(
