@@ -20,6 +20,7 @@ or is late with one, changes nothing that a reader sees. Not here: whether the f
 import base64
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -195,11 +196,18 @@ class Chain:
         if link.query != query:
             raise self._broken(f"it holds the output of '{link.query}', and '{query}' came; runs do not mix")
 
+    def sync(self, link: Link) -> None:
+        """See to it that a link that was seen stays, whoever has written it."""
+        # One that is gone was replaced by a later one, whose writer has taken the folder to the disk.
+        with suppress(NotStored):
+            self.storage.sync(_name(link.commits[-1].number))
+
     def _check_same(self, query: str, commit: Commit) -> None:
         for link in self.links():
             for there in link.commits:
                 if there.number == commit.number:
                     if link.query == query and _sorted(there) == _sorted(commit):
+                        self.sync(link)
                         return
                     raise self._broken(
                         f"commit {commit.number} of '{link.query}' is published with {len(there.files)} "

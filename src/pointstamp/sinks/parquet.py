@@ -112,11 +112,12 @@ class ParquetPublisher:
         self._chain.append(self._query, self._outputs, commit)
 
     def published_through(self) -> int | None:
-        """The last epoch that is visible; None before the first."""
+        """The last epoch that is visible, and stays so; None before the first."""
         last = self._chain.last()
         if last is None:
             return None
         self._chain.check_query(last, self._query)
+        self._chain.sync(last)
         return last.commits[-1].epochs_through
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:

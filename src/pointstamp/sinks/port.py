@@ -83,7 +83,11 @@ class Publisher(Protocol):
         ...
 
     def published_through(self) -> int | None:
-        """The last epoch of the last commit that is visible; None before the first."""
+        """The last epoch of the last commit that is visible; None before the first.
+
+        A driver goes on from it, so that commit must stay, also if the power fails: it may be of a driver
+        that was killed before it was on the disk.
+        """
         ...
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:
