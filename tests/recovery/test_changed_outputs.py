@@ -39,9 +39,11 @@ def _flow(**outputs: str) -> ps.Dataflow:
     for name, columns in outputs.items():
         kept = columns.split()
         schema = ", ".join(f"{each} long" for each in kept)
-        flow.output(
-            name, sums.map_batches(lambda batch, kept=kept: batch.select(kept), schema, name=f"to {name}")
-        )
+
+        def select(batch: pa.RecordBatch, kept: list[str] = kept) -> pa.RecordBatch:
+            return batch.select(kept)
+
+        flow.output(name, sums.map_batches(select, schema, name=f"to {name}"))
     return flow
 
 
@@ -65,7 +67,8 @@ class Place:
             output=output,
             accept_changes=accept,
             snapshots=SnapshotPolicy(epochs=1),
-            **({"workers": 2} if self.how == "local" else {"processes": 2}),
+            workers=2,
+            processes=None if self.how == "local" else 2,
             **options,
         )
         try:
@@ -236,7 +239,7 @@ def test_a_sink_that_does_not_know_the_question_keeps_its_outputs(tmp_path: Path
     data = [{"rows": each} for each in BATCHES]
 
     def run(flow: ps.Dataflow, count: int, *, accept: bool = False) -> None:
-        spec = spec_of(flow, data[:count], storage, sink, accept_changes=accept)  # type: ignore[arg-type]
+        spec = spec_of(flow, data[:count], storage, sink, accept_changes=accept)
         Supervisor(spec, InProcessLauncher()).run()
 
     run(_flow(**BEFORE), 3)
