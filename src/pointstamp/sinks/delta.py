@@ -18,6 +18,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +27,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pointstamp.errors import FlowError, RecoveryError, SchemaError, StorageError
+from pointstamp.errors import FlowError, NotStored, RecoveryError, SchemaError, StorageError
 from pointstamp.sinks import files
 from pointstamp.sinks.files import Files, Origin, folder_name
 from pointstamp.sinks.port import Staged
@@ -149,7 +150,19 @@ class DeltaPublisher:
 
     def _reached(self, output: str) -> int | None:
         table = self._table(output)
-        return None if table is None else table.transaction_version(self._epochs_id)
+        if table is None:
+            return None
+        self._sync(output, table.version())
+        return table.transaction_version(self._epochs_id)
+
+    def _sync(self, output: str, version: int) -> None:
+        """See to it that a version of a table stays when the power fails; deltalake does not promise it.
+
+        Object stores do so themselves. A version whose entry Delta has put into a checkpoint is an old one.
+        """
+        if not _SCHEME.match(self._sink.path):
+            with suppress(NotStored):
+                self._storage.sync(f"{_folder(output)}/_delta_log/{version:020d}.json")
 
     @property
     def _epochs_id(self) -> str:
@@ -200,6 +213,7 @@ class DeltaPublisher:
             table.create_write_transaction(
                 added, "append", self._columns(output), commit_properties=properties
             )
+            self._reached(output)
         except Exception as error:  # deltalake's errors have no common kind
             # Another driver may have been faster with the same commit.
             seen = self._table(output)
@@ -257,6 +271,7 @@ class DeltaPublisher:
                         f"the table '{self._address(output)}': commit {commit.number} of "
                         f"'{self._sink.query}' is published with other content than what came now."
                     )
+                self._sync(output, entry["version"])
                 return
 
 
