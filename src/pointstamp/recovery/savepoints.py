@@ -8,6 +8,7 @@ savepoint, inputs from where they stood, and nothing that the other has publishe
 inputs must be the same sources: a streaming DataFrame has its offsets in its own checkpoint and cannot be.
 """
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -24,6 +25,8 @@ from pointstamp.recovery.shape import check_shape, shape_of
 from pointstamp.recovery.unneeded import remove_parts
 from pointstamp.sources.port import Source
 from pointstamp.storage.port import Storage
+
+_log = logging.getLogger("pointstamp.query")
 
 
 def check_name(name: object, query: str) -> None:
@@ -87,19 +90,26 @@ def adopt_savepoint(spec: QuerySpec, ledger: Ledger, shape: FlowShape) -> None:
 def _moved(spec: QuerySpec, ledger: Ledger, commit: Committed, worker: int, part: PartSaved) -> PartSaved:
     """Store a part as one of this query, under a name of this generation, by which it is removed in time.
 
-    A part that is damaged is stored as it is, and found to be so by whoever looks for a whole snapshot.
+    Without a part of its whole snapshot a savepoint is lost. Where one with what changed since is damaged, an
+    older one is gone on from: the part is left out, and missed by who looks for the newest whole snapshot.
     """
     assert spec.savepoint is not None
     other = spec.savepoint
     name = part_name(worker, commit.epoch, ledger.generation)
+    content = b""
     try:
         content = other.checkpoint.read(part.name)
-    except NotStored:
-        return PartSaved(name, part.size_bytes, part.crc32)
-    try:
         moved, sealed = moved_part(content, part, other.query, name, spec.query_id)
-    except StorageError:
-        moved, sealed = PartSaved(name, len(content), part.crc32), content
+    except StorageError as error:
+        if not (content or isinstance(error, NotStored)):
+            raise  # a storage that does not answer says nothing about the part
+        damage = f"savepoint '{other.name}' of {other.checkpoint.address} is damaged: {error}"
+        if commit.is_whole:
+            raise RecoveryError(
+                f"{damage} Restore the file from a copy, or begin with another savepoint."
+            ) from error
+        _log.warning("query '%s': %s", spec.plan.name, damage)
+        return PartSaved(name, part.size_bytes, part.crc32)
     spec.storage.create(name, sealed)
     return moved
 
