@@ -9,18 +9,14 @@ Exit codes: 0 every file is whole, 1 something is damaged or missing, 2 this is 
 """
 
 import argparse
-import os
-import re
-import socket
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from time import time
 from typing import TYPE_CHECKING, Any, Final
 
-from pointstamp.errors import FlowError, PointstampError, RecoveryError, StorageError, UsageError
+from pointstamp.errors import PointstampError, RecoveryError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from pointstamp.recovery.entries import GenerationStarted
@@ -31,7 +27,6 @@ if TYPE_CHECKING:
     from pointstamp.storage.port import Storage
 
 SHOWN_MAX: Final = 20
-_OWNER: Final = re.compile(r"process (\d+) on (.*)")  # as a driver calls itself
 
 
 def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
@@ -63,7 +58,11 @@ def _run(arguments: argparse.Namespace) -> int:
             "was given as checkpoint=, or with --checkpoint."
         )
     if arguments.drop_savepoint is not None:
-        _drop(storage, arguments.drop_savepoint)
+        from pointstamp.cli.dropping import drop
+
+        found = _Found(storage)
+        drop(storage, arguments.drop_savepoint, found.query, found.generations, found.inputs())
+        _print([f"savepoint '{arguments.drop_savepoint}' is dropped"])
         return 0
     for _ in range(3):
         before = storage.list("journal/")
@@ -75,37 +74,6 @@ def _run(arguments: argparse.Namespace) -> int:
     return 1 if found.damages else 0
 
 
-def _drop(storage: "Storage", name: str) -> None:
-    """Drop a savepoint, unless a process of this host may be at work on the checkpoint."""
-    from pointstamp.recovery.savepoints import drop_savepoint
-    from pointstamp.recovery.starting import known_query_id
-
-    query, here = known_query_id(storage), socket.gethostname()
-    last = _Found(storage).generations[-1:]
-    found = _OWNER.fullmatch(last[0].owner) if last else None
-    if found is not None and found[2] == here and _is_alive(int(found[1])):
-        raise UsageError(
-            f"snapshots: {last[0]} may be at work on {storage.address}, and would be ended. Stop that "
-            f"process first, or let it do this: query.drop_savepoint({name!r})."
-        )
-    owner = f"process {os.getpid()} on {here}"
-    try:
-        drop_savepoint(storage, _inputs(_journal(storage, query)), query, name, owner=owner, at=time())
-    except FlowError as error:
-        raise UsageError(f"snapshots: {error}") from error
-    _print([f"savepoint '{name}' is dropped"])
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
 class _Found:
     """What lies in a checkpoint; read once, when it is made."""
 
@@ -115,7 +83,7 @@ class _Found:
         self._storage = storage
         self.damages: list[str] = []
         self.files = 0
-        self._query = known_query_id(storage)
+        self.query = known_query_id(storage)
         self.generations = list(self._read_journal())
         self._ledger = self._read_ledger()
         self._whole = self._verify_parts()
@@ -164,7 +132,7 @@ class _Found:
             self.files += 1
             number = name.removeprefix("journal/")
             try:
-                stored = decoded(self._storage.read(name), EntryNumber(int(number)), name, self._query)
+                stored = decoded(self._storage.read(name), EntryNumber(int(number)), name, self.query)
                 entry = entry_of(stored, decoder, name)
             except (PointstampError, ValueError) as error:
                 self.damages.append(str(error))
@@ -175,13 +143,34 @@ class _Found:
     def _read_ledger(self) -> "Ledger | None":
         from pointstamp.recovery.ledger import Ledger
 
-        journal = _journal(self._storage, self._query)
+        journal = self._journal()
         try:
-            return Ledger(journal, _inputs(journal))
+            return Ledger(journal, self.inputs())
         except RecoveryError as error:
             if not self.damages:  # else it is the same damage in other words
                 self.damages.append(str(error))
             return None
+
+    def inputs(self) -> "dict[str, Source]":
+        """The inputs that the journal knows of, with nothing behind them."""
+        from pointstamp.recovery.history import Summary, Ticked
+
+        inputs: set[str] = set()
+        for entry in self._journal().entries():
+            if isinstance(entry, Ticked):
+                inputs.update(entry.units)
+            elif isinstance(entry, Summary):
+                inputs.update(entry.positions)
+        return dict.fromkeys(inputs, _NoSource())
+
+    def _journal(self) -> "Journal[Entry]":
+        from pointstamp.recovery.history import Entry
+        from pointstamp.recovery.journal import Journal
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a storage is not exclusive matters to drivers
+            journal: Journal[Entry] = Journal.open(self._storage, Entry, query=self.query)
+        return journal
 
     def _verify_parts(self) -> set[str]:
         """The names of the parts that are whole."""
@@ -191,7 +180,7 @@ class _Found:
         for part in self._ledger.parts_needed() if self._ledger is not None else ():
             self.files += 1
             try:
-                decode_part(self._storage.read(part.name), part, self._query)
+                decode_part(self._storage.read(part.name), part, self.query)
                 whole.add(part.name)
             except StorageError as error:
                 self.damages.append(str(error))
@@ -240,29 +229,6 @@ class _Found:
         except (OSError, ValueError):
             return "-"
         return datetime.fromtimestamp(at, UTC).isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")
-
-
-def _journal(storage: "Storage", query: str) -> "Journal[Entry]":
-    from pointstamp.recovery.history import Entry
-    from pointstamp.recovery.journal import Journal
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a storage is not exclusive matters to drivers
-        journal: Journal[Entry] = Journal.open(storage, Entry, query=query)
-    return journal
-
-
-def _inputs(journal: "Journal[Entry]") -> "dict[str, Source]":
-    """The inputs that a journal knows of, with nothing behind them."""
-    from pointstamp.recovery.history import Summary, Ticked
-
-    inputs: set[str] = set()
-    for entry in journal.entries():
-        if isinstance(entry, Ticked):
-            inputs.update(entry.units)
-        elif isinstance(entry, Summary):
-            inputs.update(entry.positions)
-    return dict.fromkeys(inputs, _NoSource())
 
 
 class _NoSource:
