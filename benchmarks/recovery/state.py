@@ -13,6 +13,7 @@ import argparse
 import os
 import tempfile
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from benchmarks.figures import report, timed
 
 from pointstamp import Dataflow
 from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.recovery.orders import PartSaved
 from pointstamp.recovery.parts import decode_part, encode_part, restored_from
 from pointstamp.runtime.local import LocalTransport
 from pointstamp.runtime.snapshots import Restored, WorkerSnapshot
@@ -76,10 +78,11 @@ def measure(keys: int) -> None:
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-", dir=Path.cwd()) as folder:
         storage = LocalStorage(folder)
         figures: dict[str, float] = {}
+        parts: dict[str, PartSaved] = {}
         for name, is_whole in (("whole", True), ("changes", False)):
             take, snapshot = timed(lambda is_whole=is_whole: counting.save(is_whole=is_whole))  # type: ignore[misc]
-            write, _ = timed(
-                lambda name=name, snapshot=snapshot: storage.create(name, encode_part(snapshot, 0, 1))  # type: ignore[misc]
+            write, parts[name] = timed(
+                lambda name=name, snapshot=snapshot: written(storage, name, snapshot)  # type: ignore[misc]
             )
             size = storage.size(name) or 0
             limit, _ = timed(lambda size=size: plain_write(f"{folder}/plain", bytes(size)))  # type: ignore[misc]
@@ -92,7 +95,7 @@ def measure(keys: int) -> None:
             counting.add(np.arange(0, keys, CHANGED))
             counting.batches.clear()
         # The last epoch is in no part: it is what the restored one must agree on.
-        restore, again = timed(lambda: Counting(restored(storage)))
+        restore, again = timed(lambda: Counting(restored(storage, parts)))
         again.add(np.arange(0, keys, CHANGED))
         counts = pa.Table.from_batches(again.batches).sort_by("key")
         assert counts["count"].to_pylist() == [3] * len(range(0, keys, CHANGED)), "restored wrongly"
@@ -100,9 +103,16 @@ def measure(keys: int) -> None:
         report(f"{keys} keys", **figures, restore_ms=restore * 1000, ratio=ratio)
 
 
-def restored(storage: LocalStorage) -> Restored:
+def written(storage: LocalStorage, name: str, snapshot: WorkerSnapshot) -> PartSaved:
+    """Encode and store a part."""
+    part, content = encode_part(snapshot, 0, 1, name, "benchmark")
+    storage.create(name, content)
+    return part
+
+
+def restored(storage: LocalStorage, parts: Mapping[str, PartSaved]) -> Restored:
     """What was saved, whole and changes."""
-    chain = [[decode_part(storage.read(name), name)] for name in ("whole", "changes")]
+    chain = [[decode_part(storage.read(name), part, "benchmark")] for name, part in parts.items()]
     return restored_from(chain, 0, 1)
 
 

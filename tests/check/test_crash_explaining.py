@@ -21,6 +21,7 @@ from pointstamp.recovery.history import Entry, FlowShape
 from pointstamp.recovery.journal import Journal
 from pointstamp.recovery.ledger import Ledger
 from pointstamp.recovery.orders import PartSaved
+from pointstamp.recovery.starting import query_id_at
 from pointstamp.runtime.events import MessagePulled, MessageSent, Notified
 from pointstamp.sources.memory import Rows
 from pointstamp.sources.port import Unit
@@ -223,13 +224,13 @@ def test_explain_reads_the_journal_of_a_checkpoint(
 ) -> None:
     storage = LocalStorage(tmp_path)
     for generation in range(2):
-        journal: Journal[Entry] = Journal.open(storage, Entry)
+        journal: Journal[Entry] = Journal.open(storage, Entry, query=query_id_at(storage))
         journal.start_generation("a test", 0.0)
         ledger = Ledger(journal, {"words": Rows(())})
         if generation == 0:
             ledger.begin(FlowShape("word count", "q", {}))
             ledger.tick({"words": [Unit("0:1:a", ())]}, 1, final=False)
-        ledger.commit(generation, [PartSaved("part", 1)], [], is_whole=True, settled=generation)
+        ledger.commit(generation, [PartSaved("part", 1, 0)], [], is_whole=True, settled=generation)
         ledger.tick({"words": [Unit(f"{generation + 1}:1:b", ())]}, generation + 2, final=False)
     assert main(["explain", str(tmp_path)]) == 0
     said = capsys.readouterr().out

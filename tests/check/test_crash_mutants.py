@@ -58,6 +58,15 @@ def test_what_is_not_broken_survives_damaged_disks_though_little_is_kept(
     assert not report.unknown
 
 
+def test_what_is_not_broken_survives_publications_that_were_seen_and_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken_durability.publications_are_lost(monkeypatch)
+    report = simulate(simulator_of(sound_flows()["running"]()), cases(range(20), 1, 4, (0, 4)))
+    assert report.finding is None, report.finding.reason
+    assert not report.unknown
+
+
 def test_an_operator_that_forgets_its_state_is_named_and_the_world_made_small() -> None:
     simulator = simulator_of(forgetful(), epochs=3)
     simulator.world = OfBefore

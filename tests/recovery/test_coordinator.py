@@ -15,19 +15,21 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 import pointstamp as ps
 from pointstamp.errors import FlowError
-from pointstamp.recovery.beginning import begin_generation, remove_unneeded
+from pointstamp.recovery.beginning import begin_generation
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.crew import InProcessLauncher
 from pointstamp.recovery.history import Entry, Ticked
 from pointstamp.recovery.journal import Journal
 from pointstamp.recovery.ledger import Ledger
-from pointstamp.recovery.orders import Order, PartSaved, Progressed, Save, Saved, Tick
+from pointstamp.recovery.orders import Order, Progressed, Save, Saved, Tick
 from pointstamp.recovery.parts import encode_part
 from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.recovery.supervisor import Supervisor
+from pointstamp.recovery.unneeded import remove_unneeded
 from pointstamp.runtime.snapshots import WorkerSnapshot
 from pointstamp.sources.port import Unit
 from pointstamp.storage.memory import MemoryStorage
@@ -79,8 +81,10 @@ class Played:
             for piece in self._writer.stage("out", {at: [pa.record_batch({"x": rows})]})
         ]
         name = f"snapshots/{epoch:012d}-g{self._generation:06d}-worker-{self.number:05d}"
-        self._storage.create(name, encode_part(WorkerSnapshot(epoch, is_whole, {}), self.number, WORKERS))
-        return Saved(epoch, PartSaved(name, 100), staged, min(self.settled, epoch))
+        snapshot = WorkerSnapshot(epoch, is_whole, {})
+        part, content = encode_part(snapshot, self.number, WORKERS, name, "query")
+        self._storage.create(name, content)
+        return Saved(epoch, replace(part, size_bytes=100), staged, min(self.settled, epoch))
 
 
 class Coordination(RuleBasedStateMachine):
@@ -164,7 +168,7 @@ class Coordination(RuleBasedStateMachine):
             self.named.append(f"number {len(self.named)}")
 
     def stored(self) -> Ledger:
-        journal: Journal[Entry] = Journal.open(self.storage, Entry)
+        journal: Journal[Entry] = Journal.open(self.storage, Entry, query="query")
         return Ledger(journal, self.sources, chains_kept=self.policy.keep)
 
     @invariant()

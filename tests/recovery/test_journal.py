@@ -303,7 +303,9 @@ def test_a_write_that_the_storage_tore_is_found(is_told: bool) -> None:
 def test_an_entry_in_anothers_place_is_found() -> None:
     storage = with_entries(4)
     storage.write("journal/000000000002", storage.read("journal/000000000001"))
-    with pytest.raises(RecoveryError, match="holds entry 1 of the journal, and entry 2 was needed"):
+    with pytest.raises(
+        RecoveryError, match="'journal/000000000002' holds what was written as 'journal/000000000001'"
+    ):
         opened(storage).entries()
 
 

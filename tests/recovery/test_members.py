@@ -13,6 +13,7 @@ import threading
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 import pointstamp as ps
 from pointstamp.dataflow import saved
@@ -115,14 +116,21 @@ def test_a_part_that_is_not_as_it_was_written_is_refused_by_name() -> None:
     crew.post(0, Save(is_whole=True))
     while crew.members[0].step():
         pass
+    (saved_part,) = [report.part for _, report in crew.collect() if isinstance(report, Saved)]
     (name,) = storage.list()
     assert part_origin(name) == (0, 1)
     whole = storage.read(name)
-    assert decode_part(whole, name).epoch == 0
+    assert saved_part.name == name
+    assert decode_part(whole, saved_part, "").epoch == 0
     for at in range(0, len(whole), 7):
         for damaged in (whole[:at], whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]):
             with pytest.raises(StorageError, match=name):
-                decode_part(damaged, name)
+                decode_part(damaged, saved_part, "")
+    for other in (replace(saved_part, name=f"{name}0"), replace(saved_part, crc32=0)):
+        with pytest.raises(StorageError, match=name):
+            decode_part(whole, other, "")
+    with pytest.raises(StorageError, match="belongs to '', and one of 'another query' was needed"):
+        decode_part(whole, saved_part, "another query")
     crew.end()
 
 

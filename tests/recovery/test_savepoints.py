@@ -13,7 +13,12 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, RecoveryError, StorageError
+from pointstamp.recovery.history import Entry
+from pointstamp.recovery.journal import Journal
+from pointstamp.recovery.ledger import Ledger
 from pointstamp.recovery.session import Session
+from pointstamp.recovery.starting import known_query_id
+from pointstamp.storage.local import LocalStorage
 from support.streams import SECONDS_MAX
 
 BATCHES = tuple(pa.record_batch({"word": [f"w{(3 * i + j) % 7}" for j in range(4)]}) for i in range(9))
@@ -35,8 +40,6 @@ def kept(tmp_path: Path) -> Path:
     """A checkpoint with the savepoint 'monday' at epoch 4, of a query that went on to epoch 8."""
     folder = tmp_path / "in"
     folder.mkdir()
-    for number, batch in enumerate(BATCHES[:5]):
-        _put(folder, number, batch)
     query = _flow().start_local(
         words=ps.files(str(folder), "arrow"),
         checkpoint=str(tmp_path / "first"),
@@ -44,7 +47,9 @@ def kept(tmp_path: Path) -> Path:
         workers=2,
     )
     try:
-        query.processAllAvailable(SECONDS_MAX)
+        for number, batch in enumerate(BATCHES[:5]):
+            _put(folder, number, batch)
+            query.processAllAvailable(SECONDS_MAX)  # each is saved by itself: a chain of five
         assert query.savepoint("monday", SECONDS_MAX) == 4
         for number, batch in enumerate(BATCHES[5:], start=5):
             _put(folder, number, batch)
@@ -88,6 +93,42 @@ def test_it_can_be_started_again_and_the_savepoint_is_not_taken_a_second_time(ke
 def test_a_savepoint_that_is_not_there_is_named_with_those_that_are(kept: Path) -> None:
     with pytest.raises(RecoveryError, match=r"has no savepoint 'tuesday'; it has 'monday'"):
         _again(kept, "tuesday")
+
+
+def _damaged(kept: Path, how: str, name: str) -> None:
+    """Damage the first worker's part of the whole snapshot, or of the last one, that 'monday' has kept."""
+    storage = LocalStorage(kept / "first")
+    journal: Journal[Entry] = Journal.open(storage, Entry, query=known_query_id(storage))
+    ledger = Ledger(journal, {"words": ps.files(str(kept / "in"), "arrow")})
+    commit = ledger.savepoints[0].commits[0 if name == "whole" else -1]
+    assert commit.is_whole == (name == "whole")
+    mine, other = (kept / "first" / part.name for part in commit.parts)
+    if how == "gone":
+        mine.unlink()
+    elif how == "altered":
+        mine.write_bytes(mine.read_bytes()[:-1] + b"?")
+    else:
+        mine.write_bytes(other.read_bytes())
+
+
+WORDS = {"gone": "there is no object", "altered": "was altered", "another's": "holds what was written as"}
+
+
+@pytest.mark.parametrize("how", WORDS)
+def test_a_savepoint_with_a_part_that_is_not_its_own_is_refused(kept: Path, how: str) -> None:
+    _damaged(kept, how, "whole")
+    with pytest.raises(RecoveryError, match=rf"savepoint 'monday' of .* is damaged: .*{WORDS[how]}"):
+        _again(kept, "monday")
+
+
+@pytest.mark.parametrize("how", WORDS)
+def test_where_what_changed_last_is_not_its_own_what_came_before_is_gone_on_from(
+    kept: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    _damaged(kept, how, "changes")
+    _again(kept, "monday")
+    assert WORDS[how] in caplog.text
+    assert _counts(kept / "rest") == [each for each in _counts(kept / "all") if each[0] > 4]
 
 
 def test_a_flow_that_does_not_fit_is_refused(kept: Path) -> None:

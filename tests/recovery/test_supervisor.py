@@ -235,7 +235,8 @@ def test_the_second_driver_takes_over_and_the_first_ends_with_that() -> None:
 
 
 def test_a_driver_that_was_replaced_removes_nothing_of_its_successor() -> None:
-    from pointstamp.recovery.beginning import begin_generation, remove_unneeded
+    from pointstamp.recovery.beginning import begin_generation
+    from pointstamp.recovery.unneeded import remove_unneeded
 
     flow = FLOWS["running"]()
     data = rows_of(flow, 4, seed=8)

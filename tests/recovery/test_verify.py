@@ -573,7 +573,7 @@ def under_judge() -> tuple[StillJudge, Verification]:
 
 
 def saved(epoch: int) -> Saved:
-    return Saved(epoch, PartSaved("part", 1), [], epoch)
+    return Saved(epoch, PartSaved("part", 1, 0), [], epoch)
 
 
 def test_a_report_is_believed_when_what_happened_before_it_was_judged() -> None:

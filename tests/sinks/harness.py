@@ -64,6 +64,10 @@ class SteppingStorage:
         self.steps.take()
         self._inner.write(name, content)
 
+    def sync(self, name: str) -> None:
+        self.steps.take()
+        self._inner.sync(name)
+
     def read(self, name: str) -> bytes:
         self.steps.take()
         return self._inner.read(name)

@@ -47,6 +47,9 @@ class SqliteSink:
     def publisher(self) -> "SqliteSink":
         return self
 
+    def check_outputs(self, before: Collection[str]) -> None:
+        """Rows are text, so any outputs will do."""
+
     def stage(self, output: str, epochs: Epochs) -> list[Staged]:
         rows = [(epoch, repr(row)) for epoch in epochs for part in epochs[epoch] for row in part.to_pylist()]
         token = f"{output}/{min(epochs)}-{self.worker}-{self.generation}"

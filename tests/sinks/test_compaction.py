@@ -500,8 +500,8 @@ def test_a_compaction_of_another_format_and_policies_that_make_no_sense_are_refu
     ps.compact(tmp_path)
     path = tmp_path / PLACE / "000000000000.json"
     content = path.read_text()
-    path.write_text(content.replace('"format_version":1', '"format_version":7'))
-    with pytest.raises(StorageError, match=r"has format 7, and this pointstamp reads 1"):
+    path.write_text(content.replace('"format_version":2', '"format_version":7'))
+    with pytest.raises(StorageError, match=r"has format 7, and this pointstamp reads 2"):
         read_published(tmp_path)
     path.write_text("{}")
     with pytest.raises(StorageError, match=r"cannot be read as a compaction"):

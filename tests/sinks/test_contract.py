@@ -6,16 +6,18 @@ Families:
 - deaths: a process that dies before any step, and is followed by another one that does the same again, leaves
   what a process that never dies leaves; only this finds an order of steps that loses or doubles rows;
 - two drivers: one that was replaced publishes what its successor has published, and nobody sees it;
-- leftovers: what dead generations have staged is never seen, and goes.
+- leftovers: what dead generations have staged is never seen, and goes;
+- outputs: a sink says whether it can go on with them, and changes nothing by that.
 """
 
 import pickle
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from pointstamp.errors import StorageError
+from pointstamp.errors import RecoveryError, StorageError
 from pointstamp.sinks.port import Sink, Staged
 from sinks.harness import SCHEMAS, SUBJECTS, Died, Steps, Subject, batches, delta_steps
 
@@ -142,6 +144,34 @@ def test_what_a_dead_generation_staged_is_never_seen_and_goes(subject: Subject, 
     sink.publisher().discard(1, [])  # its own generation's files stay
     sink.publisher().publish(2, 2, again)
     assert subject.seen() == _expected((0, 0), (1, 1), (2, 2))
+
+
+def test_the_outputs_that_a_query_had_fit_at_any_time_and_asking_changes_nothing(
+    subject: Subject, tmp_path: Path
+) -> None:
+    def stored() -> dict[str, bytes]:
+        return {str(each): each.read_bytes() for each in (tmp_path / "out").rglob("*") if each.is_file()}
+
+    sink = subject.sink(Steps())
+    sink.publisher().check_outputs([])
+    for number in range(3):
+        staged = _stage(sink, 0, number, number)
+        before = stored()
+        sink.publisher().check_outputs(list(SCHEMAS))
+        assert stored() == before
+        sink.publisher().publish(number, number, staged)
+    assert subject.seen() == _expected((0, 0), (1, 1), (2, 2))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_other_columns_under_a_name_that_is_published_do_not_fit(kind: str, tmp_path: Path) -> None:
+    subject = SUBJECTS[kind](tmp_path / "out")
+    sink = subject.sink(Steps())
+    sink.publisher().publish(0, 0, _stage(sink, 0, 0, 0))
+    changed = {**SCHEMAS, "counts": pa.schema([("x", pa.int32())])}
+    with pytest.raises(RecoveryError, match=r"int32|integer.*nothing was changed|Nothing was changed"):
+        sink.for_query("q", changed).publisher().check_outputs(list(SCHEMAS))
+    assert subject.seen() == _expected((0, 0))
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta"])

@@ -19,12 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointstamp.errors import FlowError, SchemaError, StorageError
-from pointstamp.sinks.chain import FOLDER, Chain, Commit, first_held, links_to
+from pointstamp.sinks.chain import FOLDER, FORMAT_VERSION, Chain, Commit, first_held, links_to
 from pointstamp.sinks.parquet import ParquetPublisher, ParquetSink
 from pointstamp.sinks.port import Staged
 from pointstamp.sinks.reading import published, read_published
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content, Storage
+from pointstamp.storage.sealed_json import seal_json
 from sinks.harness import SCHEMAS, Died, SteppingStorage, Steps, batches, pairs
 
 
@@ -113,7 +114,7 @@ def test_a_reader_that_is_overtaken_sees_all_commits_up_to_some_one(begun: int, 
     seen = _numbers(Chain(storage))
     assert seen == list(range(len(seen)))
     assert last is not None
-    assert begun <= last.number + 1 <= len(seen)
+    assert begun <= last.commits[-1].number + 1 <= len(seen)
 
 
 class RacedStorage(MemoryStorage):
@@ -223,15 +224,15 @@ def test_a_gap_is_refused_and_so_is_what_is_no_manifest(tmp_path: Path) -> None:
     link.unlink()
     with pytest.raises(StorageError, match=r"link 24 is there, and not all before it: .*019.json"):
         published(str(tmp_path))
-    link.write_text('{"format_version": 2, "query": 1}')
+    link.write_text('{"format_version": 3, "query": 1}')
     with pytest.raises(StorageError, match=r"019.json' cannot be read as a manifest"):
         published(str(tmp_path))
     link.write_text('{"format_version": 9}')
-    with pytest.raises(StorageError, match=r"has format 9, and this pointstamp reads 2"):
+    with pytest.raises(StorageError, match=r"has format 9, and this pointstamp reads 3"):
         published(str(tmp_path))
-    fewer = json.loads(content)
+    fewer = json.loads(content)["content"]
     fewer["commits"].pop()
-    link.write_text(json.dumps(fewer))
+    link.write_bytes(seal_json(json.dumps(fewer).encode(), f"{FOLDER}/{link.name}", FORMAT_VERSION))
     with pytest.raises(StorageError, match=r"must hold the commits 10 to 19, and does not"):
         published(str(tmp_path))
     link.write_text(content)
@@ -255,7 +256,7 @@ def test_other_queries_other_columns_and_epochs_out_of_turn_are_refused() -> Non
     _publisher(storage).publish(0, 5, [piece])
     with pytest.raises(StorageError, match=r"holds the output of 'q', and 'other' came; runs do not mix"):
         _publisher(storage, "other").publish(1, 6, [])
-    with pytest.raises(StorageError, match=r"columns 'counts': epoch, x, and 'counts': epoch, x, y came"):
+    with pytest.raises(StorageError, match=r"output 'counts' has the columns epoch, x, and epoch, x, y came"):
         _publisher(storage, x="int64", y="int64").publish(1, 6, [])
     with pytest.raises(StorageError, match=r"must hold epochs after 5 up to 6"):
         _publisher(storage).publish(1, 6, [piece])

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from pointstamp.check.crash import crashes
+from pointstamp.check.crash.durability import SimulatedSink
 from pointstamp.check.crash.features import Features
 from pointstamp.check.crash.simulate import CrashSimulator
 from pointstamp.check.crash.storage import SimulatedStorage
@@ -54,6 +55,44 @@ def parts_are_believed_unseen(patch: Patch) -> None:
 
     disks_are_damaged(patch)
     patch.setattr(beginning, "_damage", nothing_is_wrong)
+
+
+# It was so: a commit whose publisher had died before it was on the disk was seen, and the next epoch was
+# committed; then the power failed, and the query was refused for ever: its output had lost a commit.
+def a_commit_that_is_seen_is_taken_to_stay(patch: Patch) -> None:
+    def published_through(self: SimulatedSink) -> int | None:
+        return self.commits[-1].epochs_through if self.commits else None
+
+    publications_are_lost(patch)
+    patch.setattr(SimulatedSink, "published_through", published_through)
+
+
+class LostPublications(CrashWorld):
+    """A driver dies when its commit is seen and not on the disk; so does the next, and the power fails."""
+
+    deaths_left = 2
+
+    def _before_operation(self, what: str) -> None:
+        super()._before_operation(what)
+        is_first = what.endswith(" 0") and self.deaths_left == 2
+        if what.startswith("publish") and self.deaths_left and not is_first:
+            self.deaths_left -= 1
+            self.durability.dies_after, self.durability.dies_late = 0, True
+            self.durability.draw = lambda options: options - 1
+
+    def _take_over(self) -> None:
+        is_dark = self.deaths_left == 0 and self.powers == 0
+        if is_dark:
+            crashes.power_fails(self)  # which takes all that it can
+        self.durability.draw = self.further.choose
+        if not is_dark:
+            super()._take_over()
+
+
+def publications_are_lost(patch: Patch) -> None:
+    """In all worlds."""
+    _in_worlds_with(patch, Features())
+    patch.setattr(CrashSimulator, "world", LostPublications)
 
 
 # Epoch columns.
@@ -226,6 +265,7 @@ MUTANTS = (
     Mutant(nothing_goes_to_the_disk, "running", "failed"),
     Mutant(a_name_that_is_taken_is_written_over, "running", "failed"),
     Mutant(parts_are_believed_unseen, "running", "failed"),
+    Mutant(a_commit_that_is_seen_is_taken_to_stay, "running", "failed"),
     Mutant(where_epochs_are_open_is_forgotten, "running", "failed"),
     Mutant(what_was_said_is_not_written_down, "running", "failed"),
     Mutant(what_is_said_overtakes_what_is_there, "running", "failed"),

@@ -65,6 +65,9 @@ class StoppingPublisher:
         if number == 1 and self.moment == "after it has published":
             stop_itself()
 
+    def check_outputs(self, before: Collection[str]) -> None:
+        self.inner.check_outputs(before)
+
     def published_through(self) -> int | None:
         return self.inner.published_through()
 

@@ -61,6 +61,9 @@ class Through:
     def write(self, name: str, content: Content) -> None:
         self.inner.write(name, content)
 
+    def sync(self, name: str) -> None:
+        self.inner.sync(name)
+
     def read(self, name: str) -> bytes:
         return self.inner.read(name)
 
@@ -102,6 +105,9 @@ class FaultyStorage:
 
     def write(self, name: str, content: Content) -> None:
         self._store("write", name, joined(content), self.inner.write)
+
+    def sync(self, name: str) -> None:
+        self._do("sync", name, lambda: self.inner.sync(name))
 
     def read(self, name: str) -> bytes:
         return self._do("read", name, lambda: self.inner.read(name))

@@ -13,6 +13,7 @@ from pointstamp.errors import UsageError
 from pointstamp.recovery.entries import GenerationStarted, Record
 from pointstamp.recovery.history import Committed, Entry, FlowShape, Summary, Ticked
 from pointstamp.recovery.journal import Journal
+from pointstamp.recovery.starting import known_query_id
 from pointstamp.storage.anywhere import storage_at
 
 
@@ -21,7 +22,7 @@ def checkpoint_text(address: str) -> str:
     storage = storage_at(address)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a storage is not exclusive matters to writers
-        journal: Journal[Entry] = Journal.open(storage, Entry)
+        journal: Journal[Entry] = Journal.open(storage, Entry, query=known_query_id(storage))
     records = journal.records()
     if not records:
         raise UsageError(

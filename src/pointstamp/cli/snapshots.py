@@ -1,6 +1,7 @@
 """``pointstamp snapshots``: what a checkpoint holds, and whether every file of it is whole.
 
-It reads and never writes, so it may look at the checkpoint of a query that runs. A query that runs also
+It reads and never writes, so it may look at the checkpoint of a query that runs; only ``--drop-savepoint``
+writes, for which the query must be stopped. A query that runs also
 removes what it needs no more; a file that goes while this looks is not counted as damage if the journal has
 moved on meanwhile.
 
@@ -19,9 +20,10 @@ from pointstamp.errors import PointstampError, RecoveryError, StorageError, Usag
 
 if TYPE_CHECKING:
     from pointstamp.recovery.entries import GenerationStarted
-    from pointstamp.recovery.history import Chain, Committed
+    from pointstamp.recovery.history import Chain, Committed, Entry
+    from pointstamp.recovery.journal import Journal
     from pointstamp.recovery.ledger import Ledger
-    from pointstamp.sources.port import Position, Unit
+    from pointstamp.sources.port import Position, Source, Unit
     from pointstamp.storage.port import Storage
 
 SHOWN_MAX: Final = 20
@@ -38,6 +40,11 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("path", metavar="PATH", help="the checkpoint: a folder, or any address of fsspec's")
     parser.add_argument("--all", action="store_true", help=f"list more than {SHOWN_MAX} snapshots")
+    parser.add_argument(
+        "--drop-savepoint",
+        metavar="NAME",
+        help="drop a savepoint of a query that is stopped, with all files that only it needs",
+    )
     parser.set_defaults(command=parser, run=_run)
 
 
@@ -50,6 +57,13 @@ def _run(arguments: argparse.Namespace) -> int:
             f"snapshots: {arguments.path} is not a checkpoint: it holds no journal. Give the folder that "
             "was given as checkpoint=, or with --checkpoint."
         )
+    if arguments.drop_savepoint is not None:
+        from pointstamp.cli.dropping import drop
+
+        found = _Found(storage)
+        drop(storage, arguments.drop_savepoint, found.query, found.generations, found.inputs())
+        _print([f"savepoint '{arguments.drop_savepoint}' is dropped"])
+        return 0
     for _ in range(3):
         before = storage.list("journal/")
         found = _Found(storage)
@@ -64,10 +78,13 @@ class _Found:
     """What lies in a checkpoint; read once, when it is made."""
 
     def __init__(self, storage: "Storage") -> None:
+        from pointstamp.recovery.starting import known_query_id
+
         self._storage = storage
         self.damages: list[str] = []
         self.files = 0
-        self._generations = list(self._read_journal())
+        self.query = known_query_id(storage)
+        self.generations = list(self._read_journal())
         self._ledger = self._read_ledger()
         self._whole = self._verify_parts()
 
@@ -76,8 +93,8 @@ class _Found:
         ledger = self._ledger
         if ledger is not None and ledger.shape is not None:
             yield f"checkpoint of flow '{ledger.shape.name}', query {ledger.shape.query}"
-        yield f"\ngenerations: {len(self._generations)}"
-        yield from (f"  {each}" for each in self._generations[-SHOWN_MAX:])
+        yield f"\ngenerations: {len(self.generations)}"
+        yield from (f"  {each}" for each in self.generations[-SHOWN_MAX:])
         if ledger is None:
             return
         yield f"\nsnapshots: {len(ledger.commits)}"
@@ -115,7 +132,7 @@ class _Found:
             self.files += 1
             number = name.removeprefix("journal/")
             try:
-                stored = decoded(self._storage.read(name), EntryNumber(int(number)), name)
+                stored = decoded(self._storage.read(name), EntryNumber(int(number)), name, self.query)
                 entry = entry_of(stored, decoder, name)
             except (PointstampError, ValueError) as error:
                 self.damages.append(str(error))
@@ -124,43 +141,54 @@ class _Found:
                 yield entry
 
     def _read_ledger(self) -> "Ledger | None":
-        from pointstamp.recovery.history import Entry, Summary, Ticked
-        from pointstamp.recovery.journal import Journal
         from pointstamp.recovery.ledger import Ledger
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a storage is not exclusive matters to writers
-            journal: Journal[Entry] = Journal.open(self._storage, Entry)
+        journal = self._journal()
         try:
-            inputs: set[str] = set()
-            for entry in journal.entries():
-                if isinstance(entry, Ticked):
-                    inputs.update(entry.units)
-                elif isinstance(entry, Summary):
-                    inputs.update(entry.positions)
-            return Ledger(journal, dict.fromkeys(inputs, _NoSource()))
+            return Ledger(journal, self.inputs())
         except RecoveryError as error:
             if not self.damages:  # else it is the same damage in other words
                 self.damages.append(str(error))
             return None
+
+    def inputs(self) -> "dict[str, Source]":
+        """The inputs that the journal knows of, with nothing behind them."""
+        from pointstamp.recovery.history import Summary, Ticked
+
+        inputs: set[str] = set()
+        for entry in self._journal().entries():
+            if isinstance(entry, Ticked):
+                inputs.update(entry.units)
+            elif isinstance(entry, Summary):
+                inputs.update(entry.positions)
+        return dict.fromkeys(inputs, _NoSource())
+
+    def _journal(self) -> "Journal[Entry]":
+        from pointstamp.recovery.history import Entry
+        from pointstamp.recovery.journal import Journal
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a storage is not exclusive matters to drivers
+            journal: Journal[Entry] = Journal.open(self._storage, Entry, query=self.query)
+        return journal
 
     def _verify_parts(self) -> set[str]:
         """The names of the parts that are whole."""
         from pointstamp.recovery.parts import decode_part
 
         whole: set[str] = set()
-        for name in sorted(self._ledger.names_needed()) if self._ledger is not None else ():
+        for part in self._ledger.parts_needed() if self._ledger is not None else ():
             self.files += 1
             try:
-                decode_part(self._storage.read(name), name)
-                whole.add(name)
+                decode_part(self._storage.read(part.name), part, self.query)
+                whole.add(part.name)
             except StorageError as error:
                 self.damages.append(str(error))
         return whole
 
     def _newest_whole(self) -> "Chain | None":
         chains = self._ledger.chains() if self._ledger is not None else []
-        names = ((chain, [name for link in chain.names() for name in link]) for chain in chains)
+        names = ((chain, [part.name for link in chain.parts() for part in link]) for chain in chains)
         return next((chain for chain, parts in names if self._whole.issuperset(parts)), None)
 
     # Words.

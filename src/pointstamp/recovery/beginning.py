@@ -11,19 +11,19 @@ It keeps the invariant of the journal: whoever returns from here is the only one
 import logging
 from dataclasses import dataclass
 
-import msgspec
-
 from pointstamp.errors import NotStored, RecoveryError, StorageError
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.entries import Generation
-from pointstamp.recovery.history import Chain, Entry, FlowShape, Ticked
+from pointstamp.recovery.history import Chain, Entry, FlowShape
 from pointstamp.recovery.journal import Journal
 from pointstamp.recovery.ledger import Ledger
-from pointstamp.recovery.mission import Mission, part_origin
+from pointstamp.recovery.mission import Mission
+from pointstamp.recovery.orders import PartSaved
 from pointstamp.recovery.parts import decode_part
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.savepoints import adopt_savepoint
-from pointstamp.recovery.shape import check_shape, shape_of
+from pointstamp.recovery.shape import check_outputs, check_shape, shape_of
+from pointstamp.recovery.unneeded import remove_unneeded
 from pointstamp.sinks.port import Publisher
 
 _log = logging.getLogger("pointstamp.query")
@@ -60,18 +60,20 @@ def begin_generation(
     spec: QuerySpec, owner: str, at_seconds: float, *, writer: str | None = None
 ) -> Beginning:
     """Take the journal over, and find what to go on from; every older driver is fenced from here on."""
-    journal: Journal[Entry] = Journal.open(spec.storage, Entry, writer=writer)
-    # A flow that does not fit is refused before it has fenced the driver of the one that does.
-    _shape_now(spec, Ledger(journal, spec.sources))
+    journal: Journal[Entry] = Journal.open(spec.storage, Entry, writer=writer, query=spec.query_id)
+    sink = spec.sink.for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
+    publisher = sink.publisher()
+    # A flow that does not fit, for the journal or for the sink, is refused before anything is written: it has
+    # not fenced the driver of the one that does, which goes on as if nothing had happened.
+    before = Ledger(journal, spec.sources).shape
+    check_outputs(sink, publisher, before, _shape_now(spec, before))
     generation = journal.start_generation(owner, at_seconds)
     ledger = Ledger(journal, spec.sources, chains_kept=spec.snapshots.keep)
-    shape = _shape_now(spec, ledger)
+    shape = _shape_now(spec, ledger.shape)
     if ledger.shape is None and spec.savepoint is not None:
         adopt_savepoint(spec, ledger, shape)
     elif ledger.shape != shape:
         ledger.begin(shape)
-    sink = spec.sink.for_query(shape.query, spec.schemas or spec.plan.output_schemas())
-    publisher = sink.publisher()
     publish_again(spec, ledger, publisher)
     chain = newest_whole(spec, ledger)
     publisher.discard(generation, ledger.staged())
@@ -83,20 +85,20 @@ def begin_generation(
         spec.storage,
         spec.workers,
         generation,
-        chain.names() if chain is not None else (),
+        chain.parts() if chain is not None else (),
         spec.epoch_columns,
         -1 if ledger.committed is None else ledger.committed.epoch,
+        query=spec.query_id,
     )
     return Beginning(generation, ledger, publisher, chain, mission)
 
 
-def _shape_now(spec: QuerySpec, ledger: Ledger) -> FlowShape:
-    """What the flow looks like now, if it may go on from what there is; the query stays the one it was."""
+def _shape_now(spec: QuerySpec, before: FlowShape | None) -> FlowShape:
+    """What the flow looks like now, if it may go on from what there is."""
     shape = shape_of(spec.plan, spec.query_id)
-    if ledger.shape is None:
-        return shape
-    check_shape(ledger.shape, shape, accept_changes=spec.accept_changes)
-    return msgspec.structs.replace(shape, query=ledger.shape.query)
+    if before is not None:
+        check_shape(before, shape, accept_changes=spec.accept_changes)
+    return shape
 
 
 def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None:
@@ -130,10 +132,11 @@ def newest_whole(spec: QuerySpec, ledger: Ledger) -> Chain | None:
     damages: list[str] = []
     looked: dict[str, str | None] = {}
     for chain in ledger.chains():
-        for name in (name for names in chain.names() for name in names):
-            if name not in looked:
-                looked[name] = _damage(spec, name)
-        damage = next((words for names in chain.names() for name in names if (words := looked[name])), None)
+        parts = [part for link in chain.parts() for part in link]
+        for part in parts:
+            if part.name not in looked:
+                looked[part.name] = _damage(spec, part)
+        damage = next((words for part in parts if (words := looked[part.name])), None)
         if damage is not None:
             # What a newer driver has cleaned up is no damage.
             ledger.check_not_fenced()
@@ -158,35 +161,15 @@ def newest_whole(spec: QuerySpec, ledger: Ledger) -> Chain | None:
     return None
 
 
-def _damage(spec: QuerySpec, name: str) -> str | None:
-    """What is wrong with a part of a snapshot; None where it is there and whole."""
+def _damage(spec: QuerySpec, part: PartSaved) -> str | None:
+    """What is wrong with a part of a snapshot; None where it is there, whole, and the one it was."""
     try:
-        content = spec.storage.read(name)
+        content = spec.storage.read(part.name)
     except NotStored as error:
         return str(error)
     # A storage that does not answer says nothing about the part: that is raised, and tried again.
     try:
-        decode_part(content, name)
+        decode_part(content, part, spec.query_id)
     except StorageError as error:
         return str(error)
     return None
-
-
-def remove_unneeded(
-    spec: QuerySpec, ledger: Ledger, generation: int, gone: list[Ticked] | None = None
-) -> None:
-    """Remove parts of snapshots that no commit names, except what this generation is about to commit.
-
-    A driver that was replaced and does not know it yet touches nothing of who came after it.
-    """
-    needed = ledger.names_needed()
-    committed = ledger.committed
-    for name in spec.storage.list("snapshots/"):
-        if name in needed or (origin := part_origin(name)) is None:
-            continue
-        epoch, writer = origin
-        is_live = writer == generation and (committed is None or epoch > committed.epoch)
-        if writer <= generation and not is_live:
-            spec.storage.delete(name)
-    if gone and spec.forget is not None:
-        spec.forget(gone)

@@ -1,8 +1,9 @@
 """How an entry of the journal is stored: sealed, numbered, and signed by the generation that wrote it.
 
-Each object holds its own number, so that one that lies in another's place is found; the generation and the
-mark of its writer, so that whoever comes second knows who was first; what sort of entry it is, so that the
-journal need not understand it; and the entry itself, as its owner encoded it.
+Each object is sealed with its name, which has its number, and with its query, so that one that lies in
+another's place is found. It holds the generation and the mark of its writer, so that whoever comes second
+knows who was first; what sort of entry it is, so that the journal need not understand it; and the entry
+itself, as its owner encoded it.
 
 Invariant: what ``encoded`` returns depends on its arguments alone, so a write that is tried again has the
 same bytes; and no two writers share a mark, so equal bytes are one writer's.
@@ -75,30 +76,26 @@ def encoded(
     writer: str,
     entry: object,
     *,
+    name: str,
+    query: str,
     sort: Sort,
     starts: tuple[int, ...] = (),
 ) -> bytes:
     """The bytes of an entry, the same for the same arguments."""
     raw = msgspec.Raw(msgspec.msgpack.encode(entry))
     stored = Stored(number, generation, writer, sort, raw, starts)
-    return seal(msgspec.msgpack.encode(stored), _KIND, _VERSION)
+    return seal(msgspec.msgpack.encode(stored), _KIND, name, owner=query, version=_VERSION)
 
 
-def decoded(content: bytes, number: EntryNumber, name: str) -> Stored:
+def decoded(content: bytes, number: EntryNumber, name: str, query: str) -> Stored:
     """What is stored under a number, once it has proved to be whole and to belong there."""
     try:
-        stored = _stored.decode(unseal(content, _KIND, name, _VERSION))
+        return _stored.decode(unseal(content, _KIND, name, owner=query, version=_VERSION))
     except (StorageError, msgspec.DecodeError) as error:
         raise RecoveryError(
             f"entry {number} of the journal cannot be read, and no entry is ever passed over: {error} "
             "Restore the object from a copy, or begin with a new checkpoint."
         ) from error
-    if stored.number != number:
-        raise RecoveryError(
-            f"'{name}' holds entry {stored.number} of the journal, and entry {number} was needed: it lies in "
-            "another's place. Restore the object from a copy, or begin with a new checkpoint."
-        )
-    return stored
 
 
 def entry_of(stored: Stored, decoder: "msgspec.msgpack.Decoder[Any]", name: str) -> Any:  # noqa: ANN401

@@ -61,6 +61,12 @@ class Kept(msgspec.Struct, frozen=True, tag=True):
     savepoint: str
 
 
+class Dropped(msgspec.Struct, frozen=True, tag=True):
+    """A savepoint is kept no more."""
+
+    savepoint: str
+
+
 class Said(msgspec.Struct, frozen=True, tag=True):
     """Of an input with an epoch column nothing before an epoch follows what it had when this was written."""
 
@@ -93,7 +99,7 @@ class Summary(msgspec.Struct, frozen=True, tag=True):
     said: dict[str, int] = {}
 
 
-Entry: TypeAlias = FlowShape | Ticked | Committed | Kept | Said | Summary
+Entry: TypeAlias = FlowShape | Ticked | Committed | Kept | Dropped | Said | Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,6 @@ class Chain:
         """How many workers saved it."""
         return len(self.commits[-1].parts)
 
-    def names(self) -> list[list[str]]:
+    def parts(self) -> list[list[PartSaved]]:
         """The parts, by commit and worker."""
-        return [[part.name for part in commit.parts] for commit in self.commits]
+        return [commit.parts for commit in self.commits]

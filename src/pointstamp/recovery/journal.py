@@ -10,6 +10,8 @@ Invariants:
 - *Total order.* No number is given twice; entries have no gaps; generations never fall.
 - *Fencing.* After a GenerationStarted, nothing of an older generation can be appended. The older driver's
   next number is the one that the newer's GenerationStarted has taken, as only its own entries come before it.
+- *Identity.* Each entry is sealed with its number and its query; one of another number, or of another query's
+  journal, is refused in words wherever it lies.
 - *Summary.* A summary stands for all entries before it, which are then deleted, except each
   GenerationStarted: were that gone, its number would be free again, and an old driver that slept all the
   while would succeed. So one small object per generation stays. A crash before or among the deletions leaves
@@ -55,8 +57,16 @@ class Journal(Generic[E]):
     Say which: ``journal: Journal[Ticked | Committed] = Journal.open(storage, Ticked | Committed)``.
     """
 
-    def __init__(self, storage: Storage, entry_type: Any, prefix: str, writer: str) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        storage: Storage,
+        entry_type: Any,  # noqa: ANN401 - as below
+        prefix: str,
+        writer: str,
+        query: str,
+    ) -> None:
         self._storage = storage
+        self._query = query
         self._prefix = prefix
         self._writer = writer
         self._decoder = msgspec.msgpack.Decoder(entry_type)
@@ -73,8 +83,11 @@ class Journal(Generic[E]):
         entry_type: Any,  # noqa: ANN401 - mypy knows no type for "a type or a union of types"
         prefix: str = "journal/",
         writer: str | None = None,
+        query: str = "",
     ) -> "Journal[E]":
         """The journal of a storage, which may be empty yet; nothing is read before it is asked for.
+
+        ``query`` is whose it is: entries of another are refused.
 
         The writer's mark tells this hold from every other; it is drawn at random where none is given. Two
         that share one would each take the other's entries for its own: give it in simulations only.
@@ -87,7 +100,7 @@ class Journal(Generic[E]):
                 PointstampWarning,
                 stacklevel=2,
             )
-        return cls(storage, entry_type, prefix, uuid.uuid4().hex if writer is None else writer)
+        return cls(storage, entry_type, prefix, uuid.uuid4().hex if writer is None else writer, query)
 
     @property
     def generation(self) -> Generation | None:
@@ -166,7 +179,7 @@ class Journal(Generic[E]):
             raise RecoveryError("nothing can be appended to a journal before start_generation.")
         number = EntryNumber(self._records[-1].number + 1)
         starts = tuple(sorted(self._starts)) if sort == "summary" else ()
-        content = encoded(number, self._generation, self._writer, entry, sort=sort, starts=starts)
+        content = self._encoded(number, self._generation, entry, sort, starts)
         if self._doubtful not in (None, content):
             raise RecoveryError(
                 f"entry {number} of {self._where} could not be stored before, and may be there all the same: "
@@ -187,7 +200,7 @@ class Journal(Generic[E]):
         there = self._storage.read(name)
         if there == ours:
             return  # a write whose answer was lost
-        stored = decoded(there, number, name)
+        stored = decoded(there, number, name, self._query)
         if stored.generation > (self._generation or 0) and stored.sort == "generation":
             newer = entry_of(stored, self._decoder, name)
             self._fenced = (
@@ -202,7 +215,7 @@ class Journal(Generic[E]):
         )
 
     def _take(self, number: EntryNumber, generation: Generation, started: GenerationStarted) -> bool:
-        content = encoded(number, generation, self._writer, started, sort="generation")
+        content = self._encoded(number, generation, started, "generation")
         name = self._name(number)
         try:
             self._storage.create(name, content)
@@ -246,7 +259,7 @@ class Journal(Generic[E]):
         starts: set[int] = set()
         for number in map(EntryNumber, range(last, -1, -1)):
             name = self._name(number)
-            stored = decoded(self._storage.read(name), number, name)
+            stored = decoded(self._storage.read(name), number, name, self._query)
             is_summary = stored.sort == "summary"
             entry = entry_of(stored, self._decoder, name)
             records.append(Record(number, Generation(stored.generation), entry, is_summary))
@@ -265,6 +278,19 @@ class Journal(Generic[E]):
     @property
     def _where(self) -> str:
         return f"{self._storage.address} ({self._prefix}*)"
+
+    def _encoded(
+        self,
+        number: EntryNumber,
+        generation: Generation,
+        entry: object,
+        sort: Sort,
+        starts: tuple[int, ...] = (),
+    ) -> bytes:
+        name = self._name(number)
+        return encoded(
+            number, generation, self._writer, entry, name=name, query=self._query, sort=sort, starts=starts
+        )
 
     def _name(self, number: EntryNumber) -> str:
         return f"{self._prefix}{number:0{_DIGITS}}"

@@ -20,6 +20,7 @@ from pointstamp.recovery.entries import Generation, GenerationStarted
 from pointstamp.recovery.history import (
     Chain,
     Committed,
+    Dropped,
     Entry,
     FlowShape,
     Kept,
@@ -90,10 +91,14 @@ class Ledger:
         """Take note that this snapshot is in use, and that all later ones are damaged."""
         self._gone_on_from = chain
 
+    def parts_needed(self) -> list[PartSaved]:
+        """The parts of snapshots that are still needed, each once, by name."""
+        kept = [*self.commits, *(commit for savepoint in self.savepoints for commit in savepoint.commits)]
+        return sorted({part for commit in kept for part in commit.parts}, key=lambda part: part.name)
+
     def names_needed(self) -> set[str]:
         """The files of snapshots that are still needed."""
-        kept = [*self.commits, *(commit for savepoint in self.savepoints for commit in savepoint.commits)]
-        return {part.name for commit in kept for part in commit.parts}
+        return {part.name for part in self.parts_needed()}
 
     def staged(self) -> list[Staged]:
         """The output of commits that are kept, which may not have been published yet."""
@@ -156,6 +161,10 @@ class Ledger:
         """Keep the last snapshot under a name; there must be one."""
         assert self.commits, "there is nothing to keep"
         self._append(Kept(savepoint))
+
+    def drop(self, savepoint: str) -> None:
+        """Keep a savepoint no more; its files go with what is needed no more."""
+        self._append(Dropped(savepoint))
 
     def say(self, name: str, epoch: int) -> None:
         """Record how far an input with an epoch column is complete, unless that is known."""
@@ -229,6 +238,12 @@ class Ledger:
             case Kept(savepoint):
                 self.commits[-1] = msgspec.structs.replace(self.commits[-1], savepoint=savepoint)
                 self._keep_last()
+            case Dropped(name):
+                self.savepoints = [each for each in self.savepoints if each.name != name]
+                self.commits = [
+                    msgspec.structs.replace(each, savepoint=None) if each.savepoint == name else each
+                    for each in self.commits
+                ]
             case Said():
                 self.said[entry.input] = entry.epoch
             case Summary():

@@ -29,7 +29,6 @@ from pointstamp.recovery.orders import (
     Finished,
     Leave,
     Order,
-    PartSaved,
     Progressed,
     Report,
     Save,
@@ -237,10 +236,9 @@ class Member:
             self._staged = [piece for piece in self._staged if piece.last_epoch > snapshot.epoch]
             for output_name, epochs in output.items():
                 staged.extend(self._writer.stage(output_name, epochs))
-            content = encode_part(snapshot, self.number, mission.workers)
+            part, content = encode_part(snapshot, self.number, mission.workers, name, mission.query)
             mission.storage.create(name, content)
-            size = len(content) if isinstance(content, bytes) else sum(map(len, content))
-            return Saved(snapshot.epoch, PartSaved(name, size), staged, settled)
+            return Saved(snapshot.epoch, part, staged, settled)
 
         self._scribe.submit(job)
 

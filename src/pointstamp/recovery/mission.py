@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.recovery.dealers import dealers_of
+from pointstamp.recovery.orders import PartSaved
 from pointstamp.recovery.parts import decode_part, parts_needed, restored_from
 from pointstamp.runtime.epochcolumn import with_epochs
 from pointstamp.runtime.snapshots import Restored
@@ -20,8 +21,8 @@ from pointstamp.storage.port import Storage
 class Mission:
     """One generation of a query: the flow, where its rows come from and go to, and what it goes on from.
 
-    ``chain`` are the names of the parts of a whole snapshot, then of those with what changed; empty where
-    the flow starts from nothing. Output up to epoch ``published_through`` is published: where an older
+    ``chain`` are the parts of a whole snapshot, then those with what changed; empty where the flow starts
+    from nothing. Output up to epoch ``published_through`` is published: where an older
     snapshot had to be used, it is computed again and must not be staged again.
     """
 
@@ -31,11 +32,13 @@ class Mission:
     storage: Storage
     workers: int
     generation: int
-    chain: Sequence[Sequence[str]] = ()
+    chain: Sequence[Sequence[PartSaved]] = ()
     epoch_columns: Mapping[str, str] = field(default_factory=dict)
     published_through: int = -1
     is_observed: bool = False
     """Whether members tell the events of their workers, because they are judged."""
+    query: str = ""
+    """The identity of the query, with which everything in its checkpoint is sealed."""
 
     def schema(self, name: str) -> pa.Schema:
         """What is read of an input: its columns, and the epoch column if there is one beside them."""
@@ -51,14 +54,22 @@ class Mission:
         if not self.chain:
             return None
         links = [
-            [decode_part(self.storage.read(name), name) for name in parts_needed(names, worker, self.workers)]
-            for names in self.chain
+            [
+                decode_part(self.storage.read(part.name), part, self.query)
+                for part in parts_needed(parts, worker, self.workers)
+            ]
+            for parts in self.chain
         ]
         return restored_from(links, worker, self.workers, dealers_of(self.plan))
 
     def part_name(self, worker: int, epoch: int) -> str:
         """Where a worker's part of a snapshot lies; no other generation writes there."""
-        return f"snapshots/{epoch:012d}-g{self.generation:06d}-worker-{worker:05d}"
+        return part_name(worker, epoch, self.generation)
+
+
+def part_name(worker: int, epoch: int, generation: int) -> str:
+    """Where a worker's part of the snapshot of an epoch lies that a generation has written."""
+    return f"snapshots/{epoch:012d}-g{generation:06d}-worker-{worker:05d}"
 
 
 _PART = re.compile(r"snapshots/(\d+)-g(\d+)-worker-\d+")

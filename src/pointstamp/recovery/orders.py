@@ -72,10 +72,11 @@ class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class PartSaved(msgspec.Struct, frozen=True, array_like=True):
-    """A member's part of a snapshot, as it lies in storage."""
+    """A member's part of a snapshot, as it lies in storage; the checksum is its seal's."""
 
     name: str
     size_bytes: int
+    crc32: int
 
 
 class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -5,9 +5,14 @@ ahead. A snapshot is a chain: the parts of a whole one, then those of each later
 It is restored to any number of workers: rows go to who owns their key by the hash that exchanges them, or by
 the function that does (``dealers``); state
 without keys belongs to the worker that saved it, and stays with it.
+
+A part is tied to its place twice: it is sealed with its query and its name, which says epoch, generation and
+worker; and the commit that names it has its checksum. So no other part is taken for it, not even one of the
+same name in a copy of the checkpoint that went on by itself.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -15,6 +20,7 @@ import pyarrow as pa
 from pointstamp.dataflow.state import Piece, merged, owned
 from pointstamp.errors import RecoveryError, StorageError
 from pointstamp.recovery.dealers import Dealer, Dealers
+from pointstamp.recovery.orders import PartSaved
 from pointstamp.runtime.snapshots import (
     Awaited,
     Held,
@@ -25,10 +31,11 @@ from pointstamp.runtime.snapshots import (
     WorkerSnapshot,
 )
 from pointstamp.storage.port import Content
-from pointstamp.storage.sealed import sealed_parts, unseal
+from pointstamp.storage.sealed import checksum_of, sealed_parts, unseal
 
 KIND = "snapshot part"
 VERSION = 1
+T = TypeVar("T")
 
 
 class _SavedPiece(msgspec.Struct, array_like=True):
@@ -63,8 +70,10 @@ class SavedPart(msgspec.Struct, array_like=True):
     instances: dict[str, _SavedInstance]
 
 
-def encode_part(snapshot: WorkerSnapshot, worker: int, workers: int) -> Content:
-    """A worker's snapshot as sealed bytes."""
+def encode_part(
+    snapshot: WorkerSnapshot, worker: int, workers: int, name: str, query: str
+) -> tuple[PartSaved, Content]:
+    """A worker's snapshot as sealed bytes, for a name in the checkpoint of a query."""
     saved = SavedPart(
         snapshot.epoch,
         worker,
@@ -72,15 +81,40 @@ def encode_part(snapshot: WorkerSnapshot, worker: int, workers: int) -> Content:
         snapshot.is_whole,
         {place: _saved(each) for place, each in snapshot.instances.items()},
     )
-    return sealed_parts(msgspec.msgpack.encode(saved), KIND, VERSION)
+    return _sealed(msgspec.msgpack.encode(saved), name, query)
 
 
-def decode_part(content: bytes, name: str) -> SavedPart:
-    """A part as it was saved; StorageError where it is not whole."""
+def decode_part(content: bytes, part: PartSaved, query: str) -> SavedPart:
+    """A part as it was saved; StorageError where it is not whole, or not the one that was committed."""
     try:
-        return msgspec.msgpack.decode(unseal(content, KIND, name, VERSION), type=SavedPart)
+        return msgspec.msgpack.decode(_unsealed(content, part, query), type=SavedPart)
     except msgspec.MsgspecError as error:
-        raise StorageError(f"'{name}' is whole and cannot be read as a snapshot part: {error}.") from error
+        raise StorageError(
+            f"'{part.name}' is whole and cannot be read as a snapshot part: {error}."
+        ) from error
+
+
+def moved_part(
+    content: bytes, part: PartSaved, query: str, name: str, new_query: str
+) -> tuple[PartSaved, Content]:
+    """A part of one query as it is stored under a name in the checkpoint of another."""
+    return _sealed(_unsealed(content, part, query), name, new_query)
+
+
+def _sealed(content: bytes, name: str, query: str) -> tuple[PartSaved, Content]:
+    sealed = sealed_parts(content, KIND, name, owner=query, version=VERSION)
+    return PartSaved(name, sum(map(len, sealed)), checksum_of(sealed)), sealed
+
+
+def _unsealed(content: bytes, part: PartSaved, query: str) -> bytes:
+    inside = unseal(content, KIND, part.name, owner=query, version=VERSION)
+    if checksum_of(content) != part.crc32:
+        raise StorageError(
+            f"'{part.name}' is whole, and is not the one that was committed: its checksum is "
+            f"{checksum_of(content):08x}, and {part.crc32:08x} was written. It is of a copy of the "
+            "checkpoint that went on by itself."
+        )
+    return inside
 
 
 def restored_from(
@@ -102,9 +136,9 @@ def restored_from(
     )
 
 
-def parts_needed(names: Sequence[str], worker: int, workers: int) -> Sequence[str]:
+def parts_needed(parts: Sequence[T], worker: int, workers: int) -> Sequence[T]:
     """The parts of one snapshot that a worker must read: its own, or all if there were more or fewer."""
-    return (names[worker],) if len(names) == workers else names
+    return (parts[worker],) if len(parts) == workers else parts
 
 
 def _restored(

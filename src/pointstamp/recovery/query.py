@@ -18,9 +18,10 @@ from pointstamp.errors import FlowError, PointstampError, RecoveryError
 from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
 from pointstamp.recovery.orders import Counts
-from pointstamp.recovery.savepoints import check_name, check_new
+from pointstamp.recovery.savepoints import check_kept, check_name, check_new
 from pointstamp.recovery.session import Session, total
 from pointstamp.recovery.supervisor import ENDED, Supervisor
+from pointstamp.recovery.unneeded import remove_unneeded
 from pointstamp.runtime.status import RowCounts, RunStatus, status_from
 from pointstamp.topology.ports import Location
 
@@ -218,7 +219,18 @@ class Query:
         check_name(name, self.name)
         return self._save(name, timeout)
 
+    def drop_savepoint(self, name: str) -> None:
+        """Keep a savepoint no more, and remove the files that only it needed; its name is free again."""
+        self._answer(self._supervisor.call(lambda session: self._drop(session, name)))
+
     # Inside.
+
+    def _drop(self, session: Session, name: str) -> None:
+        ledger, spec = session.coordinator.ledger, self._supervisor.spec
+        check_kept(name, ledger.savepoints, f"query '{self.name}'")
+        ledger.drop(name)
+        # What only older snapshots needed goes with it, and not at the next summary.
+        remove_unneeded(spec, ledger, ledger.generation, ledger.summarize())
 
     def _save(self, name: str | None, timeout: float | None) -> int:
         saved: Future[int] = Future()

@@ -21,10 +21,11 @@ from pointstamp.storage.port import Storage
 
 
 class SavepointPlace(NamedTuple):
-    """A savepoint of another query: where its checkpoint is, and the name."""
+    """A savepoint of another query: where its checkpoint is, its name, and whose it is."""
 
     checkpoint: Storage
     name: str
+    query: str
 
 
 @dataclass(frozen=True, slots=True)

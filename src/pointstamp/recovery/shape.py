@@ -21,6 +21,7 @@ from pointstamp.dataflow.saved import Saving
 from pointstamp.errors import RecoveryError
 from pointstamp.recovery.history import FlowShape
 from pointstamp.runtime.snapshots import place_of
+from pointstamp.sinks.port import Publisher, Sink
 
 
 def shape_of(plan: Plan, query: str) -> FlowShape:
@@ -51,6 +52,29 @@ def check_shape(before: FlowShape, now: FlowShape, *, accept_changes: bool) -> N
         "Bring the names back, or pass accept_changes=True to lose the state of what is gone and to begin "
         "without any for what is new."
     )
+
+
+def check_outputs(sink: Sink, publisher: Publisher, before: FlowShape | None, now: FlowShape) -> None:
+    """Ask the publisher whether what is published can go on with the outputs of the flow as it is now."""
+    had = {} if before is None else _outputs(before)
+    if hasattr(publisher, "check_outputs"):
+        publisher.check_outputs(list(had))
+        return
+    has = _outputs(now)
+    changed = [name for name in {**had, **has} if had.get(name) != has.get(name)]
+    if before is not None and changed:
+        raise RecoveryError(
+            f"flow '{now.name}' has other outputs than it had ({', '.join(changed)}), and the sink "
+            f"{type(sink).__name__} has no check_outputs by which it would say whether it can go on with "
+            "them; nothing was changed. Take the change back, give the sink's publisher that method, or "
+            "begin with a new checkpoint and a new output."
+        )
+
+
+def _outputs(shape: FlowShape) -> dict[str, str]:
+    """The outputs of a flow, with a word for the columns of each."""
+    prefix = f"{Kind.OUTPUT.value} "
+    return {p.removeprefix(prefix): word for p, word in shape.places.items() if p.startswith(prefix)}
 
 
 def _word(plan: Plan, node: Node) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from pointstamp.dataflow.plan import Kind, Plan
-from pointstamp.errors import AlreadyStored, FlowError
+from pointstamp.errors import AlreadyStored, FlowError, NotStored, RecoveryError
 from pointstamp.recovery.queryspec import QuerySpec, SavepointPlace
 from pointstamp.runtime.feeding import EpochColumns, epoch_columns
 from pointstamp.sinks.parquet import ParquetSink
@@ -23,16 +23,37 @@ _SINK_METHODS: Final = ("for_query", "writer", "publisher")
 
 
 def query_id_at(storage: Storage) -> str:
-    """The identity of the query of a checkpoint, the same over all restarts."""
+    """The identity of the query of a checkpoint, the same over all restarts; a new one where it is new."""
     with suppress(AlreadyStored):
         if storage.size(QUERY) is None:
-            storage.create(QUERY, seal(str(uuid4()).encode(), QUERY))
-    return unseal(storage.read(QUERY), QUERY, QUERY).decode()
+            _check_no_journal(storage)
+            storage.create(QUERY, seal(str(uuid4()).encode(), QUERY, QUERY))
+    return known_query_id(storage)
+
+
+def known_query_id(storage: Storage) -> str:
+    """The identity of the query whose checkpoint this is; nothing is written."""
+    try:
+        return unseal(storage.read(QUERY), QUERY, QUERY).decode()
+    except NotStored:
+        _check_no_journal(storage)
+        return ""  # there is no checkpoint, and whoever looks will say so
+
+
+def _check_no_journal(storage: Storage) -> None:
+    if storage.list("journal/"):
+        raise RecoveryError(
+            f"'{storage.address}' has a journal, and no object '{QUERY}' that says whose it is. Restore "
+            f"'{QUERY}' from a copy, or begin with a new checkpoint."
+        )
 
 
 def savepoint_at(savepoint: tuple[str, str] | None) -> SavepointPlace | None:
     """The savepoint to begin with, given by the path of its checkpoint and its name."""
-    return None if savepoint is None else SavepointPlace(storage_at(savepoint[0]), savepoint[1])
+    if savepoint is None:
+        return None
+    storage = storage_at(savepoint[0])
+    return SavepointPlace(storage, savepoint[1], known_query_id(storage))
 
 
 def sink_at(output: str | Sink) -> Sink:

@@ -30,7 +30,7 @@ from pointstamp.errors import (
     StorageError,
     TransportError,
 )
-from pointstamp.recovery.beginning import Beginning, begin_generation, remove_unneeded
+from pointstamp.recovery.beginning import Beginning, begin_generation
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.crew import CrewError, Launcher
 from pointstamp.recovery.history import Committed
@@ -39,6 +39,7 @@ from pointstamp.recovery.observing import Verification
 from pointstamp.recovery.policy import RestartBudget
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.session import Session, total
+from pointstamp.recovery.unneeded import remove_unneeded
 from pointstamp.recovery.upkeep import Upkeep
 
 _log = logging.getLogger("pointstamp.query")

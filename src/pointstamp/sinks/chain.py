@@ -20,6 +20,7 @@ or is late with one, changes nothing that a reader sees. Not here: whether the f
 import base64
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -28,11 +29,12 @@ import pyarrow as pa
 from pointstamp.errors import AlreadyStored, NotStored, StorageError
 from pointstamp.sinks.port import Staged
 from pointstamp.storage.port import Storage
+from pointstamp.storage.sealed_json import seal_json, unseal_json
 
 FOLDER: Final = "_pointstamp"
 """Where the links are; Spark does not read folders whose names begin so."""
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 _FANOUT: Final = 10
 _HELD_MAX: Final = 10_000
 _TRIES_MAX: Final = 100
@@ -66,12 +68,15 @@ class Columns(msgspec.Struct, frozen=True):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """One object of the chain: consecutive commits, and all that a reader must know besides."""
+    """One object of the chain: consecutive commits, and all that a reader must know besides.
+
+    The outputs are all that there have been up to here: one may begin or end with any commit, and its columns
+    never change.
+    """
 
     query: str
     outputs: dict[str, Columns]
     commits: list[Commit]
-    format_version: int = FORMAT_VERSION
 
 
 def first_held(number: int) -> int:
@@ -112,12 +117,20 @@ class Chain:
 
         The first link may also hold commits up to that one.
         """
-        return self._read(lambda newest: [link for link in links_to(newest) if link > after])[::-1]
+        links = self._read(lambda newest: [link for link in links_to(newest) if link > after])[::-1]
+        for link in links[:-1]:
+            if link.query != links[-1].query:
+                number = link.commits[-1].number
+                raise self._broken(
+                    f"'{_name(number)}' is of '{link.query}', and '{_name(links[-1].commits[-1].number)}' of "
+                    f"'{links[-1].query}'. One of them is in the place of another: restore it from a copy"
+                )
+        return links
 
-    def last(self) -> Commit | None:
-        """The last commit, without a look at those before it; None before the first."""
+    def last(self) -> Link | None:
+        """The link with the last commit, without a look at those before it; None before the first."""
         links = self._read(lambda newest: [newest])
-        return links[0].commits[-1] if links else None
+        return links[0] if links else None
 
     def _read(self, chosen: Callable[[int], list[int]]) -> list[Link]:
         """The links that are chosen by the newest one's number."""
@@ -152,11 +165,11 @@ class Chain:
             self._check_same(query, commit)
         else:
             try:
-                self._check_next(query, outputs, commit, newest)
+                there = self._check_next(query, outputs, commit, newest)
                 look()
                 held = self._commits(first_held(commit.number), newest)
-                link = Link(query, outputs, [*held, commit])
-                self.storage.create(_name(commit.number), msgspec.json.encode(link))
+                link = Link(query, {**there, **outputs}, [*held, commit])
+                self.storage.create(_name(commit.number), encode_link(link, commit.number))
             except (AlreadyStored, NotStored):
                 # Another driver, which this one replaces or which replaces this one, was faster.
                 self._check_same(query, commit)
@@ -164,11 +177,18 @@ class Chain:
 
     def _check_next(
         self, query: str, outputs: dict[str, Columns], commit: Commit, newest: int | None
-    ) -> None:
-        expected, through = 0, -1
+    ) -> dict[str, Columns]:
+        """The outputs that there are; one that is gone from the flow stays among them."""
+        expected, through, there = 0, -1, dict[str, Columns]()
         if newest is not None:
             last = self._link(newest)
-            self._check_query(last, query, outputs)
+            self.check_query(last, query)
+            there = last.outputs
+            for name in changed_columns(last, outputs):
+                raise self._broken(
+                    f"output '{name}' has the columns {', '.join(there[name].names)}, and "
+                    f"{', '.join(outputs[name].names)} came"
+                )
             if last.commits[-1].is_complete:
                 raise self._broken(f"commit {newest} is its last one, and commit {commit.number} came")
             expected, through = newest + 1, last.commits[-1].epochs_through
@@ -182,22 +202,25 @@ class Chain:
                 f"commit {commit.number} must hold epochs after {through} up to {commit.epochs_through}, and "
                 f"has files of the epochs {sorted(epochs)}"
             )
+        return there
 
-    def _check_query(self, link: Link, query: str, outputs: dict[str, Columns]) -> None:
+    def check_query(self, link: Link, query: str) -> None:
+        """StorageError where a link is of another query."""
         if link.query != query:
             raise self._broken(f"it holds the output of '{link.query}', and '{query}' came; runs do not mix")
-        there = {name: columns.schema() for name, columns in link.outputs.items()}
-        came = {name: columns.schema() for name, columns in outputs.items()}
-        if there != came:
-            raise self._broken(
-                f"it has outputs with the columns {_listed(link.outputs)}, and {_listed(outputs)} came"
-            )
+
+    def sync(self, link: Link) -> None:
+        """See to it that a link that was seen stays, whoever has written it."""
+        # One that is gone was replaced by a later one, whose writer has taken the folder to the disk.
+        with suppress(NotStored):
+            self.storage.sync(_name(link.commits[-1].number))
 
     def _check_same(self, query: str, commit: Commit) -> None:
         for link in self.links():
             for there in link.commits:
                 if there.number == commit.number:
                     if link.query == query and _sorted(there) == _sorted(commit):
+                        self.sync(link)
                         return
                     raise self._broken(
                         f"commit {commit.number} of '{link.query}' is published with {len(there.files)} "
@@ -228,29 +251,33 @@ class Chain:
         return [int(each[1]) for each in found if each]
 
     def _link(self, number: int) -> Link:
-        content = self.storage.read(_name(number))
         try:
-            version = msgspec.json.decode(content, type=_Version).format_version
-            link = msgspec.json.decode(content, type=Link) if version == FORMAT_VERSION else None
-        except msgspec.DecodeError as error:
-            raise self._broken(f"'{_name(number)}' cannot be read as a manifest: {error}") from error
-        if link is not None:
-            if [commit.number for commit in link.commits] == list(range(first_held(number), number + 1)):
-                return link
-            raise self._broken(
-                f"'{_name(number)}' must hold the commits {first_held(number)} to {number}, and does not"
-            )
-        raise self._broken(
-            f"'{_name(number)}' has format {version}, and this pointstamp reads {FORMAT_VERSION}. Read it "
-            "with the pointstamp that wrote it"
-        )
+            return decode_link(self.storage.read(_name(number)), number)
+        except NotStored:
+            raise
+        except StorageError as error:
+            raise self._broken(str(error)) from error
 
     def _broken(self, what: str) -> StorageError:
         return StorageError(f"the manifests in '{self.storage.address}/{FOLDER}': {what}.")
 
 
-class _Version(msgspec.Struct):
-    format_version: int
+def encode_link(link: Link, number: int) -> bytes:
+    """Link ``number`` as it is stored: sealed with its name, so that it is known where it belongs."""
+    return seal_json(msgspec.json.encode(link), _name(number), FORMAT_VERSION)
+
+
+def decode_link(stored: bytes, number: int) -> Link:
+    """A link as it was written; StorageError where it was altered, or is another one."""
+    name = _name(number)
+    content = unseal_json(stored, name, FORMAT_VERSION)
+    try:
+        link = msgspec.json.decode(content, type=Link)
+    except msgspec.DecodeError as error:
+        raise StorageError(f"'{name}' cannot be read as a manifest: {error}") from error
+    if [commit.number for commit in link.commits] != list(range(first_held(number), number + 1)):
+        raise StorageError(f"'{name}' must hold the commits {first_held(number)} to {number}, and does not")
+    return link
 
 
 def _name(number: int) -> str:
@@ -262,5 +289,7 @@ def _sorted(commit: Commit) -> tuple[int, bool, list[Staged]]:
     return commit.epochs_through, commit.is_complete, files
 
 
-def _listed(outputs: dict[str, Columns]) -> str:
-    return "; ".join(f"'{name}': {', '.join(columns.names)}" for name, columns in sorted(outputs.items()))
+def changed_columns(link: Link, outputs: dict[str, Columns]) -> list[str]:
+    """The outputs that are published with other columns than these."""
+    both = [name for name in outputs if name in link.outputs]
+    return [name for name in both if link.outputs[name].schema() != outputs[name].schema()]

@@ -22,9 +22,10 @@ from pointstamp.errors import NotStored, StorageError
 from pointstamp.sinks.chain import FOLDER, Chain, Columns
 from pointstamp.sinks.port import Staged
 from pointstamp.storage.port import Storage
+from pointstamp.storage.sealed_json import seal_json, unseal_json
 
 PLACE: Final = f"{FOLDER}/compactions"
-COMPACTION_VERSION: Final = 1
+COMPACTION_VERSION: Final = 2
 _NAME: Final = re.compile(rf"{PLACE}/(\d{{12,}})\.json")
 _TRIES_MAX: Final = 100
 
@@ -48,30 +49,22 @@ class Compaction(msgspec.Struct, frozen=True):
     files: list[Staged]
     at_seconds: float
     kept: list[Kept]
-    format_version: int = COMPACTION_VERSION
 
 
 def encode_compaction(compaction: Compaction) -> bytes:
-    """As it is stored."""
-    return msgspec.json.encode(compaction)
+    """As it is stored: sealed with its name, so that it is known where it belongs."""
+    return seal_json(msgspec.json.encode(compaction), _name(compaction.number), COMPACTION_VERSION)
 
 
 def decode_compaction(content: bytes, number: int, place: str) -> Compaction:
-    """What was stored under a number; StorageError with its place where it cannot be read."""
-    name = f"'{place}/{_name(number)}'"
+    """What was stored under a number; StorageError where it was altered, or is another one."""
+    name = _name(number)
     try:
-        version = msgspec.json.decode(content, type=_Version).format_version
-        found = msgspec.json.decode(content, type=Compaction) if version == COMPACTION_VERSION else None
+        return msgspec.json.decode(unseal_json(content, name, COMPACTION_VERSION), type=Compaction)
+    except StorageError as error:
+        raise StorageError(f"the compactions in '{place}': {error}.") from error
     except msgspec.DecodeError as error:
-        raise StorageError(f"{name} cannot be read as a compaction: {error}.") from error
-    if found is None:
-        raise StorageError(
-            f"{name} has format {version}, and this pointstamp reads {COMPACTION_VERSION}. Read it with the "
-            "pointstamp that wrote it."
-        )
-    if found.number != number:
-        raise StorageError(f"{name} holds compaction {found.number}: it lies in a wrong place.")
-    return found
+        raise StorageError(f"'{place}/{name}' cannot be read as a compaction: {error}.") from error
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -96,9 +89,9 @@ def moment(storage: Storage, newest: Compaction | None, tail: int = 0) -> Moment
     if newest is None and not commits:
         return None
     added = [file for commit in commits for file in commit.files]
-    said = links[-1] if newest is None else newest
+    said = links[-1] if links else newest  # a link has every output there ever was
     last = commits[-1] if commits else newest
-    assert last is not None
+    assert said is not None and last is not None  # noqa: PT018 - one of them is there
     return Moment(
         said.query,
         said.outputs,
@@ -151,10 +144,6 @@ class Compactions:
         """The numbers of all that are there."""
         found = (_NAME.fullmatch(name) for name in self.storage.list(f"{PLACE}/"))
         return [int(each[1]) for each in found if each]
-
-
-class _Version(msgspec.Struct):
-    format_version: int
 
 
 def _name(number: int) -> str:

@@ -18,14 +18,16 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from pointstamp.errors import FlowError, SchemaError, StorageError
+from pointstamp.errors import FlowError, NotStored, RecoveryError, SchemaError, StorageError
 from pointstamp.sinks import files
 from pointstamp.sinks.files import Files, Origin, folder_name
 from pointstamp.sinks.port import Staged
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _METADATA: Final = "pointstamp"
+_BEGIN_ANEW: Final = (
+    "begin with a new checkpoint and a new path; with savepoint= it goes on from what was kept in this one"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +89,45 @@ class DeltaPublisher:
         self._storage = sink.open_storage(sink.path)
         self._folders = _folders(sink.schemas)
         self._delta = _deltalake()
+        self._ended: dict[str, pa.Schema] = {}
+
+    def check_outputs(self, before: Collection[str]) -> None:
+        """An output may end with any commit; a new one, whose table would lack commits, is refused."""
+        for output in self._sink.schemas:
+            table = self._table(output)
+            if table is not None:
+                try:
+                    self._check_columns(output, table)
+                except StorageError as error:
+                    raise RecoveryError(
+                        f"{error} Nothing was changed: take the change back, or {_BEGIN_ANEW}."
+                    ) from error
+        reached = max((self._last(output) for output in before), default=-1)
+        for output in self._sink.schemas:
+            if output not in before and before and self._last(output) != reached:
+                raise RecoveryError(
+                    f"output '{output}' is new, and '{self._sink.path}' has commits up to {reached} of this "
+                    "query without it, which its table would lack; nothing was changed. Take the change "
+                    f"back, or {_BEGIN_ANEW}."
+                )
+
+    def _last(self, output: str) -> int:
+        """The last commit of this query that a table has; -1 before the first."""
+        table = self._table(output)
+        last = None if table is None else table.transaction_version(self._sink.query)
+        return -1 if last is None else last
 
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         """Add a commit's files to each table that has not got them yet."""
         commit = _Commit(number, epochs_through, list(staged))
+        # A commit of before the flow was changed may have rows of an output that is gone.
+        self._ended.clear()
+        for file in staged:
+            if file.output not in self._sink.schemas:
+                self._ended[file.output] = pq.read_schema(pa.BufferReader(self._storage.read(file.path)))
         # First all looks, then the first change: what is refused changes nothing.
-        waiting = [output for output in self._sink.schemas if not self._is_published(output, commit)]
+        outputs = [*self._sink.schemas, *self._ended]
+        waiting = [output for output in outputs if not self._is_published(output, commit)]
         own = [file for file in staged if file.output in waiting]
         for problem in files.missing(self._storage, own):
             raise StorageError(f"{problem} Give a path on a file system that driver and workers share.")
@@ -112,7 +150,19 @@ class DeltaPublisher:
 
     def _reached(self, output: str) -> int | None:
         table = self._table(output)
-        return None if table is None else table.transaction_version(self._epochs_id)
+        if table is None:
+            return None
+        self._sync(output, table.version())
+        return table.transaction_version(self._epochs_id)
+
+    def _sync(self, output: str, version: int) -> None:
+        """See to it that a version of a table stays when the power fails; deltalake does not promise it.
+
+        Object stores do so themselves. A version whose entry Delta has put into a checkpoint is an old one.
+        """
+        if not _SCHEME.match(self._sink.path):
+            with suppress(NotStored):
+                self._storage.sync(f"{_folder(output)}/_delta_log/{version:020d}.json")
 
     @property
     def _epochs_id(self) -> str:
@@ -121,7 +171,7 @@ class DeltaPublisher:
     def _address(self, output: str) -> str:
         path = self._sink.path
         root = path.rstrip("/") if _SCHEME.match(path) else os.path.abspath(path)
-        return f"{root}/{self._folders[output]}"
+        return f"{root}/{_folder(output)}"
 
     def _table(self, output: str) -> "DeltaTable | None":
         options = dict(self._sink.storage_options)
@@ -163,6 +213,7 @@ class DeltaPublisher:
             table.create_write_transaction(
                 added, "append", self._columns(output), commit_properties=properties
             )
+            self._reached(output)
         except Exception as error:  # deltalake's errors have no common kind
             # Another driver may have been faster with the same commit.
             seen = self._table(output)
@@ -182,7 +233,9 @@ class DeltaPublisher:
         return table
 
     def _columns(self, output: str) -> "Schema":
-        columns: Schema = self._delta.Schema.from_arrow(files.file_schema(output, self._sink.schemas[output]))
+        schema = self._sink.schemas.get(output)
+        arrow = self._ended[output] if schema is None else files.file_schema(output, schema)
+        columns: Schema = self._delta.Schema.from_arrow(arrow)
         return columns
 
     def _check_columns(self, output: str, table: "DeltaTable") -> None:
@@ -218,6 +271,7 @@ class DeltaPublisher:
                         f"the table '{self._address(output)}': commit {commit.number} of "
                         f"'{self._sink.query}' is published with other content than what came now."
                     )
+                self._sync(output, entry["version"])
                 return
 
 
@@ -239,8 +293,12 @@ def _listed(columns: list[tuple[str, Any]]) -> str:
 
 
 def _folders(outputs: Collection[str]) -> dict[str, str]:
+    return {output: _folder(output) for output in outputs}
+
+
+def _folder(output: str) -> str:
     # Not the percent sign, which deltalake reads as the beginning of a code.
-    return {output: folder_name(output).replace("%", "+") for output in outputs}
+    return folder_name(output).replace("%", "+")
 
 
 def _deltalake() -> ModuleType:

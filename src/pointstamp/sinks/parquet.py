@@ -11,7 +11,9 @@ unless the policy says otherwise, so a reader has a day for what it has begun to
 
 With ``partition_by`` the files of an output lie in folders by the values of columns (``hive``).
 
-The chain belongs to one query: another one that publishes into the same folder is refused.
+The chain belongs to one query: another one that publishes into the same folder is refused. Its outputs may
+change with the flow: a new one begins with the next commit, and one that is gone stays as it is; both are
+read as far as they go.
 """
 
 import os
@@ -20,9 +22,9 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from pointstamp.errors import FlowError, StorageError
+from pointstamp.errors import FlowError, RecoveryError, StorageError
 from pointstamp.sinks import files, hive
-from pointstamp.sinks.chain import Chain, Columns, Commit
+from pointstamp.sinks.chain import Chain, Columns, Commit, changed_columns
 from pointstamp.sinks.compactor import ParquetCompactor
 from pointstamp.sinks.files import Files, Layout, Origin, folder_name
 from pointstamp.sinks.port import Staged
@@ -115,6 +117,27 @@ class ParquetPublisher:
         self._outputs = outputs
         self._folders = folders
 
+    def check_outputs(self, before: Collection[str]) -> None:
+        """An output may begin, or end, with any commit; it may not have other columns than are published."""
+        del before  # the chain says what there is
+        last = self._chain.last()
+        if last is None:
+            return
+        try:
+            self._chain.check_query(last, self._query)
+        except StorageError as error:
+            raise RecoveryError(
+                f"{error} Give the output that this checkpoint began with, or an empty folder and a new "
+                "checkpoint."
+            ) from error
+        for name in changed_columns(last, self._outputs):
+            raise RecoveryError(
+                f"output '{name}' has the columns {_listed(self._outputs[name])}, and what is published of "
+                f"it in '{self._storage.address}' has {_listed(last.outputs[name])}; nothing was changed. "
+                "Take the change back, or give the output another name: it begins with the next epoch, and "
+                f"what is published as '{name}' stays."
+            )
+
     def publish(
         self, number: int, epochs_through: int, staged: Sequence[Staged], *, is_complete: bool = False
     ) -> None:
@@ -124,9 +147,13 @@ class ParquetPublisher:
         self._chain.append(self._query, self._outputs, commit, look=lambda: self._look_for(ordered))
 
     def published_through(self) -> int | None:
-        """The last epoch that is visible; None before the first."""
+        """The last epoch that is visible, and stays so; None before the first."""
         last = self._chain.last()
-        return None if last is None else last.epochs_through
+        if last is None:
+            return None
+        self._chain.check_query(last, self._query)
+        self._chain.sync(last)
+        return last.commits[-1].epochs_through
 
     def _look_for(self, staged: Sequence[Staged]) -> None:
         # Not for a commit that is published: its files may have been replaced by larger ones.
@@ -141,4 +168,11 @@ class ParquetPublisher:
         links = self._chain.links()
         committed = {file.path for link in links for commit in link.commits for file in commit.files}
         kept = committed.union(file.path for file in keep)
-        files.discard(self._storage, self._folders.values(), Origin(self._query, generation), kept)
+        # Also in the folders of outputs that the flow has no more.
+        ended = [folder_name(name) for link in links[-1:] for name in link.outputs]
+        folders = {*self._folders.values(), *ended}
+        files.discard(self._storage, folders, Origin(self._query, generation), kept)
+
+
+def _listed(columns: Columns) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns.names.items())

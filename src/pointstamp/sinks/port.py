@@ -62,6 +62,17 @@ class Writer(Protocol):
 class Publisher(Protocol):
     """Makes commits visible; only the driver calls it, and one commit after the other."""
 
+    def check_outputs(self, before: Collection[str]) -> None:
+        """RecoveryError where these outputs cannot go on from what is published; nothing is changed.
+
+        Asked before anything is written for a query that starts, because a flow may have changed: an output
+        may be new, be gone, or have other columns. ``before`` are the outputs that the query had when it ran
+        last; none where it has not run. What is accepted here must be publishable: commits that are not
+        published yet may hold pieces of outputs that are gone. A publisher without this method is taken to
+        hold the outputs of before and no others.
+        """
+        ...
+
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         """Make commit ``number`` visible: exactly these pieces, once, whole.
 
@@ -72,7 +83,11 @@ class Publisher(Protocol):
         ...
 
     def published_through(self) -> int | None:
-        """The last epoch of the last commit that is visible; None before the first."""
+        """The last epoch of the last commit that is visible; None before the first.
+
+        A driver goes on from it, so that commit must stay, also if the power fails: it may be of a driver
+        that was killed before it was on the disk.
+        """
         ...
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:

@@ -106,8 +106,9 @@ class Task:
     def _meet(self, context: BarrierTaskContext, number: int, mesh: Mesh) -> None:
         addresses = meet(context, mesh.address, self.versions, self.meeting)
         if number == 0:
-            content = seal(msgspec.json.encode(addresses), _KIND)
-            self.mission.storage.write(_place(self.mission.generation), content)
+            place = _place(self.mission.generation)
+            content = seal(msgspec.json.encode(addresses), _KIND, place, owner=self.mission.query)
+            self.mission.storage.write(place, content)
         mesh.connect([*addresses, self.driver])
         mesh.meet(MEETING_SECONDS_MAX)
 
@@ -159,7 +160,7 @@ class SparkLauncher:
         place = _place(mission.generation)
         while True:
             try:
-                content = unseal(mission.storage.read(place), _KIND, place)
+                content = unseal(mission.storage.read(place), _KIND, place, owner=mission.query)
                 return msgspec.json.decode(content, type=list[Address])
             except NotStored:
                 pass

@@ -42,7 +42,7 @@ def check_same_rows(name: str, frame: DataFrame, log: str, storage: Storage) -> 
     if before is None or before.of != of:
         written = frame.sparkSession.read.schema(frame.schema).parquet(log)
         before = fingerprint_of(written, of)
-        storage.write(_KEPT, seal(msgspec.msgpack.encode(before), _KEPT))
+        storage.write(_KEPT, seal(msgspec.msgpack.encode(before), _KEPT, _KEPT))
     now = fingerprint_of(frame, of)
     if now != before:
         came = f"{now.rows:,}" if now.rows != before.rows else "as many with other values"

@@ -124,6 +124,11 @@ class FsspecStorage:
         except _ANY as error:
             raise failed("stored", name, self.address, error) from error
 
+    def sync(self, name: str) -> None:
+        """What an object store shows is durable; NotStored where there is no object."""
+        if not self._is_there(self._path(name)):
+            raise nothing_stored(name, self.address)
+
     def read(self, name: str) -> bytes:
         """What an object holds; NotStored where there is none."""
         path = self._path(name)

@@ -1,8 +1,14 @@
 """A storage in a folder of a local (or mounted) file system.
 
-Invariant: a file under an object's name is whole and durable from the moment it is there. Content goes to a
-new file in the same folder, whose name begins with a dot, and to the disk (fsync); a hard link, which fails
-where the name is taken, or a rename, which replaces, gives it its name; and the folder goes to the disk last.
+Invariant: a file under an object's name is whole, and durable for whoever was told that it is stored. Content
+goes to a new file in the same folder, whose name begins with a dot, and to the disk (fsync); a hard link,
+which fails where the name is taken, or a rename, which replaces, gives it its name; and the folder goes to
+the disk last.
+
+Between the last two everybody sees a name that a power failure would take away, if the writer is killed
+there. So who is told that a name is taken (AlreadyStored) is told so after its folder has gone to the disk;
+who relies on what it has only seen asks for ``sync``; and the folders above are taken to the disk by each
+process that stores something in them, because whoever has made them may have been killed, too.
 
 A writer that is killed leaves its new file behind: it is never listed, and ``sweep`` removes it. Not for file
 systems without hard links (FAT, some mounts of object stores), which are refused in words.
@@ -31,6 +37,7 @@ class LocalStorage:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = os.path.abspath(root)
+        self._settled: set[str] = set()  # folders that are durable in those above them
 
     @property
     def address(self) -> str:
@@ -44,6 +51,18 @@ class LocalStorage:
     def write(self, name: str, content: Content) -> None:
         """Store a file whole and durably; a reader sees what was there before, or this."""
         self._store(name, content, os.replace)
+
+    def sync(self, name: str) -> None:
+        """See to it that a file that is there stays, whoever wrote it; NotStored where there is none."""
+        path = self._path(name)
+        try:
+            _sync(path, os.O_RDONLY)
+            self._settle(os.path.dirname(path))
+            _sync_folder(os.path.dirname(path))
+        except _NOT_THERE as error:
+            raise nothing_stored(name, self.address) from error
+        except OSError as error:
+            raise failed("synced", name, self.address, error) from error
 
     def read(self, name: str) -> bytes:
         """What a file holds; NotStored where there is none."""
@@ -121,30 +140,54 @@ class LocalStorage:
         folder = os.path.dirname(path)
         new = f"{folder}/.{uuid.uuid4().hex}{_NEW}"
         try:
+            self._settle(folder)
             try:
-                _write_durably(new, content)
+                self._write_durably(new, content)
                 _give_name(give_name, new, path)
             finally:
                 with contextlib.suppress(OSError):  # a rename has taken it; sweep takes what is left
                     os.unlink(new)
             _sync_folder(folder)
         except FileExistsError as error:
+            self.sync(name)
             raise already_stored(name, self.address) from error
         except OSError as error:
             raise failed("stored", name, self.address, error) from error
 
+    def _settle(self, folder: str) -> None:
+        """See to it that a folder is there and durable in those above it, whoever has made them."""
+        if folder in self._settled:
+            return
+        _make_folder(folder)
+        above = os.path.dirname(folder)
+        while True:
+            try:
+                _sync_folder(above)
+            except OSError:
+                # Further up are folders of others, which need not be ours to open.
+                if above.startswith(os.path.dirname(self._root)):
+                    raise
+            if above == os.path.dirname(above):
+                break
+            above = os.path.dirname(above)
+        self._settled.add(folder)
 
-def _write_durably(new: str, content: Content) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    try:
-        handle = os.open(new, flags, 0o666)
-    except FileNotFoundError:
-        _make_folder(os.path.dirname(new))
-        handle = os.open(new, flags, 0o666)
-    with os.fdopen(handle, "wb") as file:
-        file.writelines([content] if isinstance(content, bytes) else content)
-        file.flush()
-        os.fsync(file.fileno())
+    def _write_durably(self, new: str, content: Content) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        try:
+            handle = os.open(new, flags, 0o666)
+        except FileNotFoundError:  # somebody has removed the folder
+            folder = os.path.dirname(new)
+            self._settled.discard(folder)
+            self._settle(folder)
+            handle = os.open(new, flags, 0o666)
+        with os.fdopen(handle, "wb") as file:
+            file.writelines([content] if isinstance(content, bytes) else content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def __reduce__(self) -> tuple[type["LocalStorage"], tuple[str]]:
+        return LocalStorage, (self._root,)
 
 
 def _give_name(give_name: Callable[[str, str], None], new: str, path: str) -> None:
@@ -161,7 +204,7 @@ def _give_name(give_name: Callable[[str, str], None], new: str, path: str) -> No
 
 
 def _make_folder(folder: str) -> None:
-    """Make a folder and those above it, each durable in the one above."""
+    """Make a folder and those above it."""
     if os.path.isdir(folder):
         return
     above = os.path.dirname(folder)
@@ -169,11 +212,14 @@ def _make_folder(folder: str) -> None:
     # Another writer may make it at the same moment; one that is a file is refused when it is written to.
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder)
-    _sync_folder(above)
 
 
 def _sync_folder(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: str, flags: int) -> None:
+    handle = os.open(path, flags)
     try:
         os.fsync(handle)
     finally:

@@ -23,11 +23,22 @@ class Storage(Protocol):
         ...
 
     def create(self, name: str, content: Content) -> None:
-        """Store a new object durably, visible whole or not at all; AlreadyStored where there is one."""
+        """Store a new object durably, visible whole or not at all; AlreadyStored where there is one.
+
+        Also the object that was there is durable when that is raised.
+        """
         ...
 
     def write(self, name: str, content: Content) -> None:
         """Store an object durably, in place of one that may be there; readers see the old or the new."""
+        ...
+
+    def sync(self, name: str) -> None:
+        """See to it that an object that is seen stays, after a power failure too; NotStored where none is.
+
+        What a call has stored is durable when the call returns. What another writer has stored may be seen
+        before that; who goes on from such an object asks for this first.
+        """
         ...
 
     def read(self, name: str) -> bytes:

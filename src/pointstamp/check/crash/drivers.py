@@ -18,10 +18,11 @@ from pointstamp.check.crash.events import (
 from pointstamp.check.crash.setting import Setting
 from pointstamp.check.world import one_of
 from pointstamp.errors import FencedError, StorageError
-from pointstamp.recovery.beginning import Beginning, begin_generation, remove_unneeded
+from pointstamp.recovery.beginning import Beginning, begin_generation
 from pointstamp.recovery.crew import CrewError
 from pointstamp.recovery.orders import Finish
 from pointstamp.recovery.session import Session
+from pointstamp.recovery.unneeded import remove_unneeded
 
 # How long something takes; the first of each is the plain one.
 _LINGER_TICKS: Final = (0, 30, 200, 600)

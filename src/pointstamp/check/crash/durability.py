@@ -119,7 +119,7 @@ class SimulatedSink:
         self.visible: dict[tuple[str, Time], list[pa.RecordBatch]] = {}
         self._discarded: dict[str, tuple[int, str, dict[int, list[pa.RecordBatch]]]] = {}
         self._sure = 0
-        """So many commits are on the disk; the last one may be seen and not be there yet."""
+        """So many commits are on the disk; those after them are seen, and are not there yet."""
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "SimulatedSink":
         """There is one query in a world."""
@@ -132,6 +132,9 @@ class SimulatedSink:
     def publisher(self) -> "SimulatedSink":
         """The sink itself."""
         return self
+
+    def check_outputs(self, before: Collection[str]) -> None:
+        """The flow of a world does not change."""
 
     def stage(self, path: str, generation: int, output: str, epochs: Epochs) -> list[Staged]:
         """Keep rows, unseen; an epoch without rows has no piece."""
@@ -161,7 +164,8 @@ class SimulatedSink:
         )
 
     def published_through(self) -> int | None:
-        """The last epoch that is visible."""
+        """The last epoch that is visible, which is sure from now on."""
+        self._sure = len(self.commits)
         return self.commits[-1].epochs_through if self.commits else None
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:
@@ -172,14 +176,15 @@ class SimulatedSink:
             self._durability.around(f"discard '{path}'", partial(self._discard, path))
 
     def lose_power(self) -> int:
-        """A commit that was not acknowledged may be gone, and what was discarded may be there again."""
+        """Commits that were not acknowledged may be gone, and what was discarded may be there again."""
         changed = 0
         for path, discarded in self._discarded.items():
             if self._durability.draw(2):
                 changed += 1
                 self._pieces[path] = discarded
         self._discarded.clear()
-        if self._sure < len(self.commits) and self._durability.draw(2):
+        unsure = len(self.commits) - self._sure
+        for _ in range(self._durability.draw(unsure + 1) if unsure else 0):
             changed += 1
             for piece in self.commits.pop().staged:
                 for epoch in self._pieces[piece.path][2]:

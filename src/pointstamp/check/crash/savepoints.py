@@ -54,7 +54,7 @@ def run_with_successor(world: CrashWorld, *, steps_max: int) -> CrashRun:
 def _found(world: CrashWorld, name: str) -> Savepoint:
     """The savepoint as the journal has it, which is no older than was answered."""
     world.durability.stand_aside()
-    journal: Journal[Entry] = Journal.open(world.storage, Entry)
+    journal: Journal[Entry] = Journal.open(world.storage, Entry, query=world.spec.query_id)
     savepoints = Ledger(journal, world.spec.sources).savepoints
     epoch = world.user.savepoints[name]
     for savepoint in savepoints:

@@ -68,7 +68,7 @@ class Kept(NamedTuple):
     @property
     def place(self) -> SavepointPlace:
         """Where it is, for a query."""
-        return SavepointPlace(self.of.storage, self.name)
+        return SavepointPlace(self.of.storage, self.name, self.of.spec.query_id)
 
 
 class Setting:

@@ -5,7 +5,8 @@ What is acknowledged is durable. What is not may be whole, absent, or begun:
 - a writer that is killed before its object has its name leaves nothing under it: what it had written, up to
   any byte, is a new file with a name of its own, which nobody lists or reads;
 - one that is killed after that, or that gets no answer, leaves it whole, but perhaps not yet on the disk: it
-  is seen by everybody, and where the power fails before the folder goes to the disk, it is gone;
+  is seen by everybody, and where the power fails before the folder goes to the disk, it is gone; who is told
+  that it is there already, or asks for ``sync``, has made it sure;
 - a deletion is never made durable: where the power fails, what was deleted may be there again.
 
 All of it is within the promises of ``pointstamp.storage.port``. Not here: objects that lie torn under their
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pointstamp.check.crash.durability import Durability
+from pointstamp.errors import AlreadyStored
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content
 from pointstamp.storage.words import joined
@@ -46,6 +48,15 @@ class SimulatedStorage:
     def write(self, name: str, content: Content) -> None:
         """Store an object, in place of one that may be there."""
         self._store("write", name, joined(content), self._objects.write)
+
+    def sync(self, name: str) -> None:
+        """What is seen stays; NotStored where there is no object."""
+
+        def settle() -> None:
+            self._objects.sync(name)
+            self._sync(name)
+
+        self._durability.around(f"sync '{name}'", settle)
 
     def read(self, name: str) -> bytes:
         """What an object holds; NotStored where there is none."""
@@ -93,7 +104,11 @@ class SimulatedStorage:
         def seen() -> None:
             """Whole under its name, and in the memory of the machine alone."""
             before = self._objects.read(name) if self._objects.size(name) is not None else None
-            store(name, content)
+            try:
+                store(name, content)
+            except AlreadyStored:
+                self._sync(name)  # what is said to be there is on the disk
+                raise
             self._unsure.setdefault(name, before)
 
         def done() -> None:
