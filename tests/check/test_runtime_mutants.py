@@ -42,7 +42,14 @@ from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import Graph
 from pointstamp.topology.ports import Location
 from pointstamp.topology.summary import Advance, Summary, delay
-from support.worlds import busy_flow, nested_flow, simulator_of, tallies_flow, walking_flow
+from support.worlds import (
+    busy_flow,
+    nested_flow,
+    simulator_of,
+    tallies_flow,
+    walking_flow,
+    walks_in_walks_flow,
+)
 
 SEEDS_MAX: Final = 200
 Patch = pytest.MonkeyPatch
@@ -491,7 +498,7 @@ def test_times_that_are_taken_out_of_order_are_caught(
     assert (report.finding.verdict.property or report.finding.kind.value) == by, report.finding.reason
 
 
-@pytest.mark.parametrize("flow", [busy_flow, nested_flow, walking_flow, tallies_flow])
+@pytest.mark.parametrize("flow", [busy_flow, nested_flow, walking_flow, tallies_flow, walks_in_walks_flow])
 def test_the_runtime_as_it_is_is_valid_in_the_same_worlds(flow: Callable[[], ps.Dataflow]) -> None:
     report = simulate(simulator_of(flow(), epochs=3), cases(range(40), 1, 4))
     assert report.finding is None, report.finding

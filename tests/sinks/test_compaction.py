@@ -504,11 +504,11 @@ def test_a_compaction_of_another_format_and_policies_that_make_no_sense_are_refu
     with pytest.raises(StorageError, match=r"has format 7, and this pointstamp reads 2"):
         read_published(tmp_path)
     path.write_text("{}")
-    with pytest.raises(StorageError, match=r"cannot be read as a compaction"):
+    with pytest.raises(StorageError, match=r"cannot be read as a manifest"):
         read_published(tmp_path)
     path.write_text(content)
     path.rename(path.with_name("000000000004.json"))
-    with pytest.raises(StorageError, match=r"holds compaction 0: it lies in a wrong place"):
+    with pytest.raises(StorageError, match=r"holds what was written as"):
         read_published(tmp_path)
     with pytest.raises(FlowError, match=r"it merges at least 2 files"):
         CompactionPolicy(files=1)

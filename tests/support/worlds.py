@@ -119,6 +119,30 @@ def _onward(row: Mapping[str, Any]) -> Rows:
     return [{"key": str(int(row["key"]) + 1), "n": row["n"] + 1}] if row["key"] != "15" else []
 
 
+def walks_in_walks_flow() -> ps.Dataflow:
+    """Three running reductions, in a loop in a loop and behind it; each waits for what passes the others."""
+    flow = ps.Dataflow("walks in walks")
+    rows = flow.input("rows", SCHEMA).flat_map(_begin, SCHEMA)
+    with rows.loop("outer") as outer:
+        back = outer.variable(SCHEMA)
+        reached = outer.enter(rows).concat(back).reduce("key", n=ps.min("n"), running=True, name="reached")
+        with reached.loop("inner") as inner:
+            again = inner.variable(SCHEMA)
+            least = (
+                inner.enter(reached).concat(again).reduce("key", n=ps.min("n"), running=True, name="least")
+            )
+            inner.feedback(again, least.filter(_is_on_the_way).flat_map(_onward, SCHEMA))
+            left = inner.leave(least)
+        outer.feedback(back, left.branch(_is_on_the_way)[1].flat_map(_onward, SCHEMA))
+        out = outer.leave(left)
+    flow.output("out", out.reduce("key", n=ps.min("n"), running=True, name="behind"))
+    return flow
+
+
+def _is_on_the_way(batch: pa.RecordBatch) -> list[bool]:
+    return [int(key) % 4 != 3 for key in batch.column("key").to_pylist()]
+
+
 class Tally:
     """Keeps a number for each key over all times, and tells of a time by what it was then."""
 
