@@ -654,7 +654,7 @@ def test_what_rests_on_no_event_is_told_at_once_and_alone() -> None:
 
 def test_a_member_without_work_tells_what_happened_after_a_moment(monkeypatch: Patch) -> None:
     now = [100.0]
-    monkeypatch.setattr(observing, "monotonic", lambda: now[0])
+    monkeypatch.setattr(telling, "monotonic", lambda: now[0])
     told: list[Any] = []
     reporter = Reporter(told.append)
     event = SnapshotTaken(WorkerIndex(0), OperatorIndex(1), 2)
