@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pointstamp.dataflow.late import LatePolicy
 from pointstamp.dataflow.pact import STAY, Pact
 from pointstamp.topology.domain import EPOCHS, Domain, TimeOrder
 from pointstamp.topology.graph import Graph, GraphBuilder
@@ -84,6 +85,8 @@ class Node:
     summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None
     logic: Callable[[], Any] | None = None
     limit: RoundLimit | None = None
+    late: LatePolicy = "error"
+    """Of an input: what becomes of rows that come too late."""
 
 
 @dataclass(slots=True)

@@ -30,6 +30,7 @@ from pointstamp.recovery.history import (
 )
 from pointstamp.recovery.journal import Journal
 from pointstamp.recovery.orders import PartSaved
+from pointstamp.recovery.promises import Promises
 from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Position, Source, Unit
 
@@ -54,7 +55,7 @@ class Ledger:
         self.ticks: list[Ticked] = []
         self.commits: list[Committed] = []
         self.savepoints: list[Savepoint] = []
-        self.said: dict[str, int] = {}
+        self.promises: dict[str, Promises] = {}
         self._gone_on_from: Chain | None = None
         self._entries = 0
         for entry in journal.entries():
@@ -128,10 +129,18 @@ class Ledger:
             )
         )
 
-    def tick(self, units: Mapping[str, Sequence[Unit]], complete_to: int, *, final: bool) -> Ticked:
+    def tick(
+        self,
+        units: Mapping[str, Sequence[Unit]],
+        complete_to: int,
+        *,
+        final: bool,
+        promised: Mapping[str, int] | None = None,
+    ) -> Ticked:
         """Record the next tick; it is durable when this returns."""
         taken = {name: list(each) for name, each in units.items() if each}
-        tick = Ticked(self.last_tick + 1, taken, self.open_from, complete_to, final)
+        held = {n: epoch for n, epoch in (promised or {}).items() if n in taken and epoch > self.open_from}
+        tick = Ticked(self.last_tick + 1, taken, self.open_from, complete_to, final, held)
         self._append(tick)
         return tick
 
@@ -157,10 +166,11 @@ class Ledger:
         assert self.commits, "there is nothing to keep"
         self._append(Kept(savepoint))
 
-    def say(self, name: str, epoch: int) -> None:
-        """Record how far an input with an epoch column is complete, unless that is known."""
-        if epoch > self.said.get(name, 0):
-            self._append(Said(name, epoch))
+    def say(self, name: str, epoch: int, waiting: Iterable[str]) -> None:
+        """Record that with the units that wait an input is complete before an epoch, unless that is known."""
+        waiting = list(waiting)
+        if not self.promises.get(name, Promises()).is_known(epoch, waiting):
+            self._append(Said(name, epoch, waiting))
 
     def summarize_if_long(self) -> list[Ticked] | None:
         """Replace the entries by a summary if there are many; return the ticks that are needed no more."""
@@ -189,7 +199,7 @@ class Ledger:
             self.ticks,
             commits,
             self.savepoints,
-            self.said,
+            [said for name, each in self.promises.items() for said in each.entries(name)],
         )
         self._journal.summarize(summary)
         self._entries = 0
@@ -217,6 +227,8 @@ class Ledger:
                         )
                     for unit in units:
                         self.positions[name] = self._sources[name].after(self.positions.get(name), unit)
+                    if name in self.promises:
+                        self.promises[name].take(unit.name for unit in units)
                 self.last_tick = entry.number
                 self.open_from = entry.complete_to
                 self.is_final = entry.final
@@ -230,7 +242,7 @@ class Ledger:
                 self.commits[-1] = msgspec.structs.replace(self.commits[-1], savepoint=savepoint)
                 self._keep_last()
             case Said():
-                self.said[entry.input] = entry.epoch
+                self.promises.setdefault(entry.input, Promises()).say(entry.epoch, entry.waiting)
             case Summary():
                 self._take_over(entry)
 
@@ -243,7 +255,8 @@ class Ledger:
         self.ticks = list(summary.ticks)
         self.commits = list(summary.commits)
         self.savepoints = list(summary.savepoints)
-        self.said = dict(summary.said)
+        names = dict.fromkeys(said.input for said in summary.promises)
+        self.promises = {n: Promises.of(said for said in summary.promises if said.input == n) for n in names}
         self._entries = 0
 
     def _chain_at(self, place: int) -> Chain:

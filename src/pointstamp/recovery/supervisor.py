@@ -27,6 +27,7 @@ from pointstamp.errors import (
     PointstampError,
     RecoveryError,
     SchemaError,
+    SourceError,
     StorageError,
     TransportError,
 )
@@ -212,7 +213,7 @@ class Supervisor:
     def _recover(self, error: Exception) -> None:
         cause = error.__cause__ if isinstance(error, CrewError) else error
         words = str(cause if isinstance(cause, PointstampError) else error)
-        if isinstance(cause, (SchemaError, FencedError, RecoveryError)):
+        if isinstance(cause, (SchemaError, SourceError, FencedError, RecoveryError)):
             raise cause from None
         failure = (words, self.committed_number)
         is_same = isinstance(cause, FlowError) and failure == self._last_failure
@@ -287,6 +288,7 @@ class Supervisor:
                 "inputRowsPerSecond": max(0, rows - rows_before) / seconds,
                 "rowsIn": rows_in,
                 "rowsOut": total(session.rows_out),
+                "rowsLate": total(session.rows_late),
                 "epochsInFlight": session.coordinator.epochs_in_flight,
                 "snapshotBytes": commit.size_bytes,
                 "snapshotIsWhole": commit.is_whole,
