@@ -133,7 +133,7 @@ class Coordinator:
         """What is to be told to whom now: at most one tick, and a snapshot where one is due."""
         orders: list[tuple[int, Order]] = []
         if self._has_room():
-            tick = self._waiting.popleft() if self._waiting else self._record()
+            tick = self._read_again() if self._waiting else self._record()
             if tick is not None:
                 orders.extend(self._dispatch(tick))
                 self._last_tick_seconds = now_seconds
@@ -236,6 +236,13 @@ class Coordinator:
         done = min(self._done_before)
         while self._in_flight and self._in_flight[0][0].complete_to <= done:
             self._in_flight.popleft()
+
+    def _read_again(self) -> Ticked | None:
+        """The next tick of an earlier generation, unless something that it takes is being written."""
+        tick = self.ledger.renew(self._waiting[0])
+        if tick is not None:
+            self._waiting.popleft()
+        return tick
 
     def _record(self) -> Ticked | None:
         intake = self._intake

@@ -37,6 +37,13 @@ class Ticked(msgspec.Struct, frozen=True, tag=True):
     promised: dict[str, int] = {}
 
 
+class Renewed(msgspec.Struct, frozen=True, tag=True):
+    """Units of a tick of which nothing is committed have changed: whoever reads it reads these instead."""
+
+    number: int
+    units: dict[str, list[Unit]]
+
+
 class Committed(msgspec.Struct, frozen=True, tag=True):
     """Commit ``number``: the snapshot of an epoch, in parts by worker, and the output that it publishes.
 
@@ -99,7 +106,7 @@ class Summary(msgspec.Struct, frozen=True, tag=True):
     promises: list[Said] = []
 
 
-Entry: TypeAlias = FlowShape | Ticked | Committed | Kept | Said | Summary
+Entry: TypeAlias = FlowShape | Ticked | Renewed | Committed | Kept | Said | Summary
 
 
 @dataclass(frozen=True, slots=True)

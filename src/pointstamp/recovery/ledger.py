@@ -10,12 +10,12 @@ kept, and every savepoint; a summary replaces the entries that say nothing any m
 needed, so that all others can be removed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from pointstamp.errors import RecoveryError
+from pointstamp.errors import RecoveryError, SourceError
 from pointstamp.recovery.entries import Generation, GenerationStarted
 from pointstamp.recovery.history import (
     Chain,
@@ -23,6 +23,7 @@ from pointstamp.recovery.history import (
     Entry,
     FlowShape,
     Kept,
+    Renewed,
     Said,
     Savepoint,
     Summary,
@@ -144,6 +145,45 @@ class Ledger:
         self._append(tick)
         return tick
 
+    def renew(self, tick: Ticked) -> Ticked | None:
+        """A tick that is to be read again, as its sources have it now; None while one is being written.
+
+        A unit that has changed is written down anew. That is sound because nothing of the tick is committed,
+        which the order of the journal proves: no older driver can commit after this, and no member has been
+        given the tick by this one. Where something is committed, the rest of it must not be of other rows.
+        """
+        units: dict[str, list[Unit]] = {}
+        for name, each in tick.units.items():
+            renewed = [self._renewed(name, unit) for unit in each]
+            if None in renewed:
+                return None
+            units[name] = [unit for unit in renewed if unit is not None]
+        if units == tick.units:
+            return tick
+        if self.committed is not None and self.committed.epoch >= tick.open_from:
+            raise self._changed(tick, units)
+        self._append(Renewed(tick.number, units))
+        return next(each for each in self.ticks if each.number == tick.number)
+
+    def _renewed(self, name: str, unit: Unit) -> Unit | None:
+        ask: Callable[[Unit], Unit | None] | None = getattr(self._sources[name], "renewed", None)
+        return unit if ask is None else ask(unit)
+
+    def _changed(self, tick: Ticked, units: Mapping[str, Sequence[Unit]]) -> SourceError:
+        changed = [
+            (name, part.locator)
+            for name in units
+            for unit, now in zip(tick.units[name], units[name], strict=True)
+            for part, part_now in zip(unit.parts, now.parts, strict=True)
+            if part != part_now
+        ]
+        name, locator = changed[0]
+        return SourceError(
+            f"input '{name}': '{locator}' was changed after a part of its rows was committed, and the rest "
+            "of them is to be read again: what is published was computed from other bytes. Restore it as it "
+            "was, or begin with a new checkpoint and a new output."
+        )
+
     def commit(
         self,
         epoch: int,
@@ -233,6 +273,11 @@ class Ledger:
                 self.open_from = entry.complete_to
                 self.is_final = entry.final
                 self.ticks.append(entry)
+            case Renewed():
+                self.ticks = [
+                    msgspec.structs.replace(tick, units=entry.units) if tick.number == entry.number else tick
+                    for tick in self.ticks
+                ]
             case Committed():
                 self.commits.append(entry)
                 self._gone_on_from = None

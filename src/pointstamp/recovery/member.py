@@ -161,7 +161,7 @@ class Member:
         last = self._restored_epoch
         for name, parts in tick.parts.items():
             for part in parts:
-                for batch in mission.sources[name].read(part, mission.schema(name)):
+                for batch in self._batches(name, part):
                     last = max(last, self._send(name, part, batch, tick))
                     yield
         # A tick without rows is not settled either before the epochs that it completes are saved.
@@ -171,6 +171,12 @@ class Member:
         for handle in worker.inputs.values():
             if handle.time < tick.complete_to:
                 handle.advance_to(tick.complete_to)
+
+    def _batches(self, name: str, part: Part) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self.mission.sources[name].read(part, self.mission.schema(name))
+        except SourceError as error:
+            raise SourceError(f"input '{name}': {error}") from error
 
     def _send(self, name: str, part: Part, batch: pa.RecordBatch, tick: Tick) -> int:
         """Send the rows of a batch, each at its epoch and late ones at the first that is open; the last."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
-from pointstamp.errors import RecoveryError, TransportError
+from pointstamp.errors import RecoveryError, SourceError, TransportError
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.crew import Crew, CrewError
 from pointstamp.recovery.history import Committed
@@ -163,7 +163,10 @@ class Session:
         if name in self._ended or name not in self._watches:
             return False
         watch = self._watches[name]
-        units = watch.poll()
+        try:
+            units = watch.poll()
+        except SourceError as error:
+            raise SourceError(f"input '{name}': {error}") from error
         if units:
             self.coordinator.offer(name, units)
         if watch.is_finished:

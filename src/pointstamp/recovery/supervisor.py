@@ -40,6 +40,7 @@ from pointstamp.recovery.observing import Verification
 from pointstamp.recovery.policy import RestartBudget
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.session import Session, total
+from pointstamp.sources.port import Watch
 
 _log = logging.getLogger("pointstamp.query")
 
@@ -146,12 +147,14 @@ class Supervisor:
         self._counted = (monotonic(), 0)
         self.phase = "starting workers"
         with ExitStack() as opened:
-            watches = {
-                name: source.watch(ledger.positions[name], available_now=spec.available_now)
-                for name, source in spec.sources.items()
-            }
-            for watch in watches.values():
+            watches: dict[str, Watch] = {}
+            for name, source in spec.sources.items():
+                try:
+                    watch = source.watch(ledger.positions[name], available_now=spec.available_now)
+                except SourceError as error:
+                    raise SourceError(f"input '{name}': {error}") from error
                 opened.callback(watch.close)
+                watches[name] = watch
             verification = self._verify(begun)
             session = Session(
                 self._launcher.launch(replace(begun.mission, is_observed=verification is not None)),
