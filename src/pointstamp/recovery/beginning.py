@@ -86,6 +86,7 @@ def begin_generation(
         chain.names() if chain is not None else (),
         spec.epoch_columns,
         -1 if ledger.committed is None else ledger.committed.epoch,
+        decoded_bytes_max=spec.decoded_bytes_max,
     )
     return Beginning(generation, ledger, publisher, chain, mission)
 

@@ -38,6 +38,7 @@ from pointstamp.recovery.orders import (
     Tick,
     TickRead,
 )
+from pointstamp.recovery.pacing import Pacing
 from pointstamp.recovery.parts import encode_part
 from pointstamp.recovery.scribe import Scribe
 from pointstamp.runtime.epochcolumn import by_epoch
@@ -95,6 +96,9 @@ class Member:
         self._output_bytes = 0
         self._staged: list[Staged] = []  # early; only jobs of the scribe look at it
         self._reading: deque[Iterator[None]] = deque()
+        self._pacing = Pacing(mission.decoded_bytes_max)
+        self._is_decoding = False
+        self._done_before = 0
         self._last_epochs: deque[tuple[int, int]] = deque()  # of each tick that is not settled
         self._settled = -1
         self.rows_in = dict.fromkeys(mission.sources, 0)
@@ -131,8 +135,7 @@ class Member:
             busy = True
             self._tell(report)
         if not busy and self._reading:
-            busy = True
-            self._read_on()
+            busy = self._read_on()
         self._report_progress(is_idle=not busy)
         if not busy and self._asked_ahead is not None:
             self._look_ahead(self._asked_ahead)
@@ -148,22 +151,33 @@ class Member:
 
     # Reading.
 
-    def _read_on(self) -> None:
+    def _read_on(self) -> bool:
+        """Do the next thing of what is to be read; False where that must wait for what was read before."""
+        if self._is_decoding and not self._may_decode():
+            return False
         try:
             next(self._reading[0])
         except StopIteration:
             self._reading.popleft()
+        return True
 
     def _read(self, tick: Tick) -> Iterator[None]:
         """Read a tick, batch by batch; then its epochs are complete."""
         worker, mission = self.worker, self.mission
         worker.open_to(tick.complete_to - 1)
+        self._pacing.begin(tick.number, tick.complete_to)
+        self._is_decoding = any(tick.parts.values())
+        yield
         last = self._restored_epoch
         for name, parts in tick.parts.items():
             for part in parts:
                 for batch in self._batches(name, part):
+                    messages = worker.messages_in
                     last = max(last, self._send(name, part, batch, tick))
+                    self._pacing.decoded(batch.nbytes, worker.messages_in - messages)
+                    del batch  # while it pauses, only those who need the rows hold them
                     yield
+        self._is_decoding = False
         # A tick without rows is not settled either before the epochs that it completes are saved.
         self._last_epochs.append((tick.number, max(last, tick.complete_to - 1)))
         if mission.epoch_columns:
@@ -171,6 +185,18 @@ class Member:
         for handle in worker.inputs.values():
             if handle.time < tick.complete_to:
                 handle.advance_to(tick.complete_to)
+
+    def _may_decode(self) -> bool:
+        ports, occurrences = self.worker.graph.ports, self.worker.view.tracker.occurrences
+        return self._pacing.may_read(
+            self._done_before,
+            (
+                (time[0], count)
+                for number, port in enumerate(ports)
+                if isinstance(port, Target)
+                for time, count in occurrences(Location(number)).items()
+            ),
+        )
 
     def _batches(self, name: str, part: Part) -> Iterator[pa.RecordBatch]:
         try:
@@ -288,6 +314,7 @@ class Member:
         """Tell how far the outputs are whenever that changes, and what was read when there is time."""
         frontier = self.worker.view.tracker.frontier
         before = min((time[0] for at in self._watched for time in frontier(at)), default=NOTHING_OPEN)
+        self._done_before = before
         now = (before, sum(self.rows_in.values()) + sum(self.rows_late.values()))
         if self._told is None or now[0] != self._told[0] or (is_idle and now != self._told):
             self._told = now

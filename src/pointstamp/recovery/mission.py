@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pointstamp.dataflow.plan import Kind, Plan
+from pointstamp.recovery.pacing import DECODED_BYTES_MAX
 from pointstamp.recovery.parts import decode_part, parts_needed, restored_from
 from pointstamp.runtime.epochcolumn import with_epochs
 from pointstamp.runtime.snapshots import Restored
@@ -35,6 +36,8 @@ class Mission:
     published_through: int = -1
     is_observed: bool = False
     """Whether members tell the events of their workers, because they are judged."""
+    decoded_bytes_max: int = DECODED_BYTES_MAX
+    """How much a member may have decoded of what is not done yet."""
 
     def schema(self, name: str) -> pa.Schema:
         """What is read of an input: its columns, and the epoch column if there is one beside them."""
