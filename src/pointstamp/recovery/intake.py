@@ -2,7 +2,8 @@
 
 An input with an epoch column is complete before an epoch when somebody says so. What was said holds after the
 units that were there when it was said, so it is believed once these are taken, and not before; and units that
-were found later are held to it (``pointstamp.recovery.promises``). A tick takes only units of an input that
+were found later are held to it (``pointstamp.recovery.promises``). A source may know it by itself, and say it
+with its units. A tick takes only units of an input that
 are held to the same, so that it can say for all of them what is late.
 
 Invariant: no unit is taken twice, units of one input are taken in order, and ``complete_to`` never goes back.
@@ -38,6 +39,7 @@ class Intake:
         """Take note of units that were found."""
         promises = self._promises.get(name)
         self._offered[name].extend((unit, promises.held_to(unit.name) if promises else 0) for unit in units)
+        self._believe_source(name)
 
     def end(self, name: str) -> None:
         """Take note that an input will have no further units."""
@@ -91,9 +93,16 @@ class Intake:
             taken[name] = units
             if promises is not None:
                 promises.take(unit.name for unit in units)
+                self._believe_source(name)
                 if units:
                     held_to[name] = held
         return taken, held_to
+
+    def _believe_source(self, name: str) -> None:
+        """What is to be taken next may say that nothing before an epoch follows."""
+        offered, promises = self._offered[name], self._promises.get(name)
+        if offered and promises is not None and (least := offered[0][0].least_epoch) is not None:
+            promises.reach(least)
 
     def complete_to(self, open_from: int) -> int:
         """Before which epoch all inputs with a column are complete, at least as far as they were."""

@@ -43,6 +43,11 @@ class Promises:
             waiting -= taken
         self._believe()
 
+    def reach(self, epoch: int) -> None:
+        """Take note that nothing that is not taken is of an epoch before this one."""
+        self.complete = max(self.complete, epoch)
+        self._believe()
+
     def held_to(self, name: str) -> int:
         """The epoch before which a unit has none but late rows: what was said before it was found."""
         return max([self.complete, *(epoch for epoch, waiting in self._waiting if name not in waiting)])

@@ -58,10 +58,15 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """What one tick may take: it has a name, and is read whole or not at all. It may have no part."""
+    """What one tick may take: it has a name, and is read whole or not at all. It may have no part.
+
+    A source whose rows say their epochs may promise that none in this unit, or in any that follows it, is of
+    an epoch before ``least_epoch``.
+    """
 
     name: str
     parts: tuple[Part, ...]
+    least_epoch: int | None = None
 
 
 class Watch(Protocol):
