@@ -94,18 +94,18 @@ def run_to_end(
 ) -> Results:
     """Run a flow over data at hand to its end, going on from where a run of this checkpoint has come.
 
-    Each epoch that has rows is a unit, in order, and its rows say their epoch themselves: so gaps between the
-    epochs cost nothing (days written as 20240131), and what is given later goes on from there whatever they
-    are.
+    Without epoch columns item i is epoch i, and each is a tick. With one, each epoch that has rows is a unit,
+    in order, and its rows say their epoch themselves: so gaps between the epochs cost nothing (days written
+    as 20240131), and what is given later goes on from there whatever they are.
     """
     columns = check_epochs(plan, data, epoch)
     given = {name: _by_epoch(plan, name, each, columns.get(name)) for name, each in data.items()}
     fed = sorted({number for batches in given.values() for number in batches})
-    stamp = _unused_column(plan)
+    stamp = _unused_column(plan) if columns and fed else None
     output = f"{checkpoint.rstrip('/')}/output"
     query = start(
         plan,
-        {name: _stamped(each, stamp) for name, each in given.items()},
+        {n: _counted(plan, n, each) if stamp is None else _stamped(each, stamp) for n, each in given.items()},
         checkpoint=checkpoint,
         output=output,
         workers=workers,
@@ -150,6 +150,12 @@ def _by_epoch(plan: Plan, name: str, given: Any, column: str | None) -> dict[int
         parts = [batches.get(time, _none(schema)), *to_batches(rows, schema, f"input '{name}'")]
         batches[time] = pa.concat_batches(parts)
     return batches
+
+
+def _counted(plan: Plan, name: str, batches: Mapping[int, pa.RecordBatch]) -> Rows:
+    """Item i is epoch i."""
+    none = _none(_schema(plan, name))
+    return Rows(tuple(batches.get(number, none) for number in range(max(batches, default=-1) + 1)))
 
 
 def _unused_column(plan: Plan) -> str:
