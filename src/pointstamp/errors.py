@@ -5,6 +5,7 @@
     +-- FlowError          a flow was written or fed in a way that cannot work
     |   +-- SchemaError    a batch or a schema does not fit: which column, which type
     |   +-- CapabilityError  an operator sent, delayed or asked without the right to
+    |   +-- SourceError    what an input holds cannot be taken, however often it is read: which input and file
     |   +-- OperatorError  an exception in a user's function, with operator, port, time and batch
     |   +-- LoopError      a loop went further than its limit, or was interrupted
     +-- ProgressError      the progress protocol was broken: a gap, a duplicate, an unknown port
@@ -39,6 +40,10 @@ class SchemaError(FlowError):
 
 class CapabilityError(FlowError):
     """An operator sent, delayed or asked for something without the right to."""
+
+
+class SourceError(FlowError):
+    """What an input holds cannot be taken, and reading it again is no help: the message names where it is."""
 
 
 class OperatorError(FlowError):

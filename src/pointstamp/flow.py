@@ -21,6 +21,7 @@ from pointstamp.dataflow.describe import describe
 from pointstamp.dataflow.drawing.mermaid import mermaid
 from pointstamp.dataflow.drawing.svg import svg
 from pointstamp.dataflow.endpoints import Collect
+from pointstamp.dataflow.late import LATE_PORT, LatePolicy, check_policy, late_schema
 from pointstamp.dataflow.loop import feed
 from pointstamp.dataflow.plan import InputPort, Kind, Plan
 from pointstamp.dataflow.schema import as_schema
@@ -90,13 +91,33 @@ class Dataflow:
         """What a notebook shows of a flow."""
         return svg(self.plan)
 
-    def input(self, name: str, schema: str | pa.Schema) -> Stream:
+    def input(
+        self,
+        name: str,
+        schema: str | pa.Schema,
+        *,
+        late: LatePolicy = "error",
+        late_output: str | None = None,
+    ) -> Stream:
         """A stream that comes from outside; the schema is Spark DDL, "src long, dst long", or pyarrow's.
 
         All declared columns must come; others are left, wherever the flow runs.
+
+        ``late`` says what becomes of rows whose epoch column names an epoch before the one that the input was
+        advanced to: they are an ``"error"``, or go to an ``"output"`` of their own, or ``"drop"`` drops them.
+        That output is named ``late_output``, or ``<name>_late``; it has the columns of the input and
+        ``late_epoch``, and the rows are in the epoch that was open when they came.
         """
         declared = as_schema(schema)
-        node = self._builder.add(Kind.INPUT, name, (), [], {"out": declared})
+        check_policy(name, late, late_output)
+        ports = {"out": declared}
+        if late == "output":
+            ports["late"] = late_schema(declared, name)
+        node = self._builder.add(Kind.INPUT, name, (), [], ports)
+        node.late = late
+        if late == "output":
+            port = wired("in", Source(node.index, LATE_PORT))
+            self._builder.add(Kind.OUTPUT, late_output or f"{name}_late", (), [port], {}, logic=Collect)
         return Stream(self._builder, Source(node.index, 0), declared, ())
 
     def variable(self, schema: str | pa.Schema, summary: Summary, name: str = "variable") -> Stream:

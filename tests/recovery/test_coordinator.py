@@ -368,7 +368,7 @@ def _said_while_it_runs(storage: Storage, sink: MemorySink) -> Supervisor:
 def test_a_replayed_tick_gives_only_what_was_not_committed() -> None:
     sink, storage, source = MemorySink(), MemoryStorage(), Growing([_stamped((1, 0), (2, 5))])
     first = _columns({"a": source}, storage, sink)
-    first.call(lambda session: session.coordinator.advance("a", 1))
+    first.call(lambda session: session.advance("a", 1))
 
     def stop_when_committed() -> None:
         first.drained().add_done_callback(lambda _: first.stop(finish=False))
@@ -385,7 +385,7 @@ def test_a_replayed_tick_gives_only_what_was_not_committed() -> None:
 def test_a_query_of_which_everything_is_committed_comes_to_its_end() -> None:
     sink, storage, source = MemorySink(), MemoryStorage(), Growing([_stamped((1, 0))])
     first = _columns({"a": source}, storage, sink)
-    first.call(lambda session: session.coordinator.advance("a", 1))
+    first.call(lambda session: session.advance("a", 1))
     first.drained().add_done_callback(lambda _: first.stop(finish=False))
     first.run()
     source.is_ended = True
@@ -400,7 +400,7 @@ def test_a_query_of_which_everything_is_committed_comes_to_its_end() -> None:
 def test_a_row_of_an_epoch_that_is_complete_is_refused_in_words() -> None:
     sink, source = MemorySink(), Growing([_stamped((1, 0))])
     query = _columns({"a": source}, MemoryStorage(), sink, restarts=RestartPolicy(1, pause_seconds=0.0))
-    query.call(lambda session: session.coordinator.advance("a", 2))
+    query.call(lambda session: session.advance("a", 2))
 
     def add_a_late_row(_: object) -> None:
         source.batches.append(_stamped((9, 1)))

@@ -21,13 +21,14 @@ from typing import Any
 import fsspec
 import pytest
 
-from pointstamp.errors import FlowError, StorageError
+from pointstamp.errors import FlowError, SourceError, StorageError
 from pointstamp.sources.files import Files, files
-from pointstamp.sources.folder import Entry, LocalFolder
+from pointstamp.sources.folder import Entry, Folder, LocalFolder
 from pointstamp.sources.grouping import Grouping, Rules
 from pointstamp.sources.inotify import Arrived, FolderEvents
 from pointstamp.sources.port import Position, Unit, Watch
-from pointstamp.sources.watching import EventWatch, ListingWatch
+from pointstamp.sources.watching import EventWatch, Listing, ListingWatch
+from pointstamp.sources.wholeness import Settling
 
 SECONDS_MAX = 180.0
 needs_events = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells of files on Linux")
@@ -333,13 +334,18 @@ class Torn(LocalFolder):
         return [entry for entry in super().list() if self.count > 1 or entry.name != "a"]
 
 
+def listed(folder: Folder, rules: Rules) -> tuple[Listing, Grouping]:
+    grouping = Grouping(rules, folder, None)
+    return Listing(folder, rules, grouping, Settling(folder.look)), grouping
+
+
 @pytest.mark.parametrize("border", ["1_done", "_end"])
 def test_a_listing_that_shows_a_marker_before_its_file_is_made_again(tmp_path: Path, border: str) -> None:
     put(tmp_path, "a")
     put(tmp_path, border, content="")
     folder = Torn(str(tmp_path))
     rules = Rules(group_by_marker="_done", until="_end")
-    watch = ListingWatch(folder, rules, Grouping(rules, folder, None), 0)
+    watch = ListingWatch(*listed(folder, rules), 0)
     assert [parts for _, parts in shown(watch.poll())] == [["a"]]
     watch.close()
 
@@ -359,7 +365,7 @@ def test_dropped_events_cost_one_listing_and_no_file(tmp_path: Path) -> None:
     put(tmp_path, "a")
     folder, rules = LocalFolder(str(tmp_path)), Rules()
     events = Dropping(folder.path)
-    watch = EventWatch(folder, rules, Grouping(rules, folder, None), events)
+    watch = EventWatch(*listed(folder, rules), events)
     assert names(watch.poll()) == ["a"]
     put(tmp_path, "c", "b")
     assert watch.poll() == []
@@ -434,7 +440,7 @@ class Held(LocalFolder):
 
 def test_polling_does_not_wait_for_a_listing_and_begins_one_when_it_is_time(tmp_path: Path) -> None:
     folder, rules, now = Held(str(tmp_path)), Rules(), [0.0]
-    watch = ListingWatch(folder, rules, Grouping(rules, folder, None), 10.0, lambda: now[0])
+    watch = ListingWatch(*listed(folder, rules), 10.0, lambda: now[0])
     put(tmp_path, "a")
     now[0] = 9.9
     assert watch.poll() == []
@@ -479,7 +485,7 @@ def test_a_file_system_that_nobody_knows_is_refused(tmp_path: Path) -> None:
 def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path, open_watch: Open) -> None:
     (tmp_path / "a").write_text("x")
     os.rename(tmp_path / "a", os.fsencode(tmp_path) + b"/\xff")
-    with pytest.raises(StorageError, match="not UTF-8"):
+    with pytest.raises(SourceError, match="not UTF-8"):
         open_watch(files(tmp_path)).poll()
 
 

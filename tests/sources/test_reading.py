@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pointstamp.dataflow.schema import as_schema
-from pointstamp.errors import FlowError, PointstampError, SchemaError, StorageError
+from pointstamp.errors import PointstampError, SchemaError, SourceError, StorageError
 from pointstamp.sources import reading
 from pointstamp.sources.dealing import shared
 from pointstamp.sources.files import Format, files
@@ -199,7 +199,7 @@ def test_a_torn_file_is_named(format_name: Format, tmp_path: Path) -> None:
     WRITERS[format_name](pa.table({"a": list(range(100))}), tmp_path / "one")
     (tmp_path / "one").write_bytes((tmp_path / "one").read_bytes()[:-9])
     # It is as it was found, so to read it again and again is no use: not a failure of the storage.
-    assert type(refusal(tmp_path, "a long", format_name)) is FlowError
+    assert type(refusal(tmp_path, "a long", format_name)) is SourceError
 
 
 @pytest.mark.parametrize("format_name", ["parquet", "arrow", "csv"])

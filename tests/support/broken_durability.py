@@ -6,6 +6,7 @@ a user was answered holds, and that a savepoint is kept with all that it needs. 
 made: the sentence above them says so. ``MUTANTS`` says which flow shows each and which judge must object.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.history import Chain
 from pointstamp.recovery.intake import Intake
 from pointstamp.recovery.ledger import Ledger
+from pointstamp.recovery.promises import Promises
 from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.storage.port import Content
 from support.broken_recovery import Mutant
@@ -110,7 +112,7 @@ def where_epochs_are_open_is_forgotten(patch: Patch) -> None:
 
 # It was so: what was said was in the memory of a driver alone, until some tick had it.
 def what_was_said_is_not_written_down(patch: Patch) -> None:
-    def say(self: Ledger, name: str, epoch: int) -> None:
+    def say(self: Ledger, name: str, epoch: int, waiting: Iterable[str]) -> None:
         """Nothing is recorded."""
 
     patch.setattr(Ledger, "say", say)
@@ -118,19 +120,28 @@ def what_was_said_is_not_written_down(patch: Patch) -> None:
 
 # It was so: units that were there when an input was said to be complete came later, and were refused.
 def what_is_said_overtakes_what_is_there(patch: Patch) -> None:
-    def believe(self: Intake, name: str) -> None:
-        said = self._said.get(name)
-        while said:
-            self._complete[name] = said.popleft()[1]
+    def believe(self: Promises) -> None:
+        self.complete = self.last
+        self._waiting.clear()
 
-    patch.setattr(Intake, "_believe", believe)
+    patch.setattr(Promises, "_believe", believe)
+
+
+# Nobody would know any more which units were there when it was said.
+def what_waited_when_it_was_said_is_not_written_down(patch: Patch) -> None:
+    say = Ledger.say
+
+    def say_less(self: Ledger, name: str, epoch: int, waiting: Iterable[str]) -> None:
+        say(self, name, epoch, ())
+
+    patch.setattr(Ledger, "say", say_less)
 
 
 # It was so: an input that had ended was not asked any more, though units of it were still to be taken.
 def an_input_that_has_ended_is_complete(patch: Patch) -> None:
     def complete_to(self: Intake, open_from: int) -> int:
-        still_open = (name for name in self._columns if name not in self._ended)
-        return max(open_from, min((self._complete[name] for name in still_open), default=open_from))
+        still_open = (name for name in self._promises if name not in self._ended)
+        return max(open_from, min((self._promises[name].complete for name in still_open), default=open_from))
 
     _in_worlds_with(patch, Features(has_columns=True))
     patch.setattr(Intake, "complete_to", complete_to)
@@ -269,6 +280,7 @@ MUTANTS = (
     Mutant(where_epochs_are_open_is_forgotten, "running", "failed"),
     Mutant(what_was_said_is_not_written_down, "running", "failed"),
     Mutant(what_is_said_overtakes_what_is_there, "running", "failed"),
+    Mutant(what_waited_when_it_was_said_is_not_written_down, "running", "failed"),
     Mutant(an_input_that_has_ended_is_complete, "joined", "failed"),
     Mutant(what_a_savepoint_needs_is_removed, "running", "failed"),
     Mutant(a_summary_forgets_savepoints, "running", "failed"),

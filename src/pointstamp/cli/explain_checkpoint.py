@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from pointstamp.errors import UsageError
 from pointstamp.recovery.entries import GenerationStarted, Record
-from pointstamp.recovery.history import Committed, Entry, FlowShape, Summary, Ticked
+from pointstamp.recovery.history import Committed, Entry, FlowShape, Renewed, Summary, Ticked
 from pointstamp.recovery.journal import Journal
 from pointstamp.recovery.starting import known_query_id
 from pointstamp.storage.anywhere import storage_at
@@ -55,6 +55,9 @@ def _rows(records: list[Record[Entry]]) -> Iterator[tuple[str, str, str]]:
                 yield number, f"flow '{entry.name}', query {entry.query}", "- the flow"
             case Ticked():
                 yield number, f"tick {entry.number} takes {_units(entry)}", f"tick {entry.number}"
+            case Renewed():
+                left = f"tick {entry.number} takes files that have changed as they are now"
+                yield number, left, f"tick {entry.number}, of which nothing was committed"
             case Committed():
                 epochs = _span(committed + 1, entry.epoch)
                 committed = max(committed, entry.epoch)
@@ -88,7 +91,7 @@ def _verdict(records: list[Record[Entry]]) -> str:
             case Summary():
                 ticks = record.entry.last_tick
                 committed = max((commit.epoch for commit in record.entry.commits), default=-1)
-            case GenerationStarted() | FlowShape():
+            case GenerationStarted() | FlowShape() | Renewed():
                 pass
         generations = max(generations, record.generation)
     what = "nothing is published" if committed < 0 else f"what is published is {_span(0, committed)}"

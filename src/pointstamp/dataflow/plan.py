@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pointstamp.dataflow.late import LatePolicy
 from pointstamp.dataflow.pact import STAY, Pact
 from pointstamp.dataflow.updates import Passes, Reduces
 from pointstamp.errors import FlowError
@@ -94,6 +95,8 @@ class Node:
     """Of a delay: its epochs as they were written. The judge goes by this, and not by the summaries."""
     declared: Mapping[tuple[str, str], Sequence[Summary]] | None = None
     """What was declared of times, by the names of input and output; the judge goes by this, too."""
+    late: LatePolicy = "error"
+    """Of an input: what becomes of rows that come too late."""
 
 
 @dataclass(slots=True)

@@ -89,6 +89,7 @@ def begin_generation(
         spec.epoch_columns,
         -1 if ledger.committed is None else ledger.committed.epoch,
         query=spec.query_id,
+        decoded_bytes_max=spec.decoded_bytes_max,
     )
     return Beginning(generation, ledger, publisher, chain, mission)
 

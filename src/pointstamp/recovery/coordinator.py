@@ -59,7 +59,7 @@ class Coordinator:
         self.policy = policy or SnapshotPolicy()
         self._publisher = publisher
         self._columns = epoch_columns or {}
-        self._intake = Intake(units_per_tick, self._columns, ledger.open_from)
+        self._intake = Intake(units_per_tick, self._columns, ledger.open_from, ledger.promises)
         self._epochs_max = epochs_max
         self._bytes_max = bytes_max
         self._closes = closes
@@ -105,13 +105,8 @@ class Coordinator:
     def advance(self, name: str, epoch: int) -> None:
         """Take note that an input with an epoch column has, with what was offered, all before an epoch."""
         self._intake.check_advance(name, epoch)
-        self.ledger.say(name, epoch)
+        self.ledger.say(name, epoch, self._intake.waiting(name))
         self._intake.advance(name, epoch)
-
-    def recall(self, name: str, epoch: int) -> None:
-        """Take note of what was said before this generation, unless the flow has no such column any more."""
-        if self._intake.is_news(name, epoch):
-            self.advance(name, epoch)
 
     def save_soon(self, savepoint: str | None = None) -> int:
         """Let a snapshot be taken as soon as there is an epoch to save, under a name if given.
@@ -138,7 +133,7 @@ class Coordinator:
         """What is to be told to whom now: at most one tick, and a snapshot where one is due."""
         orders: list[tuple[int, Order]] = []
         if self._has_room():
-            tick = self._waiting.popleft() if self._waiting else self._record()
+            tick = self._read_again() if self._waiting else self._record()
             if tick is not None:
                 orders.extend(self._dispatch(tick))
                 self._last_tick_seconds = now_seconds
@@ -161,8 +156,9 @@ class Coordinator:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that was offered is committed."""
-        return not self._intake.has_units and self.is_settled
+        """Whether everything that was offered is committed; at the end of all inputs, all that follows."""
+        is_over = self.ledger.is_final or not self._intake.has_ended
+        return is_over and not self._intake.has_units and self.is_settled
 
     @property
     def is_settled(self) -> bool:
@@ -241,29 +237,39 @@ class Coordinator:
         while self._in_flight and self._in_flight[0][0].complete_to <= done:
             self._in_flight.popleft()
 
+    def _read_again(self) -> Ticked | None:
+        """The next tick of an earlier generation, unless something that it takes is being written."""
+        tick = self.ledger.renew(self._waiting[0])
+        if tick is not None:
+            self._waiting.popleft()
+        return tick
+
     def _record(self) -> Ticked | None:
         intake = self._intake
         if self.is_held or (self.ledger.is_final and not intake.has_units):
             return None  # a query that was finished goes on when there is more
-        taken = intake.take()
+        taken, promised = intake.take()
         has_rows = any(taken.values())
         is_over = intake.has_ended and not intake.has_units
         if self._columns:
-            return self._record_by_column(taken, is_over=is_over and not has_rows and self._is_all_read())
+            is_over = is_over and not has_rows and self._is_all_read()
+            return self._record_by_column(taken, promised, is_over=is_over)
         if self._closes and is_over and not has_rows:
             return self._close()
         if not has_rows and not is_over:
             return None
         return self.ledger.tick(taken, self.ledger.open_from + 1, final=is_over and not self._closes)
 
-    def _record_by_column(self, taken: Mapping[str, Sequence[Unit]], *, is_over: bool) -> Ticked | None:
+    def _record_by_column(
+        self, taken: Mapping[str, Sequence[Unit]], promised: Mapping[str, int], *, is_over: bool
+    ) -> Ticked | None:
         """A tick that takes these, and completes what is said to be complete; at the end, what was read."""
         open_from = self.ledger.open_from
         if not is_over:
             complete_to = self._intake.complete_to(open_from)
             if not any(taken.values()) and complete_to == open_from:
                 return None
-            return self.ledger.tick(taken, complete_to, final=False)
+            return self.ledger.tick(taken, complete_to, final=False, promised=promised)
         last = max(self._last_row_epoch + 1, open_from)
         if self._closes and last == open_from:
             return self._close()
@@ -303,7 +309,7 @@ class Coordinator:
         self._in_flight.append((tick, size))
         self.opened = max(self.opened, tick.complete_to - 1)
         return [
-            (worker, Tick(tick.number, hand, tick.open_from, tick.complete_to))
+            (worker, Tick(tick.number, hand, tick.open_from, tick.complete_to, tick.promised))
             for worker, hand in enumerate(hands)
         ]
 

@@ -25,7 +25,8 @@ class FlowShape(msgspec.Struct, frozen=True, tag=True):
 class Ticked(msgspec.Struct, frozen=True, tag=True):
     """Tick ``number`` takes these units, by input; after it nothing comes before epoch ``complete_to``.
 
-    ``final`` says that no tick will follow: every source has come to its end.
+    ``final`` says that no tick will follow: every source has come to its end. ``promised`` says of inputs
+    with an epoch column before which epoch rows in these units are late, where that is not ``open_from``.
     """
 
     number: int
@@ -33,6 +34,14 @@ class Ticked(msgspec.Struct, frozen=True, tag=True):
     open_from: int
     complete_to: int
     final: bool = False
+    promised: dict[str, int] = {}
+
+
+class Renewed(msgspec.Struct, frozen=True, tag=True):
+    """Units of a tick of which nothing is committed have changed: whoever reads it reads these instead."""
+
+    number: int
+    units: dict[str, list[Unit]]
 
 
 class Committed(msgspec.Struct, frozen=True, tag=True):
@@ -68,10 +77,14 @@ class Dropped(msgspec.Struct, frozen=True, tag=True):
 
 
 class Said(msgspec.Struct, frozen=True, tag=True):
-    """Of an input with an epoch column nothing before an epoch follows what it had when this was written."""
+    """Of an input with an epoch column nothing before an epoch follows what it had when this was written.
+
+    ``waiting`` are the units that it had, and that no tick had taken.
+    """
 
     input: str
     epoch: int
+    waiting: list[str] = []
 
 
 class Savepoint(msgspec.Struct, frozen=True):
@@ -96,10 +109,10 @@ class Summary(msgspec.Struct, frozen=True, tag=True):
     ticks: list[Ticked]
     commits: list[Committed]
     savepoints: list[Savepoint]
-    said: dict[str, int] = {}
+    promises: list[Said] = []
 
 
-Entry: TypeAlias = FlowShape | Ticked | Committed | Kept | Dropped | Said | Summary
+Entry: TypeAlias = FlowShape | Ticked | Renewed | Committed | Kept | Dropped | Said | Summary
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ kept, and every savepoint; a summary replaces the entries that say nothing any m
 needed, so that all others can be removed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from pointstamp.errors import RecoveryError
+from pointstamp.errors import RecoveryError, SourceError
 from pointstamp.recovery.entries import Generation, GenerationStarted
 from pointstamp.recovery.history import (
     Chain,
@@ -24,6 +24,7 @@ from pointstamp.recovery.history import (
     Entry,
     FlowShape,
     Kept,
+    Renewed,
     Said,
     Savepoint,
     Summary,
@@ -31,6 +32,7 @@ from pointstamp.recovery.history import (
 )
 from pointstamp.recovery.journal import Journal
 from pointstamp.recovery.orders import PartSaved
+from pointstamp.recovery.promises import Promises
 from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Position, Source, Unit
 
@@ -55,7 +57,7 @@ class Ledger:
         self.ticks: list[Ticked] = []
         self.commits: list[Committed] = []
         self.savepoints: list[Savepoint] = []
-        self.said: dict[str, int] = {}
+        self.promises: dict[str, Promises] = {}
         self._gone_on_from: Chain | None = None
         self._entries = 0
         for entry in journal.entries():
@@ -133,12 +135,59 @@ class Ledger:
             )
         )
 
-    def tick(self, units: Mapping[str, Sequence[Unit]], complete_to: int, *, final: bool) -> Ticked:
+    def tick(
+        self,
+        units: Mapping[str, Sequence[Unit]],
+        complete_to: int,
+        *,
+        final: bool,
+        promised: Mapping[str, int] | None = None,
+    ) -> Ticked:
         """Record the next tick; it is durable when this returns."""
         taken = {name: list(each) for name, each in units.items() if each}
-        tick = Ticked(self.last_tick + 1, taken, self.open_from, complete_to, final)
+        held = {n: epoch for n, epoch in (promised or {}).items() if n in taken and epoch > self.open_from}
+        tick = Ticked(self.last_tick + 1, taken, self.open_from, complete_to, final, held)
         self._append(tick)
         return tick
+
+    def renew(self, tick: Ticked) -> Ticked | None:
+        """A tick that is to be read again, as its sources have it now; None while one is being written.
+
+        A unit that has changed is written down anew. That is sound because nothing of the tick is committed,
+        which the order of the journal proves: no older driver can commit after this, and no member has been
+        given the tick by this one. Where something is committed, the rest of it must not be of other rows.
+        """
+        units: dict[str, list[Unit]] = {}
+        for name, each in tick.units.items():
+            renewed = [self._renewed(name, unit) for unit in each]
+            if None in renewed:
+                return None
+            units[name] = [unit for unit in renewed if unit is not None]
+        if units == tick.units:
+            return tick
+        if self.committed is not None and self.committed.epoch >= tick.open_from:
+            raise self._changed(tick, units)
+        self._append(Renewed(tick.number, units))
+        return next(each for each in self.ticks if each.number == tick.number)
+
+    def _renewed(self, name: str, unit: Unit) -> Unit | None:
+        ask: Callable[[Unit], Unit | None] | None = getattr(self._sources[name], "renewed", None)
+        return unit if ask is None else ask(unit)
+
+    def _changed(self, tick: Ticked, units: Mapping[str, Sequence[Unit]]) -> SourceError:
+        changed = [
+            (name, part.locator)
+            for name in units
+            for unit, now in zip(tick.units[name], units[name], strict=True)
+            for part, part_now in zip(unit.parts, now.parts, strict=True)
+            if part != part_now
+        ]
+        name, locator = changed[0]
+        return SourceError(
+            f"input '{name}': '{locator}' was changed after a part of its rows was committed, and the rest "
+            "of them is to be read again: what is published was computed from other bytes. Restore it as it "
+            "was, or begin with a new checkpoint and a new output."
+        )
 
     def commit(
         self,
@@ -166,10 +215,11 @@ class Ledger:
         """Keep a savepoint no more; its files go with what is needed no more."""
         self._append(Dropped(savepoint))
 
-    def say(self, name: str, epoch: int) -> None:
-        """Record how far an input with an epoch column is complete, unless that is known."""
-        if epoch > self.said.get(name, 0):
-            self._append(Said(name, epoch))
+    def say(self, name: str, epoch: int, waiting: Iterable[str]) -> None:
+        """Record that with the units that wait an input is complete before an epoch, unless that is known."""
+        waiting = list(waiting)
+        if not self.promises.get(name, Promises()).is_known(epoch, waiting):
+            self._append(Said(name, epoch, waiting))
 
     def summarize_if_long(self) -> list[Ticked] | None:
         """Replace the entries by a summary if there are many; return the ticks that are needed no more."""
@@ -198,7 +248,7 @@ class Ledger:
             self.ticks,
             commits,
             self.savepoints,
-            self.said,
+            [said for name, each in self.promises.items() for said in each.entries(name)],
         )
         self._journal.summarize(summary)
         self._entries = 0
@@ -226,10 +276,17 @@ class Ledger:
                         )
                     for unit in units:
                         self.positions[name] = self._sources[name].after(self.positions.get(name), unit)
+                    if name in self.promises:
+                        self.promises[name].take(unit.name for unit in units)
                 self.last_tick = entry.number
                 self.open_from = entry.complete_to
                 self.is_final = entry.final
                 self.ticks.append(entry)
+            case Renewed():
+                self.ticks = [
+                    msgspec.structs.replace(tick, units=entry.units) if tick.number == entry.number else tick
+                    for tick in self.ticks
+                ]
             case Committed():
                 self.commits.append(entry)
                 self._gone_on_from = None
@@ -245,7 +302,7 @@ class Ledger:
                     for each in self.commits
                 ]
             case Said():
-                self.said[entry.input] = entry.epoch
+                self.promises.setdefault(entry.input, Promises()).say(entry.epoch, entry.waiting)
             case Summary():
                 self._take_over(entry)
 
@@ -258,7 +315,8 @@ class Ledger:
         self.ticks = list(summary.ticks)
         self.commits = list(summary.commits)
         self.savepoints = list(summary.savepoints)
-        self.said = dict(summary.said)
+        names = dict.fromkeys(said.input for said in summary.promises)
+        self.promises = {n: Promises.of(said for said in summary.promises if said.input == n) for n in names}
         self._entries = 0
 
     def _chain_at(self, place: int) -> Chain:

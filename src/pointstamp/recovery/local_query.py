@@ -39,8 +39,8 @@ from pointstamp.sources.memory import Rows
 from pointstamp.sources.port import Source
 from pointstamp.storage.anywhere import storage_at
 
-GAPS_MAX: Final = 64
-"""Epochs without rows that are closed one by one, besides as many as there are with rows."""
+_TICKS_MAX: Final = 1024
+"""In about so many ticks rows at hand are taken, however many epochs they have: each is saved by itself."""
 
 EPOCH: Final = "epoch of the row"
 """The column for the epochs of rows at hand; longer where an input declares one of this name."""
@@ -102,23 +102,23 @@ def run_to_end(
 ) -> Results:
     """Run a flow over data at hand to its end, going on from where a run of this checkpoint has come.
 
-    Each epoch is a tick, up to the last, which is right where there are few without rows. Where there are
-    many (days written as 20240131), all rows come in one tick and say their epochs themselves.
+    Without epoch columns item i is epoch i, and each is a tick. With one, each epoch that has rows is a unit,
+    in order, and its rows say their epoch themselves: so gaps between the epochs cost nothing (days written
+    as 20240131), and what is given later goes on from there whatever they are.
     """
     columns = check_epochs(plan, data, epoch)
     given = {name: _by_epoch(plan, name, each, columns.get(name)) for name, each in data.items()}
     fed = sorted({number for batches in given.values() for number in batches})
-    is_dense = not fed or fed[-1] < GAPS_MAX + 2 * len(fed)
-    stamp = _unused_column(plan)
+    stamp = _unused_column(plan) if columns and fed else None
     output = f"{checkpoint.rstrip('/')}/output"
     query = start(
         plan,
-        {n: _dense(plan, n, each) if is_dense else _stamped(each, stamp) for n, each in given.items()},
+        {n: _counted(plan, n, each) if stamp is None else _stamped(each, stamp) for n, each in given.items()},
         checkpoint=checkpoint,
         output=output,
         workers=workers,
         processes=processes,
-        epoch=None if is_dense else stamp,
+        epoch=stamp,
         judge=judge,
     )
     try:
@@ -166,7 +166,7 @@ def _by_epoch(plan: Plan, name: str, given: Any, column: str | None) -> dict[int
     return batches
 
 
-def _dense(plan: Plan, name: str, batches: Mapping[int, pa.RecordBatch]) -> Rows:
+def _counted(plan: Plan, name: str, batches: Mapping[int, pa.RecordBatch]) -> Rows:
     """Item i is epoch i."""
     none = _none(_schema(plan, name))
     return Rows(tuple(batches.get(number, none) for number in range(max(batches, default=-1) + 1)))
@@ -182,12 +182,13 @@ def _unused_column(plan: Plan) -> str:
 
 
 def _stamped(batches: Mapping[int, pa.RecordBatch], column: str) -> Rows:
-    """All rows, each with its epoch in a column that is taken away again."""
+    """The rows of each epoch that has some, with it in a column that is taken away again."""
+    filled = {number: batch for number, batch in sorted(batches.items()) if batch.num_rows}
     stamped = [
-        batch.append_column(column, pa.array([number] * batch.num_rows, pa.int64()))
-        for number, batch in sorted(batches.items())
+        batch.append_column(column, pa.repeat(pa.scalar(number, pa.int64()), batch.num_rows))
+        for number, batch in filled.items()
     ]
-    return Rows(tuple(stamped), units_per_tick=None)
+    return Rows(tuple(stamped), 1 + len(stamped) // _TICKS_MAX, epochs=tuple(filled))
 
 
 def _schema(plan: Plan, name: str) -> pa.Schema:

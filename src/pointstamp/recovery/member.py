@@ -16,8 +16,9 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
+from pointstamp.dataflow.late import late_rows
 from pointstamp.dataflow.plan import Kind
-from pointstamp.errors import FlowError
+from pointstamp.errors import SourceError
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.recovery.mission import Mission
 from pointstamp.recovery.orders import (
@@ -36,6 +37,7 @@ from pointstamp.recovery.orders import (
     Tick,
     TickRead,
 )
+from pointstamp.recovery.pacing import Pacing
 from pointstamp.recovery.parts import encode_part
 from pointstamp.recovery.scribe import Scribe
 from pointstamp.runtime.epochcolumn import by_epoch
@@ -43,6 +45,7 @@ from pointstamp.runtime.ports import Chooser, EventLog, Transport
 from pointstamp.runtime.snapshots import WorkerSnapshot
 from pointstamp.runtime.worker import Worker
 from pointstamp.sinks.port import Staged
+from pointstamp.sources.port import Part
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, Target
 
@@ -92,10 +95,14 @@ class Member:
         self._output_bytes = 0
         self._staged: list[Staged] = []  # early; only jobs of the scribe look at it
         self._reading: deque[Iterator[None]] = deque()
+        self._pacing = Pacing(mission.decoded_bytes_max)
+        self._is_decoding = False
+        self._done_before = 0
         self._last_epochs: deque[tuple[int, int]] = deque()  # of each tick that is not settled
         self._settled = -1
         self.rows_in = dict.fromkeys(mission.sources, 0)
         self.rows_out = dict.fromkeys(mission.plan.named(Kind.OUTPUT), 0)
+        self.rows_late: dict[str, int] = {}
         self._is_finishing = False
         self._told: tuple[int, int] | None = None
         self._asked_ahead: int | None = None
@@ -127,8 +134,7 @@ class Member:
             busy = True
             self._tell(report)
         if not busy and self._reading:
-            busy = True
-            self._read_on()
+            busy = self._read_on()
         self._report_progress(is_idle=not busy)
         if not busy and self._asked_ahead is not None:
             self._look_ahead(self._asked_ahead)
@@ -144,27 +150,33 @@ class Member:
 
     # Reading.
 
-    def _read_on(self) -> None:
+    def _read_on(self) -> bool:
+        """Do the next thing of what is to be read; False where that must wait for what was read before."""
+        if self._is_decoding and not self._may_decode():
+            return False
         try:
             next(self._reading[0])
         except StopIteration:
             self._reading.popleft()
+        return True
 
     def _read(self, tick: Tick) -> Iterator[None]:
         """Read a tick, batch by batch; then its epochs are complete."""
         worker, mission = self.worker, self.mission
         worker.open_to(tick.complete_to - 1)
+        self._pacing.begin(tick.number, tick.complete_to)
+        self._is_decoding = any(tick.parts.values())
+        yield
         last = self._restored_epoch
         for name, parts in tick.parts.items():
-            handle = worker.inputs[name]
             for part in parts:
-                for batch in mission.sources[name].read(part, mission.schema(name)):
-                    for epoch, rows in self._by_epoch(name, batch, tick):
-                        last = max(last, epoch)
-                        if epoch > self._restored_epoch:
-                            self.rows_in[name] += rows.num_rows
-                            handle.send(rows, at=epoch)
+                for batch in self._batches(name, part):
+                    messages = worker.messages_in
+                    last = max(last, self._send(name, part, batch, tick))
+                    self._pacing.decoded(batch.nbytes, worker.messages_in - messages)
+                    del batch  # while it pauses, only those who need the rows hold them
                     yield
+        self._is_decoding = False
         # A tick without rows is not settled either before the epochs that it completes are saved.
         self._last_epochs.append((tick.number, max(last, tick.complete_to - 1)))
         if mission.epoch_columns:
@@ -173,19 +185,62 @@ class Member:
             if handle.time < tick.complete_to:
                 handle.advance_to(tick.complete_to)
 
-    def _by_epoch(self, name: str, batch: pa.RecordBatch, tick: Tick) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _may_decode(self) -> bool:
+        ports, occurrences = self.worker.graph.ports, self.worker.view.tracker.occurrences
+        return self._pacing.may_read(
+            self._done_before,
+            (
+                (time[0], count)
+                for number, port in enumerate(ports)
+                if isinstance(port, Target)
+                for time, count in occurrences(Location(number)).items()
+            ),
+        )
+
+    def _batches(self, name: str, part: Part) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self.mission.sources[name].read(part, self.mission.schema(name))
+        except SourceError as error:
+            raise SourceError(f"input '{name}': {error}") from error
+
+    def _send(self, name: str, part: Part, batch: pa.RecordBatch, tick: Tick) -> int:
+        """Send the rows of a batch, each at its epoch and late ones at the first that is open; the last."""
         column = self.mission.epoch_columns.get(name)
         if column is None:
-            yield tick.open_from, batch
-            return
+            self._send_at(name, tick.open_from, batch)
+            return tick.open_from
+        promised = max(tick.open_from, tick.promised.get(name, 0))
+        last = self._restored_epoch
         for epoch, rows in by_epoch(batch, column, self.mission.declared(name), f"input '{name}'"):
-            if epoch < tick.open_from:
-                raise FlowError(
-                    f"input '{name}' has a row of epoch {epoch} in tick {tick.number}, after it was said "
-                    f"that everything before epoch {tick.open_from} is complete. Say so later, or give such "
-                    "rows a later epoch."
-                )
-            yield epoch, rows
+            if epoch >= promised:
+                self._send_at(name, epoch, rows)
+                last = max(last, epoch)
+            else:
+                # What was promised stands in the journal: whoever reads the tick again finds the same.
+                self._take_late(name, epoch, rows, tick, part)
+                last = max(last, tick.open_from)
+        return last
+
+    def _send_at(self, name: str, epoch: int, rows: pa.RecordBatch) -> None:
+        if epoch > self._restored_epoch:
+            self.rows_in[name] += rows.num_rows
+            self.worker.inputs[name].send(rows, at=epoch)
+
+    def _take_late(self, name: str, epoch: int, rows: pa.RecordBatch, tick: Tick, part: Part) -> None:
+        """Do with late rows what their input says."""
+        policy = self.mission.plan.named(Kind.INPUT)[name].late
+        if policy == "error":
+            raise SourceError(
+                f"input '{name}' has a row of epoch {epoch} in tick {tick.number}, after it was said that "
+                f"everything before epoch {max(tick.open_from, tick.promised.get(name, 0))} is complete; it "
+                f"is in '{part.locator}'. Say so later, give such rows a later epoch, or say late='output' "
+                "or late='drop' with the input."
+            )
+        if tick.open_from <= self._restored_epoch:
+            return  # they are in what was saved
+        self.rows_late[name] = self.rows_late.get(name, 0) + rows.num_rows
+        if policy == "output":
+            self.worker.inputs[name].send(late_rows(rows, epoch), at=tick.open_from, late=True)
 
     def _ask_for_snapshot(self, *, is_whole: bool) -> Iterator[None]:
         self.worker.save(is_whole=is_whole)
@@ -257,10 +312,11 @@ class Member:
         """Tell how far the outputs are whenever that changes, and what was read when there is time."""
         frontier = self.worker.view.tracker.frontier
         before = min((time[0] for at in self._watched for time in frontier(at)), default=NOTHING_OPEN)
-        now = (before, sum(self.rows_in.values()))
+        self._done_before = before
+        now = (before, sum(self.rows_in.values()) + sum(self.rows_late.values()))
         if self._told is None or now[0] != self._told[0] or (is_idle and now != self._told):
             self._told = now
-            self._tell(Progressed(before, dict(self.rows_in), dict(self.rows_out)))
+            self._tell(Progressed(before, dict(self.rows_in), dict(self.rows_out), dict(self.rows_late)))
 
     def _look_ahead(self, epoch: int) -> None:
         """Answer what is left beyond the inputs, as soon as nothing of an earlier epoch is on its way.

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.recovery.dealers import dealers_of
 from pointstamp.recovery.orders import PartSaved
+from pointstamp.recovery.pacing import DECODED_BYTES_MAX
 from pointstamp.recovery.parts import decode_part, parts_needed, restored_from
 from pointstamp.runtime.epochcolumn import with_epochs
 from pointstamp.runtime.snapshots import Restored
@@ -39,6 +40,8 @@ class Mission:
     """Whether members tell the events of their workers, because they are judged."""
     query: str = ""
     """The identity of the query, with which everything in its checkpoint is sealed."""
+    decoded_bytes_max: int = DECODED_BYTES_MAX
+    """How much a member may have decoded of what is not done yet."""
 
     def schema(self, name: str) -> pa.Schema:
         """What is read of an input: its columns, and the epoch column if there is one beside them."""

@@ -20,13 +20,15 @@ class Tick(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Read these parts, the member's own, of tick ``number``; after it nothing before ``complete_to`` comes.
 
     Without an epoch column the rows are of epoch ``open_from``, the first that the ticks before have left
-    open, and the tick completes that. With one, a row may be of any epoch from there on.
+    open, and the tick completes that. With one, a row may be of any epoch from there on, or from the one that
+    its input has ``promised`` if that is later; rows before that are late.
     """
 
     number: int
     parts: dict[str, list[Part]]
     open_from: int
     complete_to: int
+    promised: dict[str, int] = {}
 
 
 class Save(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -93,11 +95,15 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Progressed(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """The member's outputs can receive nothing before this epoch any more; what it has read and staged."""
+    """The member's outputs can receive nothing before this epoch any more; what it has read and staged.
+
+    ``rows_late`` are rows that came after their input had promised that there would be none, by input.
+    """
 
     done_before: int
     rows_in: dict[str, int]
     rows_out: dict[str, int]
+    rows_late: dict[str, int] = {}
 
 
 class TickRead(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -173,13 +173,13 @@ class Query:
         """How far the flow is: inputs, outputs, loops, and what they wait for."""
         answer: Future[Counts] = Future()
 
-        def ask(session: Session) -> tuple[dict[str, int], dict[str, int]]:
+        def ask(session: Session) -> RowCounts:
             session.ask_counts(answer)
-            return total(session.rows_in), total(session.rows_out)
+            return RowCounts(total(session.rows_in), total(session.rows_out), total(session.rows_late))
 
-        rows_in, rows_out = self._answer(self._supervisor.call(ask))
+        rows = self._answer(self._supervisor.call(ask))
         tracker = tracker_of(self._supervisor.spec.plan, self._answer(answer))
-        return status_from(self._supervisor.spec.plan, tracker, RowCounts(rows_in, rows_out))
+        return status_from(self._supervisor.spec.plan, tracker, rows)
 
     @property
     def epoch(self) -> int:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pointstamp.dataflow.plan import Plan
 from pointstamp.recovery.history import Ticked
 from pointstamp.recovery.observing import Judge
+from pointstamp.recovery.pacing import DECODED_BYTES_MAX
 from pointstamp.recovery.policy import (
     BYTES_IN_FLIGHT_MAX,
     EPOCHS_IN_FLIGHT_MAX,
@@ -47,6 +48,7 @@ class QuerySpec:
     accept_changes: bool = False
     epochs_max: int = EPOCHS_IN_FLIGHT_MAX
     bytes_max: int = BYTES_IN_FLIGHT_MAX
+    decoded_bytes_max: int = DECODED_BYTES_MAX
     savepoint: SavepointPlace | None = None
     """What a query that has no journal yet begins with."""
     schemas: Mapping[str, pa.Schema] | None = None

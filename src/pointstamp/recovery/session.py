@@ -12,7 +12,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
-from pointstamp.errors import RecoveryError, TransportError
+from pointstamp.errors import RecoveryError, SourceError, TransportError
 from pointstamp.recovery.coordinator import Coordinator
 from pointstamp.recovery.crew import Crew, CrewError
 from pointstamp.recovery.history import Committed
@@ -60,6 +60,7 @@ class Session:
         self.coordinator = coordinator
         self.rows_in: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_out: list[dict[str, int]] = [{} for _ in range(workers)]
+        self.rows_late: list[dict[str, int]] = [{} for _ in range(workers)]
         self.members: dict[int, Ready] = {}
         self._crew = crew
         self._watches = watches
@@ -72,8 +73,6 @@ class Session:
         self._counts: list[Future[Counts]] = []
         self._saves: list[tuple[int, Future[int]]] = []
         self._ended: set[str] = set()
-        # What was said to be complete holds after what the source had then, and that is offered at first.
-        self._recalled = dict(coordinator.ledger.said)
 
     def turn(self) -> bool:
         """One round of the loop without waiting; whether anything happened."""
@@ -164,11 +163,12 @@ class Session:
         if name in self._ended or name not in self._watches:
             return False
         watch = self._watches[name]
-        units = watch.poll()
+        try:
+            units = watch.poll()
+        except SourceError as error:
+            raise SourceError(f"input '{name}': {error}") from error
         if units:
             self.coordinator.offer(name, units)
-        if (epoch := self._recalled.pop(name, None)) is not None:
-            self.coordinator.recall(name, epoch)
         if watch.is_finished:
             self._ended.add(name)
             self.coordinator.end(name)
@@ -233,6 +233,7 @@ class Session:
                     self.verification.hold(worker, report)
             case Progressed():
                 self.rows_in[worker], self.rows_out[worker] = report.rows_in, report.rows_out
+                self.rows_late[worker] = report.rows_late
                 self.coordinator.progressed(worker, report)
             case TickRead():
                 self.coordinator.read(worker, report)

@@ -27,6 +27,7 @@ from pointstamp.errors import (
     PointstampError,
     RecoveryError,
     SchemaError,
+    SourceError,
     StorageError,
     TransportError,
 )
@@ -41,6 +42,7 @@ from pointstamp.recovery.queryspec import QuerySpec
 from pointstamp.recovery.session import Session, total
 from pointstamp.recovery.unneeded import remove_unneeded
 from pointstamp.recovery.upkeep import Upkeep
+from pointstamp.sources.port import Watch
 
 _log = logging.getLogger("pointstamp.query")
 
@@ -148,12 +150,14 @@ class Supervisor:
         self._counted = (monotonic(), 0)
         self.phase = "starting workers"
         with ExitStack() as opened:
-            watches = {
-                name: source.watch(ledger.positions[name], available_now=spec.available_now)
-                for name, source in spec.sources.items()
-            }
-            for watch in watches.values():
+            watches: dict[str, Watch] = {}
+            for name, source in spec.sources.items():
+                try:
+                    watch = source.watch(ledger.positions[name], available_now=spec.available_now)
+                except SourceError as error:
+                    raise SourceError(f"input '{name}': {error}") from error
                 opened.callback(watch.close)
+                watches[name] = watch
             verification = self._verify(begun)
             session = Session(
                 self._launcher.launch(replace(begun.mission, is_observed=verification is not None)),
@@ -217,7 +221,7 @@ class Supervisor:
     def _recover(self, error: Exception) -> None:
         cause = error.__cause__ if isinstance(error, CrewError) else error
         words = str(cause if isinstance(cause, PointstampError) else error)
-        if isinstance(cause, (SchemaError, FencedError, RecoveryError)):
+        if isinstance(cause, (SchemaError, SourceError, FencedError, RecoveryError)):
             raise cause from None
         failure = (words, self.committed_number)
         is_same = isinstance(cause, FlowError) and failure == self._last_failure
@@ -293,6 +297,7 @@ class Supervisor:
                 "inputRowsPerSecond": max(0, rows - rows_before) / seconds,
                 "rowsIn": rows_in,
                 "rowsOut": total(session.rows_out),
+                "rowsLate": total(session.rows_late),
                 "epochsInFlight": session.coordinator.epochs_in_flight,
                 "snapshotBytes": commit.size_bytes,
                 "snapshotIsWhole": commit.is_whole,

@@ -24,9 +24,10 @@ from pointstamp.topology.domain import Time
 
 
 class SendRows(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Send the rows that follow into an input, at its current time."""
+    """Send the rows that follow into an input, at its current time; or into its port for late rows."""
 
     input: str
+    late: bool = False
 
 
 class AdvanceInput(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -47,7 +47,9 @@ class _CountedInput:
     def is_closed(self) -> bool:
         return self._handle.is_closed
 
-    def send(self, data: Any) -> int:  # noqa: ANN401 - anything that holds rows
+    def send(self, data: Any, *, late: bool = False) -> int:  # noqa: ANN401 - anything that holds rows
+        if late:
+            return self._handle.send(data, late=True)
         sent = 0
         for batch in to_batches(data, self._schema, f"input '{self.name}'", leaves_others=True):
             sent += self._handle.send(batch)

@@ -1,17 +1,22 @@
 """Feeding a flow from its user's data, an epoch at a time, and no faster than it can digest.
 
 Item i of an input is epoch i, unless an epoch column says otherwise or the flow has times of its own, in
-which case items are (time, rows) pairs. Flow control is here and nowhere else: as long as more than a number
-of epochs, or of bytes, are on their way through the flow, no input is read. Inside, queues have no bounds,
-because a bounded channel in a loop can deadlock; what is inside is bounded by what was let in.
+which case items are (time, rows) pairs. With an epoch column items come in order: a row of an earlier epoch
+than the last of the item before is late, and its input says what becomes of it.
+
+Flow control is here and nowhere else: as long as more than a number of epochs, or of bytes, are on their way
+through the flow, no input is read. Inside, queues have no bounds, because a bounded channel in a loop can
+deadlock; what is inside is bounded by what was let in.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from pointstamp.dataflow.late import LatePolicy, late_rows
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.dataflow.schema import check_asked, names_of, to_batches
 from pointstamp.errors import FlowError
@@ -28,7 +33,16 @@ OnResult: TypeAlias = Callable[[str, Any, pa.Table], None]
 
 EpochColumns: TypeAlias = str | Mapping[str, str] | None
 Item: TypeAlias = tuple[Any, Any]
-"""A root time and rows for it."""
+"""A root time and rows for it; or late rows, which come at that time."""
+
+_log = logging.getLogger("pointstamp.run")
+
+
+@dataclass(frozen=True, slots=True)
+class LateItem:
+    """Rows that are to go to the port for late rows of their input."""
+
+    rows: Any
 
 
 class RunInput(Protocol):
@@ -46,8 +60,8 @@ class RunInput(Protocol):
         """Whether nothing can be sent any more."""
         ...
 
-    def send(self, data: Any, /) -> int:  # noqa: ANN401 - anything that holds rows
-        """Send rows at the current time; return how many bytes they have."""
+    def send(self, data: Any, /, *, late: bool = False) -> int:  # noqa: ANN401 - anything that holds rows
+        """Send rows at the current time, or late ones beside them; return how many bytes they have."""
         ...
 
     def advance_to(self, time: Any, /) -> None:  # noqa: ANN401 - a root time
@@ -136,7 +150,8 @@ class _Reader:
             return None
         (time, rows), self._following = self._following, None
         self._handle.advance_to(time)
-        sent = self._handle.send(rows)
+        late = isinstance(rows, LateItem)
+        sent = self._handle.send(rows.rows if late else rows, late=late)
         if self._counts:
             # The next item is the next epoch: this one is complete before anybody reads on.
             self._next_epoch += 1
@@ -209,7 +224,7 @@ def feeder(
     readers = []
     for name in names:
         counts = name not in columns and plan.root is EPOCHS
-        items = items_of(plan, name, data[name], columns.get(name))
+        items = items_of(plan, name, data[name], columns.get(name), plan.named(Kind.INPUT)[name].late)
         readers.append(_Reader(run.input(name), items, counts=counts))
     return Feeder(run, readers, control or FlowControl())
 
@@ -233,14 +248,20 @@ def epoch_columns(plan: Plan, epoch: EpochColumns) -> dict[str, str]:
     return columns
 
 
-def items_of(plan: Plan, name: str, value: Any, column: str | None) -> Iterator[Item]:  # noqa: ANN401
-    """What a user gave for an input, as pairs of a root time and rows."""
+def items_of(
+    plan: Plan,
+    name: str,
+    value: Any,  # noqa: ANN401 - whatever came
+    column: str | None,
+    late: LatePolicy = "error",
+) -> Iterator[Item]:
+    """What a user gave for an input, as pairs of a root time and rows; late ones as the policy says."""
     schema = plan.named(Kind.INPUT)[name].outputs[0].schema
     who = f"input '{name}'"
     if plan.root is not EPOCHS:
         return _timed_items(who, value)
     if column is not None:
-        return _by_column(who, value, column, schema)
+        return _by_column(who, value, column, schema, late)
     return iter([(0, value)]) if _holds_rows(value) else _counted_items(who, value)
 
 
@@ -279,7 +300,13 @@ def _timed_items(who: str, value: Any) -> Iterator[Item]:  # noqa: ANN401
         yield item
 
 
-def _by_column(who: str, value: Any, column: str, schema: pa.Schema) -> Iterator[Item]:  # noqa: ANN401
+def _by_column(
+    who: str,
+    value: Any,  # noqa: ANN401 - whatever came
+    column: str,
+    schema: pa.Schema,
+    late: LatePolicy,
+) -> Iterator[Item]:
     """Items by an epoch column; within a value, rows may be in any order."""
     timed = with_epochs(schema, column)
     values = [value] if _holds_rows(value) else _epochs_in(who, value)
@@ -292,20 +319,27 @@ def _by_column(who: str, value: Any, column: str, schema: pa.Schema) -> Iterator
             table = pa.Table.from_batches(to_batches(each, timed, who, leaves_others=True), timed)
             yield from by_epoch(table, column, schema, who)
 
-    return _checked(who, pairs())
+    return _in_time(who, pairs(), late)
 
 
-def _checked(who: str, items: Iterable[Item]) -> Iterator[Item]:
-    """The items, refused where one is of an epoch that has been left behind."""
-    last = 0
+def _in_time(who: str, items: Iterable[Item], late: LatePolicy) -> Iterator[Item]:
+    """The items; what is of an epoch that has been left behind is late."""
+    last = dropped = 0
     for time, rows in items:
-        if time < last:
+        if time >= last:
+            last = time
+            yield time, rows
+        elif late == "output":
+            yield last, LateItem(late_rows(rows, time))
+        elif late == "drop":
+            dropped += rows.num_rows
+        else:
             raise FlowError(
                 f"{who} came to epoch {last} and then to {time}; epochs may not go back. Sort the data by "
-                "epoch, or give it as one table."
+                "epoch, give it as one table, or say late='output' or late='drop' with the input."
             )
-        last = time
-        yield time, rows
+    if dropped:
+        _log.warning("%s: %s rows came too late and were dropped", who, dropped)
 
 
 def _listed(names: Iterable[str]) -> str:

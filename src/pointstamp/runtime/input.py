@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pointstamp.dataflow.capability import Capability, hold
+from pointstamp.dataflow.late import LATE_PORT
 from pointstamp.dataflow.schema import to_batches
 from pointstamp.errors import FlowError
 from pointstamp.progress.pointstamp import Change
@@ -25,9 +26,10 @@ class InputHandle:
         self._finish = finish
         self._output = instance.outputs[0]
         self.name = instance.name
-        self._capability: Capability | None = hold(
-            self._output, self._output.domain.minimum() if at is None else (at,)
-        )
+        time = self._output.domain.minimum() if at is None else (at,)
+        self._capability: Capability | None = hold(self._output, time)
+        # For late rows, where they have a port of their own; it is always at the same time.
+        self._beside = [hold(output, time) for output in instance.outputs[LATE_PORT:]]
 
     @property
     def time(self) -> Any:  # noqa: ANN401 - the root time
@@ -39,18 +41,22 @@ class InputHandle:
         """Whether nothing can be sent any more."""
         return self._capability is None
 
-    def send(self, data: Any, *, at: Any = None) -> None:  # noqa: ANN401 - rows, and a root time
-        """Send rows at the current time, or at a later one: an Arrow batch or table, a frame."""
+    def send(self, data: Any, *, at: Any = None, late: bool = False) -> None:  # noqa: ANN401 - rows, a root time
+        """Send rows at the current time, or at a later one: an Arrow batch or table, a frame.
+
+        With ``late`` they go to the port for late rows, and have the column for their epoch.
+        """
         capability = self._held("sent to")
+        output = self._instance.outputs[LATE_PORT] if late else self._output
         time: Time = capability.time if at is None else (at,)
         if at is not None and not self._output.less_equal(capability.time, time):
             raise FlowError(
                 f"input '{self.name}' is at {capability.time[0]} and was sent rows at {at}; rows may come at "
                 "its time or later."
             )
-        for batch in to_batches(data, self._output.schema, f"input '{self.name}'", leaves_others=True):
+        for batch in to_batches(data, output.schema, f"input '{self.name}'", leaves_others=True):
             if batch.num_rows:
-                self._output.sent.append((time, batch))
+                output.sent.append((time, batch))
         self._finish(self._instance, [])
 
     def advance_to(self, time: Any) -> None:  # noqa: ANN401 - a root time
@@ -67,13 +73,15 @@ class InputHandle:
                 f"input '{self.name}' is at {capability.time[0]} and was advanced to {time}; inputs move to "
                 "greater or equal times only."
             )
-        capability.downgrade(later)
+        for each in (capability, *self._beside):
+            each.downgrade(later)
         self._finish(self._instance, [])
 
     def close(self) -> None:
         """Promise that nothing will be sent any more; closing again does nothing."""
         if self._capability is not None:
-            self._capability.drop()
+            for each in (self._capability, *self._beside):
+                each.drop()
             self._capability = None
             self._finish(self._instance, [])
 

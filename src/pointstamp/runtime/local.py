@@ -50,7 +50,8 @@ class LocalInput:
 
     def __init__(self, workers: Sequence[Worker], name: str) -> None:
         self._handles = [worker.input(name) for worker in workers]
-        self._schema = workers[0].plan.named(Kind.INPUT)[name].outputs[0].schema
+        ports = workers[0].plan.named(Kind.INPUT)[name].outputs
+        self._schema, self._late_schema = ports[0].schema, ports[-1].schema
         self._turn = 0
         self.name = name
 
@@ -64,11 +65,12 @@ class LocalInput:
         """Whether nothing can be sent any more."""
         return self._handles[0].is_closed
 
-    def send(self, data: Any) -> int:  # noqa: ANN401 - anything that holds rows
+    def send(self, data: Any, *, late: bool = False) -> int:  # noqa: ANN401 - anything that holds rows
         """Send rows at the current time; return how many bytes they have."""
         sent = 0
-        for batch in to_batches(data, self._schema, f"input '{self.name}'", leaves_others=True):
-            self._handles[self._turn].send(batch)
+        schema = self._late_schema if late else self._schema
+        for batch in to_batches(data, schema, f"input '{self.name}'", leaves_others=not late):
+            self._handles[self._turn].send(batch, late=late)
             self._turn = (self._turn + 1) % len(self._handles)
             sent += batch.nbytes
         return sent

@@ -5,6 +5,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
+from pointstamp.dataflow.late import LATE_PORT
 from pointstamp.dataflow.plan import Node
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.control import AdvanceInput, CloseInput, Order, SendRows
@@ -37,9 +38,9 @@ class ProcessInput:
     def __init__(self, run: "Orders", node: Node, graph: Graph, workers: int) -> None:
         # A handle of our own keeps the time and refuses what cannot be, with the words of every other run.
         instance = Instance(node, graph, WorkerIndex(0), 1, lambda _: ())
-        self._output = instance.outputs[0]
+        self._outputs = instance.outputs
         self._handle = InputHandle(instance, lambda _, __: None)
-        self._rows = BatchFormat(self._output.schema)
+        self._rows = [BatchFormat(output.schema) for output in instance.outputs]
         self._run = run
         self._workers = workers
         self._turn = 0
@@ -55,17 +56,18 @@ class ProcessInput:
         """Whether nothing can be sent any more."""
         return self._handle.is_closed
 
-    def send(self, data: Any) -> int:  # noqa: ANN401 - anything that holds rows
+    def send(self, data: Any, *, late: bool = False) -> int:  # noqa: ANN401 - anything that holds rows
         """Send rows at the current time; return how many bytes they have."""
-        self._handle.send(data)
-        batches = [batch for _, batch in self._output.sent]
-        self._output.sent.clear()
+        self._handle.send(data, late=late)
+        port = LATE_PORT if late else 0
+        batches = [batch for _, batch in self._outputs[port].sent]
+        self._outputs[port].sent.clear()
         for batch in batches:
             share = -(-batch.num_rows // self._workers)
             size = share if share >= SLICE_ROWS_MIN else batch.num_rows
             for start in range(0, batch.num_rows, size):
-                body = self._rows.encode(batch.slice(start, size))
-                self._run.order(self._turn, SendRows(self.name), [body])
+                body = self._rows[port].encode(batch.slice(start, size))
+                self._run.order(self._turn, SendRows(self.name, late), [body])
                 self._turn = (self._turn + 1) % self._workers
         return sum(batch.nbytes for batch in batches)
 
@@ -73,7 +75,8 @@ class ProcessInput:
         """Promise that nothing will be sent before this time any more."""
         self._run.times.check((time,))
         self._handle.advance_to(time)
-        self._output.changes.clear()
+        for output in self._outputs:
+            output.changes.clear()
         self._run.order_all(AdvanceInput(self.name, (time,)))
 
     def close(self) -> None:

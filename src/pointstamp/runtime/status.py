@@ -33,19 +33,24 @@ Scope: TypeAlias = tuple[str, ...]
 
 @dataclass(slots=True)
 class RowCounts:
-    """The rows that went into and came out of a run, by name; changed by whoever counts them."""
+    """The rows that went into and came out of a run, by name; changed by whoever counts them.
+
+    ``late`` are those that came to an input after it had promised that there would be none.
+    """
 
     sent: dict[str, int] = field(default_factory=dict)
     finished: dict[str, int] = field(default_factory=dict)
+    late: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class InputStatus:
-    """One input: the rows sent, and the times it may still send at; none where it is closed."""
+    """One input: the rows sent, the times it may still send at (none where it is closed), and late rows."""
 
     name: str
     rows: int
     frontier: tuple[Time, ...]
+    rows_late: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,11 @@ class RunStatus:
         return sum(each.rows for each in self.inputs)
 
     @property
+    def rows_late(self) -> int:
+        """All rows that came too late, whatever became of them."""
+        return sum(each.rows_late for each in self.inputs)
+
+    @property
     def rows_out(self) -> int:
         """All rows of finished times."""
         return sum(each.rows for each in self.outputs)
@@ -120,7 +130,12 @@ def status_of(run: Observed, rows: RowCounts | None = None) -> RunStatus:
 def status_from(plan: Plan, tracker: Tracker, rows: RowCounts) -> RunStatus:
     """The status that a tracker knows, between two propagations."""
     inputs = tuple(
-        InputStatus(name, rows.sent.get(name, 0), _frontier(tracker, Source(node.index, 0)))
+        InputStatus(
+            name,
+            rows.sent.get(name, 0),
+            _frontier(tracker, Source(node.index, 0)),
+            rows.late.get(name, 0),
+        )
         for name, node in plan.named(Kind.INPUT).items()
     )
     outputs = tuple(

@@ -105,6 +105,8 @@ class Worker:
             if log is not None:
                 instance.authority.on_asked = partial(self._log_asked, log, instance.index)
         self.inputs: dict[str, InputHandle] = {}
+        self.messages_in = 0
+        """How many messages have come of what was sent into the inputs."""
         self._snapshots: Snapshots | None = None
         if on_snapshot is not None:
             self._snapshots = Snapshots(
@@ -248,6 +250,7 @@ class Worker:
         batch: pa.RecordBatch,
         changes: list[Change],
     ) -> None:
+        before = len(changes)
         for route in self._routes[instance.index, number]:
             arrival = route.arrival(time)
             if arrival is None:
@@ -257,6 +260,8 @@ class Worker:
                 sent = time[0] if instance.node.kind is Kind.INPUT else -1
                 instance.ahead.append(SentAhead(number, target, route.port, arrival, batch, sent))
             self._send_along(route, output, time, arrival, batch, changes)
+        if instance.node.kind is Kind.INPUT:
+            self.messages_in += len(changes) - before
 
     def _send_along(
         self,

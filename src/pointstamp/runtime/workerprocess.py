@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 import msgspec
 import pyarrow as pa
 
+from pointstamp.dataflow.late import LATE_PORT
 from pointstamp.dataflow.plan import Kind, Plan
 from pointstamp.errors import OperatorError, PointstampError
 from pointstamp.progress.pointstamp import WorkerIndex
@@ -188,7 +189,8 @@ class WorkerProcess:
         schemas = schemas_by_location(plan, graph)
         outputs = plan.named(Kind.OUTPUT)
         self._inputs = {
-            name: BatchFormat(node.outputs[0].schema) for name, node in plan.named(Kind.INPUT).items()
+            name: [BatchFormat(port.schema) for port in node.outputs]
+            for name, node in plan.named(Kind.INPUT).items()
         }
         at = {name: graph.location(Target(node.index, 0)) for name, node in outputs.items()}
         self._outputs = {name: BatchFormat(schemas[location]) for name, location in at.items()}
@@ -228,9 +230,9 @@ class WorkerProcess:
     def _follow(self, parcel: Parcel) -> None:
         order: Order = order_in(parcel)
         match order:
-            case SendRows(name):
-                for batch in rows_in(parcel, self._inputs[name], DRIVER):
-                    self._worker.inputs[name].send(batch)
+            case SendRows(name, late):
+                for batch in rows_in(parcel, self._inputs[name][LATE_PORT if late else 0], DRIVER):
+                    self._worker.inputs[name].send(batch, late=late)
             case AdvanceInput(name, time):
                 (root,) = time_in(parcel, self._times, time, DRIVER)
                 self._worker.inputs[name].advance_to(root)

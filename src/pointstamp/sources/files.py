@@ -1,8 +1,11 @@
 """Files that arrive in a folder, as a source: ``files(path)``.
 
-Files are expected to appear whole: renamed or linked into the folder, or, where the kernel tells of arrivals,
-closed after writing. They must not change afterwards: a file that has another size than when it was found
-is refused when it is read. Only files that lie directly in the folder are found; a marker may list others.
+Files are expected to appear whole: renamed or linked into the folder. One that is being written is taken when
+it is closed, where the kernel of this host can tell; where nobody can, as on a network disk, when it has
+not changed for a while. Files must not change after they were found: one with other bytes is refused when it
+is read. As long as nothing of it is committed, the next attempt takes it as it is then; after that the rest
+of it would not fit what is published, and the query ends. Only files that lie directly in the folder are
+found; a marker may list others.
 
 On a local disk under Linux, arrivals are told by the kernel. Elsewhere (other systems, network disks,
 ``s3://...`` and all else that fsspec knows) the folder is listed at an interval.
@@ -19,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+import msgspec
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
@@ -27,7 +31,8 @@ from pointstamp.sources.grouping import Grouping, Rules
 from pointstamp.sources.inotify import FolderEvents, can_watch
 from pointstamp.sources.port import Part, Position, Unit, Watch
 from pointstamp.sources.reading import read_file
-from pointstamp.sources.watching import EventWatch, ListingWatch, up_to_now
+from pointstamp.sources.watching import EventWatch, Listing, ListingWatch, UpToNow
+from pointstamp.sources.wholeness import SETTLE_SECONDS, Settling, State
 
 Format: TypeAlias = Literal["parquet", "csv", "json", "arrow"]
 
@@ -52,6 +57,7 @@ def files(
     until: str | None = None,
     units_per_tick: int | None = 1,
     list_every_seconds: float | None = None,
+    settle_seconds: float = SETTLE_SECONDS,
     skip: Collection[str] = (),
     storage_options: Mapping[str, Any] | None = None,
 ) -> "Files":
@@ -68,6 +74,8 @@ def files(
     - ``until``: the name of a file that, once there, says that no more will come.
     - ``units_per_tick``: how many files or groups one epoch takes at most; None takes all that are there.
     - ``list_every_seconds``: list the folder at this interval, also where the kernel would tell.
+    - ``settle_seconds``: where nobody can tell whether a file is being written (network disks, files of
+      another user), it is taken when it has not changed for so long; 0 where files appear whole.
     - ``skip``: names of files that are not read, as if they had no rows. A query that has taken a file which
       it cannot read goes on with this, without what the file holds.
     - ``storage_options``: what fsspec is to know to open the path.
@@ -98,11 +106,18 @@ def files(
             f"files {str(path)!r}: list_every_seconds must be zero or more, and came as "
             f"{list_every_seconds}. Give seconds, or None."
         )
+    if not settle_seconds >= 0:
+        raise FlowError(
+            f"files {str(path)!r}: settle_seconds must be zero or more, and came as {settle_seconds}. Give "
+            "seconds; 0 where files appear whole."
+        )
     rules = Rules(pattern, group_by_marker, until, in_order, format in _MAY_SHARE)
     # Workers may run in another folder than the driver, so a local path is made absolute here.
     place = str(path) if "://" in str(path) else str(Path(path).absolute())
     options = dict(storage_options or {})
-    return Files(place, format, rules, units_per_tick, list_every_seconds, options, frozenset(skip))
+    return Files(
+        place, format, rules, units_per_tick, list_every_seconds, options, frozenset(skip), settle_seconds
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +131,7 @@ class Files:
     list_every_seconds: float | None
     storage_options: Mapping[str, Any] = field(repr=False)  # it may hold keys
     skip: frozenset[str] = frozenset()
+    settle_seconds: float = SETTLE_SECONDS
 
     def check(self) -> None:
         """Raise StorageError where the folder cannot be listed now, which is most often a wrong path."""
@@ -133,8 +149,9 @@ class Files:
 
     def _watch(self, folder: Folder, grouping: Grouping, *, available_now: bool) -> Watch:
         """A watch that has made its first listing."""
+        listing = Listing(folder, self.rules, grouping, Settling(folder.look, self.settle_seconds))
         if available_now:
-            return up_to_now(folder, self.rules, grouping)
+            return UpToNow(listing, grouping)
         if isinstance(folder, LocalFolder) and self.list_every_seconds is None and can_watch(folder.path):
             try:
                 events = FolderEvents(folder.path)
@@ -143,9 +160,9 @@ class Files:
             except OSError:
                 pass  # this machine has no watch left to give: listing finds the same
             else:
-                return EventWatch(folder, self.rules, grouping, events)
+                return EventWatch(listing, grouping, events)
         every_seconds = _LIST_EVERY_SECONDS if self.list_every_seconds is None else self.list_every_seconds
-        return ListingWatch(folder, self.rules, grouping, every_seconds)
+        return ListingWatch(listing, grouping, every_seconds)
 
     def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows of a file, or of a share of it, with the columns of the schema; others are left."""
@@ -153,6 +170,22 @@ class Files:
             return iter(())
         folder = open_folder(self.path, self.storage_options)
         return read_file(folder, part, self.format, schema, f"{self.describe()}, file '{part.locator}'")
+
+    def renewed(self, unit: Unit) -> Unit | None:
+        """The unit with its files as they are now; None as long as somebody writes one of them."""
+        folder = open_folder(self.path, self.storage_options)
+        parts: list[Part] = []
+        for part in unit.parts:
+            seen, entry = folder.look(part.locator), folder.entry(part.locator)
+            if entry is None or entry.size_bytes is None:
+                parts.append(part)  # it is gone, and whoever reads it says so
+                continue
+            identity = None if part.identity is None else entry.identity
+            now = msgspec.structs.replace(part, size_bytes=entry.size_bytes, identity=identity)
+            if seen.state is State.WRITTEN or (now != part and seen.is_fresh(self.settle_seconds)):
+                return None
+            parts.append(now)
+        return Unit(unit.name, tuple(parts))
 
     def after(self, position: Position, unit: Unit) -> Position:
         """Every name taken; or, with ``in_order``, the last one."""

@@ -16,7 +16,14 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from pointstamp.errors import StorageError
+from pointstamp.sources.identity import identity_of, mark_of
+from pointstamp.sources.wholeness import Seen, State, look_at
 
+# Stores in which an object is there when it is whole.
+_OBJECT_STORES: Final = frozenset(
+    ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "r2", "http", "https", "memory")
+)
+_CHANGES: Final = ("size", "mtime", "modified", "last_modified", "LastModified", "modificationTime")
 _HIDDEN: Final = "._"  # how names begin that are never input
 
 Handle: TypeAlias = Any
@@ -24,10 +31,11 @@ Handle: TypeAlias = Any
 
 
 class Entry(NamedTuple):
-    """A file that was found; its size where finding it has told."""
+    """A file that was found; its size and the store's mark for its content where finding it has told."""
 
     name: str
     size_bytes: int | None = None
+    identity: str | None = None
 
 
 class Folder(Protocol):
@@ -43,6 +51,18 @@ class Folder(Protocol):
 
     def size(self, name: str) -> int | None:
         """The size of a file in bytes; None where there is none."""
+        ...
+
+    def look(self, name: str) -> Seen:
+        """Whether a file is whole, as far as that can be known."""
+        ...
+
+    def entry(self, name: str) -> Entry | None:
+        """A file as it is now, with its size and identity; None where there is none."""
+        ...
+
+    def identity(self, name: str, handle: Handle) -> str | None:
+        """The identity of what a handle reads; None where there is none to be had."""
         ...
 
     def open(self, name: str) -> Handle:
@@ -93,6 +113,28 @@ class LocalFolder:
         except FileNotFoundError:
             return None
 
+    def look(self, name: str) -> Seen:
+        """Whether a file is whole, as far as the kernel knows."""
+        return look_at(f"{self.path}/{name}")
+
+    def entry(self, name: str) -> Entry | None:
+        """A file as it is now, with its size and identity; None where there is none."""
+        try:
+            with self.open(name) as handle:
+                return Entry(name, handle.size(), self.identity(name, handle))
+        except FileNotFoundError:
+            return None
+        except OSError:
+            # Whoever reads it will say that it cannot be read.
+            size = self.size(name)
+            return None if size is None else Entry(name, size)
+
+    def identity(self, name: str, handle: Handle) -> str | None:
+        """Of its bytes."""
+        found = identity_of(handle.size(), lambda size, at: handle.read_at(size, at))
+        handle.seek(0)
+        return found
+
     def open(self, name: str) -> Handle:
         """Not mapped: a file that is cut off while it is mapped ends the process."""
         return pa.OSFile(f"{self.path}/{name}")
@@ -106,6 +148,10 @@ class RemoteFolder:
         self._system = system
         self._inside = inside.rstrip("/")
         self.subfolders: Sequence[str] = ()
+        protocol = system.protocol
+        self._shows_whole = not _OBJECT_STORES.isdisjoint(
+            (protocol,) if isinstance(protocol, str) else protocol
+        )
 
     def list(self) -> list[Entry]:
         """The files, with their sizes."""
@@ -120,7 +166,7 @@ class RemoteFolder:
         inside = [each for each in found if each["name"].rstrip("/") != self._inside]
         names = [PurePosixPath(each["name"]).name for each in inside]
         files = [
-            Entry(name, each.get("size"))
+            Entry(name, each.get("size"), mark_of(each))
             for name, each in zip(names, inside, strict=True)
             if each["type"] == "file"
         ]
@@ -131,11 +177,35 @@ class RemoteFolder:
 
     def size(self, name: str) -> int | None:
         """The size of a file in bytes; None where there is none."""
+        entry = self.entry(name)
+        return None if entry is None else entry.size_bytes
+
+    def look(self, name: str) -> Seen:
+        """Whether a file is whole: always in an object store, and never known elsewhere."""
+        if self._shows_whole:
+            return Seen(State.WHOLE)
         try:
-            size: int = self._system.info(f"{self._inside}/{name}")["size"]
+            details = self._details(name)
+        except FileNotFoundError:
+            return Seen(State.GONE)
+        return Seen(State.UNKNOWN, tuple(str(details.get(key)) for key in _CHANGES))
+
+    def entry(self, name: str) -> Entry | None:
+        """A file as it is now, with its size and the store's mark; None where there is none."""
+        try:
+            details = self._details(name)
         except FileNotFoundError:
             return None
-        return size
+        return Entry(name, details["size"], mark_of(details))
+
+    def identity(self, name: str, handle: Handle) -> str | None:
+        """The store's mark."""
+        return mark_of(self._details(name))
+
+    def _details(self, name: str) -> Mapping[str, Any]:
+        self._system.invalidate_cache(self._inside)
+        details: Mapping[str, Any] = self._system.info(f"{self._inside}/{name}")
+        return details
 
     def open(self, name: str) -> Handle:
         """As fsspec reads it, in blocks."""

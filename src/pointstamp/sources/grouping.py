@@ -27,7 +27,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pointstamp.errors import FlowError, StorageError
+from pointstamp.errors import SourceError, StorageError
 from pointstamp.sources.folder import Entry, Folder
 from pointstamp.sources.port import Part, Position, Unit
 
@@ -71,7 +71,7 @@ class Grouping:
         self._is_wanted = re.compile(fnmatch.translate(rules.pattern)).match
         self._taken: set[str] = set() if rules.in_order else set(position or ())
         self._last: str = (position or "") if rules.in_order else ""
-        self._waiting: dict[str, int | None] = {}
+        self._waiting: dict[str, Entry] = {}
 
     def is_new(self, name: str) -> bool:
         """Whether a name was neither taken before nor waits for its marker; the final one always is new."""
@@ -85,7 +85,8 @@ class Grouping:
         Single files come sorted by name. Groups come as their markers do.
         """
         units: list[Unit] = []
-        for name, size_bytes in entries:
+        for entry in entries:
+            name = entry.name
             if self.is_finished:
                 break
             if name == self._rules.until:
@@ -95,16 +96,23 @@ class Grouping:
                 if self.is_new(name):
                     units.append(self._close(name))
             elif self.is_new(name) and self._is_input(name):
-                self._waiting[name] = size_bytes
+                self._waiting[name] = entry
         if self._rules.group_by_marker is None:
             units += self._singles()
         return units
 
+    def may_be_input(self, name: str) -> bool:
+        """Whether a name is looked at: that of a file with rows, of a marker, or the final one."""
+        return self._rules.is_border(name) or self._is_named_like_input(name)
+
+    def _is_named_like_input(self, name: str) -> bool:
+        return name[0] not in "._" and not name.endswith(_NEVER_INPUT) and bool(self._is_wanted(name))
+
     def _is_input(self, name: str) -> bool:
-        if name[0] in "._" or name.endswith(_NEVER_INPUT) or not self._is_wanted(name):
+        if not self._is_named_like_input(name):
             return False
         if not name.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in name):
-            raise StorageError(
+            raise SourceError(
                 f"the folder {self._folder.path!r} has a file whose name is not UTF-8: {name!r}. Rename it, "
                 "or leave it out with pattern=."
             )
@@ -138,16 +146,16 @@ class Grouping:
         share = (0, 1) if self._rules.may_share else None
         parts: list[Part] = []
         for name in names:
-            size_bytes = self._waiting.pop(name, None)
-            if size_bytes is None:
-                size_bytes = self._size(name)
-            if size_bytes is not None:
-                parts.append(Part(name, size_bytes, share))
+            entry: Entry | None = self._waiting.pop(name, Entry(name))
+            if entry is not None and entry.size_bytes is None:
+                entry = self._entry(name)
+            if entry is not None and entry.size_bytes is not None:
+                parts.append(Part(name, entry.size_bytes, share, entry.identity))
         return tuple(parts)
 
-    def _size(self, name: str) -> int | None:
+    def _entry(self, name: str) -> Entry | None:
         try:
-            return self._folder.size(name)
+            return self._folder.entry(name)
         except OSError as error:
             raise StorageError(
                 f"the file '{name}' in {self._folder.path!r} was found and cannot be looked at: {error}. "
@@ -177,13 +185,13 @@ class Grouping:
         names = [line.strip() for line in lines if line.strip()]
         for name in names:
             if name.startswith("/") or ".." in name.split("/"):
-                raise FlowError(
+                raise SourceError(
                     f"the marker '{marker}' in {self._folder.path!r} lists '{name}', which is not in the "
                     "folder. Name files relative to the folder."
                 )
         times = Counter(names)
         if again := [name for name in times if times[name] > 1 or name in self._taken]:
-            raise FlowError(
+            raise SourceError(
                 f"the marker '{marker}' in {self._folder.path!r} lists {_some(again)} of another group or "
                 "twice, and a file is read once. List each file in one marker."
             )

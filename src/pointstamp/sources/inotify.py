@@ -16,7 +16,6 @@ before ``read``, is found by the next listing only: the kernel says nothing of w
 
 import ctypes
 import errno
-import fcntl
 import os
 import stat
 import struct
@@ -26,6 +25,7 @@ from time import monotonic
 from typing import Final, NamedTuple
 
 from pointstamp.sources.folder import no_folder
+from pointstamp.sources.wholeness import State, by_lease
 
 _CLOSE_WRITE: Final = 0x008
 _MOVED_TO: Final = 0x080
@@ -160,11 +160,7 @@ def _is_whole(path: str, *, may_be_empty: bool = False) -> bool | None:
             return True
         if status.st_size == 0 and not may_be_empty:
             return False
-        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-    except OSError:
-        return False
-    else:
-        return True
+        return by_lease(handle) is State.WHOLE
     finally:
         os.close(handle)
 

@@ -23,7 +23,8 @@ from pointstamp.sources.port import Part, Position, Unit, Watch
 class Rows:
     """Batches that are all there from the beginning, each one a unit; a watch is finished when it gave them.
 
-    ``name`` is that of the input, for messages.
+    ``name`` is that of the input, for messages. ``epochs`` are those of the batches, in order, where rows say
+    theirs in a column: then it is known that each batch completes all epochs before the next one's.
 
     >>> source = Rows((pa.record_batch({"x": [1, 2]}), pa.record_batch({"x": [3]})))
     >>> first, second = source.watch(None).poll()
@@ -34,6 +35,7 @@ class Rows:
     batches: tuple[pa.RecordBatch, ...]
     units_per_tick: int | None = 1
     name: str = ""
+    epochs: tuple[int, ...] | None = None
 
     def watch(self, position: Position, *, available_now: bool = False) -> Watch:
         """The units after those that were taken; FlowError where these were others."""
@@ -69,7 +71,8 @@ class Rows:
     def _unit(self, number: int) -> Unit:
         batch = self.batches[number]
         name = f"{number}:{batch.num_rows}:{fingerprint(batch)}"
-        return Unit(name, (Part(str(number), batch.nbytes, (0, 1)),))
+        least = None if self.epochs is None else self.epochs[number]
+        return Unit(name, (Part(str(number), batch.nbytes, (0, 1)),), least)
 
     def _other_rows(self, before: tuple[int, int, str], now: tuple[int, int, str] | None) -> FlowError:
         taken, rows, _ = before

@@ -16,6 +16,10 @@ To bring another source (a topic of Kafka, a table with versions) is to write th
 then a range of offsets, a part one partition's range, a position the offsets taken. ``Source`` is a plain
 value that is pickled to the workers; ``Watch`` stays on the driver and may hold sockets and threads.
 
+A unit that is found and not taken has the same name when it is found again. A source whose units may change
+as long as nothing of them is committed has a method ``renewed(unit)``: the unit as it is now, or None as long
+as somebody is writing it. A driver that goes on from a journal asks it before a unit is read again.
+
 What a source does not do: give rows an epoch, remember what was taken, or know of workers.
 """
 
@@ -34,12 +38,14 @@ class Part(msgspec.Struct, frozen=True):
 
     ``share`` is ``(k, n)`` where this is the k-th of n shares of what is there. A source says that something
     may be shared by giving it as ``(0, 1)``, the one share of one; None means that one worker reads it whole.
-    ``size_bytes`` is the size of what is there, whatever the share.
+    ``size_bytes`` is the size of what is there, whatever the share, and ``identity`` tells its content from
+    other content, where the source can say.
     """
 
     locator: str
     size_bytes: int
     share: tuple[int, int] | None = None
+    identity: str | None = None
 
     @property
     def load_bytes(self) -> int:
@@ -52,10 +58,15 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """What one tick may take: it has a name, and is read whole or not at all. It may have no part."""
+    """What one tick may take: it has a name, and is read whole or not at all. It may have no part.
+
+    A source whose rows say their epochs may promise that none in this unit, or in any that follows it, is of
+    an epoch before ``least_epoch``.
+    """
 
     name: str
     parts: tuple[Part, ...]
+    least_epoch: int | None = None
 
 
 class Watch(Protocol):

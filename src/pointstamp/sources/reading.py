@@ -10,8 +10,8 @@ the schema declares, because such files say nothing of types: a code "007" must 
 - A CSV or JSON file of no bytes has no rows.
 
 Invariant: the same part and schema give the same rows in the same order, or an error: a file that has not
-the size it was found with was written after that, and is refused. A share ``(k, n)`` is the k-th of n runs
-of row groups (Parquet) or record batches (Arrow), so the n shares are together every row once.
+the size and the identity it was found with was written after that, and is refused. A share ``(k, n)`` is the
+k-th of n runs of row groups (Parquet) or record batches (Arrow), so the n shares are together every row once.
 
 Errors name the source, the file and, where one is to blame, the column.
 """
@@ -29,7 +29,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from pointstamp.dataflow.schema import check_asked, fit
-from pointstamp.errors import FlowError, SchemaError, StorageError
+from pointstamp.errors import SchemaError, SourceError, StorageError
 from pointstamp.sources.folder import Folder, Handle
 from pointstamp.sources.port import Part
 
@@ -52,6 +52,11 @@ def read_file(
                     f"{who}: it had {part.size_bytes} bytes when it was found and has {handle.size()} now. "
                     "Files must appear whole and stay as they are: write elsewhere, then rename."
                 )
+            if part.identity is not None and folder.identity(part.locator, handle) != part.identity:
+                raise StorageError(
+                    f"{who}: it has the {part.size_bytes} bytes that it had when it was found, and they are "
+                    "others now. Files must stay as they are until what was computed of them is committed."
+                )
             for batch in _READERS[format_name](handle, part, schema, who):
                 if batch.num_rows:
                     yield fit(batch, schema, who)
@@ -61,13 +66,31 @@ def read_file(
             "committed."
         ) from error
     except OSError as error:
+        # Arrow says so of bytes that it cannot decode, too.
+        if error.errno is None and _is_readable(folder, part):
+            raise _corrupt(who, format_name, error) from error
         raise StorageError(f"{who}: it cannot be read: {_line(error)}.") from error
     except pa.ArrowException as error:
-        # It has the size that it was found with, so it will not get better: not a failure of the storage.
-        raise FlowError(
-            f"{who}: it cannot be read as {format_name}: {_line(error)}. Files must appear whole: write "
-            "elsewhere, then rename. To go on without what it holds, name it in ps.files(..., skip=[...])."
-        ) from error
+        raise _corrupt(who, format_name, error) from error
+
+
+def _corrupt(who: str, format_name: str, error: Exception) -> SourceError:
+    """The error for a file that is as it was found and cannot be decoded: it will not get better."""
+    return SourceError(
+        f"{who}: it cannot be read as {format_name}: {_line(error)}. Files must appear whole: write "
+        "elsewhere, then rename. To go on without what it holds, name it in ps.files(..., skip=[...])."
+    )
+
+
+def _is_readable(folder: Folder, part: Part) -> bool:
+    """Whether all bytes of a file can be read, whatever they mean."""
+    try:
+        with folder.open(part.locator) as handle:
+            while handle.read(_BLOCK_BYTES):
+                pass
+    except OSError:
+        return False
+    return True
 
 
 def _parquet(handle: Handle, part: Part, schema: pa.Schema, who: str) -> Iterator[pa.RecordBatch]:

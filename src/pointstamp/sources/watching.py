@@ -8,41 +8,129 @@ then the folder is listed once.
 A listing is made in a thread where it is repeated, so that ``poll`` never waits for a far store. At most one
 is under way, and what it found is taken in by the next poll.
 
+What a listing shows may still be being written, as a file that arrives may: it is taken when it is known to
+be whole (``pointstamp.sources.wholeness``), and what must not overtake it waits, too.
+
 Whenever a listing shows a new marker, the folder is listed once more: a listing may show a marker and not
 a file that was there before it, because the folder was changing under it; one begun after the marker was
 there shows them all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic
+from typing import Final
 
 from pointstamp.sources.folder import Entry, Folder
 from pointstamp.sources.grouping import Grouping, Rules
 from pointstamp.sources.inotify import FolderEvents
-from pointstamp.sources.once import AllAtOnce
 from pointstamp.sources.port import Unit
+from pointstamp.sources.wholeness import Settling, State
+
+_LOOK_EVERY_SECONDS: Final = 0.2
+
+
+class Listing:
+    """The new files of a folder that are whole: with rows before markers, each by name, the final one last.
+
+    What waits because somebody writes it, or may, is looked at again by the next call.
+    """
+
+    def __init__(self, folder: Folder, rules: Rules, grouping: Grouping, settling: Settling) -> None:
+        self._folder = folder
+        self._rules = rules
+        self._grouping = grouping
+        self._settling = settling
+        self.waiting: dict[str, Entry] = {}
+        """Files that are not known to be whole, and those that must not be taken before them."""
+        self.is_unsure = False
+        """Whether one of them may turn out to be whole though nothing happens to it."""
+
+    def make(self) -> list[Entry]:
+        """List the folder."""
+        found = self._new()
+        if borders := [entry for entry in found.values() if self._rules.is_border(entry.name)]:
+            files = [entry for entry in self._new().values() if not self._rules.is_border(entry.name)]
+            # Nothing that the first listing has shown is forgotten, in case a file is gone by now.
+            found |= {entry.name: entry for entry in [*files, *borders]}
+        return self._sift(found.values())
+
+    def look_again(self, told: Iterable[str] = ()) -> list[Entry]:
+        """Look at what waits; files that were told are whole."""
+        told = list(told)
+        if not self.waiting:
+            return [Entry(name) for name in told]
+        found = {**self.waiting, **{name: Entry(name) for name in told}}
+        return self._sift(found.values(), frozenset(told))
+
+    def _sift(self, found: Iterable[Entry], told: frozenset[str] = frozenset()) -> list[Entry]:
+        """Those that may be taken now, in order; the others wait."""
+        whole: list[Entry] = []
+        self.waiting = {}
+        self.is_unsure = is_written = False
+        self._settling.forget(told)
+        for entry in sorted(found, key=self._rank):
+            if not self._grouping.may_be_input(entry.name):
+                continue
+            if self._must_wait(entry.name, is_written=is_written):
+                self.waiting[entry.name] = entry
+                continue
+            state = State.WHOLE if entry.name in told else self._settling.state(entry.name)
+            if state is State.WHOLE:
+                whole.append(entry)
+            elif state is not State.GONE:
+                self.waiting[entry.name] = Entry(entry.name)  # it may have another size by then
+                self.is_unsure |= state is State.UNKNOWN
+                is_written |= state is State.WRITTEN
+        return whole
+
+    def _must_wait(self, name: str, *, is_written: bool) -> bool:
+        """Whether a file comes after one that is not known to be whole, and must not overtake it.
+
+        Where names say the order, what is overtaken is never looked at again. A marker closes the group of
+        what was there before it: not of what is being written, but perhaps of what nobody knows about.
+        """
+        if self._rules.in_order or name == self._rules.until:
+            return self.is_unsure or is_written
+        return self.is_unsure and self._rules.is_border(name)
+
+    def _new(self) -> dict[str, Entry]:
+        is_new = self._grouping.is_new
+        return {entry.name: entry for entry in self._folder.list() if is_new(entry.name)}
+
+    def _rank(self, entry: Entry) -> tuple[bool, bool, str]:
+        return entry.name == self._rules.until, self._rules.is_border(entry.name), entry.name
 
 
 class EventWatch:
     """Units of a local folder, found as the kernel tells of files; for one thread."""
 
-    def __init__(self, folder: Folder, rules: Rules, grouping: Grouping, events: FolderEvents) -> None:
+    def __init__(
+        self,
+        listing: Listing,
+        grouping: Grouping,
+        events: FolderEvents,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         # The events were asked for before: see above.
-        self._listing = _Listing(folder, rules, grouping)
+        self._listing = listing
         self._grouping = grouping
         self._events = events
+        self._clock = clock
         try:
             self._found = self._listing.make()
         except BaseException:
             events.close()
             raise
+        self._look_at = clock() + _LOOK_EVERY_SECONDS
 
     def poll(self) -> list[Unit]:
         """The units found since the last call; files that came together are sorted by name."""
         found, self._found = self._found, []
         names, is_overflow = self._events.read()
-        found += map(Entry, names)
+        if names or (self._listing.waiting and self._clock() >= self._look_at):
+            found += self._listing.look_again(names)
+            self._look_at = self._clock() + _LOOK_EVERY_SECONDS
         if is_overflow:
             found += self._listing.make()
         return self._grouping.arrive(found)
@@ -66,13 +154,12 @@ class ListingWatch:
 
     def __init__(
         self,
-        folder: Folder,
-        rules: Rules,
+        listing: Listing,
         grouping: Grouping,
         every_seconds: float,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._listing = _Listing(folder, rules, grouping)
+        self._listing = listing
         self._grouping = grouping
         self._every_seconds = every_seconds
         self._clock = clock
@@ -111,30 +198,38 @@ class ListingWatch:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def up_to_now(folder: Folder, rules: Rules, grouping: Grouping) -> AllAtOnce:
-    """Units of what one listing finds, and then no more; groups that no marker closes are left."""
-    return AllAtOnce(grouping.arrive(_Listing(folder, rules, grouping).make()))
+class UpToNow:
+    """Units of what is there now, and then no more; for one thread.
 
+    A file that somebody writes is not there yet. One of which nobody knows is waited for. Groups that no
+    marker closes are left.
+    """
 
-class _Listing:
-    """New files of a folder: files with rows before markers, each by name, and the final marker last."""
-
-    def __init__(self, folder: Folder, rules: Rules, grouping: Grouping) -> None:
-        self._folder = folder
-        self._rules = rules
+    def __init__(self, listing: Listing, grouping: Grouping, clock: Callable[[], float] = monotonic) -> None:
+        self._listing = listing
         self._grouping = grouping
+        self._clock = clock
+        self._units = grouping.arrive(listing.make())
+        self._look_at = clock() + _LOOK_EVERY_SECONDS
+        self._is_polled = False
 
-    def make(self) -> list[Entry]:
-        found = self._new()
-        if borders := [entry for entry in found.values() if self._rules.is_border(entry.name)]:
-            files = [entry for entry in self._new().values() if not self._rules.is_border(entry.name)]
-            # Nothing that the first listing has shown is forgotten, in case a file is gone by now.
-            found |= {entry.name: entry for entry in [*files, *borders]}
-        return sorted(found.values(), key=self._rank)
+    def poll(self) -> list[Unit]:
+        """The units that are known to be whole by now."""
+        units, self._units = self._units, []
+        if self._listing.is_unsure and self._clock() >= self._look_at:
+            units += self._grouping.arrive(self._listing.look_again())
+            self._look_at = self._clock() + _LOOK_EVERY_SECONDS
+        self._is_polled = True
+        return units
 
-    def _new(self) -> dict[str, Entry]:
-        is_new = self._grouping.is_new
-        return {entry.name: entry for entry in self._folder.list() if is_new(entry.name)}
+    def fileno(self) -> None:
+        """Nothing becomes readable; poll from time to time."""
+        return
 
-    def _rank(self, entry: Entry) -> tuple[bool, bool, str]:
-        return entry.name == self._rules.until, self._rules.is_border(entry.name), entry.name
+    @property
+    def is_finished(self) -> bool:
+        """Whether everything that was there was returned."""
+        return self._is_polled and not self._listing.is_unsure
+
+    def close(self) -> None:
+        """Nothing is held."""

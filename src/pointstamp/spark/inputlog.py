@@ -87,7 +87,7 @@ class StreamLog:
             in_order=True,
             until=self._end,
             units_per_tick=None,
-            list_every_seconds=None,
+            settle_seconds=0,  # everything in it is put there whole
         )
 
     def start(self) -> None:
@@ -179,6 +179,7 @@ def static_log(name: str, frame: DataFrame, checkpoint: str) -> Files:
         in_order=True,
         until=_STATIC_END,
         units_per_tick=None,
+        settle_seconds=0,
     )
 
 

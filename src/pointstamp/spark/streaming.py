@@ -199,6 +199,10 @@ class _UpToNow:
     def after(self, position: Position, unit: Unit) -> Position:
         return self.inner.after(position, unit)
 
+    def renewed(self, unit: Unit) -> Unit | None:
+        ask = getattr(self.inner, "renewed", None)
+        return unit if ask is None else ask(unit)
+
     def describe(self) -> str:
         return self.inner.describe()
 
