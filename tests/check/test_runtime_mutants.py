@@ -19,6 +19,7 @@ import pointstamp as ps
 from pointstamp.check.network import SimulatedNetwork
 from pointstamp.check.simulate import Kind, cases, simulate
 from pointstamp.dataflow import loop, stream
+from pointstamp.dataflow import loop as loops
 from pointstamp.dataflow import partition as dataflow_partition
 from pointstamp.dataflow.authority import Authority
 from pointstamp.dataflow.builder import PlanBuilder
@@ -26,6 +27,7 @@ from pointstamp.dataflow.context import Context
 from pointstamp.dataflow.notify import Notifications, Request
 from pointstamp.dataflow.plan import Node
 from pointstamp.dataflow.portstate import OutputState
+from pointstamp.dataflow.stream import Stream
 from pointstamp.order.frontier import MutableAntichain
 from pointstamp.progress import view
 from pointstamp.progress.broadcast import DirectBroadcast, ProgressBatch
@@ -44,6 +46,7 @@ from pointstamp.topology.ports import Location
 from pointstamp.topology.summary import Advance, Summary, delay
 from support.worlds import (
     busy_flow,
+    doors_flow,
     nested_flow,
     simulator_of,
     tallies_flow,
@@ -376,6 +379,28 @@ def feedback_stays_in_its_round(patch: Patch) -> None:
     patch.setattr(routes, "_move_of", still)
 
 
+def without_exchange(stream: Stream) -> Stream:
+    return Stream(stream.builder, stream.source, stream.schema, stream.scope)
+
+
+def an_exchange_before_a_door_is_lost(patch: Patch) -> None:
+    add_door = loops.add_door
+
+    def forgetful(*given: Any) -> Stream:  # noqa: ANN401
+        return without_exchange(add_door(*given))
+
+    patch.setattr(loops, "add_door", forgetful)
+
+
+def an_exchange_before_a_feedback_is_lost(patch: Patch) -> None:
+    feed = loops.feed
+
+    def forgetful(variable: Node, stream: Stream, who: str) -> None:
+        feed(variable, without_exchange(stream), who)
+
+    patch.setattr(loops, "feed", forgetful)
+
+
 def a_message_arrives_twice(patch: Patch) -> None:
     send = SimulatedNetwork.send
 
@@ -427,17 +452,25 @@ MUTANTS: Final[dict[Callable[[Patch], None], str]] = {
     a_request_holds_no_capability: "DdataAbove",
     a_downgrade_forgets_the_new_time: "DdataAbove",
     feedback_stays_in_its_round: "ArrivesLater",
+    an_exchange_before_a_door_is_lost: "differs",
+    an_exchange_before_a_feedback_is_lost: "differs",
     a_message_arrives_twice: "RecvCapEnabled",
     a_message_is_lost: "Completes",
 }
 """Each mutant, and what is to catch it: a property, or outputs that differ."""
+
+FLOWS: Final[dict[Callable[[Patch], None], tuple[Callable[[], ps.Dataflow], ...]]] = {
+    an_exchange_before_a_door_is_lost: (doors_flow,),
+    an_exchange_before_a_feedback_is_lost: (doors_flow,),
+}
+"""The flows in which a mutant shows, where the busy one and the nested one have no such place."""
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_broken_runtime_is_caught_by(mutant: Callable[[Patch], None], monkeypatch: Patch) -> None:
     mutant(monkeypatch)
     caught = None
-    for flow in (busy_flow, nested_flow):
+    for flow in FLOWS.get(mutant, (busy_flow, nested_flow)):
         report = simulate(simulator_of(flow(), epochs=3), cases(range(SEEDS_MAX // 2), 1, 4))
         if report.finding is not None:
             caught = report.finding
@@ -498,7 +531,9 @@ def test_times_that_are_taken_out_of_order_are_caught(
     assert (report.finding.verdict.property or report.finding.kind.value) == by, report.finding.reason
 
 
-@pytest.mark.parametrize("flow", [busy_flow, nested_flow, walking_flow, tallies_flow, walks_in_walks_flow])
+@pytest.mark.parametrize(
+    "flow", [busy_flow, nested_flow, doors_flow, walking_flow, tallies_flow, walks_in_walks_flow]
+)
 def test_the_runtime_as_it_is_is_valid_in_the_same_worlds(flow: Callable[[], ps.Dataflow]) -> None:
     report = simulate(simulator_of(flow(), epochs=3), cases(range(40), 1, 4))
     assert report.finding is None, report.finding

@@ -109,8 +109,9 @@ FORGERIES: dict[str, tuple[Callable[[Any], Any], str]] = {
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_what_was_altered_or_copied_is_refused_wherever_it_is_used(use: str, forgery: str) -> None:
     make, said = FORGERIES[forgery]
+    seen: list[object] = []
     with pytest.raises(CapabilityError, match=said):
-        results_of(lambda context, held: print(USES[use](context, make(held))))
+        results_of(lambda context, held: seen.append(USES[use](context, make(held))))
 
 
 @pytest.mark.parametrize("use", USES)
@@ -211,9 +212,8 @@ def test_a_capability_of_another_worker_or_run_is_refused(workers: int) -> None:
     everywhere.output("out", ps.operator("mine", Operator(act), rows=rows))
     chosen = flow if workers == 1 else everywhere
     if workers == 1:
-        with pytest.raises(
-            FlowError, match="mine"
-        ):  # the clone that is kept is named, and ends the first run
+        # The clone that is kept is named, and ends the first run.
+        with pytest.raises(FlowError, match="mine"):
             chosen.run_local({"rows": ROWS})
         runs[0] = 1
     said = r"'mine' sent with a capability .* on another worker or in another run"

@@ -579,6 +579,31 @@ def test_a_capability_that_is_garbage_collected_is_released_and_reported_once() 
     assert list(results["out"]) == [0, 1]
 
 
+@pytest.mark.parametrize("in_a_cycle", [False, True], ids=["at once", "by the collector"])
+def test_a_capability_that_is_collected_between_activations_is_released(in_a_cycle: bool) -> None:
+    """Nobody is active then, and nothing arrives: the worker must look by itself."""
+    kept: list[Any] = []
+
+    class Keeps:
+        def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+            kept.append([context.retain()])
+            if in_a_cycle:
+                kept[-1].append(kept[-1])
+
+    run = flow_with(Keeps()).open_local()
+    with run:
+        run.input("numbers").send(rows(1))
+        run.input("numbers").advance_to(1)
+        run.settle()
+        assert not run.is_done("out", 0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PointstampWarning)
+            kept.clear()
+            gc.collect()
+        run.settle()
+        assert run.is_done("out", 0)
+
+
 def test_a_capability_that_is_never_dropped_is_named_instead_of_hanging() -> None:
     class Hoards:
         def __init__(self) -> None:

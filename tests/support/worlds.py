@@ -191,6 +191,20 @@ def _half(row: Mapping[str, Any]) -> Rows:
     return [{"key": row["key"], "n": row["n"] // 2}] if row["n"] == 2 else []
 
 
+def doors_flow() -> ps.Dataflow:
+    """Exchanges that are asked for before the doors of a loop, and made behind them."""
+    flow = ps.Dataflow("doors")
+    rows = flow.input("rows", SCHEMA)
+    with rows.loop("down") as loop:
+        again = loop.variable(SCHEMA)
+        steps = ps.operator("steps", Steps(), rows=loop.enter(rows.exchange("key")), again=again)
+        # One key for all, so that what stood at several workers must meet at one.
+        one = steps.map(lambda row: {**row, "key": "one"}, SCHEMA)
+        loop.feedback(again, one.exchange("key"))
+        flow.output("down", loop.leave(steps))
+    return flow
+
+
 def some_rows(epochs: int = 4) -> list[Rows]:
     """A few rows in each epoch, with keys that move between workers."""
     return [

@@ -22,7 +22,8 @@ from pointstamp.topology.graph import Graph, GraphBuilder
 from pointstamp.topology.levels import Hop, Hops, levels_of, point_key
 from pointstamp.topology.ports import Location, Source, Target
 from pointstamp.topology.summary import Advance, Summary, delay, enter, feedback, identity, leave
-from support.wild_nets import WildNet, draw, draw_bare
+from support.nets import Net
+from support.wild_nets import End, Way, WildNet, draw, draw_bare
 
 GRAPHS: Final = 6_000
 OUTSIDE, INSIDE = Domain(EPOCHS), Domain(EPOCHS, 1)
@@ -105,3 +106,45 @@ def test_a_hop_from_a_port_to_itself_is_a_cycle_of_one_port(summary: Summary) ->
     with pytest.raises(TopologyError, match="the cycle again -> again does not strictly advance time"):
         levels_of(Hops(["again"], [INSIDE], [[Hop(here, here, summary)]]))
     assert levels_of(Hops(["again"], [INSIDE], [[Hop(here, here, feedback())]]))
+
+
+def two_loops_in_an_epoch_cycle() -> Net:
+    """join, loop 1, loop 2, and from there into the next epoch: two loops that one cycle of epochs holds."""
+    net = WildNet()
+    names = ("start", "join", "enter 1", "loop 1", "leave 1", "enter 2", "loop 2", "leave 2", "delay")
+    start, join, enter_1, loop_1, leave_1, enter_2, loop_2, leave_2, later = range(len(names))
+    back_1, back_2 = len(names), len(names) + 1
+    still, in_loop = Way(0, (), ()), Way(0, (0,), ())
+
+    def add(number: int, inputs: list[int], output: int, way: Way) -> None:
+        for port, rounds in enumerate(inputs):
+            net.rounds[End(number, False, port)] = rounds
+            net.ways[End(number, False, port), End(number, True, 0)] = [way]
+        net.rounds[End(number, True, 0)] = output
+
+    add(start, [], 0, still)
+    add(join, [0, 0], 0, still)
+    for entered, looped, left in ((enter_1, loop_1, leave_1), (enter_2, loop_2, leave_2)):
+        add(entered, [0], 1, Way(0, (), (0,)))
+        add(looped, [1, 1], 1, in_loop)
+        add(left, [1], 0, still)
+    add(later, [0], 0, Way(1, (), ()))
+    for back in (back_1, back_2):
+        add(back, [1], 1, Way(0, (1,), ()))
+    way_through = (start, join, enter_1, loop_1, leave_1, enter_2, loop_2, leave_2, later)
+    net.wires = [(End(a, True, 0), End(b, False, 0)) for a, b in itertools.pairwise(way_through)]
+    for origin, target in ((later, join), (back_1, loop_1), (back_2, loop_2)):
+        net.wires.append((End(origin, True, 0), End(target, False, 1)))
+    for looped, back in ((loop_1, back_1), (loop_2, back_2)):
+        net.wires.append((End(looped, True, 0), End(back, False, 0)))
+    assert net.is_legal()
+    return net.net()
+
+
+def test_of_two_loops_in_an_epoch_cycle_the_first_comes_first_in_every_round() -> None:
+    """Round 9 of the first leads to round 0 of the second: where they stand decides before their rounds."""
+    net = two_loops_in_an_epoch_cycle()
+    keys = [point_key(*each) for each in zip(net.graph.domains, net.graph.levels, strict=True)]
+    for origin, target, move in net.edges:
+        for time in itertools.product((0, 1, 9), repeat=1 + net.rounds[origin]):
+            assert keys[origin](time) < keys[target](move(time)), (origin, target, time)

@@ -158,6 +158,6 @@ class Authority:
             if after is not None:
                 return after
         raise CapabilityError(
-            f"operator '{self.operator}' sent on output '{port.name}' what came of input '{origin.name}', but "
-            "it declares no way from there to there. Declare a summary for the two."
+            f"operator '{self.operator}' sent on output '{port.name}' what came of input '{origin.name}', "
+            "but it declares no way from there to there. Declare a summary for the two."
         )

@@ -10,8 +10,9 @@ use is checked against that record, so that an object which was copied, altered,
 another operator, worker or run holds, gives no right. ``hold`` is the one place where capabilities are made.
 """
 
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NoReturn, SupportsIndex
+from typing import NoReturn, SupportsIndex
 
 from pointstamp.dataflow.portstate import OutputState
 from pointstamp.errors import CapabilityError
@@ -66,13 +67,13 @@ class Capability:
         self._check_not_before(output, time, "downgraded to")
         if time != self._time:
             output.move(self, time)
-            object.__setattr__(self, "_time", time)
+            _set_time(self, time)
 
     def drop(self) -> None:
         """Give up the capability; dropping it again does nothing."""
         output = getattr(self, "_output", None)
         if isinstance(output, OutputState) and output.release(self):
-            object.__setattr__(self, "_output", None)
+            _set_output(self, None)
 
     def _held(self, act: str) -> OutputState:
         output = _holder(self)
@@ -107,36 +108,42 @@ class Capability:
         who = f"operator '{output.operator}'" if isinstance(output, OutputState) else "somebody"
         raise CapabilityError(
             f"{who} has a capability for {getattr(self, '_time', None)} that was copied or pickled; a copy "
-            "gives no right. Call clone() for a second one. In a snapshot capabilities are saved by themselves, and "
-            "come back by context.regained()."
+            "gives no right. Call clone() for a second one. In a snapshot capabilities are saved by "
+            "themselves, and come back by context.regained()."
         )
 
     def __repr__(self) -> str:
         return f"Capability({getattr(self, '_time', None)}{'' if self.is_held else ', not held'})"
 
 
+# The two attributes are set past __setattr__, by their slots, because capabilities come and go all the time.
+_set_output: Callable[[Capability, OutputState | None], None] = Capability.__dict__["_output"].__set__
+_set_time: Callable[[Capability, Time], None] = Capability.__dict__["_time"].__set__
+
+
 def hold(output: OutputState, time: Time) -> Capability:
     """A new capability, entered into the record of its output. Who calls this has checked the right to it."""
     capability = object.__new__(Capability)
-    object.__setattr__(capability, "_output", output)
-    object.__setattr__(capability, "_time", time)
+    _set_output(capability, output)
+    _set_time(capability, time)
     output.give(capability, time)
     return capability
 
 
-def check_may_send(output: OutputState, capability: Any, time: Time | None) -> Time:  # noqa: ANN401 - anything
+def check_may_send(output: OutputState, capability: object, time: Time | None) -> Time:
     """The time to send at; CapabilityError unless this is held, for that output, and early enough."""
     right = output.rights.get(id(capability))
-    if right is None or right.time is not capability._time or capability._output is not output:
+    if right is None or not isinstance(capability, Capability) or _holder(capability) is not output:
         raise CapabilityError(_why_not_here(output, capability, time))
-    held: Time = right.time
+    held = right.time
     if time is None or time is held:
         return held
     output.domain.check(time, f"operator '{output.operator}' sent at")
     if not output.less_equal(held, time):
         raise CapabilityError(
-            f"operator '{output.operator}' sent at {time} with a capability for {held}; a capability may send "
-            f"at times greater or equal to its own. Keep an earlier capability, or send at {held} or later."
+            f"operator '{output.operator}' sent at {time} with a capability for {held}; a capability may "
+            f"send at times greater or equal to its own. Keep an earlier capability, or send at {held} or "
+            "later."
         )
     return time
 
@@ -147,7 +154,7 @@ def _holder(capability: Capability) -> OutputState | None:
     if not isinstance(output, OutputState):
         return None
     right = output.rights.get(id(capability))
-    return output if right is not None and right.time is capability._time else None
+    return output if right is not None and right.time is capability.time else None
 
 
 def _why_not_held(capability: Capability, act: str) -> str:

@@ -122,7 +122,7 @@ class OutputState:
             self.reports_loss = False
             warnings.warn(
                 f"operator '{self.operator}' lost a capability for {right.time} on output '{self.name}': it "
-                "was garbage-collected while held and has been released. Call drop() when you are done with it.",
+                "was garbage-collected while held and has been released. Call drop() when it is not needed.",
                 PointstampWarning,
                 stacklevel=2,
             )
