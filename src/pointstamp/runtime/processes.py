@@ -61,7 +61,7 @@ class ProcessRun:
     """A flow that runs in n processes and is driven from this one; as a context manager it closes itself.
 
     ``transport`` is "ipc" (unix sockets in a private folder) or "tcp" (loopback, encrypted unless
-    ``encrypted`` is False). Processes are forked where that exists, so that a flow may hold any function.
+    ``encrypted`` is False). What the flow holds is sent to the processes, which inherit nothing of this one.
     """
 
     def __init__(
@@ -72,7 +72,6 @@ class ProcessRun:
         on_result: OnResult | None = None,
         transport: str = "ipc",
         encrypted: bool | None = None,
-        start_method: str | None = None,
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
     ) -> None:
         if processes < 1:
@@ -105,7 +104,6 @@ class ProcessRun:
             processes,
             transport=transport,
             encrypted=encrypted,
-            start_method=start_method,
             silence_seconds_max=silence_seconds_max,
         )
         assert self._gang.mesh is not None

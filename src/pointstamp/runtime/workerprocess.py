@@ -6,7 +6,6 @@ fails, and when the driving process is gone: it never outlives it by more than a
 """
 
 import os
-import signal
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -81,13 +80,8 @@ def member_names(workers: int) -> list[str]:
     return [*(f"worker {number}" for number in range(workers)), DRIVER]
 
 
-def work(run: RunMember, seat: Seat, pipe: Connection, others: Sequence[Connection]) -> None:
+def work(run: RunMember, seat: Seat, pipe: Connection) -> None:
     """Run one member until it has done its work; the main function of a process."""
-    # Ctrl-C reaches every process of a terminal; the driving process is the one to act on it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    for other in others:
-        other.close()  # or a pipe whose end only this process holds would never say that it is closed
     mesh = _meet(seat, pipe)
     if mesh is None:
         return
