@@ -123,7 +123,9 @@ def test_workers_hold_no_socket_and_no_file_of_the_driver(tmp_path: Path) -> Non
         ours = {os.readlink(f"/proc/self/fd/{each.fileno()}") for each in (listener, held)}
         with ProcessRun(calling(lambda batch: batch).plan, 2) as run:
             for pid in run.pids:
-                theirs = {os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()}
+                theirs = {
+                    os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()
+                }
                 assert not ours & theirs
 
 
@@ -132,7 +134,10 @@ def test_workers_hold_no_socket_and_no_file_of_the_driver(tmp_path: Path) -> Non
 
 def test_closures_and_lambdas_reach_the_workers_with_what_they_hold() -> None:
     held = numbers(*range(100_000))
-    assert results(calling(lambda batch: batch.slice(0, len(batch) * (held.num_rows // 100_000))), 1, 2) == [1, 2]
+    assert results(calling(lambda batch: batch.slice(0, len(batch) * (held.num_rows // 100_000))), 1, 2) == [
+        1,
+        2,
+    ]
 
 
 def test_functions_of_a_script_without_a_guard_reach_the_workers_and_it_runs_once(tmp_path: Path) -> None:
@@ -180,11 +185,15 @@ def test_what_cannot_be_sent_is_refused_with_the_name_of_the_operator() -> None:
         with lock:
             return batch
 
-    with pytest.raises(FlowError, match=r"operator 'call' of flow 'calling' cannot be sent to the workers: .*lock"):
+    with pytest.raises(
+        FlowError, match=r"operator 'call' of flow 'calling' cannot be sent to the workers: .*lock"
+    ):
         results(calling(locked), 1)
 
 
-def test_a_module_that_fails_in_a_worker_only_is_said(importable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_fails_in_a_worker_only_is_said(
+    importable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ONLY_PROCESS", str(os.getpid()))
     (importable / "only_here.py").write_text(
         "import os\n"
@@ -193,7 +202,9 @@ def test_a_module_that_fails_in_a_worker_only_is_said(importable: Path, monkeypa
     )
     from only_here import same  # type: ignore[import-not-found]
 
-    with pytest.raises(FlowError, match="cannot load what it was sent: AssertionError: not in another process"):
+    with pytest.raises(
+        FlowError, match="cannot load what it was sent: AssertionError: not in another process"
+    ):
         results(calling(same), 1)
 
 
@@ -256,7 +267,9 @@ def test_a_worker_inside_of_a_function_ends_when_the_driver_is_killed(function: 
 
 def test_workers_end_with_the_process_that_forked_them_and_the_next_run_has_another() -> None:
     with ProcessRun(calling(lambda batch: batch).plan, 2) as run:
-        (server,) = {int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in run.pids}
+        (server,) = {
+            int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in run.pids
+        }
         os.kill(server, signal.SIGKILL)
         until(lambda: not any(map(is_running, run.pids)), "workers outlive the process that forked them")
     assert results(calling(lambda batch: batch), 1) == [1]

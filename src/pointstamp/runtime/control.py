@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from pointstamp import errors
-from pointstamp.errors import InternalError, PointstampError
+from pointstamp.errors import InternalError, OperatorError, PointstampError, StorageError, words_of
 from pointstamp.runtime.mesh import Mesh, Parcel
 from pointstamp.runtime.wire import BatchFormat, Kind, TimeFormat, unreadable
 from pointstamp.topology.domain import Time
@@ -160,7 +160,14 @@ def failure_of(error: BaseException, traceback: str) -> Failed:
     """An error as a report."""
     if isinstance(error, PointstampError):
         return Failed(type(error).__name__, str(error), traceback)
-    return Failed(InternalError.__name__, f"{type(error).__name__}: {error}", traceback)
+    if not isinstance(error, Exception):
+        # Nobody interrupts a worker: a function of the flow has raised it, and its operator has left a note.
+        notes = [str(note) for note in getattr(error, "__notes__", ())]
+        words = "; ".join(notes) or f"a function of the flow has raised {words_of(error)}"
+        return Failed(OperatorError.__name__, f"{words}. Raise an Exception there instead.", traceback)
+    # What a file or a connection says may be otherwise the next time; a mistake comes again.
+    kind = StorageError if isinstance(error, OSError) else InternalError
+    return Failed(kind.__name__, words_of(error), traceback)
 
 
 def error_of(failure: Failed, worker: str) -> PointstampError:

@@ -146,7 +146,9 @@ class _Server:
 
     def _start(self) -> None:
         if not hasattr(os, "fork"):
-            raise FlowError("this system cannot fork processes. Run the flow with workers=, without processes=.")
+            raise FlowError(
+                "this system cannot fork processes. Run the flow with workers=, without processes=."
+            )
         self.end()
         self._socket, theirs = socket.socketpair()
         ours = [name for name in sys.modules if name.split(".")[0] == "pointstamp"]

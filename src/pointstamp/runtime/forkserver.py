@@ -32,7 +32,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from pointstamp.errors import FlowError
+from pointstamp.errors import FlowError, words_of
 from pointstamp.runtime.control import Failed, failure_of
 
 FILES: Final = 4
@@ -202,7 +202,7 @@ def _load(pipe: Connection) -> tuple[Target, Any] | None:
         target: Target = pickle.loads(packed)  # noqa: S301 - of our own driver
     except BaseException as error:  # it loads modules of the user's, which may raise anything
         explained = FlowError(
-            f"a worker's process cannot load what it was sent: {type(error).__name__}: {error}. It imports "
+            f"a worker's process cannot load what it was sent: {words_of(error)}. It imports "
             "the modules that the flow's functions name, from the driver's sys.path and folder."
         )
         failure: Failed = failure_of(explained, traceback.format_exc())

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pointstamp.dataflow.context import Context
 from pointstamp.dataflow.plan import Kind, Node
 from pointstamp.dataflow.portstate import InputState, OutputState, moves_of
-from pointstamp.errors import OperatorError, PointstampError
+from pointstamp.errors import OperatorError, PointstampError, words_of
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.inbox import Inbox
 from pointstamp.topology.domain import Time
@@ -154,6 +154,11 @@ class Instance:
             raise
         except (Exception, SystemExit) as error:  # who exits means the flow, and would end one worker of it
             raise OperatorError(self._explain(error, when, sample)) from error
+        except BaseException as error:
+            # An interrupt of the keyboard is for whoever runs the flow. Where it cannot be one, as in a process
+            # of a worker's own, the note is what is told.
+            error.add_note(self._explain(error, when, sample))
+            raise
 
     def _explain(self, error: BaseException, when: str, sample: pa.RecordBatch | None) -> str:
         """Operator, moment, the user's own line, and the first rows of the batch."""
@@ -165,7 +170,7 @@ class Instance:
         except PointstampError:
             time = ""
         message = (
-            f"operator '{self.name}' failed {when}{time}: {type(error).__name__}: {error} "
+            f"operator '{self.name}' failed {when}{time}: {words_of(error)} "
             f"({line.filename}:{line.lineno}, in {line.name}: {line.line})"
         )
         if sample is not None:

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from pointstamp.dataflow.plan import Kind, Plan
-from pointstamp.errors import OperatorError, PointstampError
+from pointstamp.errors import OperatorError, PointstampError, words_of
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.control import (
     AdvanceInput,
@@ -142,7 +142,7 @@ def _exit_in_words(error: SystemExit) -> OperatorError:
     theirs = [frame for frame in frames if not any(each in frame.filename for each in not_theirs)]
     line = (theirs or list(frames))[-1]
     explained = OperatorError(
-        f"a function of the flow has called exit ({type(error).__name__}: {error}) "
+        f"a function of the flow has called exit ({words_of(error)}) "
         f"({line.filename}:{line.lineno}, in {line.name}: {line.line}), which would end a worker and not the "
         "flow. Raise an error there instead."
     )

@@ -92,7 +92,7 @@ class Task:
         try:
             self._meet(context, number, mesh)
             serve(mission, mesh, number)
-        except Exception as error:  # whatever it is, the driver must hear of it
+        except BaseException as error:  # whatever it is, the driver must hear of it
             failure = failure_of(error, traceback.format_exc())
             try:
                 mesh.post(mission.workers, Kind.CONTROL, encode(failure))
