@@ -1,8 +1,8 @@
 """Failures that cannot get better: a query that meets one ends soon, and says which operator it was.
 
-A failure may be chance, so that it is gone over once. What comes again in the same way would come for ever. Each
-of these was once taken for chance: what is no ``Exception``, what cannot say its message, and what says it in
-other words each time. The same in this process and in processes of their own.
+A failure may be chance, so that it is gone over once. What comes again in the same way would come for ever.
+Each of these was once taken for chance: what is no ``Exception``, what cannot say its message, and what says
+it in other words each time. The same in this process and in processes of their own.
 """
 
 import re
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.errors import InternalError, OperatorError
+from pointstamp.errors import OperatorError
 
 
 class UnprintableError(Exception):
@@ -26,7 +26,7 @@ class UnprintableError(Exception):
 class UnpicklableError(Exception):
     def __init__(self) -> None:
         super().__init__("cannot travel")
-        self.held = (each for each in ())
+        self.held = (each for each in "")
 
 
 def interrupt() -> None:

@@ -231,7 +231,7 @@ def test_workers_have_the_folder_the_environment_and_the_output_of_the_driver_as
 
 
 def driver_in(function: str) -> "subprocess.Popen[str]":
-    """A driver whose first worker to be called prints its number and is then inside of a function for ever."""
+    """A driver whose first worker to be called prints its number and then stays in a function for ever."""
     return subprocess.Popen(
         [
             sys.executable,

@@ -27,7 +27,7 @@ from pointstamp.dataflow.context import Context
 from pointstamp.dataflow.operator import operator
 from pointstamp.errors import FlowError, OperatorError, PointstampError, SchemaError, TransportError
 from pointstamp.flow import Dataflow
-from pointstamp.runtime import gang
+from pointstamp.runtime import forked, gang
 from pointstamp.runtime.driving import Collector, drive
 from pointstamp.runtime.feeding import feeder
 from pointstamp.runtime.local import LocalRun
@@ -123,7 +123,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[in
     started: list[int] = []
     folder = Path(tempfile.mkdtemp(prefix="ps"))  # a short path, as sockets need
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    fork_clean = gang.fork_clean
+    fork_clean = forked.fork_clean
 
     def remember(*given: Any) -> Any:  # noqa: ANN401
         started_process, pipe = fork_clean(*given)

@@ -3,8 +3,8 @@
 Each generation takes the journal over (which fences every older driver), goes on from the newest snapshot
 that is whole, repeats the last publication if that is needed, and runs a session. When a member is lost, the
 crew is ended and the next generation starts after a pause, as long as there is budget; one line says what was
-lost and from which epoch it went on. A failure of the flow itself that comes again in the same words, whatever
-rows it came with, without any commit in between would come for ever, and ends the query.
+lost and from which epoch it went on. A failure of the flow itself that comes again in the same words, with
+whatever rows, and without any commit in between, would come for ever, and ends the query.
 """
 
 import logging

@@ -136,8 +136,10 @@ class _Server:
         """In a worker: keep nothing of the server's, and end when it does."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for each in (self._driver, self._wake, self._waken, *self._statuses.values()):
+        for each in (self._driver, self._wake, self._waken):
             each.close()
+        for other in self._statuses.values():
+            other.close()
         os.close(status)
         reading, writing = self._lifeline
         os.close(writing)

@@ -1,8 +1,9 @@
 """A gang of worker processes: started together, met together, and ended together.
 
-``Gang`` starts n processes, which inherit nothing of this one (``pointstamp.runtime.forked``), lets them and the driving process meet in one mesh, says who has died and of
-what, and ends them all. The members speak through unix sockets in a private folder, which is gone as
-soon as they have met; nothing is left behind, whoever is killed and when.
+``Gang`` starts n processes, which inherit nothing of this one (``pointstamp.runtime.forked``), lets them and
+the driving process meet in one mesh, says who has died and of what, and ends them all. The members speak
+through unix sockets in a private folder, which is gone as soon as they have met; nothing is left behind,
+whoever is killed and when.
 """
 
 import os

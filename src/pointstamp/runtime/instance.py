@@ -155,8 +155,8 @@ class Instance:
         except (Exception, SystemExit) as error:  # who exits means the flow, and would end one worker of it
             raise OperatorError(self._explain(error, when, sample)) from error
         except BaseException as error:
-            # An interrupt of the keyboard is for whoever runs the flow. Where it cannot be one, as in a process
-            # of a worker's own, the note is what is told.
+            # An interrupt of the keyboard is for whoever runs the flow. Where it cannot be one, as in a
+            # process of a worker's own, the note is what is told.
             error.add_note(self._explain(error, when, sample))
             raise
 

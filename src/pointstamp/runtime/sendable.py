@@ -1,4 +1,4 @@
-"""What workers are sent, as bytes; what cannot be sent is refused with the name of the operator that holds it.
+"""What workers are sent, as bytes; what cannot be sent is refused with the operator that holds it.
 
 Functions travel by name where a worker can import their module, and by value otherwise: those of a script or
 a notebook, lambdas, closures with what they hold, and those of a module that was loaded from a place which is
@@ -78,11 +78,10 @@ def _is_only_here(name: str, module: ModuleType) -> bool:
     if place.startswith((sys.prefix, sys.base_prefix)):
         return False  # installed, or of Python itself
     path: list[str] | None = None
+    origin: str | None = None
     for depth in range(1, name.count(".") + 2):
         spec = PathFinder.find_spec(".".join(name.split(".")[:depth]), path)
         if spec is None:
             return True
-        path = None if spec.submodule_search_locations is None else list(spec.submodule_search_locations)
-        if path is None and depth <= name.count("."):
-            return True
-    return spec.origin is None or Path(spec.origin) != Path(place)
+        path, origin = list(spec.submodule_search_locations or ()), spec.origin
+    return origin is None or Path(origin) != Path(place)
