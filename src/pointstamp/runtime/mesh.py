@@ -17,10 +17,12 @@ are encrypted; only keys of members are let in, and when all have met nobody is.
 folder need no keys; their files are removed when all have met. Plain tcp is for measurements: whoever can
 reach the port can speak. What strangers can make a member hold is bounded: a frame that comes through tcp has
 at most ``FRAME_BYTES_MAX`` bytes, which hold nothing before they are sent, and who has not proved its key in
-thirty seconds is dropped by libzmq.
+thirty seconds is dropped by libzmq. Where the system can do it (Linux), a port of tcp answers nobody any more
+when all have met: however many come, they cost a member no file.
 """
 
 import os
+import socket
 import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -33,6 +35,7 @@ import zmq
 
 from pointstamp.errors import TransportError
 from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.runtime import door
 from pointstamp.runtime.door import Address, Doorman, KeyPair, Refusals, Watchman, has_news
 from pointstamp.runtime.peers import Peers
 from pointstamp.runtime.wire import ENVELOPE_BYTES, Body, Kind, seal, unseal
@@ -100,6 +103,7 @@ class Mesh:
         # Two, so that a line without an address never takes the place of one with an address.
         self._refusals, self._knocks = Refusals(), Refusals()
         self._is_limited = listen.startswith("tcp:")
+        self._listener: socket.socket | None = None
         self._pushes: dict[int, zmq.Socket[bytes]] = {}
         self._posted = [0] * members
         self._expected = [0] * members
@@ -109,7 +113,7 @@ class Mesh:
         self._next_check = 0.0
         try:
             self._pull = self._listen(listen)
-        except zmq.ZMQError as error:
+        except (zmq.ZMQError, OSError) as error:
             self._finalizer()
             raise TransportError(f"{self.name} cannot listen at {listen}: {error}.") from error
         self._poller = zmq.Poller()
@@ -247,6 +251,8 @@ class Mesh:
                 except TransportError:
                     continue
             self._hear_goodbyes(linger_ms)
+        if self._listener is not None:
+            self._listener.close()
         self._finalizer.detach()
         _close(os.getpid(), self._context, self._sockets, linger_ms)
 
@@ -366,15 +372,22 @@ class Mesh:
             self._watchman = Watchman(pull, self._socket(zmq.PAIR), self.name, self._knocks)
         if self._is_limited:
             pull.maxmsgsize = FRAME_BYTES_MAX
+            # A listener of our own making, because a filter is put before it when all have met.
+            self._listener = door.listener_at(endpoint)
+            pull.setsockopt(zmq.USE_FD, os.dup(self._listener.fileno()))
         pull.bind(endpoint)
         self._endpoint = cast("bytes", pull.last_endpoint).rstrip(b"\0").decode()
         return pull
 
     def _stop_listening(self) -> None:
         # zmq_unbind would close the connections that were accepted, too. With keys nobody gets in any more
-        # because the doorman refuses everybody; and a socket file can be taken away.
+        # because the doorman refuses everybody; a port can be made deaf, and a socket file taken away.
         if self._doorman is not None:
             self._doorman.shut()
+        if self._listener is not None:
+            door.make_deaf(self._listener)
+            self._listener.close()
+            self._listener = None
         if self._endpoint.startswith("ipc://"):
             Path(self._endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
 
