@@ -169,6 +169,11 @@ class Context:
                 "needed any more."
             )
 
+    @property
+    def time_or_none(self) -> Time | None:
+        """The time that the operator acts for; None where there is none."""
+        return self._time
+
     def act_for(self, port: InputState | None, time: Time | None) -> None:
         """Act from now on for a message at an input, or for a notification that was asked for there.
 

@@ -89,6 +89,11 @@ class Supervisor:
             self._refuse_calls()  # nobody else will look any more
         return answer
 
+    def calls(self) -> list[str]:
+        """Which operators have been inside of one call for long, in words."""
+        session = self._session
+        return [] if session is None else session.calls.words()
+
     def wait_until_ready(self) -> None:
         """Wait until workers have run for the first time, or the query has ended."""
         self._was_ready.wait()

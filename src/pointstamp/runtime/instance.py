@@ -61,6 +61,9 @@ class Instance:
         self.context = Context(node.name, worker, workers, self.inputs, self.outputs, self.shown_frontier)
         self.inbox = Inbox()
         self.frontier_moved = False
+        # How many calls of its methods there were, and why it is inside of one; another thread may read them.
+        self.calls = 0
+        self.calling: str | None = None
         # Where snapshots are taken: the last epoch of which there is one, the last that may be seen, what
         # came too early, and what was sent for epochs beyond.
         self.snapped = -1
@@ -148,6 +151,8 @@ class Instance:
         self, method: Callable[..., None], when: str, *given: object, sample: pa.RecordBatch | None = None
     ) -> None:
         """Call a method of the operator; what it raises is explained."""
+        self.calls += 1
+        self.calling = when
         try:
             method(self.context, *given)
         except PointstampError:
@@ -159,6 +164,8 @@ class Instance:
             # process of a worker's own, the note is what is told.
             error.add_note(self._explain(error, when, sample))
             raise
+        finally:
+            self.calling = None
 
     def _explain(self, error: BaseException, when: str, sample: pa.RecordBatch | None) -> str:
         """Operator, moment, the user's own line, and the first rows of the batch."""

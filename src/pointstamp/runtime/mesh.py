@@ -23,6 +23,7 @@ when all have met: however many come, they cost a member no file.
 
 import os
 import socket
+import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -66,7 +67,7 @@ class Parcel(NamedTuple):
 
 
 class Mesh:
-    """One member's connections to all others; used by one thread of one process."""
+    """One member's connections to all others; used by one thread of one process, but any may post."""
 
     def __init__(
         self,
@@ -106,6 +107,8 @@ class Mesh:
         self._listener: socket.socket | None = None
         self._pushes: dict[int, zmq.Socket[bytes]] = {}
         self._posted = [0] * members
+        # The lock is also the barrier without which a socket must not pass from thread to thread.
+        self._posting = threading.Lock()
         self._expected = [0] * members
         self._early: deque[Parcel] = deque()
         self._is_meeting = True
@@ -189,13 +192,14 @@ class Mesh:
         if self._is_limited and bodies:
             self._check_sizes(peer, bodies)
         push = self._pushes[peer]
-        number = self._posted[peer]
-        self._posted[peer] = number + 1
-        first = seal(kind, self.member, self.generation, number) + header
-        push.send(first, zmq.NOBLOCK | zmq.SNDMORE if bodies else zmq.NOBLOCK)
-        for left, body in enumerate(bodies, start=1 - len(bodies)):
-            flags = zmq.NOBLOCK | zmq.SNDMORE if left else zmq.NOBLOCK
-            push.send(body, flags, copy=memoryview(body).nbytes <= _COPY_BYTES_MAX)
+        with self._posting:
+            number = self._posted[peer]
+            self._posted[peer] = number + 1
+            first = seal(kind, self.member, self.generation, number) + header
+            push.send(first, zmq.NOBLOCK | zmq.SNDMORE if bodies else zmq.NOBLOCK)
+            for left, body in enumerate(bodies, start=1 - len(bodies)):
+                flags = zmq.NOBLOCK | zmq.SNDMORE if left else zmq.NOBLOCK
+                push.send(body, flags, copy=memoryview(body).nbytes <= _COPY_BYTES_MAX)
 
     def _check_sizes(self, peer: int, bodies: Sequence[Body]) -> None:
         # The peer would drop the connection, and could not say why.

@@ -24,9 +24,11 @@ from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.why import Holder, holders
 from pointstamp.runtime.control import (
     AskCounts,
+    CallsHeard,
     Counts,
     Failed,
     FrontierAt,
+    InCall,
     Order,
     Report,
     ResultRows,
@@ -95,6 +97,7 @@ class ProcessRun:
         self._parts: dict[tuple[str, Time], dict[int, list[pa.RecordBatch]]] = {}
         self._counts: list[list[Change]] = []  # the answer to a question, when it has come
         self._started: set[int] = set()
+        self._calls = CallsHeard()
         self._quiet = Quiet(processes)
         self._orders_since_step = False
         self._next_look = 0.0
@@ -197,6 +200,10 @@ class ProcessRun:
         """What holds the frontier of a place back, as the first worker knows it."""
         return holders(self.tracker(), self._port(place))
 
+    def calls(self) -> list[str]:
+        """Which operators have been inside of one call for long, in words, as far as was heard by now."""
+        return self._calls.words()
+
     def describe_standstill(self) -> str:
         """What the flow waits for, in words: who holds which output back."""
         held = [str(holder) for name in self._outputs for holder in self.why(name)]
@@ -271,6 +278,7 @@ class ProcessRun:
 
     def _receive(self, parcel: Parcel) -> None:
         report: Report = report_in(parcel)
+        self._calls.hear(parcel.sender, report)
         worker, name = parcel.sender, self._gang.name(parcel.sender)
         match report:
             case FrontierAt(location, times):
@@ -292,6 +300,8 @@ class ProcessRun:
                 )
             case Started():
                 self._started.add(worker)
+            case InCall():
+                pass  # it was heard
             case Failed():
                 self._fail(error_of(report, name))
 
@@ -329,9 +339,9 @@ class ProcessRun:
         )
 
     def tracker(self) -> Tracker:
-        """The progress of the flow as the first worker knows it, in a tracker of our own."""
+        """The progress of the flow as one worker knows it, in a tracker of our own."""
         self._counts.clear()
-        self.order(0, AskCounts())
+        self.order(self._calls.free(self._processes) or 0, AskCounts())
         self._until(lambda: bool(self._counts))
         tracker = Tracker(self.graph)
         tracker.update_all(self._counts.pop())

@@ -41,6 +41,7 @@ from pointstamp.runtime.control import (
     time_in,
 )
 from pointstamp.runtime.door import Address
+from pointstamp.runtime.lookout import Lookout
 from pointstamp.runtime.mesh import Mesh, Parcel
 from pointstamp.runtime.meshtransport import ZmqTransport
 from pointstamp.runtime.wire import BatchFormat, Codec, schemas_by_location
@@ -185,6 +186,14 @@ class WorkerProcess:
     def run(self) -> None:
         """Work until told to stop."""
         worker, transport = self._worker, self._transport
+        lookout = Lookout(worker.instances.values(), self._tell)
+        try:
+            self._run(worker, transport)
+        finally:
+            lookout.end()
+        worker.close()
+
+    def _run(self, worker: Worker, transport: ZmqTransport) -> None:
         while not self._is_stopped:
             busy = worker.step()
             while transport.control:
@@ -197,7 +206,6 @@ class WorkerProcess:
                 # Spinning before sleeping was tried, 20 to 100 us: it takes the core from the I/O threads and
                 # was slower for epochs, and no faster for rounds, on two cores.
                 transport.wait(_SLEEP_SECONDS)
-        worker.close()
 
     def _follow(self, parcel: Parcel) -> None:
         order: Order = order_in(parcel)
