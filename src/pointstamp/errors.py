@@ -92,3 +92,17 @@ class InternalError(PointstampError):
 
 class PointstampWarning(UserWarning):
     """Something works, but not as its author will have meant it."""
+
+
+def words_of(error: BaseException) -> str:
+    """The kind and the message of an error that may be anybody's, also one that cannot say its message.
+
+    >>> words_of(KeyError("x"))
+    "KeyError: 'x'"
+    """
+    kind = type(error).__name__
+    try:
+        message = str(error)
+    except Exception as raised:  # a method of the user's, which may raise anything
+        return f"{kind}, whose message cannot be read because its __str__ raises {type(raised).__name__}"
+    return f"{kind}: {message}" if message else kind

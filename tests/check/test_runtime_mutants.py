@@ -21,6 +21,7 @@ from pointstamp.check.simulate import Kind, cases, simulate
 from pointstamp.dataflow import loop, stream
 from pointstamp.dataflow import loop as loops
 from pointstamp.dataflow import partition as dataflow_partition
+from pointstamp.dataflow import stream as streams
 from pointstamp.dataflow.authority import Authority
 from pointstamp.dataflow.builder import PlanBuilder
 from pointstamp.dataflow.context import Context
@@ -384,7 +385,7 @@ def without_exchange(stream: Stream) -> Stream:
 
 
 def an_exchange_before_a_door_is_lost(patch: Patch) -> None:
-    add_door = loops.add_door
+    add_door = streams.add_door
 
     def forgetful(*given: Any) -> Stream:  # noqa: ANN401
         return without_exchange(add_door(*given))

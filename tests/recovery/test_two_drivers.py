@@ -86,11 +86,14 @@ def driver(folder: Path, processes: int = 0, moment: str = "idle") -> Iterator[D
         started.process.stdout.close()
 
 
-def workers_of(pid: int) -> list[str]:
-    """The state of each process that a process has started; Z for one that is dead and nobody has noticed."""
+def workers_of(driver: int) -> list[int]:
+    """The processes of a driver's workers: those that the one which forks them for it has."""
+    return [worker for server in children_of(driver) for worker in children_of(server)]
+
+
+def children_of(pid: int) -> list[int]:
     threads = Path(f"/proc/{pid}/task").glob("*/children")
-    children = [child for each in threads for child in each.read_text().split()]
-    return [Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] for child in children]
+    return [int(child) for each in threads for child in each.read_text().split()]
 
 
 def ends_as_replaced(first: Driver) -> None:
@@ -145,11 +148,12 @@ def test_a_driver_whose_workers_died_while_it_was_held_up_does_not_take_over_in_
         assert first.says() == "published 0"
         os.kill(first.process.pid, signal.SIGSTOP)
         first.wait_until_stopped()
+        assert len(workers_of(first.process.pid)) == 2
         with driver(tmp_path) as second:
             assert second.says() == "published 0"
             # They have heard nothing of it for too long. It finds that out before anything else: no file has
             # come, so that there is nothing for it to write.
-            until(lambda: set(workers_of(first.process.pid)) == {"Z"})
+            until(lambda: not workers_of(first.process.pid))
             os.kill(first.process.pid, signal.SIGCONT)
             ends_as_replaced(first)
             put(tmp_path / "in", "1", {"word": sent[1]})

@@ -9,7 +9,6 @@ Families, and what only each can find:
 """
 
 import gc
-import multiprocessing
 import os
 import signal
 import sys
@@ -28,6 +27,7 @@ from pointstamp.dataflow.context import Context
 from pointstamp.dataflow.operator import operator
 from pointstamp.errors import FlowError, OperatorError, PointstampError, SchemaError, TransportError
 from pointstamp.flow import Dataflow
+from pointstamp.runtime import forked, gang
 from pointstamp.runtime.driving import Collector, drive
 from pointstamp.runtime.feeding import feeder
 from pointstamp.runtime.local import LocalRun
@@ -118,25 +118,24 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def _leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """After each test: no process that it started, and nothing in its folder for temporary files."""
     started: list[int] = []
     folder = Path(tempfile.mkdtemp(prefix="ps"))  # a short path, as sockets need
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    fork = os.fork
+    fork_clean = forked.fork_clean
 
-    def remember() -> int:
-        pid = fork()
-        started.append(pid)
-        return pid
+    def remember(*given: Any) -> Any:  # noqa: ANN401
+        started_process, pipe = fork_clean(*given)
+        started.append(started_process.pid)
+        return started_process, pipe
 
-    monkeypatch.setattr(os, "fork", remember)
-    yield
+    monkeypatch.setattr(gang, "fork_clean", remember)
+    yield started
     assert started, "this test was to start processes"
     deadline = monotonic() + SECONDS_MAX  # a process that was killed needs a moment to be gone
     while left := [pid for pid in started if is_running(pid)]:
         assert monotonic() < deadline, f"processes {left} are left"
-        multiprocessing.active_children()
     assert list(folder.iterdir()) == []
     folder.rmdir()
 
@@ -385,7 +384,7 @@ def test_workers_ignore_the_interrupt_of_the_terminal_and_leave_it_to_this_proce
     assert list(results) == [0]
 
 
-def test_workers_end_when_the_process_that_drives_them_is_killed() -> None:
+def test_workers_end_when_the_process_that_drives_them_is_killed(started: list[int]) -> None:
     read, write = os.pipe()
     driver = os.fork()
     if driver == 0:
@@ -396,6 +395,7 @@ def test_workers_end_when_the_process_that_drives_them_is_killed() -> None:
     try:
         pids = [int(pid) for pid in os.read(read, 100).split()]
         assert len(pids) == 2
+        started.extend(pids)
     finally:
         os.kill(driver, signal.SIGKILL)
         os.waitpid(driver, 0)
@@ -428,10 +428,3 @@ def test_closing_twice_and_forgetting_to_close_leave_nothing() -> None:
     assert all(map(is_running, forgotten.pids))
     del forgotten
     gc.collect()
-
-
-def test_processes_that_are_not_forked_need_functions_that_can_be_pickled() -> None:
-    local = ProcessRun(passing().plan, 1)
-    local.close()
-    with pytest.raises(FlowError, match=r"operator 'call' of flow 'calling' cannot be pickled .* at the top"):
-        ProcessRun(calling(lambda batch: batch).plan, 2, start_method="spawn")

@@ -7,11 +7,18 @@ Families, and what only each can find:
 - *bytes*: whoever speaks no ZeroMQ, or declares a frame that never comes, costs no memory and no result;
 - *keys*: who shows no key, a key of its own, or the right key too late or of an older generation;
 - *replay*: bytes that were captured on the way open nothing when they are sent again;
-- *log*: one line in the log, and not one for every attempt.
+- *log*: one line in the log, and not one for every attempt;
+- *flood*: more than a process may have files; where the system can make a port deaf, none of them connects.
+
+All but the last are also for systems that cannot do that: there, strangers connect after the meeting, too.
 """
 
 import logging
+import os
+import resource
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -46,11 +53,18 @@ def pair(*, generation: int = 0) -> Iterator[tuple[Mesh, Mesh]]:
             mesh.close(linger_ms=0)
 
 
+@pytest.fixture
+def stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a system that cannot make a port deaf."""
+    monkeypatch.setattr(door, "make_deaf", lambda _: False)
+
+
 def resident_bytes() -> int:
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096
 
 
+@pytest.mark.usefixtures("stays_open")
 @pytest.mark.parametrize("said", RAW)
 def test_raw_bytes_are_not_heard_cost_no_memory_and_are_logged(
     said: str, caplog: pytest.LogCaptureFixture
@@ -84,6 +98,7 @@ def test_raw_bytes_while_the_members_meet_do_not_keep_them_from_meeting(
     assert "worker 0 has dropped a connection that was no member's" in caplog.text
 
 
+@pytest.mark.usefixtures("stays_open")
 @pytest.mark.parametrize("key", ["none", "own", "a member's"])
 def test_who_comes_late_is_refused_and_logged_with_its_address(
     key: str, caplog: pytest.LogCaptureFixture
@@ -131,6 +146,7 @@ def test_a_stranger_with_a_key_in_the_meeting_is_logged_with_its_address(
     assert "worker 0 has refused 127.0.0.1: it showed a key" in caplog.text
 
 
+@pytest.mark.usefixtures("stays_open")
 def test_a_member_of_an_older_generation_with_its_own_keys_does_not_get_in() -> None:
     with pair(generation=1) as (old, _), pair(generation=2) as (first, second):
         # It has learned the new address, and its key is of the generation before.
@@ -141,6 +157,7 @@ def test_a_member_of_an_older_generation_with_its_own_keys_does_not_get_in() -> 
         assert first.dropped_old == 0  # it was not even heard
 
 
+@pytest.mark.usefixtures("stays_open")
 def test_captured_bytes_that_are_sent_again_in_a_connection_of_their_own_open_nothing() -> None:
     with tapped() as (first, second, tap):
         spoken(first, second, 10)
@@ -174,6 +191,7 @@ def hear_or_fail(mesh: Mesh, heard: list[bytes], lost: list[str]) -> bool:
     return bool(lost)
 
 
+@pytest.mark.usefixtures("stays_open")
 def test_hundreds_of_strangers_leave_one_line_in_the_log_and_the_members_undisturbed(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +205,7 @@ def test_hundreds_of_strangers_leave_one_line_in_the_log_and_the_members_undistu
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("stays_open")
 def test_strangers_who_come_while_a_member_is_busy_do_not_keep_its_connections_from_working() -> None:
     # With a limit on the monitor's queue, libzmq's I/O thread stood still after some eleven hundred of them.
     with pair() as (first, second):
@@ -210,3 +229,42 @@ def test_the_next_line_of_the_log_says_how_many_were_left_out(caplog: pytest.Log
         "worker 0 has refused somebody. Since the last such line there were 3 more.",
     ]
     assert refusals.count == 5
+
+
+# Flood.
+
+FLOOD: Final = """
+import resource, select, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE)[1:] * 2)
+count, host, port = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+held = []
+for _ in range(count):
+    stranger = socket.socket()
+    stranger.setblocking(False)
+    stranger.connect_ex((host, port))
+    held.append(stranger)
+poll = select.poll()
+for stranger in held:
+    poll.register(stranger, select.POLLOUT)
+print(len(poll.poll(2_000)), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can make a port deaf")
+def test_a_flood_of_connections_that_say_nothing_costs_a_member_no_file() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with pair() as (first, second):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 100, hard))
+        try:
+            flood = [sys.executable, "-c", FLOOD, str(STRANGERS), *map(str, port(first))]
+            with subprocess.Popen(flood, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as strangers:
+                assert strangers.stdout is not None
+                connected = int(strangers.stdout.readline())
+                spoken(first, second)
+                with open(os.devnull):  # as whoever writes a snapshot opens a file
+                    pass
+                strangers.communicate()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert connected == 0

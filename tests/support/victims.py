@@ -35,9 +35,12 @@ EPOCHS_AHEAD = 2
 
 @dataclass(frozen=True)
 class WatchedSink(SqliteSink):
-    """Calls a function after each commit; processes are forked, so it needs no pickle."""
+    """Calls a function after each commit, in the driver: the function does not travel to the workers."""
 
     on_commit: Callable[[int], None] | None = None
+
+    def __reduce__(self) -> Any:  # noqa: ANN401
+        return SqliteSink, (self.path,)
 
     def publish(self, number: int, epochs_through: int, staged: Any) -> None:  # noqa: ANN401
         super().publish(number, epochs_through, staged)
@@ -63,11 +66,17 @@ class WatchedSink(SqliteSink):
 
 @dataclass(frozen=True)
 class Paced:
-    """Rows at hand of which no unit comes before those well before it are committed."""
+    """Rows at hand of which no unit comes before those well before it are committed.
+
+    The driver alone paces; a worker, which only reads, gets the rows.
+    """
 
     inner: MemoryRows
     committed_epoch: Callable[[], int]
     units_per_tick: int | None = 1
+
+    def __reduce__(self) -> Any:  # noqa: ANN401
+        return MemoryRows, (self.inner.batches,)
 
     def watch(self, position: Position, *, available_now: bool = False) -> "PacedWatch":
         return PacedWatch(self.inner.watch(position).poll(), self.committed_epoch)

@@ -6,6 +6,8 @@ other: for runs without Spark, and for tests of everything above.
 """
 
 import select
+import threading
+import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +20,7 @@ from pointstamp.recovery.mission import Mission
 from pointstamp.recovery.observing import Reporter
 from pointstamp.recovery.orders import Order, Ready, Report, TellEvents
 from pointstamp.recovery.scribe import InlineScribe
+from pointstamp.runtime.control import error_of, failure_of
 from pointstamp.runtime.local import LocalTransport
 from pointstamp.runtime.ports import Message
 
@@ -131,6 +134,13 @@ def _lost(number: int) -> Iterator[None]:
         yield
     except PointstampError as error:
         raise CrewError(f"worker {number} has failed: {error}") from error
+    except Exception:
+        raise
+    except BaseException as error:  # a function's: an interrupt of the keyboard does not come to this thread
+        if threading.current_thread() is threading.main_thread():
+            raise
+        cause = error_of(failure_of(error, traceback.format_exc()), f"worker {number}")
+        raise CrewError(f"worker {number} has failed: {cause}") from cause
 
 
 class InProcessLauncher:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from pointstamp.runtime.control import Failed
+from pointstamp.runtime.control import Failed, InCall
 from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Part
 
@@ -138,7 +138,9 @@ class Finished(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Everything is done and saved; the member leaves."""
 
 
-Report: TypeAlias = Ready | Saved | Progressed | TickRead | Counts | Ahead | Observed | Finished | Failed
+Report: TypeAlias = (
+    Ready | Saved | Progressed | TickRead | Counts | Ahead | Observed | InCall | Finished | Failed
+)
 
 encode = msgspec.msgpack.Encoder().encode
 decode_order = msgspec.msgpack.Decoder(Order).decode

@@ -102,7 +102,7 @@ class Query:
         """What it does at the moment."""
         phase = self._supervisor.phase
         return {
-            "message": phase,
+            "message": "; ".join([phase, *self._supervisor.calls()]),
             "isDataAvailable": phase == "working",
             "isTriggerActive": phase == "working",
         }
@@ -160,10 +160,18 @@ class Query:
     # What only this has.
 
     def why(self, output: str) -> list[str]:
-        """What holds an output's frontier back, over all workers, in words; nothing where it is complete."""
+        """What holds an output's frontier back, over all workers, in words; nothing where it is complete.
+
+        Operators that have been inside of one call for long come first. Where all workers are, nobody can say
+        more.
+        """
         self._check_output(output)
+        can_answer = self._answer(self._supervisor.call(lambda session: session.can_answer))
+        calls = self._supervisor.calls()
+        if not can_answer:
+            return calls
         status = self.progress()
-        return next(list(each.held_by) for each in status.outputs if each.name == output)
+        return [*calls, *next(each.held_by for each in status.outputs if each.name == output)]
 
     def frontiers(self) -> dict[str, list[tuple[Any, ...]]]:
         """For each output the times that may still come; empty where it is complete."""
@@ -283,7 +291,7 @@ class Query:
             if deadline is not None and monotonic() >= deadline:
                 raise RecoveryError(
                     f"query '{self.name}' has not answered for {timeout:g} seconds; it is "
-                    f"{self._supervisor.phase}."
+                    f"{self.status['message']}."
                 )
 
     def _check_output(self, output: str) -> None:

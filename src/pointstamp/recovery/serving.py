@@ -19,6 +19,7 @@ from pointstamp.recovery.mission import Mission
 from pointstamp.recovery.observing import Reporter
 from pointstamp.recovery.orders import Ready, Report, TellEvents, decode_order, encode
 from pointstamp.recovery.scribe import ThreadScribe
+from pointstamp.runtime.lookout import Lookout
 from pointstamp.runtime.mesh import Mesh, Parcel
 from pointstamp.runtime.meshtransport import ZmqTransport
 from pointstamp.runtime.ports import EventLog
@@ -41,8 +42,10 @@ def serve(mission: Mission, mesh: Mesh, worker: int, *, log: EventLog | None = N
     scribe = ThreadScribe()
     mesh.watch([scribe.fileno()])
     member: Member | None = None
+    lookout: Lookout | None = None
     try:
         member = Member(mission, worker, transport, tell, scribe, log=reporter or log)
+        lookout = Lookout(member.worker.instances.values(), post)
         tell(Ready(os.getpid(), socket.gethostname()))
         while not member.has_left:
             busy = member.step()
@@ -59,6 +62,8 @@ def serve(mission: Mission, mesh: Mesh, worker: int, *, log: EventLog | None = N
                 reporter.flush()
         raise
     finally:
+        if lookout is not None:
+            lookout.end()
         if member is not None:
             member.close()
         mesh.watch([])

@@ -31,7 +31,7 @@ from pointstamp.recovery.orders import (
     Saved,
     TickRead,
 )
-from pointstamp.runtime.control import Failed, error_of
+from pointstamp.runtime.control import CallsHeard, Failed, InCall, error_of
 from pointstamp.sources.port import Watch
 
 LEAVE_SECONDS_MAX: Final = 30.0
@@ -62,6 +62,7 @@ class Session:
         self.rows_out: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_late: list[dict[str, int]] = [{} for _ in range(workers)]
         self.members: dict[int, Ready] = {}
+        self.calls = CallsHeard()
         self._crew = crew
         self._watches = watches
         self._workers = workers
@@ -112,9 +113,9 @@ class Session:
         return len(self.members) == self._workers
 
     def ask_counts(self, answer: "Future[Counts]") -> None:
-        """Ask the first member what is counted."""
+        """Ask a member what is counted: one that is not inside of a long call, where there is one."""
         self._counts.append(answer)
-        self._crew.post(0, AskCounts())
+        self._crew.post(self.calls.free(self._workers) or 0, AskCounts())
 
     def save_soon(self, savepoint: str | None, answer: "Future[int]") -> None:
         """Take a snapshot of what was let in, under a name if given; answer with its epoch when durable."""
@@ -220,7 +221,13 @@ class Session:
                 )
             self._crew.wait(_POLL_SECONDS)
 
+    @property
+    def can_answer(self) -> bool:
+        """Whether a member can answer: not all are inside of long calls."""
+        return self.calls.free(self._workers) is not None
+
     def _receive(self, worker: int, report: Report) -> None:
+        self.calls.hear(worker, report)
         match report:
             case Ready():
                 self.members[worker] = report
@@ -245,6 +252,8 @@ class Session:
             case Observed():
                 if self.verification is not None:
                     self.verification.observed(worker, report)
+            case InCall():
+                pass  # it was heard
             case Finished():
                 self._finished.add(worker)
             case Failed():

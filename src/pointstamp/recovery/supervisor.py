@@ -3,13 +3,14 @@
 Each generation takes the journal over (which fences every older driver), goes on from the newest snapshot
 that is whole, repeats the last publication if that is needed, and runs a session. When a member is lost, the
 crew is ended and the next generation starts after a pause, as long as there is budget; one line says what was
-lost and from which epoch it went on. A failure of the flow itself that comes again in the same words without
-any commit in between would come for ever, and ends the query.
+lost and from which epoch it went on. A failure of the flow itself that comes again in the same words, with
+whatever rows, and without any commit in between, would come for ever, and ends the query.
 """
 
 import logging
 import os
 import queue
+import re
 import select
 import socket
 import threading
@@ -24,6 +25,7 @@ from typing import Any, Final, TypeVar
 from pointstamp.errors import (
     FencedError,
     FlowError,
+    InternalError,
     PointstampError,
     RecoveryError,
     SchemaError,
@@ -91,6 +93,11 @@ class Supervisor:
         if self.phase == ENDED:
             self._refuse_calls()  # nobody else will look any more
         return answer
+
+    def calls(self) -> list[str]:
+        """Which operators have been inside of one call for long, in words."""
+        session = self._session
+        return [] if session is None else session.calls.words()
 
     def wait_until_ready(self) -> None:
         """Wait until workers have run for the first time, or the query has ended."""
@@ -223,12 +230,13 @@ class Supervisor:
         words = str(cause if isinstance(cause, PointstampError) else error)
         if isinstance(cause, (SchemaError, SourceError, FencedError, RecoveryError)):
             raise cause from None
-        failure = (words, self.committed_number)
-        is_same = isinstance(cause, FlowError) and failure == self._last_failure
+        failure = (_without_chance(words), self.committed_number)
+        is_mistake = isinstance(cause, (FlowError, InternalError))
+        is_same = is_mistake and failure == self._last_failure
         self._last_failure = failure
         pause = None if is_same else self._budget.pause_after_failure(monotonic())
         if pause is None:
-            if isinstance(cause, FlowError):
+            if is_mistake and cause is not None:
                 raise cause from None
             raise RecoveryError(
                 f"query '{self.spec.plan.name}' has ended after {self.restarts} restarts: {words} Published "
@@ -364,3 +372,12 @@ class Supervisor:
     def _wake(self) -> None:
         with suppress(OSError):
             self._theirs.send(b"!")
+
+
+def _without_chance(words: str) -> str:
+    """What is said of a failure, without what is another each time: addresses of objects, and which rows.
+
+    >>> _without_chance("failed: ValueError: <X at 0x7f01>; the batch has 3 rows and begins [{'x': 1}]")
+    'failed: ValueError: <X at 0x>'
+    """
+    return re.sub(r"0x[0-9a-fA-F]+", "0x", words).split("; the batch has ")[0]

@@ -9,13 +9,14 @@ Invariant: a worker's results of a time are sent before the frontier that says t
 """
 
 from collections.abc import Sequence
+from time import monotonic
 from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
 
 from pointstamp import errors
-from pointstamp.errors import InternalError, PointstampError
+from pointstamp.errors import InternalError, OperatorError, PointstampError, StorageError, words_of
 from pointstamp.runtime.mesh import Mesh, Parcel
 from pointstamp.runtime.wire import BatchFormat, Kind, TimeFormat, unreadable
 from pointstamp.topology.domain import Time
@@ -115,7 +116,19 @@ class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     traceback: str
 
 
-Report: TypeAlias = Started | ResultRows | FrontierAt | Counts | Synced | EventsTold | Failed
+class InCall(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The worker has been inside of one call of an operator for so long; without an operator, it is over.
+
+    It is told by another thread than the worker's, which can tell nothing itself (``runtime.lookout``).
+    """
+
+    operator: str
+    when: str
+    time: str
+    seconds: float
+
+
+Report: TypeAlias = Started | ResultRows | FrontierAt | Counts | Synced | EventsTold | InCall | Failed
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_order = msgspec.msgpack.Decoder(Order).decode
@@ -163,11 +176,46 @@ def time_in(parcel: Parcel, times: TimeFormat, time: object, sender: str) -> Tim
         raise unreadable(sender, str(error)) from error
 
 
+class CallsHeard:
+    """The calls that workers have told to be long; changed by the thread that hears their reports."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, tuple[InCall, float]] = {}
+
+    def hear(self, worker: int, report: object) -> None:
+        """Take note of a report: whatever else a worker says, it is inside of that call no more."""
+        if isinstance(report, InCall) and report.operator:
+            self._told[worker] = report, monotonic()
+        else:
+            self._told.pop(worker, None)
+
+    def free(self, workers: int) -> int | None:
+        """A worker that can answer; None where all are inside of long calls."""
+        return next((worker for worker in range(workers) if worker not in self._told), None)
+
+    def words(self) -> list[str]:
+        """Who is inside of what, and for how long, in words."""
+        now = monotonic()
+        return [
+            f"worker {worker} has been inside of operator '{call.operator}' for "
+            f"{call.seconds + now - heard:.0f} s, which was called {call.when}"
+            + (f" at {call.time}" if call.time else "")
+            for worker, (call, heard) in sorted(self._told.copy().items())
+        ]
+
+
 def failure_of(error: BaseException, traceback: str) -> Failed:
     """An error as a report."""
     if isinstance(error, PointstampError):
         return Failed(type(error).__name__, str(error), traceback)
-    return Failed(InternalError.__name__, f"{type(error).__name__}: {error}", traceback)
+    if not isinstance(error, Exception):
+        # Nobody interrupts a worker: a function of the flow has raised it, and its operator has left a note.
+        notes = [str(note) for note in getattr(error, "__notes__", ())]
+        words = "; ".join(notes) or f"a function of the flow has raised {words_of(error)}"
+        return Failed(OperatorError.__name__, f"{words}. Raise an Exception there instead.", traceback)
+    # What a file or a connection says may be otherwise the next time; a mistake comes again.
+    kind = StorageError if isinstance(error, OSError) else InternalError
+    return Failed(kind.__name__, words_of(error), traceback)
 
 
 def error_of(failure: Failed, worker: str) -> PointstampError:

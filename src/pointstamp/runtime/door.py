@@ -4,12 +4,17 @@ CURVE proves to a client that the server owns its key, and encrypts. That the cl
 here, by ZeroMQ's authentication protocol (RFC 27): a handshake goes on when the doorman has answered for the
 client's key. While the members meet he lets them in; afterwards he refuses everybody.
 
-Invariant: no byte of a stranger's reaches the mesh. Strangers are counted, and the log ``pointstamp.mesh``
-names them with the address where it is known (who shows a key) and at most once in ``LOG_SECONDS``, so that
-nobody can fill the log. What is not done here: to block an address. That is for a firewall.
+Invariant: no byte of a stranger's reaches the mesh. Strangers who get a connection are counted, and the log
+``pointstamp.mesh`` names them with the address where it is known (who shows a key) and at most once in
+``LOG_SECONDS``, so that nobody can fill the log. What is not done here: to block an address. That is for a
+firewall.
 """
 
+import ctypes
 import logging
+import socket
+import struct
+import sys
 from collections.abc import Callable, Iterable
 from math import inf
 from time import monotonic
@@ -26,6 +31,10 @@ LOG_SECONDS: Final = 10.0
 _ASKED_AT: Final = "inproc://zeromq.zap.01"
 _WATCHED_AT: Final = "inproc://pointstamp.listener"
 _LOG: Final = logging.getLogger("pointstamp.mesh")
+
+_BACKLOG: Final = 1_024
+_SO_ATTACH_FILTER: Final = 26
+_DROP: Final = struct.pack("HBBI", 0x06, 0, 0, 0)  # the one instruction: return 0 bytes of the packet
 
 
 class KeyPair(NamedTuple):
@@ -131,6 +140,31 @@ class Watchman:
                     f"{self._name} lets nobody in any more, and somebody has connected to "
                     f"{event['endpoint'].decode(errors='replace')}."
                 )
+
+
+def listener_at(endpoint: str) -> socket.socket:
+    """A socket that listens at an endpoint ``tcp://host:port``, with 0 for a free port."""
+    host, _, number = endpoint.removeprefix("tcp://").rpartition(":")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host.strip("[]"), int(number)), family=family, backlog=_BACKLOG)
+
+
+def make_deaf(listener: socket.socket) -> bool:
+    """Let a listener answer nobody any more, without a word of refusal; False where the system cannot.
+
+    The connections that it has accepted stay. Who floods a port that still accepts takes all files that its
+    process may have, and then nothing in that process can open one.
+    """
+    if sys.platform != "linux":
+        return False
+    program = ctypes.create_string_buffer(_DROP, len(_DROP))
+    try:
+        listener.setsockopt(
+            socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(program))
+        )
+    except OSError:  # forbidden in some containers
+        return False
+    return True
 
 
 def has_news(socket: "zmq.Socket[bytes]") -> bool:

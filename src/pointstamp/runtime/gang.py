@@ -1,34 +1,32 @@
 """A gang of worker processes: started together, met together, and ended together.
 
-``Gang`` starts n processes, lets them and the driving process meet in one mesh, says who has died and of
-what, and ends them all. The members speak through unix sockets in a private folder, which is gone as
-soon as they have met; nothing is left behind, whoever is killed and when.
+``Gang`` starts n processes, which inherit nothing of this one (``pointstamp.runtime.forked``), lets them and
+the driving process meet in one mesh, says who has died and of what, and ends them all. The members speak
+through unix sockets in a private folder, which is gone as soon as they have met; nothing is left behind,
+whoever is killed and when.
 """
 
-import multiprocessing
 import os
-import pickle
 import shutil
 import signal
 import tempfile
-import warnings
 import weakref
 from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import msgspec
-import numpy as np
-import pyarrow as pa
 
 from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import FlowError, TransportError
 from pointstamp.runtime.control import Failed, error_of
 from pointstamp.runtime.door import Address
+from pointstamp.runtime.forked import ForkedProcess, fork_clean
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh
+from pointstamp.runtime.sendable import packed
 from pointstamp.runtime.workerprocess import (
     MEETING_SECONDS_MAX,
     RunMember,
@@ -38,10 +36,8 @@ from pointstamp.runtime.workerprocess import (
     work,
 )
 
-_Process: TypeAlias = Any
-_Context: TypeAlias = Any  # of multiprocessing, whose kinds of context share no useful type
 _GRACE_SECONDS: Final = 1.0
-# Who was killed ends when the machine comes to it; a zombie that nobody waits for stays.
+# Who was killed ends when the machine comes to it.
 _KILLED_SECONDS_MAX: Final = 30.0
 # A unix socket's path has 108 bytes, the last of which is zero.
 _SOCKET_PATH_BYTES_MAX: Final = 107
@@ -65,31 +61,23 @@ class Gang:
         run: RunMember | None = None,
         transport: str = "ipc",
         encrypted: bool | None = None,
-        start_method: str | None = None,
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         generation: int = 0,
     ) -> None:
-        method = start_method or ("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
-        if method != "fork":
-            _check_picklable(plan, method)
-        run = run or partial(run_worker, plan)
+        target = packed(plan, partial(work, run or partial(run_worker, plan)))
         self._folder = Path(tempfile.mkdtemp(prefix="pointstamp-mesh-"))
-        self._processes: list[_Process] = []
+        self._processes: list[ForkedProcess] = []
         self.mesh: Mesh | None = None
         # Also when the run is forgotten without being closed; in this process only, not in a fork of it.
         self._finalizer = weakref.finalize(self, _end, os.getpid(), self._processes, self._folder)
-        pipes: list[tuple[Connection, Connection]] = []
+        pipes: list[Connection] = []
         try:
             listen = _listener(transport, self._folder)
-            # pyarrow imports pandas when it first sees a numpy array: once here, and not in every fork.
-            pa.array(np.zeros(1))
-            context = multiprocessing.get_context(method)
-            pipes = [context.Pipe() for _ in range(processes)]
             for number in range(processes):
                 seat = Seat(number, processes, listen(number), encrypted, silence_seconds_max, generation)
-                inherited = method == "fork"
-                others = [end for pair in pipes for end in pair if end is not pipes[number][1]]
-                self._start(context, run, seat, pipes[number][1], others if inherited else [])
+                process, pipe = fork_clean(target, seat)
+                self._processes.append(process)
+                pipes.append(pipe)
             self.mesh = Mesh(
                 processes,
                 processes + 1,
@@ -99,14 +87,13 @@ class Gang:
                 silence_seconds_max=silence_seconds_max,
                 generation=generation,
             )
-            self._meet(self.mesh, [mine for mine, _ in pipes])
+            self._meet(self.mesh, pipes)
         except BaseException:
             self.end()
             raise
         finally:
-            for pair in pipes:
-                for end in pair:
-                    end.close()
+            for pipe in pipes:
+                pipe.close()
 
     def name(self, worker: int) -> str:
         """A worker and its process, for errors."""
@@ -120,9 +107,9 @@ class Gang:
     def deaths(self) -> list[Death]:
         """How processes have ended: the killed ones first, and last those that returned by themselves."""
         ended = [
-            Death(process.exitcode, f"{self.name(worker)} {_how(process.exitcode)}")
+            Death(code, f"{self.name(worker)} {_how(code)}")
             for worker, process in enumerate(self._processes)
-            if process.exitcode is not None
+            if (code := process.exitcode) is not None
         ]
         return sorted(ended, key=lambda death: (death.code == 0, death))
 
@@ -139,24 +126,6 @@ class Gang:
         if self.mesh is not None:
             self.mesh.close(linger_ms=0)
 
-    def _start(
-        self,
-        context: _Context,
-        run: RunMember,
-        seat: Seat,
-        pipe: Connection,
-        others: list[Connection],
-    ) -> None:
-        process = context.Process(
-            target=work, args=(run, seat, pipe, others), name=f"pointstamp-{seat.worker}", daemon=True
-        )
-        with warnings.catch_warnings():
-            # Python 3.12 warns of a fork beside threads. Ours are those of Arrow and ZeroMQ, which take care
-            # of forks themselves, and the child uses nothing of its parent's but the plan.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            process.start()
-        self._processes.append(process)
-
     def _meet(self, mesh: Mesh, pipes: list[Connection]) -> None:
         deadline = monotonic() + MEETING_SECONDS_MAX
         addresses = [self._address(worker, pipe, deadline) for worker, pipe in enumerate(pipes)]
@@ -168,11 +137,19 @@ class Gang:
         while not mesh.greet():
             self._check_alive()
             for worker, pipe in enumerate(pipes):
-                # Whoever fails while the members meet says so through its pipe.
-                if pipe.poll(0.001):
-                    self._address(worker, pipe, deadline)
+                # Whoever fails while the members meet says so through its pipe, and who has met closes it.
+                if not pipe.closed and pipe.poll(0.001):
+                    self._hear(worker, pipe)
             if monotonic() > deadline:
                 mesh.meet(0)
+
+    def _hear(self, worker: int, pipe: Connection) -> None:
+        try:
+            said = pipe.recv_bytes()
+        except (EOFError, OSError):
+            pipe.close()
+            return
+        raise error_of(msgspec.msgpack.decode(said, type=Failed), self.name(worker))
 
     def _address(self, worker: int, pipe: Connection, deadline: float) -> Address:
         while not pipe.poll(0.05):
@@ -212,24 +189,6 @@ def _listener(transport: str, folder: Path) -> Callable[[int], str]:
     return lambda member: f"ipc://{folder}/{member}"
 
 
-def _check_picklable(plan: Plan, method: str) -> None:
-    for node in plan.nodes:
-        try:
-            pickle.dumps(node)
-        except Exception as error:
-            raise FlowError(
-                f"operator '{node.name}' of flow '{plan.name}' cannot be pickled ({error}), and processes "
-                f"that are started by '{method}' need that. Define its functions at the top of a module."
-            ) from error
-    try:
-        pickle.dumps(plan.root)
-    except Exception as error:
-        raise FlowError(
-            f"the times of flow '{plan.name}' cannot be pickled ({error}), and processes that are started by "
-            f"'{method}' need that. Define their class at the top of a module."
-        ) from error
-
-
 def _how(code: int) -> str:
     if code >= 0:
         return f"has ended with exit code {code}"
@@ -241,14 +200,14 @@ def _how(code: int) -> str:
     return f"was killed by signal {-code} ({name}{hint})"
 
 
-def _end(owner: int, processes: list[_Process], folder: Path) -> None:
+def _end(owner: int, processes: list[ForkedProcess], folder: Path) -> None:
     """Make sure that no process and no file is left."""
     if os.getpid() != owner:
         return
-    for end, seconds_max in (("terminate", _GRACE_SECONDS), ("kill", _KILLED_SECONDS_MAX)):
-        running = [process for process in processes if process.is_alive()]
+    for number, seconds_max in ((signal.SIGTERM, _GRACE_SECONDS), (signal.SIGKILL, _KILLED_SECONDS_MAX)):
+        running = [process for process in processes if process.is_alive]
         for process in running:
-            getattr(process, end)()
+            process.send(number)
         for process in running:
             process.join(seconds_max)
     shutil.rmtree(folder, ignore_errors=True)

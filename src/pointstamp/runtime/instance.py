@@ -9,7 +9,7 @@ from pointstamp.dataflow.authority import Authority
 from pointstamp.dataflow.context import Context
 from pointstamp.dataflow.plan import Kind, Node
 from pointstamp.dataflow.portstate import InputState, OutputState, moves_of
-from pointstamp.errors import OperatorError, PointstampError
+from pointstamp.errors import OperatorError, PointstampError, words_of
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.inbox import Inbox
 from pointstamp.runtime.userline import line_words, user_line
@@ -66,6 +66,9 @@ class Instance:
         self.context = Context(self.authority)
         self.inbox = Inbox()
         self.frontier_moved = False
+        # How many calls of its methods there were, and why it is inside of one; another thread may read them.
+        self.calls = 0
+        self.calling: str | None = None
         # Where snapshots are taken: the last epoch of which there is one, the last that may be seen, what
         # came too early, and what was sent for epochs beyond.
         self.snapped = -1
@@ -158,12 +161,21 @@ class Instance:
         self, method: Callable[..., None], when: str, *given: object, sample: pa.RecordBatch | None = None
     ) -> None:
         """Call a method of the operator; what it raises is explained."""
+        self.calls += 1
+        self.calling = when
         try:
             method(self.context, *given)
         except PointstampError:
             raise
         except (Exception, SystemExit) as error:  # who exits means the flow, and would end one worker of it
             raise OperatorError(self._explain(error, when, sample)) from error
+        except BaseException as error:
+            # An interrupt of the keyboard is for whoever runs the flow. Where it cannot be one, as in a
+            # process of a worker's own, the note is what is told.
+            error.add_note(self._explain(error, when, sample))
+            raise
+        finally:
+            self.calling = None
 
     def _explain(self, error: BaseException, when: str, sample: pa.RecordBatch | None) -> str:
         """Operator, moment, the user's own line, and the first rows of the batch."""
@@ -173,7 +185,7 @@ class Instance:
         except PointstampError:
             time = ""
         where = "" if line is None else f" ({line_words(line)})"
-        message = f"operator '{self.name}' failed {when}{time}: {type(error).__name__}: {error}{where}"
+        message = f"operator '{self.name}' failed {when}{time}: {words_of(error)}{where}"
         if sample is not None:
             first = sample.slice(0, _SAMPLE_ROWS).to_pylist()
             message += f"; the batch has {sample.num_rows} rows and begins {first}"

@@ -17,10 +17,13 @@ are encrypted; only keys of members are let in, and when all have met nobody is.
 folder need no keys; their files are removed when all have met. Plain tcp is for measurements: whoever can
 reach the port can speak. What strangers can make a member hold is bounded: a frame that comes through tcp has
 at most ``FRAME_BYTES_MAX`` bytes, which hold nothing before they are sent, and who has not proved its key in
-thirty seconds is dropped by libzmq.
+thirty seconds is dropped by libzmq. Where the system can do it (Linux), a port of tcp answers nobody any more
+when all have met: however many come, they cost a member no file.
 """
 
 import os
+import socket
+import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -33,6 +36,7 @@ import zmq
 
 from pointstamp.errors import TransportError
 from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.runtime import door
 from pointstamp.runtime.door import Address, Doorman, KeyPair, Refusals, Watchman, has_news
 from pointstamp.runtime.peers import Peers
 from pointstamp.runtime.wire import ENVELOPE_BYTES, Body, Kind, seal, unseal
@@ -63,7 +67,7 @@ class Parcel(NamedTuple):
 
 
 class Mesh:
-    """One member's connections to all others; used by one thread of one process."""
+    """One member's connections to all others; used by one thread of one process, but any may post."""
 
     def __init__(
         self,
@@ -100,8 +104,11 @@ class Mesh:
         # Two, so that a line without an address never takes the place of one with an address.
         self._refusals, self._knocks = Refusals(), Refusals()
         self._is_limited = listen.startswith("tcp:")
+        self._listener: socket.socket | None = None
         self._pushes: dict[int, zmq.Socket[bytes]] = {}
         self._posted = [0] * members
+        # The lock is also the barrier without which a socket must not pass from thread to thread.
+        self._posting = threading.Lock()
         self._expected = [0] * members
         self._early: deque[Parcel] = deque()
         self._is_meeting = True
@@ -109,7 +116,7 @@ class Mesh:
         self._next_check = 0.0
         try:
             self._pull = self._listen(listen)
-        except zmq.ZMQError as error:
+        except (zmq.ZMQError, OSError) as error:
             self._finalizer()
             raise TransportError(f"{self.name} cannot listen at {listen}: {error}.") from error
         self._poller = zmq.Poller()
@@ -185,13 +192,14 @@ class Mesh:
         if self._is_limited and bodies:
             self._check_sizes(peer, bodies)
         push = self._pushes[peer]
-        number = self._posted[peer]
-        self._posted[peer] = number + 1
-        first = seal(kind, self.member, self.generation, number) + header
-        push.send(first, zmq.NOBLOCK | zmq.SNDMORE if bodies else zmq.NOBLOCK)
-        for left, body in enumerate(bodies, start=1 - len(bodies)):
-            flags = zmq.NOBLOCK | zmq.SNDMORE if left else zmq.NOBLOCK
-            push.send(body, flags, copy=memoryview(body).nbytes <= _COPY_BYTES_MAX)
+        with self._posting:
+            number = self._posted[peer]
+            self._posted[peer] = number + 1
+            first = seal(kind, self.member, self.generation, number) + header
+            push.send(first, zmq.NOBLOCK | zmq.SNDMORE if bodies else zmq.NOBLOCK)
+            for left, body in enumerate(bodies, start=1 - len(bodies)):
+                flags = zmq.NOBLOCK | zmq.SNDMORE if left else zmq.NOBLOCK
+                push.send(body, flags, copy=memoryview(body).nbytes <= _COPY_BYTES_MAX)
 
     def _check_sizes(self, peer: int, bodies: Sequence[Body]) -> None:
         # The peer would drop the connection, and could not say why.
@@ -247,6 +255,8 @@ class Mesh:
                 except TransportError:
                     continue
             self._hear_goodbyes(linger_ms)
+        if self._listener is not None:
+            self._listener.close()
         self._finalizer.detach()
         _close(os.getpid(), self._context, self._sockets, linger_ms)
 
@@ -366,15 +376,22 @@ class Mesh:
             self._watchman = Watchman(pull, self._socket(zmq.PAIR), self.name, self._knocks)
         if self._is_limited:
             pull.maxmsgsize = FRAME_BYTES_MAX
+            # A listener of our own making, because a filter is put before it when all have met.
+            self._listener = door.listener_at(endpoint)
+            pull.setsockopt(zmq.USE_FD, os.dup(self._listener.fileno()))
         pull.bind(endpoint)
         self._endpoint = cast("bytes", pull.last_endpoint).rstrip(b"\0").decode()
         return pull
 
     def _stop_listening(self) -> None:
         # zmq_unbind would close the connections that were accepted, too. With keys nobody gets in any more
-        # because the doorman refuses everybody; and a socket file can be taken away.
+        # because the doorman refuses everybody; a port can be made deaf, and a socket file taken away.
         if self._doorman is not None:
             self._doorman.shut()
+        if self._listener is not None:
+            door.make_deaf(self._listener)
+            self._listener.close()
+            self._listener = None
         if self._endpoint.startswith("ipc://"):
             Path(self._endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
 

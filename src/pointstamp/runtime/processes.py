@@ -26,10 +26,12 @@ from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.why import Holder, holders
 from pointstamp.runtime.control import (
     AskCounts,
+    CallsHeard,
     Counts,
     EventsTold,
     Failed,
     FrontierAt,
+    InCall,
     Order,
     Report,
     ResultRows,
@@ -66,7 +68,7 @@ class ProcessRun:
     """A flow that runs in n processes and is driven from this one; as a context manager it closes itself.
 
     ``transport`` is "ipc" (unix sockets in a private folder) or "tcp" (loopback, encrypted unless
-    ``encrypted`` is False). Processes are forked where that exists, so that a flow may hold any function.
+    ``encrypted`` is False). What the flow holds is sent to the processes, which inherit nothing of this one.
     """
 
     def __init__(
@@ -77,7 +79,6 @@ class ProcessRun:
         on_result: OnResult | None = None,
         transport: str = "ipc",
         encrypted: bool | None = None,
-        start_method: str | None = None,
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         judge: RunJudge | None = None,
     ) -> None:
@@ -107,6 +108,7 @@ class ProcessRun:
         # The frontiers that each worker has told, each with the number of events that it rests on, which
         # were not judged yet; without a judge none waits.
         self._unjudged: list[deque[tuple[int, int, list[Time]]]] = [deque() for _ in range(processes)]
+        self._calls = CallsHeard()
         self._quiet = Quiet(processes)
         self._orders_since_step = False
         self._next_look = 0.0
@@ -117,7 +119,6 @@ class ProcessRun:
             run=None if judge is None else partial(run_worker, plan, is_judged=True),
             transport=transport,
             encrypted=encrypted,
-            start_method=start_method,
             silence_seconds_max=silence_seconds_max,
         )
         assert self._gang.mesh is not None
@@ -211,6 +212,10 @@ class ProcessRun:
         """What holds the frontier of a place back, as the first worker knows it."""
         return holders(self.tracker(), self._port(place))
 
+    def calls(self) -> list[str]:
+        """Which operators have been inside of one call for long, in words, as far as was heard by now."""
+        return self._calls.words()
+
     def describe_standstill(self) -> str:
         """What the flow waits for, in words: who holds which output back."""
         held = [str(holder) for name in self._outputs for holder in self.why(name)]
@@ -287,6 +292,7 @@ class ProcessRun:
 
     def _receive(self, parcel: Parcel) -> None:
         report: Report = report_in(parcel)
+        self._calls.hear(parcel.sender, report)
         worker, name = parcel.sender, self._gang.name(parcel.sender)
         match report:
             case FrontierAt(location, times):
@@ -311,6 +317,8 @@ class ProcessRun:
                 self._take_events(worker, events)
             case Started():
                 self._started.add(worker)
+            case InCall():
+                pass  # it was heard
             case Failed():
                 self._fail(error_of(report, name))
 
@@ -364,9 +372,9 @@ class ProcessRun:
         )
 
     def tracker(self) -> Tracker:
-        """The progress of the flow as the first worker knows it, in a tracker of our own."""
+        """The progress of the flow as one worker knows it, in a tracker of our own."""
         self._counts.clear()
-        self.order(0, AskCounts())
+        self.order(self._calls.free(self._processes) or 0, AskCounts())
         self._until(lambda: bool(self._counts))
         tracker = Tracker(self.graph)
         tracker.update_all(self._counts.pop())

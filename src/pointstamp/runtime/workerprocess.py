@@ -6,7 +6,6 @@ fails, and when the driving process is gone: it never outlives it by more than a
 """
 
 import os
-import signal
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ import pyarrow as pa
 
 from pointstamp.dataflow.late import LATE_PORT
 from pointstamp.dataflow.plan import Kind, Plan
-from pointstamp.errors import OperatorError, PointstampError
+from pointstamp.errors import OperatorError, PointstampError, words_of
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.runtime.control import (
     AdvanceInput,
@@ -46,6 +45,7 @@ from pointstamp.runtime.control import (
     time_in,
 )
 from pointstamp.runtime.door import Address
+from pointstamp.runtime.lookout import Lookout
 from pointstamp.runtime.mesh import Mesh, Parcel
 from pointstamp.runtime.meshtransport import ZmqTransport
 from pointstamp.runtime.telling import EventTeller
@@ -86,13 +86,8 @@ def member_names(workers: int) -> list[str]:
     return [*(f"worker {number}" for number in range(workers)), DRIVER]
 
 
-def work(run: RunMember, seat: Seat, pipe: Connection, others: Sequence[Connection]) -> None:
+def work(run: RunMember, seat: Seat, pipe: Connection) -> None:
     """Run one member until it has done its work; the main function of a process."""
-    # Ctrl-C reaches every process of a terminal; the driving process is the one to act on it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    for other in others:
-        other.close()  # or a pipe whose end only this process holds would never say that it is closed
     mesh = _meet(seat, pipe)
     if mesh is None:
         return
@@ -153,7 +148,7 @@ def _exit_in_words(error: SystemExit) -> OperatorError:
     theirs = [frame for frame in frames if not any(each in frame.filename for each in not_theirs)]
     line = (theirs or list(frames))[-1]
     explained = OperatorError(
-        f"a function of the flow has called exit ({type(error).__name__}: {error}) "
+        f"a function of the flow has called exit ({words_of(error)}) "
         f"({line.filename}:{line.lineno}, in {line.name}: {line.line}), which would end a worker and not the "
         "flow. Raise an error there instead."
     )
@@ -202,6 +197,7 @@ class WorkerProcess:
 
     def run(self) -> None:
         """Work until told to stop."""
+        lookout = Lookout(self._worker.instances.values(), self._tell)
         try:
             self._work()
         except Exception:
@@ -209,6 +205,8 @@ class WorkerProcess:
                 with suppress(PointstampError):  # the driving process may be gone, too
                     self._teller.flush()
             raise
+        finally:
+            lookout.end()
 
     def _work(self) -> None:
         worker, transport, teller = self._worker, self._transport, self._teller

@@ -38,6 +38,7 @@ from pointstamp.runtime.workerprocess import member_names
 from pointstamp.spark.errand import Errand
 from pointstamp.spark.failures import in_words
 from pointstamp.spark.meeting import (
+    LOOPBACK,
     MEETING_SECONDS_MAX,
     REPORT,
     meet,
@@ -83,7 +84,7 @@ class Task:
         mesh = Mesh(
             number,
             mission.workers + 1,
-            listen=f"tcp://{own_address(context)}:0",
+            listen=f"tcp://{own_address(context, self.driver)}:0",
             encrypted=True,
             names=member_names(mission.workers),
             generation=mission.generation,
@@ -92,7 +93,7 @@ class Task:
         try:
             self._meet(context, number, mesh)
             serve(mission, mesh, number)
-        except Exception as error:  # whatever it is, the driver must hear of it
+        except BaseException as error:  # whatever it is, the driver must hear of it
             failure = failure_of(error, traceback.format_exc())
             try:
                 mesh.post(mission.workers, Kind.CONTROL, encode(failure))
@@ -250,9 +251,9 @@ def driver_host(spark: SparkSession) -> str:
     named = os.environ.get("POINTSTAMP_DRIVER_HOST")
     if named is None and is_connect(spark):
         remote = str(spark.conf.get("spark.remote", "") or "")
-        named = "127.0.0.1" if "localhost" in remote or remote.startswith("local") else socket.gethostname()
+        named = LOOPBACK if "localhost" in remote or remote.startswith("local") else socket.gethostname()
     elif named is None:
-        named = "127.0.0.1" if is_local(spark) else spark.conf.get("spark.driver.host", None)
+        named = LOOPBACK if is_local(spark) else spark.conf.get("spark.driver.host", None)
     try:
         return socket.gethostbyname(named or socket.gethostname())
     except OSError as error:

@@ -23,6 +23,7 @@ from pointstamp.dataflow.plan import Plan
 from pointstamp.dataflow.schema import fit
 from pointstamp.errors import PointstampError, SchemaError, TransportError
 from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.runtime.control import failure_of
 from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh
 from pointstamp.runtime.meshtransport import ZmqTransport
 from pointstamp.runtime.wire import Codec, Kind
@@ -113,13 +114,13 @@ class _Member:
         early = EarlyTransport(transport, ask)
         try:
             return self._work(transport, early, batches)
-        except Exception as error:  # whatever it is, the driver must hear of it
+        except BaseException as error:  # whatever it is, the driver must hear of it
             # Who fails before the meeting is over goes to it all the same: the others wait there.
             with suppress(PointstampError):
                 early.finish()
             self._tell_peers(mesh)
-            kind = type(error).__name__ if isinstance(error, PointstampError) else "InternalError"
-            return [Failed(kind, str(error) or repr(error), traceback.format_exc())]
+            failure = failure_of(error, traceback.format_exc())
+            return [Failed(failure.kind, failure.message, failure.traceback)]
         finally:
             mesh.close()
 

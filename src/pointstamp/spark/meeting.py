@@ -32,6 +32,7 @@ MEETING_SECONDS_MAX: Final = 60.0
 ARRIVAL_SECONDS_MAX: Final = 600.0
 """How long a task waits in a folder for the others: Spark starts all at once, but Python may take long."""
 
+LOOPBACK: Final = "127.0.0.1"
 _LOOK_SECONDS: Final = 0.002
 
 REPORT: Final = pa.schema([("worker", pa.int32()), ("report", pa.binary())])
@@ -113,9 +114,17 @@ def versions() -> dict[str, str]:
     }
 
 
-def own_address(context: BarrierTaskContext) -> str:
-    """The address by which Spark reaches this executor, so that its peers can, too."""
-    host = context.getTaskInfos()[context.partitionId()].address.rpartition(":")[0].strip("[]")
+def own_address(context: BarrierTaskContext, driver: Address | None = None) -> str:
+    """Where the other tasks can reach this one, and the driver, where it is a member: no further than needed.
+
+    Tasks of one executor are on one host, as all are in a local session: they speak through loopback. Others
+    use the address by which Spark reaches their executor.
+    """
+    infos = context.getTaskInfos()
+    is_near = driver is None or driver.endpoint.startswith(f"tcp://{LOOPBACK}:")
+    if is_near and len({info.address for info in infos}) == 1:
+        return LOOPBACK
+    host = infos[context.partitionId()].address.rpartition(":")[0].strip("[]")
     try:
         return socket.gethostbyname(host or socket.gethostname())
     except OSError as error:
