@@ -591,3 +591,20 @@ def test_what_a_delay_brings_into_a_later_epoch_is_there_once_with_what_that_epo
     both = {epoch: sorted(table["x"].to_pylist()) for epoch, table in results["both"].items()}
     assert late == {0: [], 1: [0], 2: [1], 3: [2]}
     assert both == {0: [0], 1: [0, 1], 2: [1, 2], 3: [2]}
+
+
+@pytest.mark.parametrize("processes", [None, 2])
+def test_an_epoch_that_is_done_before_all_inputs_are_fed_is_told_once_with_its_rows(
+    processes: int | None,
+) -> None:
+    # No output depends on ``more``, so epoch 0 is done before its rows of ``more`` are sent; it was told again
+    # then, without rows, and these took the place of the others.
+    flow = ps.Dataflow("two inputs")
+    flow.output("counts", flow.input("rows", "k long").count("k"))
+    flow.input("more", "k long")
+    rows = [pa.table({"k": [epoch, 7]}) for epoch in range(3)]
+    more = [pa.table({"k": pa.array([], pa.int64())})] * 3
+    told = list(flow.stream_local(rows=rows, more=more, processes=processes))
+    assert [epoch for epoch, _ in told] == [0, 1, 2]
+    assert [tables["counts"].num_rows for _, tables in told] == [2, 2, 2]
+    assert flow.run_local(rows=rows, more=more)["counts"].table().num_rows == 6

@@ -45,8 +45,9 @@ def drive(
     ``after_step`` is called between steps, where a run can be asked how far it is.
     """
     sort_key = run.plan.root.sort_key
-    # Behind a delay a time may be done before its own input is fed; it is told once.
-    early: set[Any] = set()
+    # A time may be done before all inputs are fed: behind a delay, or where no output depends on one of them.
+    # It is told once; those that could still be fed are remembered.
+    told: set[Any] = set()
     while True:
         stepped = run.step()
         if after_step is not None:
@@ -55,14 +56,12 @@ def drive(
             # Times that a flow makes itself, by a delay, have results though nobody fed them.
             done = [t for t in {*feeder.fed, *collector.times()} if run.is_time_done(t)]
             for time in sorted(done, key=sort_key):
-                if time not in feeder.fed:
-                    early.add(time)
-                else:
+                if time in feeder.fed:
                     feeder.fed.remove(time)
-                    if time in early:
-                        early.remove(time)
-                        continue
-                yield time, collector.take(time)
+                if time not in told:
+                    told.add(time)
+                    yield time, collector.take(time)
+            told = {time for time in told if feeder.may_feed(time)}
         if stepped and not reads_ahead:
             continue
         if feeder.feed() or stepped:

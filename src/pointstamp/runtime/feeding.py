@@ -22,7 +22,7 @@ from pointstamp.dataflow.schema import check_asked, names_of, to_batches
 from pointstamp.errors import FlowError
 from pointstamp.progress.tracker import Tracker
 from pointstamp.runtime.epochcolumn import by_epoch, check_declared, with_epochs
-from pointstamp.topology.domain import EPOCHS
+from pointstamp.topology.domain import EPOCHS, TimeOrder
 
 EPOCHS_IN_FLIGHT_MAX: Final = 8
 BYTES_IN_FLIGHT_MAX: Final = 128 * 1024 * 1024
@@ -162,6 +162,10 @@ class _Reader:
                 self._handle.advance_to(later[0])
         return time, sent
 
+    def may_send(self, time: Any, order: TimeOrder[Any]) -> bool:  # noqa: ANN401 - a root time
+        """Whether an item of this time may still come."""
+        return not self.is_exhausted and order.less_equal(self._handle.time, time)
+
     def _read(self) -> None:
         self._following = next(self._items, None)
         if self._following is None:
@@ -198,6 +202,10 @@ class Feeder:
             if time not in self.fed:
                 self.fed.append(time)
         return True
+
+    def may_feed(self, time: Any) -> bool:  # noqa: ANN401 - a root time
+        """Whether some input may still have rows of this time."""
+        return any(reader.may_send(time, self.run.plan.root) for reader in self.readers)
 
     @property
     def is_finished(self) -> bool:
