@@ -182,7 +182,7 @@ class _Child:
 
     def end(self) -> None:
         """End the process, and remove what it has written."""
-        # Workers that were forked from the driver may still hold the socket; shutting it down is for all.
+        # A fork of the driver may still hold the socket; shutting it down is for all.
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
