@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.runtime.processes import ProcessRun
+from pointstamp.running.processes import ProcessRun
 
 EPOCHS = 1_000
 ROWS = 1_000

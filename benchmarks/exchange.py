@@ -26,10 +26,10 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
-from pointstamp.dataflow.context import Context
-from pointstamp.dataflow.operator import operator
-from pointstamp.flow import Dataflow
-from pointstamp.runtime.processes import ProcessRun
+from pointstamp.dataflow import Dataflow
+from pointstamp.flow.operator import operator
+from pointstamp.operators.context import Context
+from pointstamp.running.processes import ProcessRun
 
 PROCESSES = 2
 KEY = pa.schema([("key", pa.int64())])

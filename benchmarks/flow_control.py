@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.runtime.driving import Collector, drive
-from pointstamp.runtime.feeding import FlowControl, feeder
-from pointstamp.runtime.local import LocalRun
-from pointstamp.runtime.processes import ProcessRun
+from pointstamp.running.driving import Collector, drive
+from pointstamp.running.feeding import FlowControl, feeder
+from pointstamp.running.local import LocalRun
+from pointstamp.running.processes import ProcessRun
 
 ROWS = 131_072
 EPOCHS = 300

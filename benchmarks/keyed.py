@@ -20,10 +20,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from pointstamp.dataflow.aggregate import count
-from pointstamp.dataflow.context import Context
-from pointstamp.dataflow.keyed import RunningReduce, WindowedReduce
-from pointstamp.dataflow.keyindex import KeyIndex
+from pointstamp.keyed.index import KeyIndex
+from pointstamp.operators.context import Context
+from pointstamp.reduce.aggregate import count
+from pointstamp.reduce.reductions import RunningReduce, WindowedReduce
 from pointstamp.topology.domain import Time
 
 TURNS = 7

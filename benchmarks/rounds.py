@@ -19,11 +19,11 @@ from contextlib import AbstractContextManager
 from functools import partial
 from time import perf_counter
 
-from pointstamp.dataflow.context import Context
-from pointstamp.dataflow.operator import operator
-from pointstamp.flow import Dataflow
-from pointstamp.runtime.local import LocalRun
-from pointstamp.runtime.processes import ProcessRun
+from pointstamp.dataflow import Dataflow
+from pointstamp.flow.operator import operator
+from pointstamp.operators.context import Context
+from pointstamp.running.local import LocalRun
+from pointstamp.running.processes import ProcessRun
 
 Run = LocalRun | ProcessRun
 Open = Callable[[Dataflow], AbstractContextManager[Run]]

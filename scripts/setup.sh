@@ -61,11 +61,11 @@ need_java() {
 python=$(find_python)
 if [ "${1:-}" != "--without-java" ]; then need_java; fi
 stamp=.venv/.pointstamp-setup
-wanted=$(cat requirements/dev.txt pyproject.toml scripts/setup.sh | cksum)
+wanted=$(cat requirements/dev.txt pyproject.toml models/pyproject.toml scripts/setup.sh | cksum)
 if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then exit 0; fi
 uv=$(find_uv "$python")
 say "installing the locked dependencies into .venv"
 [ -x .venv/bin/python ] || "$uv" venv --quiet --python "$python" .venv
 "$uv" pip sync --quiet --python .venv/bin/python --require-hashes requirements/dev.txt
-"$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+"$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . --editable models
 echo "$wanted" >"$stamp"

@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from pointstamp.check.catalogue import ENTRIES
-from pointstamp.check.catalogue.entry import Entry
-from pointstamp.check.explorer import explore
+from pointstamp_models.catalogue import ENTRIES
+from pointstamp_models.catalogue.entry import Entry
+from pointstamp_models.exploring.explorer import explore
 from support import broken_recovery
 
 ROOT: Final = Path(__file__).parent.parent
@@ -27,9 +27,9 @@ FROM_THE_ROOT: Final = ("tests/", "examples/", "benchmarks/", "docs/")
 FEATURES: Final = 90
 STATUSES: Final = ("done", "partly", "not yet")
 
-BROKEN_RUNTIMES: Final = "tests/check/test_runtime_mutants.py"
+BROKEN_RUNTIMES: Final = "tests/simulate/test_runtime_mutants.py"
 BROKEN_RECOVERIES: Final = "tests/support/broken_recovery.py"
-BROKEN_SNAPSHOTS: Final = "tests/recovery/test_verify.py"
+BROKEN_SNAPSHOTS: Final = "tests/query/test_verify.py"
 
 MUTANTS: Final = {
     **{mutant.identifier: mutant.breaks for entry in ENTRIES for mutant in entry.mutants},

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pointstamp.cli.main import main
-from pointstamp.recovery.query import Query
+from pointstamp.query.query import Query
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"

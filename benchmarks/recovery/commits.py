@@ -26,12 +26,12 @@ import pyarrow as pa
 from benchmarks.figures import report
 
 from pointstamp import Dataflow
-from pointstamp.recovery.crew import InProcessLauncher, Launcher
-from pointstamp.recovery.policy import SnapshotPolicy
-from pointstamp.recovery.processcrew import ProcessLauncher
-from pointstamp.recovery.queryspec import QuerySpec
-from pointstamp.recovery.starting import query_id_at
-from pointstamp.recovery.supervisor import Supervisor
+from pointstamp.query.crew import InProcessLauncher, Launcher
+from pointstamp.query.policy import SnapshotPolicy
+from pointstamp.query.processcrew import ProcessLauncher
+from pointstamp.query.queryspec import QuerySpec
+from pointstamp.query.starting import query_id_at
+from pointstamp.query.supervisor import Supervisor
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.reading import read_published
 from pointstamp.sources.memory import Rows

@@ -27,8 +27,8 @@ from benchmarks.figures import report, timed
 from benchmarks.recovery.commits import check
 
 from pointstamp import Dataflow
-from pointstamp.recovery.policy import RestartPolicy
-from pointstamp.recovery.query import Query
+from pointstamp.query.policy import RestartPolicy
+from pointstamp.query.query import Query
 from pointstamp.sinks.reading import read_published
 from pointstamp.sources.once import AllAtOnce
 from pointstamp.sources.port import Part, Unit

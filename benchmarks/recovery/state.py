@@ -22,13 +22,13 @@ import pyarrow as pa
 from benchmarks.figures import report, timed
 
 from pointstamp import Dataflow
+from pointstamp.journal.parts import decode_part, encode_part, restored_from
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.recovery.orders import PartSaved
-from pointstamp.recovery.parts import decode_part, encode_part, restored_from
-from pointstamp.runtime.local import LocalTransport
-from pointstamp.runtime.snapshots import Restored, WorkerSnapshot
-from pointstamp.runtime.worker import Worker
+from pointstamp.query.orders import PartSaved
+from pointstamp.running.local import LocalTransport
 from pointstamp.storage.local import LocalStorage
+from pointstamp.worker.snapshots import Restored, WorkerSnapshot
+from pointstamp.worker.worker import Worker
 
 CHANGED = 100
 SIZES = (10_000, 1_000_000, 10_000_000)

@@ -19,9 +19,9 @@ import pyarrow as pa
 from benchmarks.figures import report
 from benchmarks.recovery.commits import counting_spec
 
-from pointstamp.recovery.policy import SnapshotPolicy
-from pointstamp.recovery.processcrew import ProcessLauncher
-from pointstamp.recovery.supervisor import Supervisor
+from pointstamp.query.policy import SnapshotPolicy
+from pointstamp.query.processcrew import ProcessLauncher
+from pointstamp.query.supervisor import Supervisor
 from pointstamp.sinks.reading import read_published
 
 KEYS = 1_000_000

@@ -26,13 +26,13 @@ import pyarrow as pa
 from benchmarks.figures import report
 
 import pointstamp as ps
-from pointstamp.check.online_process import JudgeProcess
 from pointstamp.graphs import connected_components
-from pointstamp.recovery.history import Committed
-from pointstamp.recovery.policy import SnapshotPolicy
-from pointstamp.recovery.processcrew import ProcessLauncher
-from pointstamp.recovery.queryspec import QuerySpec
-from pointstamp.recovery.supervisor import Supervisor
+from pointstamp.journal.history import Committed
+from pointstamp.judge.online_process import JudgeProcess
+from pointstamp.query.policy import SnapshotPolicy
+from pointstamp.query.processcrew import ProcessLauncher
+from pointstamp.query.queryspec import QuerySpec
+from pointstamp.query.supervisor import Supervisor
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.reading import read_published
 from pointstamp.sources.memory import Rows

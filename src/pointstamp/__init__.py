@@ -10,25 +10,23 @@ from typing import TYPE_CHECKING
 from pointstamp.version import __version__
 
 if TYPE_CHECKING:
-    from pointstamp.dataflow import saved
-    from pointstamp.dataflow.aggregate import Aggregate, count, mean
-    from pointstamp.dataflow.aggregate import max as max  # noqa: A004 - SQL's words, as ps.max and not starred
-    from pointstamp.dataflow.aggregate import min as min  # noqa: A004 - as above
-    from pointstamp.dataflow.aggregate import sum as sum  # noqa: A004 - as above
-    from pointstamp.dataflow.capability import Capability
-    from pointstamp.dataflow.context import Context
-    from pointstamp.dataflow.loop import Loop
-    from pointstamp.dataflow.operator import operator
-    from pointstamp.dataflow.probe import Probe
-    from pointstamp.dataflow.state import Piece
-    from pointstamp.dataflow.stream import Stream
+    from pointstamp.dataflow import Dataflow
     from pointstamp.errors import PointstampError, PointstampWarning
-    from pointstamp.flow import Dataflow
-    from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
-    from pointstamp.recovery.query import Query
-    from pointstamp.runtime.feeding import FlowControl
-    from pointstamp.runtime.local import LocalRun
-    from pointstamp.runtime.results import OutputTables, Results
+    from pointstamp.flow.loop import Loop
+    from pointstamp.flow.operator import operator
+    from pointstamp.flow.probe import Probe
+    from pointstamp.flow.stream import Stream
+    from pointstamp.operators.capability import Capability
+    from pointstamp.operators.context import Context
+    from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
+    from pointstamp.query.query import Query
+    from pointstamp.reduce.aggregate import Aggregate, count, mean
+    from pointstamp.reduce.aggregate import max as max  # noqa: A004 - SQL's words, as ps.max and not starred
+    from pointstamp.reduce.aggregate import min as min  # noqa: A004 - as above
+    from pointstamp.reduce.aggregate import sum as sum  # noqa: A004 - as above
+    from pointstamp.running.feeding import FlowControl
+    from pointstamp.running.local import LocalRun
+    from pointstamp.running.results import OutputTables, Results
     from pointstamp.sinks.compactor import Compacted, compact
     from pointstamp.sinks.delta import DeltaSink
     from pointstamp.sinks.parquet import ParquetSink
@@ -37,50 +35,52 @@ if TYPE_CHECKING:
     from pointstamp.sinks.tiers import CompactionPolicy
     from pointstamp.sources.files import files
     from pointstamp.sources.port import Source
+    from pointstamp.state import saved
+    from pointstamp.state.pieces import Piece
     from pointstamp.topology.domain import Time
     from pointstamp.topology.stacks import Stacks
     from pointstamp.topology.summary import Summary, delay
 
 _HOMES = {
-    "Aggregate": "dataflow.aggregate",
-    "Capability": "dataflow.capability",
+    "Aggregate": "reduce.aggregate",
+    "Capability": "operators.capability",
     "Compacted": "sinks.compactor",
     "CompactionPolicy": "sinks.tiers",
-    "Context": "dataflow.context",
+    "Context": "operators.context",
     "Dataflow": "flow",
     "DeltaSink": "sinks.delta",
-    "FlowControl": "runtime.feeding",
-    "LocalRun": "runtime.local",
-    "Loop": "dataflow.loop",
-    "OutputTables": "runtime.results",
+    "FlowControl": "running.feeding",
+    "LocalRun": "running.local",
+    "Loop": "flow.loop",
+    "OutputTables": "running.results",
     "ParquetSink": "sinks.parquet",
-    "Piece": "dataflow.state",
+    "Piece": "state.pieces",
     "PointstampError": "errors",
     "PointstampWarning": "errors",
-    "Probe": "dataflow.probe",
-    "Query": "recovery.query",
-    "RestartPolicy": "recovery.policy",
-    "Results": "runtime.results",
+    "Probe": "flow.probe",
+    "Query": "query.query",
+    "RestartPolicy": "query.policy",
+    "Results": "running.results",
     "Sink": "sinks.port",
-    "SnapshotPolicy": "recovery.policy",
+    "SnapshotPolicy": "query.policy",
     "Source": "sources.port",
     "Stacks": "topology.stacks",
     "Staged": "sinks.port",
-    "Stream": "dataflow.stream",
+    "Stream": "flow.stream",
     "Summary": "topology.summary",
     "Time": "topology.domain",
     "compact": "sinks.compactor",
-    "count": "dataflow.aggregate",
+    "count": "reduce.aggregate",
     "delay": "topology.summary",
     "files": "sources.files",
-    "max": "dataflow.aggregate",
-    "mean": "dataflow.aggregate",
-    "min": "dataflow.aggregate",
-    "operator": "dataflow.operator",
+    "max": "reduce.aggregate",
+    "mean": "reduce.aggregate",
+    "min": "reduce.aggregate",
+    "operator": "flow.operator",
     "published_files": "sinks.reading",
     "read_published": "sinks.reading",
-    "saved": "dataflow.saved",
-    "sum": "dataflow.aggregate",
+    "saved": "state.saved",
+    "sum": "reduce.aggregate",
 }
 
 __all__ = [

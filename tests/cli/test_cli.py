@@ -20,12 +20,12 @@ from functools import partial
 import pytest
 
 import pointstamp
-from pointstamp.check import report
-from pointstamp.check.catalogue.clocks import HoldsBackAnything
-from pointstamp.check.catalogue.entry import Entry, Instance, Mutant
 from pointstamp.cli.main import main
-from pointstamp.spec.clocks import Clocks
-from pointstamp.spec.multiset import chain
+from pointstamp_models.catalogue.clocks import HoldsBackAnything
+from pointstamp_models.catalogue.entry import Entry, Instance, Mutant
+from pointstamp_models.exploring import report
+from pointstamp_models.spec.clocks import Clocks
+from pointstamp_models.spec.multiset import chain
 
 COMMAND = (sys.executable, "-m", "pointstamp.cli.main")
 ESCAPE = "\x1b"
@@ -184,7 +184,7 @@ def check_models(
     *options: str,
 ) -> int:
     tiny = Entry("tiny", "A tiny catalogue", instances, mutants)
-    monkeypatch.setattr("pointstamp.check.catalogue.ENTRIES", (tiny,))
+    monkeypatch.setattr("pointstamp_models.catalogue.ENTRIES", (tiny,))
     return main(["check", "models", *options])
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from pointstamp.check.conformance import Status
-from pointstamp.check.trace import load
 from pointstamp.cli.main import main
+from pointstamp.judge.conformance import Status
+from pointstamp.judge.trace import load
 
 COMMAND = (sys.executable, "-m", "pointstamp.cli.main", "simulate")
 

@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components as scipy_components
 
+from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.flow import Dataflow
 from pointstamp.graphs import connected_components
-from pointstamp.runtime.events import Event, MessageSent
-from pointstamp.runtime.local import LocalRun
+from pointstamp.running.local import LocalRun
+from pointstamp.worker.events import Event, MessageSent
 
 Edges = npt.NDArray[np.int64]
 Labels = dict[int, int]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components as scipy_components
 
-from pointstamp.flow import Dataflow
+from pointstamp.dataflow import Dataflow
 from pointstamp.graphs import connected_components
 from support.journeys import Journey
 

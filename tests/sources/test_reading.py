@@ -22,8 +22,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pointstamp.dataflow.schema import as_schema
 from pointstamp.errors import PointstampError, SchemaError, SourceError, StorageError
+from pointstamp.rows.schema import as_schema
 from pointstamp.sources import reading
 from pointstamp.sources.dealing import shared
 from pointstamp.sources.files import Format, files

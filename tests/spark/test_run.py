@@ -17,8 +17,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import pointstamp as ps
-from pointstamp.check.online_process import JudgeProcess
 from pointstamp.errors import FlowError, OperatorError, SchemaError, StorageError
+from pointstamp.judge.online_process import JudgeProcess
 from pointstamp.spark import job
 from pointstamp.spark.packing import input_specs
 from support.dated import CASES, Case, Outputs, by_epoch

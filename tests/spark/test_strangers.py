@@ -27,10 +27,10 @@ import pytest
 import zmq
 
 from pointstamp.errors import TransportError
-from pointstamp.runtime import door
-from pointstamp.runtime.door import LOG_SECONDS, KeyPair, Refusals
-from pointstamp.runtime.mesh import Mesh
-from pointstamp.runtime.wire import Kind, seal
+from pointstamp.mesh import door
+from pointstamp.mesh.door import LOG_SECONDS, KeyPair, Refusals
+from pointstamp.mesh.mesh import Mesh
+from pointstamp.mesh.wire import Kind, seal
 from support.strangers import RAW, hear, port, spoken, tapped, until
 
 STRANGERS: Final = 300

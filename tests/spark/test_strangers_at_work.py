@@ -17,8 +17,8 @@ import zmq
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
-from pointstamp.runtime.door import KeyPair
-from pointstamp.runtime.wire import Kind, seal
+from pointstamp.mesh.door import KeyPair
+from pointstamp.mesh.wire import Kind, seal
 from support.streams import SECONDS_MAX, counts_by_epoch, published_by_epoch, put, until
 
 pytestmark = pytest.mark.spark

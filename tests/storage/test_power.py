@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from pointstamp.errors import AlreadyStored
-from pointstamp.recovery.crew import InProcessLauncher
-from pointstamp.recovery.policy import SnapshotPolicy
-from pointstamp.recovery.supervisor import Supervisor
+from pointstamp.query.crew import InProcessLauncher
+from pointstamp.query.policy import SnapshotPolicy
+from pointstamp.query.supervisor import Supervisor
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.storage.local import LocalStorage
 from support.disks import Died, Disk

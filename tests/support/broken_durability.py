@@ -13,21 +13,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from pointstamp.check.crash import crashes
-from pointstamp.check.crash.durability import SimulatedSink
-from pointstamp.check.crash.features import Features
-from pointstamp.check.crash.simulate import CrashSimulator
-from pointstamp.check.crash.storage import SimulatedStorage
-from pointstamp.check.crash.user import take_savepoint
-from pointstamp.check.crash.world import CrashWorld
-from pointstamp.recovery import beginning
-from pointstamp.recovery.beginning import Beginning
-from pointstamp.recovery.coordinator import Coordinator
-from pointstamp.recovery.history import Chain
-from pointstamp.recovery.intake import Intake
-from pointstamp.recovery.ledger import Ledger
-from pointstamp.recovery.promises import Promises
-from pointstamp.recovery.queryspec import QuerySpec
+from pointstamp.journal.history import Chain
+from pointstamp.journal.ledger import Ledger
+from pointstamp.journal.promises import Promises
+from pointstamp.query import beginning
+from pointstamp.query.beginning import Beginning
+from pointstamp.query.coordinator import Coordinator
+from pointstamp.query.intake import Intake
+from pointstamp.query.queryspec import QuerySpec
+from pointstamp.simulate.crash import crashes
+from pointstamp.simulate.crash.durability import SimulatedSink
+from pointstamp.simulate.crash.features import Features
+from pointstamp.simulate.crash.seeds import CrashSimulator
+from pointstamp.simulate.crash.storage import SimulatedStorage
+from pointstamp.simulate.crash.user import take_savepoint
+from pointstamp.simulate.crash.world import CrashWorld
 from pointstamp.storage.port import Content
 from support.broken_recovery import Mutant
 

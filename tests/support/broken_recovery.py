@@ -14,23 +14,23 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.check.case import prepared
-from pointstamp.check.crash.crew import Life
-from pointstamp.check.crash.simulate import CrashSimulator
-from pointstamp.check.crash.world import CrashWorld
-from pointstamp.check.world import DELAYS_MAX, PACES, one_of
-from pointstamp.dataflow import saved
+from pointstamp.journal.history import Chain, Ticked
+from pointstamp.journal.ledger import Ledger
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.recovery.beginning import Beginning
-from pointstamp.recovery.history import Chain, Ticked
-from pointstamp.recovery.ledger import Ledger
-from pointstamp.recovery.member import Member
-from pointstamp.runtime import snapshots
-from pointstamp.runtime.instance import Instance
-from pointstamp.runtime.ports import DataMessage
-from pointstamp.runtime.snapshots import Awaited, Held, InstanceSnapshot, Snapshots, _Target
+from pointstamp.query.beginning import Beginning
+from pointstamp.query.member import Member
+from pointstamp.simulate.case import prepared
+from pointstamp.simulate.crash.crew import Life
+from pointstamp.simulate.crash.seeds import CrashSimulator
+from pointstamp.simulate.crash.world import CrashWorld
+from pointstamp.simulate.world import DELAYS_MAX, PACES, one_of
+from pointstamp.state import saved
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, OperatorIndex
+from pointstamp.worker import snapshots
+from pointstamp.worker.instance import Instance
+from pointstamp.worker.ports import DataMessage
+from pointstamp.worker.snapshots import Awaited, Held, InstanceSnapshot, Snapshots, _Target
 from support.recoverables import FLOWS, rows_of
 
 WORKERS_MAX = 4

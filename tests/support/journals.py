@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from pointstamp.recovery.entries import GenerationStarted, Record
-from pointstamp.recovery.journal import Journal
+from pointstamp.journal.entries import GenerationStarted, Record
+from pointstamp.journal.journal import Journal
 from pointstamp.storage.port import Storage
 
 

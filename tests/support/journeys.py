@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from pointstamp.dataflow.declared import stateful_of
-from pointstamp.dataflow.plan import Plan
-from pointstamp.dataflow.state import Piece, merged, owned
-from pointstamp.runtime.local import LocalRun
+from pointstamp.flow.plan import Plan
+from pointstamp.running.local import LocalRun
+from pointstamp.state.declared import stateful_of
+from pointstamp.state.pieces import Piece, merged, owned
 from pointstamp.topology.ports import OperatorIndex
 
 

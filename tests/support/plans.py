@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from pointstamp.dataflow.builder import PlanBuilder, Scope, wired
-from pointstamp.dataflow.pact import EVERYWHERE, STAY, ExchangeBy, Pact
-from pointstamp.dataflow.plan import InputPort, Kind, Plan, RoundLimit
+from pointstamp.flow.builder import PlanBuilder, Scope, wired
+from pointstamp.flow.pact import EVERYWHERE, STAY, ExchangeBy, Pact
+from pointstamp.flow.plan import InputPort, Kind, Plan, RoundLimit
 from pointstamp.topology.domain import EPOCHS
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import Summary, delay, enter, feedback, identity, leave

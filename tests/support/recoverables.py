@@ -14,8 +14,8 @@ from typing import Any, ClassVar, TypeAlias
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.dataflow import saved
 from pointstamp.graphs import connected_components
+from pointstamp.state import saved
 
 Rows: TypeAlias = dict[str, pa.RecordBatch]
 Published: TypeAlias = dict[tuple[str, int], list[tuple[Any, ...]]]

@@ -16,16 +16,13 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import StorageError
+from pointstamp.flow.plan import Plan
+from pointstamp.journal.parts import SavedPart, decode_part, encode_part, restored_from
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.recovery.parts import SavedPart, decode_part, encode_part, restored_from
-from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
-from pointstamp.recovery.queryspec import QuerySpec
-from pointstamp.runtime.local import LocalTransport
-from pointstamp.runtime.ports import Message
-from pointstamp.runtime.snapshots import OnSnapshot, WorkerSnapshot
-from pointstamp.runtime.worker import Worker
+from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
+from pointstamp.query.queryspec import QuerySpec
+from pointstamp.running.local import LocalTransport
 from pointstamp.sinks.port import Epochs, Sink, Staged
 from pointstamp.sources.memory import Rows as MemoryRows
 from pointstamp.sources.port import Part, Position, Unit
@@ -33,6 +30,9 @@ from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content, Storage
 from pointstamp.storage.words import joined
 from pointstamp.topology.domain import Time
+from pointstamp.worker.ports import Message
+from pointstamp.worker.snapshots import OnSnapshot, WorkerSnapshot
+from pointstamp.worker.worker import Worker
 from support.recoverables import Published, Rows, by_epoch
 from support.storages import Through
 

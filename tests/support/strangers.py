@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Final
 
-from pointstamp.runtime.door import Address
-from pointstamp.runtime.mesh import FRAME_BYTES_MAX, Mesh
-from pointstamp.runtime.wire import Kind
+from pointstamp.mesh.door import Address
+from pointstamp.mesh.mesh import FRAME_BYTES_MAX, Mesh
+from pointstamp.mesh.wire import Kind
 
 SECONDS_MAX: Final = 120.0
 GREETING: Final = b"\xff" + b"\0" * 8 + b"\x7f\x03\x01" + b"CURVE".ljust(20, b"\0") + b"\0" * 32

@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
-from pointstamp.recovery.processcrew import ProcessLauncher
-from pointstamp.recovery.queryspec import QuerySpec
-from pointstamp.recovery.supervisor import Supervisor
+from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
+from pointstamp.query.processcrew import ProcessLauncher
+from pointstamp.query.queryspec import QuerySpec
+from pointstamp.query.supervisor import Supervisor
 from pointstamp.sources.memory import Rows as MemoryRows
 from pointstamp.sources.port import Part, Position, Unit
 from pointstamp.storage.local import LocalStorage

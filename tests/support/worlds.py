@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.check.case import prepared
-from pointstamp.check.simulate import Simulator
-from pointstamp.dataflow.plan import Plan
+from pointstamp.flow.plan import Plan
+from pointstamp.simulate.case import prepared
+from pointstamp.simulate.seeds import Simulator
 
 SCHEMA = "key string, n long"
 Rows = list[dict[str, Any]]

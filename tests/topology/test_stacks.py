@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, LoopError
-from pointstamp.spec.recursion import IN, OUT, BaseGraph, call, explore_leads_to, ret, stacks
 from pointstamp.topology.stacks import StackMoves, Stacks, StackTime
+from pointstamp_models.spec.recursion import IN, OUT, BaseGraph, call, explore_leads_to, ret, stacks
 from support.own_times import tarai_flow, tarai_frames
 
 STEPS = Stacks(deepest=4, steps=(("l", "r"), "then"))

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pointstamp as ps
 from pointstamp.errors import PointstampError
-from pointstamp.recovery import local_query
+from pointstamp.query import local_query
 from support.streams import components_flow, put, until
 from torture.judge import judge
 

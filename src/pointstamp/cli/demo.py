@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pointstamp.cli.demo_graph import Arrivals, Labels
-    from pointstamp.dashboard.query import QueryDisplay
-    from pointstamp.flow import Dataflow
-    from pointstamp.recovery.query import Query
+    from pointstamp.dataflow import Dataflow
+    from pointstamp.query.query import Query
+    from pointstamp.show.query_display import QueryDisplay
 
 EDGES: Final = 1_000_000
 EPOCHS: Final = 30
@@ -162,7 +162,7 @@ def _flow() -> "Dataflow":
 
 
 def _run(story: _Story, query: "Query", vertices: int) -> int:
-    from pointstamp.dashboard.query import QueryDisplay
+    from pointstamp.show.query_display import QueryDisplay
 
     began = monotonic()
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pointstamp.errors import UsageError
 
 if TYPE_CHECKING:
-    from pointstamp.flow import Dataflow
+    from pointstamp.dataflow import Dataflow
 
 
 def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
@@ -31,7 +31,7 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
 def load_flow(name: str) -> "Dataflow":
     """The flow of a file, which need not have inputs; a UsageError says what is wrong with it."""
     from pointstamp.cli import flowfile
-    from pointstamp.flow import Dataflow
+    from pointstamp.dataflow import Dataflow
 
     path = Path(name)
     if not path.is_file():

@@ -12,8 +12,8 @@ from time import time
 from typing import Final
 
 from pointstamp.errors import FlowError, UsageError
-from pointstamp.recovery.entries import GenerationStarted
-from pointstamp.recovery.savepoints import drop_savepoint
+from pointstamp.journal.entries import GenerationStarted
+from pointstamp.query.savepoints import drop_savepoint
 from pointstamp.sources.port import Source
 from pointstamp.storage.port import Storage
 

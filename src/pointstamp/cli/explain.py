@@ -44,7 +44,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     path = Path(arguments.what)
     if path.is_file():
-        from pointstamp.check.crash.trace import load_crashes
+        from pointstamp.simulate.crash.trace import load_crashes
 
         trace = load_crashes(path)
         explained = trace.explained()

@@ -10,10 +10,10 @@ import warnings
 from collections.abc import Iterator
 
 from pointstamp.errors import UsageError
-from pointstamp.recovery.entries import GenerationStarted, Record
-from pointstamp.recovery.history import Committed, Entry, FlowShape, Renewed, Summary, Ticked
-from pointstamp.recovery.journal import Journal
-from pointstamp.recovery.starting import known_query_id
+from pointstamp.journal.entries import GenerationStarted, Record
+from pointstamp.journal.history import Committed, Entry, FlowShape, Renewed, Summary, Ticked
+from pointstamp.journal.journal import Journal
+from pointstamp.query.starting import known_query_id
 from pointstamp.storage.anywhere import storage_at
 
 

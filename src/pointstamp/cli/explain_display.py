@@ -10,12 +10,12 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from pointstamp.check.crash.events import Crashed, WorldEvent, describe_world_event
-from pointstamp.check.crash.explaining import EVERYTHING, Explained, operator_name
-from pointstamp.check.crash.moves import Move
-from pointstamp.check.crash.trace import CrashTrace
-from pointstamp.check.shape import Walker
-from pointstamp.runtime.events import CapabilityChanged, MessagePulled, MessageSent, Notified
+from pointstamp.judge.shape import Walker
+from pointstamp.simulate.crash.events import Crashed, WorldEvent, describe_world_event
+from pointstamp.simulate.crash.explaining import EVERYTHING, Explained, operator_name
+from pointstamp.simulate.crash.moves import Move
+from pointstamp.simulate.crash.trace import CrashTrace
+from pointstamp.worker.events import CapabilityChanged, MessagePulled, MessageSent, Notified
 
 _WIDTH_MIN: Final = 120
 _ROWS_MAX: Final = 200

@@ -21,10 +21,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from pointstamp.check.plan_shape import has_own_times
-from pointstamp.dataflow.plan import Kind
+from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, UsageError
-from pointstamp.flow import Dataflow
+from pointstamp.flow.plan import Kind
+from pointstamp.judge.plan_shape import has_own_times
 
 _MODULE = "pointstamp_flow_file"
 

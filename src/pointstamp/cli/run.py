@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pointstamp.cli.run_files import InputFile
-    from pointstamp.flow import Dataflow
-    from pointstamp.runtime.status import RowCounts
+    from pointstamp.dataflow import Dataflow
+    from pointstamp.running.status import RowCounts
 
 _DESCRIPTION: Final = """\
 Runs the flow of a Python file, a Dataflow named flow, to the end of its inputs. Without --master it runs in
@@ -157,7 +157,7 @@ def _run_stream(arguments: argparse.Namespace) -> int:
 def _files(flow: "Dataflow", arguments: argparse.Namespace) -> "list[InputFile]":
     """The file of each input of the flow."""
     from pointstamp.cli.run_files import InputFile, format_of
-    from pointstamp.dataflow.plan import Kind
+    from pointstamp.flow.plan import Kind
     from pointstamp.topology.domain import EPOCHS
 
     declared = {name: node.outputs[0].schema for name, node in flow.plan.named(Kind.INPUT).items()}
@@ -190,8 +190,8 @@ def _files(flow: "Dataflow", arguments: argparse.Namespace) -> "list[InputFile]"
 
 def _epochs(given: list[str], flow: "Dataflow") -> dict[str, str]:
     """The epoch column of each input that has one; a column without a name is for all inputs."""
-    from pointstamp.dataflow.plan import Kind
-    from pointstamp.runtime.feeding import epoch_columns
+    from pointstamp.flow.plan import Kind
+    from pointstamp.running.feeding import epoch_columns
 
     names = list(flow.plan.named(Kind.INPUT))
     epochs: dict[str, str] = {}
@@ -232,7 +232,7 @@ def _positive(text: str) -> int:
 
 def _run_here(flow: "Dataflow", data: Mapping[str, Any], arguments: argparse.Namespace) -> Totals:
     from pointstamp.cli import run_files
-    from pointstamp.runtime.status import RowCounts
+    from pointstamp.running.status import RowCounts
     from pointstamp.topology.domain import EPOCHS
 
     has_epochs = flow.plan.root is EPOCHS
@@ -263,12 +263,12 @@ def _stream(
     """Each epoch with its tables, as ``stream_local`` has them, while rows are counted."""
     from rich.console import Console
 
-    from pointstamp.dashboard.live import LiveDisplay, draws
-    from pointstamp.runtime.counting import count_rows
-    from pointstamp.runtime.driving import Collector, drive
-    from pointstamp.runtime.feeding import feeder
-    from pointstamp.runtime.local import LocalRun
-    from pointstamp.runtime.status import status_of
+    from pointstamp.running.counting import count_rows
+    from pointstamp.running.driving import Collector, drive
+    from pointstamp.running.feeding import feeder
+    from pointstamp.running.local import LocalRun
+    from pointstamp.running.status import status_of
+    from pointstamp.show.live import LiveDisplay, draws
 
     collector = Collector(flow.plan.output_schemas())
     is_shown = draws(Console(stderr=True))

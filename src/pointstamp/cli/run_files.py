@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from pointstamp.errors import UsageError
-from pointstamp.runtime.epochcolumn import with_epochs
+from pointstamp.rows.epochcolumn import with_epochs
 from pointstamp.spark.place import folder_name
 
 _FORMATS: Final = {

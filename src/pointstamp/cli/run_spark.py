@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from pointstamp.cli.run import PREVIEW_EPOCHS_MAX, PREVIEW_ROWS_MAX, Totals, preview
 from pointstamp.cli.run_files import InputFile, is_remote
-from pointstamp.dataflow.ddl import to_ddl
+from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, UsageError
-from pointstamp.flow import Dataflow
+from pointstamp.rows.ddl import to_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,11 +19,11 @@ from types import FrameType
 from typing import Any, Final
 
 from pointstamp.cli.run_files import InputFile, check_folder, is_remote, read
-from pointstamp.dashboard.query import QueryDisplay
+from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, StorageError, UsageError
-from pointstamp.flow import Dataflow
-from pointstamp.recovery.query import Query
-from pointstamp.recovery.starting import QUERY
+from pointstamp.query.query import Query
+from pointstamp.query.starting import QUERY
+from pointstamp.show.query_display import QueryDisplay
 from pointstamp.sinks.reading import published
 from pointstamp.sources.files import files
 from pointstamp.sources.memory import Rows

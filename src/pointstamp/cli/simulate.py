@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pointstamp.errors import FlowError, UsageError
 
 if TYPE_CHECKING:
-    from pointstamp.check.case import Case
-    from pointstamp.check.simulate import Outcome, Report, Simulator
+    from pointstamp.simulate.case import Case
+    from pointstamp.simulate.seeds import Outcome, Report, Simulator
 
 AddParser = Callable[..., argparse.ArgumentParser]
 
@@ -99,10 +99,10 @@ def _crash_span(text: str) -> tuple[int, int]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from pointstamp.check.case import prepared
-    from pointstamp.check.crash.simulate import CrashSimulator
-    from pointstamp.check.simulate import Simulator
     from pointstamp.cli import flowfile
+    from pointstamp.simulate.case import prepared
+    from pointstamp.simulate.crash.seeds import CrashSimulator
+    from pointstamp.simulate.seeds import Simulator
 
     chosen = _case(arguments)
     file = flowfile.load(arguments.flow)
@@ -127,8 +127,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _case(arguments: argparse.Namespace) -> "Case | None":
     """The one world that was asked for, if one was."""
-    from pointstamp.check.case import Case, parse_numbers, parse_rows
-    from pointstamp.check.simulate import crashes_of, workers_of
+    from pointstamp.simulate.case import Case, parse_numbers, parse_rows
+    from pointstamp.simulate.seeds import crashes_of, workers_of
 
     if arguments.replay is None:
         for option in ("epochs", "rows", "choices"):
@@ -150,15 +150,15 @@ def _case(arguments: argparse.Namespace) -> "Case | None":
 
 
 def _replay(simulator: "Simulator", case: "Case") -> "tuple[Report, Outcome | None]":
-    from pointstamp.check.simulate import replay
+    from pointstamp.simulate.seeds import replay
 
     return replay(simulator, case)
 
 
 def _many(simulator: "Simulator", arguments: argparse.Namespace) -> "tuple[Report, Outcome | None]":
-    from pointstamp.check.shrink import Shrinking
-    from pointstamp.check.simulate import cases, simulate
     from pointstamp.cli import simulate_display
+    from pointstamp.simulate.seeds import cases, simulate
+    from pointstamp.simulate.shrink import Shrinking
 
     fewest, most = arguments.workers
     wanted = cases(range(arguments.seeds), fewest, most, arguments.crashes)
@@ -174,7 +174,7 @@ def _many(simulator: "Simulator", arguments: argparse.Namespace) -> "tuple[Repor
 
 def _check_writable(simulator: "Simulator") -> None:
     """Refuse at once, and not after all worlds, where times are of a type that no trace can hold."""
-    from pointstamp.check.trace import check_writable
+    from pointstamp.judge.trace import check_writable
 
     given = [item.time for items in simulator.inputs.values() for item in items]
     check_writable(simulator.plan.name, [*given, simulator.plan.root.minimum()])
@@ -183,9 +183,9 @@ def _check_writable(simulator: "Simulator") -> None:
 def _save(simulator: "Simulator", outcome: "Outcome", name: str) -> None:
     from pathlib import Path
 
-    from pointstamp.check.crash.simulate import CrashOutcome, crash_trace
-    from pointstamp.check.crash.trace import save_crashes
-    from pointstamp.check.trace import save
+    from pointstamp.judge.trace import save
+    from pointstamp.simulate.crash.seeds import CrashOutcome, crash_trace
+    from pointstamp.simulate.crash.trace import save_crashes
 
     try:
         if isinstance(outcome, CrashOutcome):

@@ -11,13 +11,13 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pointstamp.check.conformance import Status
-from pointstamp.check.crash.events import WorldEvent, describe_world_event
-from pointstamp.check.crash.setting import CrashRun
-from pointstamp.check.shrink import Shrinking
-from pointstamp.check.simulate import Kind, Outcome, Report, Simulator
-from pointstamp.check.trace import describe_event
-from pointstamp.runtime.events import MessagePulled, MessageSent, Notified
+from pointstamp.judge.conformance import Status
+from pointstamp.judge.trace import describe_event
+from pointstamp.simulate.crash.events import WorldEvent, describe_world_event
+from pointstamp.simulate.crash.setting import CrashRun
+from pointstamp.simulate.seeds import Kind, Outcome, Report, Simulator
+from pointstamp.simulate.shrink import Shrinking
+from pointstamp.worker.events import MessagePulled, MessageSent, Notified
 
 _LINES: Final = 10
 _EVENTS_MAX: Final = 40

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pointstamp.errors import PointstampError, RecoveryError, StorageError, UsageError
 
 if TYPE_CHECKING:
-    from pointstamp.recovery.entries import GenerationStarted
-    from pointstamp.recovery.history import Chain, Committed, Entry
-    from pointstamp.recovery.journal import Journal
-    from pointstamp.recovery.ledger import Ledger
+    from pointstamp.journal.entries import GenerationStarted
+    from pointstamp.journal.history import Chain, Committed, Entry
+    from pointstamp.journal.journal import Journal
+    from pointstamp.journal.ledger import Ledger
     from pointstamp.sources.port import Position, Source, Unit
     from pointstamp.storage.port import Storage
 
@@ -78,7 +78,7 @@ class _Found:
     """What lies in a checkpoint; read once, when it is made."""
 
     def __init__(self, storage: "Storage") -> None:
-        from pointstamp.recovery.starting import known_query_id
+        from pointstamp.query.starting import known_query_id
 
         self._storage = storage
         self.damages: list[str] = []
@@ -124,8 +124,8 @@ class _Found:
         """Every entry on its own: those before a summary tell of older generations."""
         import msgspec
 
-        from pointstamp.recovery.entries import EntryNumber, GenerationStarted, decoded, entry_of
-        from pointstamp.recovery.history import Entry
+        from pointstamp.journal.entries import EntryNumber, GenerationStarted, decoded, entry_of
+        from pointstamp.journal.history import Entry
 
         decoder: Any = msgspec.msgpack.Decoder(Entry)
         for name in self._storage.list("journal/"):
@@ -141,7 +141,7 @@ class _Found:
                 yield entry
 
     def _read_ledger(self) -> "Ledger | None":
-        from pointstamp.recovery.ledger import Ledger
+        from pointstamp.journal.ledger import Ledger
 
         journal = self._journal()
         try:
@@ -153,7 +153,7 @@ class _Found:
 
     def inputs(self) -> "dict[str, Source]":
         """The inputs that the journal knows of, with nothing behind them."""
-        from pointstamp.recovery.history import Summary, Ticked
+        from pointstamp.journal.history import Summary, Ticked
 
         inputs: set[str] = set()
         for entry in self._journal().entries():
@@ -164,8 +164,8 @@ class _Found:
         return dict.fromkeys(inputs, _NoSource())
 
     def _journal(self) -> "Journal[Entry]":
-        from pointstamp.recovery.history import Entry
-        from pointstamp.recovery.journal import Journal
+        from pointstamp.journal.history import Entry
+        from pointstamp.journal.journal import Journal
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a storage is not exclusive matters to drivers
@@ -174,7 +174,7 @@ class _Found:
 
     def _verify_parts(self) -> set[str]:
         """The names of the parts that are whole."""
-        from pointstamp.recovery.parts import decode_part
+        from pointstamp.journal.parts import decode_part
 
         whole: set[str] = set()
         for part in self._ledger.parts_needed() if self._ledger is not None else ():

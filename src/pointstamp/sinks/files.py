@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pointstamp.dataflow.columns import integers
 from pointstamp.errors import SchemaError
+from pointstamp.rows.columns import integers
 from pointstamp.sinks import hive
 from pointstamp.sinks.port import Epochs, Staged
 from pointstamp.storage.port import Storage

@@ -22,8 +22,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
-from pointstamp.dataflow.hashing import hash_array
 from pointstamp.errors import SchemaError
+from pointstamp.rows.hashing import hash_array
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 

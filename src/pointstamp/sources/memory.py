@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pointstamp.dataflow.schema import fit
 from pointstamp.errors import FlowError
+from pointstamp.rows.schema import fit
 from pointstamp.sources.fingerprint import fingerprint
 from pointstamp.sources.once import AllAtOnce
 from pointstamp.sources.port import Part, Position, Unit, Watch

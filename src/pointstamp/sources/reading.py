@@ -1,7 +1,7 @@
 """The rows of one file as Arrow batches that fit a schema: Parquet, Arrow IPC, CSV, JSON lines.
 
 A file may have more columns than the schema asks for; those are not read. Columns of Parquet and Arrow have
-types, and must fit as in ``pointstamp.dataflow.schema``. Those of CSV and JSON are read as the types that
+types, and must fit as in ``pointstamp.rows.schema``. Those of CSV and JSON are read as the types that
 the schema declares, because such files say nothing of types: a code "007" must not become the number 7.
 
 - CSV has a header line. An empty field is null, a quoted empty one is the empty string, and no word such as
@@ -28,8 +28,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
-from pointstamp.dataflow.schema import check_asked, fit
 from pointstamp.errors import SchemaError, SourceError, StorageError
+from pointstamp.rows.schema import check_asked, fit
 from pointstamp.sources.folder import Folder, Handle
 from pointstamp.sources.port import Part
 

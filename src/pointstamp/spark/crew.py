@@ -25,16 +25,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pointstamp.errors import NotStored, PointstampError, RecoveryError, TransportError
-from pointstamp.recovery.crew import CrewError
-from pointstamp.recovery.meshcrew import MeshCrew
-from pointstamp.recovery.mission import Mission
-from pointstamp.recovery.orders import Report, encode
-from pointstamp.recovery.serving import serve
-from pointstamp.runtime.control import Failed, failure_of
-from pointstamp.runtime.door import Address
-from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh
-from pointstamp.runtime.wire import Kind
-from pointstamp.runtime.workerprocess import member_names
+from pointstamp.mesh.door import Address
+from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
+from pointstamp.mesh.wire import Kind
+from pointstamp.query.crew import CrewError
+from pointstamp.query.meshcrew import MeshCrew
+from pointstamp.query.mission import Mission
+from pointstamp.query.orders import Report, encode
+from pointstamp.query.serving import serve
+from pointstamp.running.control import Failed, failure_of
+from pointstamp.running.workerprocess import member_names
 from pointstamp.spark.errand import Errand
 from pointstamp.spark.failures import in_words
 from pointstamp.spark.meeting import (

@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
 
+from pointstamp.mesh.door import Address
+from pointstamp.mesh.transport import ZmqTransport
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.runtime.door import Address
-from pointstamp.runtime.meshtransport import ZmqTransport
-from pointstamp.runtime.ports import Message
 from pointstamp.spark.meeting import MEETING_SECONDS_MAX
+from pointstamp.worker.ports import Message
 
 
 class EarlyTransport:

@@ -11,10 +11,10 @@ from pyspark.sql.functions import lit
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pointstamp.dataflow.schema import check_asked, fit
 from pointstamp.errors import SchemaError
-from pointstamp.recovery.starting import listed
-from pointstamp.runtime.epochcolumn import check_type
+from pointstamp.query.starting import listed
+from pointstamp.rows.epochcolumn import check_type
+from pointstamp.rows.schema import check_asked, fit
 from pointstamp.sinks.hive import blank_columns, values_of
 from pointstamp.sinks.reading import Published, PublishedOutput, published
 from pointstamp.spark.packing import InputSpec

@@ -19,21 +19,21 @@ import msgspec
 import pyarrow as pa
 from pyspark import BarrierTaskContext
 
-from pointstamp.dataflow.plan import Plan
-from pointstamp.dataflow.schema import fit
 from pointstamp.errors import PointstampError, SchemaError, TransportError
+from pointstamp.flow.plan import Plan
+from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
+from pointstamp.mesh.transport import ZmqTransport
+from pointstamp.mesh.wire import Codec, Kind
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.runtime.control import failure_of
-from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX, Mesh
-from pointstamp.runtime.meshtransport import ZmqTransport
-from pointstamp.runtime.wire import Codec, Kind
-from pointstamp.runtime.worker import Worker
+from pointstamp.rows.schema import fit
+from pointstamp.running.control import failure_of
 from pointstamp.sinks.port import Staged
 from pointstamp.spark.early import EarlyTransport
 from pointstamp.spark.meeting import meet, own_address, report_batch
 from pointstamp.spark.output import EpochFiles
 from pointstamp.spark.packing import NO_INPUT, REFUSED, InputSpec, from_bytes
 from pointstamp.topology.domain import Time
+from pointstamp.worker.worker import Worker
 
 _SLEEP_SECONDS: Final = 0.5
 # Spark's batches are small; so many are handled together.

@@ -23,11 +23,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pointstamp import errors
-from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import FlowError, InternalError, PointstampError, StorageError
-from pointstamp.recovery.starting import check_epochs
-from pointstamp.runtime.feeding import EpochColumns
-from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
+from pointstamp.flow.plan import Plan
+from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
+from pointstamp.query.starting import check_epochs
+from pointstamp.running.feeding import EpochColumns
 from pointstamp.sinks.port import Staged
 from pointstamp.sinks.reading import published
 from pointstamp.spark.errand import fetch

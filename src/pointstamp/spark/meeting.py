@@ -22,9 +22,9 @@ import pyarrow as pa
 from pyspark import BarrierTaskContext
 from pyspark.sql import SparkSession
 
-from pointstamp.dataflow.columns import binaries, integers
 from pointstamp.errors import TransportError
-from pointstamp.runtime.door import Address
+from pointstamp.mesh.door import Address
+from pointstamp.rows.columns import binaries, integers
 from pointstamp.spark.slots import is_connect, is_local
 from pointstamp.version import __version__
 

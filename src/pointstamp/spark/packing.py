@@ -16,15 +16,15 @@ from typing import Final
 
 import pyarrow as pa
 
-from pointstamp.dataflow.columns import binaries, integers
-from pointstamp.dataflow.pact import ExchangeBy
-from pointstamp.dataflow.partition import partition
-from pointstamp.dataflow.plan import Kind, Plan
-from pointstamp.dataflow.schema import fit
 from pointstamp.errors import SchemaError
-from pointstamp.runtime.epochcolumn import by_epoch, with_epochs
-from pointstamp.runtime.routes import routes_of
+from pointstamp.flow.pact import ExchangeBy
+from pointstamp.flow.plan import Kind, Plan
+from pointstamp.rows.columns import binaries, integers
+from pointstamp.rows.epochcolumn import by_epoch, with_epochs
+from pointstamp.rows.partition import partition
+from pointstamp.rows.schema import fit
 from pointstamp.topology.graph import Graph
+from pointstamp.worker.routes import routes_of
 
 NO_INPUT: Final = -1
 """In place of an input's number: a row that is there so that its worker is."""

@@ -7,8 +7,8 @@ cannot be sent is named. Nothing is kept: it is pickled twice, which is little b
 
 from pyspark import cloudpickle
 
-from pointstamp.dataflow.plan import Plan
-from pointstamp.runtime.sendable import pack_with
+from pointstamp.flow.plan import Plan
+from pointstamp.running.sendable import pack_with
 
 
 def check_sendable(plan: Plan, sent: object) -> None:

@@ -12,14 +12,15 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from pointstamp.dataflow.plan import Plan
 from pointstamp.errors import FlowError
-from pointstamp.recovery.history import Ticked
-from pointstamp.recovery.observing import Judge
-from pointstamp.recovery.policy import RestartPolicy, SnapshotPolicy
-from pointstamp.recovery.query import Query
-from pointstamp.recovery.queryspec import QuerySpec
-from pointstamp.recovery.starting import (
+from pointstamp.flow.plan import Plan
+from pointstamp.journal.history import Ticked
+from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
+from pointstamp.query.observing import Judge
+from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
+from pointstamp.query.query import Query
+from pointstamp.query.queryspec import QuerySpec
+from pointstamp.query.starting import (
     check_epochs,
     check_sink,
     check_sources,
@@ -27,9 +28,8 @@ from pointstamp.recovery.starting import (
     savepoint_at,
     sink_at,
 )
-from pointstamp.recovery.supervisor import Supervisor
-from pointstamp.runtime.feeding import EpochColumns
-from pointstamp.runtime.mesh import SILENCE_SECONDS_MAX
+from pointstamp.query.supervisor import Supervisor
+from pointstamp.running.feeding import EpochColumns
 from pointstamp.sinks.port import Sink
 from pointstamp.sources.port import Part, Position, Source, Unit, Watch
 from pointstamp.spark.crew import SparkLauncher

@@ -1,0 +1,1 @@
+"""The models of the papers behind pointstamp, executable, and the explorer that judges them."""

@@ -1,0 +1,26 @@
+"""The catalogue of models that ``pointstamp check models`` puts before the judge."""
+
+from typing import Final
+
+from pointstamp_models.catalogue import (
+    borders,
+    clocks,
+    combined,
+    exchange,
+    propagation,
+    recursion,
+    snapshots,
+    timely,
+)
+from pointstamp_models.catalogue.entry import Entry
+
+ENTRIES: Final[tuple[Entry, ...]] = (
+    clocks.ENTRY,
+    exchange.ENTRY,
+    propagation.ENTRY,
+    combined.ENTRY,
+    borders.ENTRY,
+    timely.ENTRY,
+    recursion.ENTRY,
+    snapshots.ENTRY,
+)

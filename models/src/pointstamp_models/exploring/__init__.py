@@ -1,0 +1,1 @@
+"""Exploring a model state by state, and what is found."""

@@ -1,1 +1,0 @@
-"""The judge: explore every state of a model, construct explanations of failures, print what breaks."""

@@ -1,1 +1,0 @@
-"""What people see of a running or a recorded flow."""

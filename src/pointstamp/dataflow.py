@@ -1,0 +1,479 @@
+"""Flows: what a user writes once and runs in this process, in several processes, or on Spark.
+
+import pointstamp as ps
+
+flow = ps.Dataflow("words")
+words = flow.input("words", "word string")
+flow.output("counts", words.count("word", running=True))
+flow.run_local(words=[first_batch, second_batch])["counts"][1]    # the counts after epoch 1
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, nullcontext
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from pointstamp.errors import FlowError
+from pointstamp.flow.builder import PlanBuilder, wired
+from pointstamp.flow.loop import feed
+from pointstamp.flow.plan import InputPort, Kind, Plan
+from pointstamp.flow.stream import Stream, scope_name
+from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
+from pointstamp.operators.endpoints import Collect
+from pointstamp.query import local_query
+from pointstamp.rows.late import LATE_PORT, LatePolicy, check_policy, late_schema
+from pointstamp.rows.schema import as_schema
+from pointstamp.running.counting import count_rows
+from pointstamp.running.driving import Collector, drive
+from pointstamp.running.feeding import EpochColumns, FlowControl, OnResult, feeder
+from pointstamp.running.given_inputs import given_inputs
+from pointstamp.running.local import LocalRun
+from pointstamp.running.processes import ProcessRun
+from pointstamp.running.results import Results
+from pointstamp.running.status import describe_interruption, status_from
+from pointstamp.show.describe import describe
+from pointstamp.show.drawing.mermaid import mermaid
+from pointstamp.show.drawing.svg import svg
+from pointstamp.show.live import LiveDisplay
+from pointstamp.topology.domain import EPOCHS, TimeOrder
+from pointstamp.topology.ports import Source
+from pointstamp.topology.summary import Summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pointstamp.judge.bounded import BoundedJudge
+    from pointstamp.query.observing import Judge
+    from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
+    from pointstamp.query.query import Query
+    from pointstamp.sinks.port import Sink
+
+Place: TypeAlias = str | os.PathLike[str]
+"""A folder: its path, or an address such as s3://bucket/folder."""
+
+OnEpoch: TypeAlias = Callable[[Any, dict[str, pa.Table]], None]
+"""Takes an epoch and the tables of all outputs for it."""
+
+
+class Dataflow:
+    """A flow with named inputs and outputs; writing it runs nothing.
+
+    ``times`` is the order of the root times, epochs unless a flow brings its own.
+    """
+
+    def __init__(self, name: str, *, times: TimeOrder[Any] = EPOCHS) -> None:
+        self.name = name
+        self._builder = PlanBuilder(name, times)
+
+    @property
+    def plan(self) -> Plan:
+        """The flow as plain data."""
+        return self._builder.plan
+
+    def describe(self) -> str:
+        """The flow as readable text."""
+        return describe(self.plan)
+
+    def to_mermaid(self) -> str:
+        """The flow as a Mermaid flowchart."""
+        return mermaid(self.plan)
+
+    def to_svg(self) -> str:
+        """The flow as a self-contained SVG drawing."""
+        return svg(self.plan)
+
+    def __repr__(self) -> str:
+        return f"Dataflow('{self.name}', {len(self.plan.nodes)} operators)"
+
+    def _repr_svg_(self) -> str:
+        """What a notebook shows of a flow."""
+        return svg(self.plan)
+
+    def input(
+        self,
+        name: str,
+        schema: str | pa.Schema,
+        *,
+        late: LatePolicy = "error",
+        late_output: str | None = None,
+    ) -> Stream:
+        """A stream that comes from outside; the schema is Spark DDL, "src long, dst long", or pyarrow's.
+
+        All declared columns must come; others are left, wherever the flow runs.
+
+        ``late`` says what becomes of rows whose epoch column names an epoch before the one that the input was
+        advanced to: they are an ``"error"``, or go to an ``"output"`` of their own, or ``"drop"`` drops them.
+        That output is named ``late_output``, or ``<name>_late``; it has the columns of the input and
+        ``late_epoch``, and the rows are in the epoch that was open when they came.
+        """
+        declared = as_schema(schema)
+        check_policy(name, late, late_output)
+        ports = {"out": declared}
+        if late == "output":
+            ports["late"] = late_schema(declared, name)
+        node = self._builder.add(Kind.INPUT, name, (), [], ports)
+        node.late = late
+        if late == "output":
+            port = wired("in", Source(node.index, LATE_PORT))
+            self._builder.add(Kind.OUTPUT, late_output or f"{name}_late", (), [port], {}, logic=Collect)
+        return Stream(self._builder, Source(node.index, 0), declared, ())
+
+    def variable(self, schema: str | pa.Schema, summary: Summary, name: str = "variable") -> Stream:
+        """A stream that is fed later, with ``feedback``, and comes out at the times that the summary says.
+
+        This is a cycle outside loops: into the next epoch with ``ps.delay(1)``, or along a flow's own times.
+        """
+        declared = as_schema(schema)
+        node = self._builder.add(
+            Kind.FEEDBACK,
+            name,
+            (),
+            [InputPort("in", None)],
+            {"out": declared},
+            summaries={(0, 0): (summary,)},
+            declared={("in", "out"): (summary,)},
+        )
+        return Stream(self._builder, Source(node.index, 0), declared, ())
+
+    def feedback(self, variable: Stream, stream: Stream) -> None:
+        """Let a stream come out of a variable of this flow."""
+        node = self.plan.nodes[variable.source.operator]
+        if variable.builder is not self._builder or node.kind is not Kind.FEEDBACK or node.scope:
+            raise FlowError(
+                f"flow '{self.name}': feedback needs a variable of this flow, and came with {variable}."
+            )
+        feed(node, stream, f"flow '{self.name}'")
+
+    def output(self, name: str, stream: Stream) -> None:
+        """Let a stream be a result of the flow, under a name."""
+        if stream.builder is not self._builder:
+            raise FlowError(f"output '{name}' of flow '{self.name}' was given {stream} of another flow.")
+        if stream.scope:
+            raise FlowError(
+                f"output '{name}' was given {stream}, which is in {scope_name(stream.scope)}. Leave the loop "
+                "first."
+            )
+        port = wired("in", stream.source, stream.pact)
+        self._builder.add(Kind.OUTPUT, name, (), [port], {}, logic=Collect)
+
+    def run_local(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        workers: int = 1,
+        processes: int | None = None,
+        epoch: EpochColumns = None,
+        control: FlowControl | None = None,
+        progress: bool = False,
+        on_epoch: OnEpoch | None = None,
+        checkpoint: Place | None = None,
+        verify: bool = False,
+        **streams: Any,  # noqa: ANN401 - anything that holds rows
+    ) -> Results:
+        """Run the flow on this machine to the end of its inputs and return every output, by epoch.
+
+        Inputs are given by name: ``run_local(edges=[batch0, batch1])``; item i is epoch i, an Arrow batch or
+        table, a pandas or polars frame. A single table is epoch 0, unless ``epoch`` names a column of it that
+        says the epoch of each row; one that the schema declares stays in the rows, another is taken away.
+        ``on_epoch`` is called with each epoch and its tables as soon as it is complete.
+
+        With a ``checkpoint``, a path, the run can be killed at any moment: called again with the same data it
+        goes on from the last epoch that was saved there, and other data is refused. ``on_epoch`` is then
+        called when all is done.
+
+        With ``verify`` everything that the workers do is judged, as ``start`` says; an epoch is handed over
+        after it was found right, and a wrong step raises an InternalError.
+        """
+        data = given_inputs(self.plan, self.run_local, inputs, streams)
+        if checkpoint is not None:
+            if control is not None or progress:
+                raise FlowError(
+                    f"flow '{self.name}' was given a checkpoint together with control or progress, which a "
+                    "run with snapshots does not take. Leave them out, or use start_local()."
+                )
+            judge = self._judge() if verify else None
+            return self._run_with_checkpoint(
+                data, os.fspath(checkpoint), workers, processes, epoch, on_epoch, judge
+            )
+        results = Results(self.plan.output_schemas())
+        for time, tables in self.stream_local(
+            data,
+            workers=workers,
+            processes=processes,
+            epoch=epoch,
+            control=control,
+            progress=progress,
+            verify=verify,
+        ):
+            for name, table in tables.items():
+                results[name].add(time, table)
+            if on_epoch is not None:
+                on_epoch(time, tables)
+        return results
+
+    def stream_local(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        workers: int = 1,
+        processes: int | None = None,
+        epoch: EpochColumns = None,
+        control: FlowControl | None = None,
+        progress: bool = False,
+        verify: bool = False,
+        **streams: Any,  # noqa: ANN401 - anything that holds rows
+    ) -> Iterator[tuple[Any, dict[str, pa.Table]]]:
+        """Run the flow on this machine and yield each epoch with its tables as soon as it is complete.
+
+        It runs in this process, on one or several workers, or with ``processes`` in so many of their own.
+        Inputs may be endless: they are read as the results are taken. ``progress`` shows how far it is. With
+        ``verify`` everything that the workers do is judged before an epoch is yielded; a wrong step raises.
+        """
+        data = given_inputs(self.plan, self.stream_local, inputs, streams)
+        self.plan.check_outputs()
+        collector = Collector(self.plan.output_schemas())
+        judge = self._run_judge(workers, processes) if verify else None
+        judging = nullcontext() if judge is None else closing(judge)
+        with judging, self._open(workers, processes, collector.on_result, judge) as run:
+            try:
+                with LiveDisplay.for_stream(silent=not progress) as display:
+                    watch = _watch(run, display) if progress else None
+                    fed = feeder(run, data, epoch=epoch, control=control)
+                    ahead = processes is not None
+                    yield from drive(run, fed, collector, reads_ahead=ahead, after_step=watch)
+                if judge is not None:
+                    judge.end()
+            except KeyboardInterrupt as interrupt:
+                if isinstance(run, LocalRun):
+                    interrupt.add_note(describe_interruption(run))
+                raise
+
+    def run(
+        self,
+        spark: "SparkSession",
+        inputs: "Mapping[str, DataFrame] | None" = None,
+        *,
+        workers: int | None = None,
+        epoch: EpochColumns = None,
+        output: Place | None = None,
+        checkpoint: Place | None = None,
+        silence_seconds_max: float = SILENCE_SECONDS_MAX,
+        verify: bool = False,
+        **streams: "DataFrame",
+    ) -> "dict[str, DataFrame]":
+        """Run the flow as a Spark job to the end of its inputs; DataFrames in, DataFrames out.
+
+        Without ``epoch`` everything is epoch 0; with it a column says the epoch of each row, in any order.
+        The outputs have the column ``epoch`` first, lie as Parquet files under ``output`` (a temporary folder
+        unless given), and can be read again and again; a folder that holds published output is refused.
+        Workers are as many as Spark has slots, unless given. One that answers nobody for
+        ``silence_seconds_max`` is taken for dead, which ends the run.
+
+        With a ``checkpoint``, a path, workers may die and the driver, too: called again with the same inputs
+        the run goes on from the last epoch that was saved there. Such a run can be judged while it goes on,
+        with ``verify``, as ``start`` says; without a checkpoint the driver hears nothing of the workers until
+        they are done.
+        """
+        if verify and checkpoint is None:
+            raise FlowError(
+                f"flow '{self.name}' was to be verified without a checkpoint, and the workers of such a run "
+                "tell the driver nothing before they are done. Give checkpoint= a path, or leave verify out."
+            )
+        from pointstamp.spark import job, streaming  # pyspark is loaded by those who use it
+
+        frames = given_inputs(self.plan, self.run, inputs, streams)
+        folder = self._folder(output, frames)
+        streaming.check_frames(self.plan, frames)
+        if checkpoint is not None:
+            return streaming.run_to_end(
+                self.plan,
+                spark,
+                frames,
+                checkpoint=os.fspath(checkpoint),
+                output=folder,
+                workers=workers,
+                epoch=epoch,
+                silence_seconds_max=silence_seconds_max,
+                judge=self._judge() if verify else None,
+            )
+        return job.run(
+            self.plan,
+            spark,
+            frames,
+            workers=workers,
+            epoch=epoch,
+            output=folder,
+            silence_seconds_max=silence_seconds_max,
+        )
+
+    def start(
+        self,
+        spark: "SparkSession",
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        checkpoint: Place,
+        output: "Place | Sink",
+        workers: int | None = None,
+        epoch: EpochColumns = None,
+        snapshots: "SnapshotPolicy | None" = None,
+        restarts: "RestartPolicy | None" = None,
+        available_now: bool = False,
+        accept_changes: bool = False,
+        savepoint: tuple[Place, str] | None = None,
+        silence_seconds_max: float = SILENCE_SECONDS_MAX,
+        verify: bool = False,
+        **streams: Any,  # noqa: ANN401 - DataFrames and sources
+    ) -> "Query":
+        """Start the flow as a Spark job that runs on; return the query to watch and stop it with.
+
+        Inputs are streaming DataFrames, DataFrames, and sources that the workers read themselves
+        (``ps.files``). Each epoch is published under ``output`` as soon as it is complete and saved; what is
+        needed to go on after a failure, or with a new driver, lies under ``checkpoint``. A new checkpoint may
+        begin with a ``savepoint`` of another one, (its path, the savepoint's name).
+
+        With ``verify`` everything that the workers do is judged while they do it, against the models that the
+        runtime implements; an epoch is published after it was found right, and a wrong step ends the query.
+        """
+        from pointstamp.spark import streaming  # pyspark is loaded by those who use it
+
+        return streaming.start(
+            self.plan,
+            spark,
+            given_inputs(self.plan, self.start, inputs, streams),
+            checkpoint=os.fspath(checkpoint),
+            output=_path(output),
+            workers=workers,
+            epoch=epoch,
+            snapshots=snapshots,
+            restarts=restarts,
+            available_now=available_now,
+            accept_changes=accept_changes,
+            savepoint=None if savepoint is None else (os.fspath(savepoint[0]), savepoint[1]),
+            silence_seconds_max=silence_seconds_max,
+            judge=self._judge() if verify else None,
+        )
+
+    def start_local(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        checkpoint: Place,
+        output: "Place | Sink",
+        workers: int = 1,
+        processes: int | None = None,
+        epoch: EpochColumns = None,
+        snapshots: "SnapshotPolicy | None" = None,
+        restarts: "RestartPolicy | None" = None,
+        available_now: bool = False,
+        accept_changes: bool = False,
+        savepoint: tuple[Place, str] | None = None,
+        silence_seconds_max: float = SILENCE_SECONDS_MAX,
+        verify: bool = False,
+        **streams: Any,  # noqa: ANN401 - sources
+    ) -> "Query":
+        """Start the flow on this machine as a query that runs on, as ``start`` does on Spark.
+
+        Inputs are sources (``ps.files``), or lists of tables, each an epoch. It runs on ``workers`` in this
+        process, or with ``processes`` in so many of their own.
+        """
+        return local_query.start(
+            self.plan,
+            given_inputs(self.plan, self.start_local, inputs, streams),
+            checkpoint=os.fspath(checkpoint),
+            output=_path(output),
+            workers=workers,
+            processes=processes,
+            epoch=epoch,
+            snapshots=snapshots,
+            restarts=restarts,
+            available_now=available_now,
+            accept_changes=accept_changes,
+            savepoint=None if savepoint is None else (os.fspath(savepoint[0]), savepoint[1]),
+            silence_seconds_max=silence_seconds_max,
+            judge=self._judge() if verify else None,
+        )
+
+    def _folder(self, output: Any, frames: Mapping[str, Any]) -> str | None:  # noqa: ANN401 - whatever came
+        if "path" in frames and "path" not in self.plan.named(Kind.INPUT):
+            raise FlowError(
+                f"flow '{self.name}' was given path=, and has no input of that name. Where the output goes "
+                "is said with output=, as for a query: run(spark, ..., output=path)."
+            )
+        folder = _path(output)
+        if folder is not None and not isinstance(folder, str):
+            raise FlowError(
+                f"flow '{self.name}': a run to the end of its inputs needs a folder's path as output=, and "
+                f"was given {type(folder).__name__}. For a sink, use start(..., available_now=True)."
+            )
+        return folder
+
+    def _judge(self) -> "Judge":
+        from pointstamp.judge.online_process import JudgeProcess  # loaded by those who use it
+
+        return JudgeProcess(self.plan)
+
+    def _run_judge(self, workers: int, processes: int | None) -> "BoundedJudge":
+        from pointstamp.judge.bounded import BoundedJudge  # loaded by those who use it
+
+        if processes is not None and self.plan.root is not EPOCHS:
+            raise FlowError(
+                f"flow '{self.name}' has times of its own, and was to be verified in {processes} processes; "
+                "events with such times are judged where they happen. Give workers in place of processes."
+            )
+        return BoundedJudge(self.plan, processes or workers)
+
+    def open_local(self, workers: int = 1, *, on_result: OnResult | None = None) -> LocalRun:
+        """Start the flow in this process, to be fed and stepped by hand."""
+        return LocalRun(self.plan, workers, on_result=on_result)
+
+    def open_processes(self, processes: int = 2, *, on_result: OnResult | None = None) -> ProcessRun:
+        """Start the flow in processes of their own, one worker in each, to be fed and stepped by hand."""
+        return ProcessRun(self.plan, processes, on_result=on_result)
+
+    def _run_with_checkpoint(
+        self,
+        data: Mapping[str, Any],
+        checkpoint: str,
+        workers: int,
+        processes: int | None,
+        epoch: EpochColumns,
+        on_epoch: OnEpoch | None,
+        judge: "Judge | None",
+    ) -> Results:
+        results = local_query.run_to_end(
+            self.plan,
+            data,
+            checkpoint=checkpoint,
+            workers=workers,
+            processes=processes,
+            epoch=epoch,
+            judge=judge,
+        )
+        if on_epoch is not None:
+            for time in dict.fromkeys(time for output in results.values() for time in output):
+                on_epoch(time, {name: output[time] for name, output in results.items() if time in output})
+        return results
+
+    def _open(
+        self, workers: int, processes: int | None, on_result: OnResult, judge: "BoundedJudge | None"
+    ) -> LocalRun | ProcessRun:
+        if processes is None:
+            return LocalRun(self.plan, workers, on_result=on_result, log=judge)
+        if workers != 1:
+            raise FlowError(
+                f"flow '{self.name}' was given {workers} workers and {processes} processes; each process "
+                "runs one worker, so give one of the two."
+            )
+        return ProcessRun(self.plan, processes, on_result=on_result, judge=judge)
+
+
+def _path(given: Any) -> Any:  # noqa: ANN401 - a path in any form, or something that is none
+    return os.fspath(given) if isinstance(given, os.PathLike) else given
+
+
+def _watch(run: LocalRun | ProcessRun, display: LiveDisplay) -> Callable[[], None]:
+    """What to call between steps so that the display shows how far the run is."""
+    rows = count_rows(run)
+    return lambda: display.update(lambda: status_from(run.plan, run.tracker(), rows))

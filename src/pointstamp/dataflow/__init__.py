@@ -1,1 +1,0 @@
-"""What a user writes: streams, operators, capabilities, notifications, loops, inputs and outputs."""

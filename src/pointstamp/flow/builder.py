@@ -1,0 +1,95 @@
+"""Writing a plan: nodes are added and wired here, and what cannot work is refused where it is written."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+from pointstamp.errors import FlowError
+from pointstamp.flow.pact import STAY, Pact
+from pointstamp.flow.plan import InputPort, Kind, Node, OutputPort, Plan
+from pointstamp.flow.updates import Passes, Reduces
+from pointstamp.topology.domain import TimeOrder
+from pointstamp.topology.ports import OperatorIndex, Source
+from pointstamp.topology.summary import Summary
+
+Scope = tuple[str, ...]
+
+
+class PlanBuilder:
+    """A plan that is being written; operators get names of their own, so that errors can point at one."""
+
+    def __init__(self, name: str, root: TimeOrder[Any]) -> None:
+        self.plan = Plan(name, root)
+        self._scopes: set[Scope] = set()
+
+    def add(
+        self,
+        kind: Kind,
+        name: str,
+        scope: Scope,
+        inputs: Sequence[InputPort],
+        outputs: Mapping[str, pa.Schema],
+        *,
+        input_rounds: int | None = None,
+        output_rounds: int | None = None,
+        summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None,
+        logic: Callable[[], Any] | None = None,
+        in_order: bool = False,
+        sends: Passes | Reduces | None = None,
+        delay_epochs: int = 0,
+        declared: Mapping[tuple[str, str], Sequence[Summary]] | None = None,
+    ) -> Node:
+        """Add a node; its ports have the rounds of its scope unless others are given."""
+        node = Node(
+            OperatorIndex(len(self.plan.nodes)),
+            self._unique(name, kind),
+            kind,
+            scope,
+            list(inputs),
+            [OutputPort(output, schema) for output, schema in outputs.items()],
+            len(scope) if input_rounds is None else input_rounds,
+            len(scope) if output_rounds is None else output_rounds,
+            summaries,
+            logic,
+            in_order=in_order,
+            sends=sends,
+            delay_epochs=delay_epochs,
+            declared=declared,
+        )
+        self.plan.nodes.append(node)
+        return node
+
+    def open_scope(self, outside: Scope, name: str) -> Scope:
+        """A scope inside another, with a name that no other loop there has."""
+        taken = {scope for scope in self._scopes if scope[:-1] == outside}
+        names = (name, *(f"{name} {number}" for number in range(2, len(taken) + 2)))
+        scope = next(inner for each in names if (inner := (*outside, each)) not in taken)
+        self._scopes.add(scope)
+        return scope
+
+    def describe(self, source: Source) -> str:
+        """An output in words: its node's name, and its own where the node has several."""
+        node = self.plan.nodes[source.operator]
+        return (
+            node.name if len(node.outputs) == 1 else f"{node.name}, output '{node.outputs[source.port].name}'"
+        )
+
+    def _unique(self, name: str, kind: Kind) -> str:
+        """The name itself for inputs and outputs; operators of one name are numbered."""
+        if kind in (Kind.INPUT, Kind.OUTPUT):
+            if name in self.plan.named(kind):
+                raise FlowError(
+                    f"flow '{self.plan.name}' has two {kind.value}s named '{name}'; give each its own name."
+                )
+            return name
+        taken = {node.name for node in self.plan.nodes}
+        if name not in taken:
+            return name
+        return next(numbered for n in count(2) if (numbered := f"{name} {n}") not in taken)
+
+
+def wired(name: str, source: Source, pact: Pact = STAY) -> InputPort:
+    """An input that reads an output by a pact."""
+    return InputPort(name, source, pact)

@@ -1,0 +1,57 @@
+"""Finds the streams of a plan that carry updates, and refuses what may not be aggregated of them.
+
+A cycle is closed when its variable is fed, after everything that reads the variable was written. So marks are
+found for the whole plan at once, again and again until nothing changes: each time more streams are marked, or
+less is known of what they carry, and both have an end.
+
+Invariant: after every reduction and every feedback that was accepted, no reduction of the plan reads updates
+that it must not aggregate.
+"""
+
+from pointstamp.errors import FlowError
+from pointstamp.flow.plan import Node, Plan
+from pointstamp.flow.updates import Passes, Reduces, Updates, objection, passed_on, together, updates_of
+from pointstamp.topology.ports import Source
+
+
+def check_reduces(plan: Plan, source: Source, reduces: Reduces, who: str) -> None:
+    """Refuse a reduction that is about to be written, if it must not aggregate what it would read."""
+    _check(who, reduces, _marks(plan)[source.operator])
+
+
+def check_plan(plan: Plan) -> None:
+    """Refuse a plan in which a reduction must not aggregate what it reads."""
+    marks = _marks(plan)
+    for node in plan.nodes:
+        if isinstance(node.sends, Reduces):
+            _check(f"'{node.name}'", node.sends, _read(node, marks))
+
+
+def _check(who: str, reduces: Reduces, read: Updates | None) -> None:
+    refused = None if read is None else objection(who, reduces, read)
+    if refused is not None:
+        raise FlowError(refused)
+
+
+def _marks(plan: Plan) -> list[Updates | None]:
+    """What each node sends, if it is updates."""
+    marks: list[Updates | None] = [None] * len(plan.nodes)
+    changed = True
+    while changed:
+        changed = False
+        for node in plan.nodes:
+            mark = _sent(node, _read(node, marks))
+            changed |= mark != marks[node.index]
+            marks[node.index] = mark
+    return marks
+
+
+def _read(node: Node, marks: list[Updates | None]) -> Updates | None:
+    return together(marks[port.source.operator] for port in node.inputs if port.source is not None)
+
+
+def _sent(node: Node, read: Updates | None) -> Updates | None:
+    if isinstance(node.sends, Reduces):
+        return updates_of(node.name, node.sends, read)
+    passes = Passes.ROWS if node.kind.is_door else node.sends
+    return None if passes is None else passed_on(passes, read)

@@ -1,0 +1,181 @@
+"""Operators of one's own: any number of inputs and outputs, in Naiad's style or in timely's.
+
+An operator is a plain object. It has an ``outputs`` attribute, the schema of its output or a mapping from
+names to schemas, and any of these methods:
+
+- ``on_start(context)``: once, before anything else, at the least time of all;
+- ``on_receive(context, input, batch)``: a batch has arrived, ``context.time`` is its time;
+- ``on_notify(context)``: ``context.time``, for which it asked, is complete;
+- ``on_frontier(context)``: what may still arrive at some input has changed.
+
+Where times do not come out as they went in, it declares ``summaries``, from (input, output) to what happens
+between them; an empty tuple says that nothing gets from there to there. The object is a prototype: every
+worker works with a copy of its own.
+
+An operator in a loop that keeps something from one time to the next must not take (1, 0) before (0, 5), where
+both may be complete. ``takes_times_in_order = True`` says that it is notified of one time after the other:
+epochs first, in an epoch round by round, outermost first, and of none as long as an earlier one can come
+(``context.is_settled``). What comes meanwhile it is given at once, so keep it by time until ``on_notify``.
+Operators that declare state take their times in order unless they say ``takes_times_in_order = False``.
+Outside loops epochs are told one after the other to everybody.
+
+What an operator keeps from one epoch to the next is its state, and it says so, because queries save it: an
+attribute ``state`` names the attributes that hold it and how each is saved (``pointstamp.saved``), or it has
+the methods ``save`` and ``restore`` (``pointstamp.Piece``). ``on_restore(context)`` is called when it goes on
+from a snapshot; capabilities that it held come back by ``context.regained()``. What is not declared is lost
+in a failure.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from pointstamp.errors import FlowError
+from pointstamp.flow.stream import Stream, add_operator
+from pointstamp.operators.context import Context
+from pointstamp.rows.schema import as_schema
+from pointstamp.state.declared import declares_state
+from pointstamp.topology.summary import Summary, identity
+
+
+@runtime_checkable
+class Receives(Protocol):
+    """An operator that wants the batches that arrive."""
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """A batch has arrived at the named input, at ``context.time``."""
+        ...
+
+
+@runtime_checkable
+class IsNotified(Protocol):
+    """An operator that asks to be told when times are complete."""
+
+    def on_notify(self, context: Context) -> None:
+        """The time that was asked for, ``context.time``, is complete."""
+        ...
+
+
+@runtime_checkable
+class WatchesFrontiers(Protocol):
+    """An operator that wants to know whenever what may still arrive has changed."""
+
+    def on_frontier(self, context: Context) -> None:
+        """The frontier of some input has moved."""
+        ...
+
+
+@runtime_checkable
+class Starts(Protocol):
+    """An operator that does something before anything arrives, or keeps its first capabilities."""
+
+    def on_start(self, context: Context) -> None:
+        """The run begins, at the least time of all."""
+        ...
+
+
+def operator(
+    name: str,
+    logic: Any,  # noqa: ANN401 - a plain object with any of the methods above
+    *,
+    inputs: Mapping[str, Stream] | Stream | None = None,
+    outputs: str | pa.Schema | Mapping[str, str | pa.Schema] | Stream | None = None,
+    summaries: Mapping[tuple[str, str], Sequence[Summary]] | Stream | None = None,
+    **streams: Stream,
+) -> Any:  # noqa: ANN401 - one stream, or a tuple of them
+    """Add an operator of one's own; return its output stream, or a tuple of them if it has several.
+
+    Inputs are given by name, as keywords or, with any name at all, in the mapping ``inputs``; a stream that
+    is given for an option is an input of that name. ``outputs`` and ``summaries`` may also be attributes of
+    the object.
+    """
+    options = {"inputs": inputs, "outputs": outputs, "summaries": summaries}
+    swallowed = {option: given for option, given in options.items() if isinstance(given, Stream)}
+    outputs = None if isinstance(outputs, Stream) else outputs
+    summaries = None if isinstance(summaries, Stream) else summaries
+    read = _read(name, None if isinstance(inputs, Stream) else inputs, {**streams, **swallowed})
+    declared = outputs if outputs is not None else getattr(logic, "outputs", {})
+    named = dict(declared) if isinstance(declared, Mapping) else {"out": declared}
+    schemas = {output: as_schema(schema) for output, schema in named.items()}
+    _check_methods(name, logic, schemas)
+    given = summaries if summaries is not None else getattr(logic, "summaries", None)
+    rounds = len(next(iter(read.values())).scope)
+    factory: Callable[[], Any] = logic if isinstance(logic, type) else partial(copy.deepcopy, logic)
+    made = add_operator(
+        name,
+        factory,
+        read,
+        schemas,
+        _numbered(name, given, list(read), list(schemas), rounds),
+        given,
+        in_order=_takes_times_in_order(name, logic),
+    )
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _check_methods(name: str, logic: Any, schemas: Mapping[str, pa.Schema]) -> None:  # noqa: ANN401
+    methods = ("on_start", "on_receive", "on_notify", "on_frontier")
+    if not any(callable(getattr(logic, method, None)) for method in methods):
+        raise FlowError(
+            f"operator '{name}' is a {type(logic).__name__} without any of {', '.join(methods)}, so it would "
+            "never do anything."
+        )
+
+
+def _read(name: str, inputs: Mapping[str, Stream] | None, streams: Mapping[str, Stream]) -> dict[str, Stream]:
+    """The inputs by name, those of the mapping first."""
+    if twice := [each for each in streams if each in (inputs or {})]:
+        raise FlowError(
+            f"operator '{name}' was given the input '{twice[0]}' twice, in inputs= and as a keyword. Leave "
+            "one of them out."
+        )
+    read = {**(inputs or {}), **streams}
+    if not read:
+        raise FlowError(
+            f"operator '{name}' needs at least one input stream, by name: operator(..., words=stream)."
+        )
+    for port, stream in read.items():
+        if not isinstance(stream, Stream):
+            raise FlowError(
+                f"operator '{name}' was given {stream!r} for its input '{port}', which must be a stream. Its "
+                "options are inputs, outputs and summaries."
+            )
+    return read
+
+
+def _takes_times_in_order(name: str, logic: Any) -> bool:  # noqa: ANN401
+    said = getattr(logic, "takes_times_in_order", None)
+    if said is None:
+        return callable(getattr(logic, "on_notify", None)) and declares_state(logic)
+    if not isinstance(said, bool):
+        raise FlowError(
+            f"operator '{name}' has takes_times_in_order = {said!r}, and it must be True or False. Set it to "
+            "one of them, or leave it out."
+        )
+    return said
+
+
+def _numbered(
+    name: str,
+    given: Mapping[tuple[str, str], Sequence[Summary]] | None,
+    inputs: list[str],
+    outputs: list[str],
+    rounds: int,
+) -> dict[tuple[int, int], tuple[Summary, ...]] | None:
+    """Summaries by number; pairs that are not mentioned are the identity."""
+    if given is None:
+        return None
+    for input_name, output_name in given:
+        if input_name not in inputs or output_name not in outputs:
+            raise FlowError(
+                f"operator '{name}' declares a summary from '{input_name}' to '{output_name}'; it has the "
+                f"inputs {inputs} and the outputs {outputs}."
+            )
+    return {
+        (i, o): tuple(given.get((input_name, output_name), (identity(rounds),)))
+        for i, input_name in enumerate(inputs)
+        for o, output_name in enumerate(outputs)
+    }

@@ -1,0 +1,145 @@
+"""The plan of a flow: plain data that says everything about it except the rows.
+
+A plan is a list of nodes. A node has named inputs, each reading one output of another node by a pact, and
+named outputs with a schema; it stands in a scope, the path of loops around it; and it has a kind:
+
+- an *operator* does work: a copy of its logic runs on every worker;
+- a *door* only changes times (enter, leave, feedback, delay): nothing runs, batches pass through it on their
+  way, and the graph of progress tracking has its summary.
+
+From a plan comes the graph of ports that progress tracking works on, with the same numbers.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from pointstamp.errors import FlowError
+from pointstamp.flow.pact import STAY, Pact
+from pointstamp.flow.updates import Passes, Reduces
+from pointstamp.rows.late import LatePolicy
+from pointstamp.topology.domain import EPOCHS, Domain, TimeOrder
+from pointstamp.topology.graph import Graph, GraphBuilder
+from pointstamp.topology.ports import OperatorIndex, Source, Target
+from pointstamp.topology.summary import Summary
+
+
+class Kind(Enum):
+    """What a node is, for those who run it and for those who draw it."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    OPERATOR = "operator"
+    ENTER = "enter"
+    LEAVE = "leave"
+    FEEDBACK = "feedback"
+    DELAY = "delay"
+
+    @property
+    def is_door(self) -> bool:
+        """Whether the node only changes times."""
+        return self in _DOORS
+
+
+_DOORS = {Kind.ENTER, Kind.LEAVE, Kind.FEEDBACK, Kind.DELAY}
+
+
+@dataclass(slots=True)
+class InputPort:
+    """A named input: which output it reads, and how batches are shared; a feedback is wired last."""
+
+    name: str
+    source: Source | None
+    pact: Pact = STAY
+
+
+@dataclass(slots=True)
+class OutputPort:
+    """A named output and the schema of its batches."""
+
+    name: str
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class RoundLimit:
+    """How many rounds a loop may go, and whether going further is an error or the end."""
+
+    rounds: int
+    raises: bool
+
+
+@dataclass(slots=True)
+class Node:
+    """One operator or door of a plan; changed only while the flow is being written."""
+
+    index: OperatorIndex
+    name: str
+    kind: Kind
+    scope: tuple[str, ...]
+    inputs: list[InputPort] = field(default_factory=list)
+    outputs: list[OutputPort] = field(default_factory=list)
+    input_rounds: int = 0
+    output_rounds: int = 0
+    summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None
+    logic: Callable[[], Any] | None = None
+    limit: RoundLimit | None = None
+    in_order: bool = False
+    """Whether it is notified of one time after the other, none before all earlier ones are over."""
+    sends: Passes | Reduces | None = None
+    """How what it sends comes of what it reads, where that is known: see ``pointstamp.flow.updates``."""
+    delay_epochs: int = 0
+    """Of a delay: its epochs as they were written. The judge goes by this, and not by the summaries."""
+    declared: Mapping[tuple[str, str], Sequence[Summary]] | None = None
+    """What was declared of times, by the names of input and output; the judge goes by this, too."""
+    late: LatePolicy = "error"
+    """Of an input: what becomes of rows that come too late."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """A whole flow as data."""
+
+    name: str
+    root: TimeOrder[Any] = EPOCHS
+    nodes: list[Node] = field(default_factory=list)
+
+    def graph(self) -> Graph:
+        """The graph of ports; node i of the plan is operator i of the graph."""
+        builder = GraphBuilder()
+        for node in self.nodes:
+            builder.add(
+                node.name,
+                inputs=[Domain(self.root, node.input_rounds)] * len(node.inputs),
+                outputs=[Domain(self.root, node.output_rounds)] * len(node.outputs),
+                summaries=node.summaries,
+            )
+        for node in self.nodes:
+            for number, port in enumerate(node.inputs):
+                if port.source is not None:
+                    builder.connect(port.source, Target(node.index, number))
+        return builder.build()
+
+    def named(self, kind: Kind) -> dict[str, Node]:
+        """The nodes of one kind by name, in the order in which they were written."""
+        return {node.name: node for node in self.nodes if node.kind is kind}
+
+    def check_outputs(self) -> None:
+        """Refuse a flow without outputs: whatever it computes, nobody would see it."""
+        if not self.named(Kind.OUTPUT):
+            raise FlowError(
+                f"flow '{self.name}' has no output, so nothing that it computes could be seen. Name a result "
+                "before it runs: flow.output('result', stream)."
+            )
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """The schema of each output of the flow, by name."""
+        schemas = {}
+        for name, node in self.named(Kind.OUTPUT).items():
+            source = node.inputs[0].source
+            assert source is not None, f"output '{name}' reads nothing"
+            schemas[name] = self.nodes[source.operator].outputs[source.port].schema
+        return schemas

@@ -1,0 +1,153 @@
+"""Which streams carry updates, and what may be aggregated of them.
+
+A running reduction sends the new row of each key that changed. It does not take the old row back, so its
+stream is no set of rows: of a key there may be many, and the last one counts. Who adds such rows up or counts
+them counts what has been replaced. So what a stream carries is known when the flow is written: *updates*
+come from running reductions, go through everything that only passes rows on or makes rows of rows, around
+loops, too, and whoever aggregates them is refused, but for what is right whatever was replaced:
+
+- ``min`` of a column that is a running ``min``, and ``max`` of one that is a running ``max``: such a column
+  only falls, or only rises, and a value that was replaced is never less, or greater, than the one that came;
+- ``min`` and ``max`` of a key column, which never changes;
+- grouped by key columns, so that no row moves from one group to another. If the reduction is not running it
+  must be grouped by all of them: of a part of them an epoch has only the rows that changed.
+
+After a function (``map``, ``map_batches``, ``flat_map``) columns are the function's. A column that has kept
+its name is taken for what it was, one with a new name for what it can be if all aggregates were of that kind;
+and groups are the function's affair. That it makes no lesser row of a greater one is trusted: ``dist + 1`` of
+a running ``min`` is right, ``-dist`` would not be. So a loop may feed a running ``min`` back to itself.
+
+An operator of a user's own ends all this: what it makes of updates, it answers for.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from pointstamp.reduce.aggregate import Aggregate, Aggregation
+
+
+class Passes(Enum):
+    """What an operator sends of the rows that it reads."""
+
+    ROWS = "some of them, as they are"
+    MADE = "what a function makes of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Reduces:
+    """What a reduction sends: for each group one row, with these aggregates."""
+
+    keys: tuple[str, ...]
+    aggregates: Mapping[str, Aggregation]
+    is_running: bool
+
+
+class Course(Enum):
+    """How a column changes from one row of a key to the next."""
+
+    FALLS = "min"
+    RISES = "max"
+    CHANGES = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """What is known of a stream that carries updates: who sends them, and how their columns change."""
+
+    senders: tuple[str, ...]
+    keys: frozenset[str]
+    courses: tuple[tuple[str, Course], ...]
+    is_made: bool = False
+    """Whether a function has made these rows, so that columns are not what their names say."""
+
+    def course(self, column: str) -> Course | None:
+        """How a column changes; None for one that is not known."""
+        return dict(self.courses).get(column)
+
+
+def updates_of(name: str, reduces: Reduces, read: Updates | None) -> Updates | None:
+    """What a reduction sends: updates if it is running, or if it makes one of several."""
+    courses = tuple([(column, _course(each)) for column, each in sorted(reduces.aggregates.items())])
+    if reduces.is_running:
+        return Updates((name,), frozenset(reduces.keys), courses)
+    return None if read is None else Updates(read.senders, frozenset(reduces.keys), courses, read.is_made)
+
+
+def passed_on(passes: Passes, read: Updates | None) -> Updates | None:
+    """What is sent of the rows that were read."""
+    return replace(read, is_made=True) if read is not None and passes is Passes.MADE else read
+
+
+def together(several: Iterable[Updates | None]) -> Updates | None:
+    """What is known of streams that come together; rows of other streams change nothing of it."""
+    marks = [each for each in several if each is not None]
+    if not marks:
+        return None
+    courses: dict[str, Course] = {}
+    for mark in marks:
+        for column, course in mark.courses:
+            courses[column] = course if courses.get(column, course) is course else Course.CHANGES
+    return Updates(
+        tuple(dict.fromkeys(sender for mark in marks for sender in mark.senders)),
+        frozenset.intersection(*(mark.keys for mark in marks)).difference(courses),
+        tuple([(column, courses[column]) for column in sorted(courses)]),
+        any(mark.is_made for mark in marks),
+    )
+
+
+def objection(who: str, reduces: Reduces, read: Updates) -> str | None:
+    """Why updates cannot be aggregated so, in words; None where they can."""
+    for column, aggregation in reduces.aggregates.items():
+        if not _is_right(aggregation, read):
+            return _words(who, read, f"'{column}' is {_shown(aggregation)}, which {_mistake(read)}")
+    if read.is_made:
+        return None
+    if moving := [key for key in reduces.keys if key not in read.keys]:
+        return _words(
+            who, read, f"it groups by '{moving[0]}', and a row that was replaced stays in its group"
+        )
+    if not reduces.is_running and (missing := sorted(read.keys - set(reduces.keys))):
+        lacking = f"it groups by {_listed(reduces.keys)} without '{missing[0]}'"
+        return _words(who, read, f"{lacking}, so that rows that did not change would be missing")
+    return None
+
+
+def _is_right(aggregation: Aggregation, read: Updates) -> bool:
+    if not isinstance(aggregation, Aggregate) or aggregation.column is None:
+        return False
+    course = read.course(aggregation.column)
+    if course is not None:
+        return course is not Course.CHANGES and aggregation.kind == course.value
+    if not read.is_made:
+        return aggregation.column in read.keys and aggregation.kind in ("min", "max")
+    return {course for _, course in read.courses} <= {Course.FALLS, Course.RISES} and aggregation.kind in {
+        course.value for _, course in read.courses
+    }
+
+
+def _course(aggregation: Aggregation) -> Course:
+    kind = aggregation.kind if isinstance(aggregation, Aggregate) else ""
+    return {"min": Course.FALLS, "max": Course.RISES}.get(kind, Course.CHANGES)
+
+
+def _mistake(read: Updates) -> str:
+    right = [f"{course.value}('{column}')" for column, course in read.courses if course.value]
+    only = f"; right are {', '.join(right)}" if right else ""
+    return f"would take rows that were replaced for rows that are there{only}"
+
+
+def _words(who: str, read: Updates, why: str) -> str:
+    return (
+        f"{who} aggregates what the running reduction {_listed(read.senders)} sends: the new row of each key "
+        f"that changed, while the old one is not taken back. {why[0].upper()}{why[1:]}. Aggregate the rows "
+        "before they are reduced, or put an operator of your own between, which knows what was replaced."
+    )
+
+
+def _shown(aggregation: Aggregation) -> str:
+    return str(aggregation) if isinstance(aggregation, Aggregate) else type(aggregation).__name__
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

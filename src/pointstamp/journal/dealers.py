@@ -1,0 +1,94 @@
+"""Who owns saved rows where an exchange by a function stands before the operator that keeps them.
+
+Behind an exchange by columns a row of saved state belongs to the worker of the hash of its keys. Behind an
+exchange by a function it belongs to the worker of its shard, and that can be computed again only of what the
+function is given. So rows are dealt out to another number of workers where the function is given named
+columns and the rows are kept by these; in every other case nobody can say whose they are, and it is refused.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from pointstamp.errors import RecoveryError, SchemaError
+from pointstamp.flow.pact import ExchangeBy, ExchangeByFunction, Pact
+from pointstamp.flow.plan import Plan
+from pointstamp.rows.schema import fit
+from pointstamp.worker.routes import routes_of
+from pointstamp.worker.sharding import workers_by
+from pointstamp.worker.snapshots import place_of
+
+
+@dataclass(frozen=True, slots=True)
+class Dealer:
+    """Deals out the rows that one operator keeps; ``pacts`` are those by which rows come to it."""
+
+    pacts: tuple[ExchangeBy | ExchangeByFunction, ...]
+
+    def owned(self, table: pa.Table, keys: Sequence[str], worker: int, workers: int, who: str) -> pa.Table:
+        """The rows that belong to a worker; RecoveryError begins with ``who``, where nobody can say."""
+        if not table.num_rows:
+            return table
+        pact = self._pact(keys, workers, who)
+        assert pact.columns is not None
+        named = table.select(list(keys)).rename_columns(pact.columns.names).combine_chunks()
+        try:
+            batches = [fit(batch, pact.columns, "the saved keys") for batch in named.to_batches()]
+        except SchemaError as error:
+            raise RecoveryError(
+                f"{who} is kept by keys of other types than the exchange {pact} before it has: {error} "
+                "Declare the types of those columns, or start with as many workers as before."
+            ) from error
+        owners = [workers_by(pact, batch, workers, f"exchange {pact}") for batch in batches]
+        return table.filter(pa.array(np.concatenate(owners) == worker))
+
+    def _pact(self, keys: Sequence[str], workers: int, who: str) -> ExchangeByFunction:
+        """The function that says whose rows are, if there is one and the keys are what it looks at."""
+        first = self.pacts[0]
+        saved = f"{who} was saved by another number of workers than {workers}"
+        if not isinstance(first, ExchangeByFunction) or not self._agree():
+            said = " and ".join(dict.fromkeys(map(str, self.pacts)))
+            raise RecoveryError(
+                f"{saved}, and rows come to it {said}: nobody can say by which of these it is to be dealt "
+                "out. Start with as many workers as before, or exchange all inputs by one function of named "
+                "columns."
+            )
+        if first.columns is None:
+            named = ", ".join(map(repr, keys))
+            raise RecoveryError(
+                f"{saved} behind an exchange {first}: nobody can say of its keys alone whose they are. Start "
+                "with as many workers as before, or name the columns that the function looks at and keep the "
+                f"state by them, as in exchange({named}, by=...)."
+            )
+        if len(keys) != len(first.columns.names):
+            raise RecoveryError(
+                f"{saved} behind an exchange {first}, and is kept by {', '.join(keys)}: the function cannot "
+                "be asked about that. Start with as many workers as before, or keep it by the columns of the "
+                "exchange."
+            )
+        return first
+
+    def _agree(self) -> bool:
+        """Whether every input brings rows of equal keys to the same worker."""
+        functions = [each for each in self.pacts if isinstance(each, ExchangeByFunction)]
+        return functions == list(self.pacts) and all(each.deals_as(functions[0]) for each in functions)
+
+
+Dealers: TypeAlias = Mapping[str, Dealer]
+"""By the place of each operator that has an exchange by a function before it."""
+
+
+def dealers_of(plan: Plan) -> dict[str, Dealer]:
+    """Who deals out the state of the operators of a plan, where that is not by the hash of keys."""
+    arriving: dict[str, list[Pact]] = {}
+    for routes in routes_of(plan, plan.graph()).values():
+        for route in routes:
+            arriving.setdefault(place_of(plan.nodes[route.operator]), []).append(route.pact)
+    return {
+        place: Dealer(tuple(each for each in pacts if isinstance(each, ExchangeBy | ExchangeByFunction)))
+        for place, pacts in arriving.items()
+        if any(isinstance(each, ExchangeByFunction) for each in pacts)
+    }

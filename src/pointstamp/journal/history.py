@@ -1,0 +1,136 @@
+"""What a query's journal holds: the entries that a ledger is made of, and the snapshots that they describe.
+
+All of it is msgpack with a type. A field that is added has a default, so that older journals can be read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+
+from pointstamp.query.orders import PartSaved
+from pointstamp.sinks.port import Staged
+from pointstamp.sources.port import Unit
+
+
+class FlowShape(msgspec.Struct, frozen=True, tag=True):
+    """What the flow looks like whose journal this is: its name, and a word for each of its places."""
+
+    name: str
+    query: str
+    places: dict[str, str]
+
+
+class Ticked(msgspec.Struct, frozen=True, tag=True):
+    """Tick ``number`` takes these units, by input; after it nothing comes before epoch ``complete_to``.
+
+    ``final`` says that no tick will follow: every source has come to its end. ``promised`` says of inputs
+    with an epoch column before which epoch rows in these units are late, where that is not ``open_from``.
+    """
+
+    number: int
+    units: dict[str, list[Unit]]
+    open_from: int
+    complete_to: int
+    final: bool = False
+    promised: dict[str, int] = {}
+
+
+class Renewed(msgspec.Struct, frozen=True, tag=True):
+    """Units of a tick of which nothing is committed have changed: whoever reads it reads these instead."""
+
+    number: int
+    units: dict[str, list[Unit]]
+
+
+class Committed(msgspec.Struct, frozen=True, tag=True):
+    """Commit ``number``: the snapshot of an epoch, in parts by worker, and the output that it publishes.
+
+    ``settled`` is the last tick that need not be read again to go on from here.
+    """
+
+    number: int
+    epoch: int
+    is_whole: bool
+    parts: list[PartSaved]
+    staged: list[Staged]
+    settled: int
+    savepoint: str | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """How much was saved."""
+        return sum(part.size_bytes for part in self.parts)
+
+
+class Kept(msgspec.Struct, frozen=True, tag=True):
+    """The last snapshot is kept, under a name."""
+
+    savepoint: str
+
+
+class Dropped(msgspec.Struct, frozen=True, tag=True):
+    """A savepoint is kept no more."""
+
+    savepoint: str
+
+
+class Said(msgspec.Struct, frozen=True, tag=True):
+    """Of an input with an epoch column nothing before an epoch follows what it had when this was written.
+
+    ``waiting`` are the units that it had, and that no tick had taken.
+    """
+
+    input: str
+    epoch: int
+    waiting: list[str] = []
+
+
+class Savepoint(msgspec.Struct, frozen=True):
+    """A snapshot that is kept under a name, with all that another query needs to begin there."""
+
+    name: str
+    positions: dict[str, Any]
+    last_tick: int
+    open_from: int
+    ticks: list[Ticked]
+    commits: list[Committed]
+
+
+class Summary(msgspec.Struct, frozen=True, tag=True):
+    """What all older entries said, as far as it is still needed."""
+
+    shape: FlowShape
+    positions: dict[str, Any]
+    last_tick: int
+    open_from: int
+    is_final: bool
+    ticks: list[Ticked]
+    commits: list[Committed]
+    savepoints: list[Savepoint]
+    promises: list[Said] = []
+
+
+Entry: TypeAlias = FlowShape | Ticked | Renewed | Committed | Kept | Dropped | Said | Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A snapshot that can be gone on from: the whole one and what changed since, oldest first."""
+
+    commits: Sequence[Committed]
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is saved."""
+        return self.commits[-1].epoch
+
+    @property
+    def workers(self) -> int:
+        """How many workers saved it."""
+        return len(self.commits[-1].parts)
+
+    def parts(self) -> list[list[PartSaved]]:
+        """The parts, by commit and worker."""
+        return [commit.parts for commit in self.commits]

@@ -1,0 +1,347 @@
+"""The ledger: what a query has let in and let out, kept in its journal and rebuilt from it.
+
+A tick says which units of which source were taken; it is durable before a worker sees it. A commit says that
+every worker has saved an epoch: where the parts of the snapshot are, and which staged output is published
+with it. Everything that a new driver needs to go on follows from these, in order: where each source stands,
+which ticks must be read again, and which snapshot they come after.
+
+A snapshot is a chain of commits: a whole one, and those after it that hold what changed. The last chains are
+kept, and every savepoint; a summary replaces the entries that say nothing any more, and names which files are
+needed, so that all others can be removed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pointstamp.errors import RecoveryError, SourceError
+from pointstamp.journal.entries import Generation, GenerationStarted
+from pointstamp.journal.history import (
+    Chain,
+    Committed,
+    Dropped,
+    Entry,
+    FlowShape,
+    Kept,
+    Renewed,
+    Said,
+    Savepoint,
+    Summary,
+    Ticked,
+)
+from pointstamp.journal.journal import Journal
+from pointstamp.journal.promises import Promises
+from pointstamp.query.orders import PartSaved
+from pointstamp.sinks.port import Staged
+from pointstamp.sources.port import Position, Source, Unit
+
+SUMMARY_ENTRIES_MAX: Final = 256
+"""After so many entries a summary takes their place."""
+
+
+class Ledger:
+    """The state of a query as its journal has it; changed by the driver that holds the generation."""
+
+    def __init__(
+        self, journal: Journal[Entry], sources: Mapping[str, Source], *, chains_kept: int = 2
+    ) -> None:
+        self._journal = journal
+        self._sources = sources
+        self._chains_kept = chains_kept
+        self.shape: FlowShape | None = None
+        self.positions: dict[str, Position] = dict.fromkeys(sources)
+        self.last_tick = -1
+        self.open_from = 0
+        self.is_final = False
+        self.ticks: list[Ticked] = []
+        self.commits: list[Committed] = []
+        self.savepoints: list[Savepoint] = []
+        self.promises: dict[str, Promises] = {}
+        self._gone_on_from: Chain | None = None
+        self._entries = 0
+        for entry in journal.entries():
+            self._apply(entry)
+
+    # Reading.
+
+    @property
+    def generation(self) -> Generation:
+        """The generation that this driver has started."""
+        assert self._journal.generation is not None
+        return self._journal.generation
+
+    @property
+    def committed(self) -> Committed | None:
+        """The last commit."""
+        return self.commits[-1] if self.commits else None
+
+    def chain(self) -> Chain | None:
+        """The last snapshot; None where there is none."""
+        return self._chain_at(len(self.commits) - 1) if self.commits else None
+
+    def chains(self) -> list[Chain]:
+        """Every snapshot that is kept, the newest first."""
+        return [self._chain_at(number) for number in reversed(range(len(self.commits)))]
+
+    def ticks_after(self, chain: Chain | None) -> list[Ticked]:
+        """The ticks to read again after a snapshot, or all."""
+        settled = -1 if chain is None else chain.commits[-1].settled
+        return [tick for tick in self.ticks if tick.number > settled]
+
+    def go_on_from(self, chain: Chain) -> None:
+        """Take note that this snapshot is in use, and that all later ones are damaged."""
+        self._gone_on_from = chain
+
+    def parts_needed(self) -> list[PartSaved]:
+        """The parts of snapshots that are still needed, each once, by name."""
+        kept = [*self.commits, *(commit for savepoint in self.savepoints for commit in savepoint.commits)]
+        return sorted({part for commit in kept for part in commit.parts}, key=lambda part: part.name)
+
+    def names_needed(self) -> set[str]:
+        """The files of snapshots that are still needed."""
+        return {part.name for part in self.parts_needed()}
+
+    def staged(self) -> list[Staged]:
+        """The output of commits that are kept, which may not have been published yet."""
+        return [staged for commit in self.commits for staged in commit.staged]
+
+    def check_not_fenced(self) -> None:
+        """FencedError if a newer driver has taken the journal over."""
+        self._journal.check_not_fenced()
+
+    # Writing.
+
+    def begin(self, shape: FlowShape) -> None:
+        """Write what the flow looks like: at the beginning, and when a change of it was accepted."""
+        self._append(shape)
+
+    def adopt(self, shape: FlowShape, savepoint: Savepoint) -> None:
+        """Begin a journal with what another query has kept; its commits are none of this one's own."""
+        before = len(savepoint.commits)
+        self._append(
+            Summary(
+                shape,
+                savepoint.positions,
+                savepoint.last_tick,
+                savepoint.open_from,
+                False,
+                savepoint.ticks,
+                [
+                    msgspec.structs.replace(commit, number=place - before, savepoint=None)
+                    for place, commit in enumerate(savepoint.commits)
+                ],
+                [],
+            )
+        )
+
+    def tick(
+        self,
+        units: Mapping[str, Sequence[Unit]],
+        complete_to: int,
+        *,
+        final: bool,
+        promised: Mapping[str, int] | None = None,
+    ) -> Ticked:
+        """Record the next tick; it is durable when this returns."""
+        taken = {name: list(each) for name, each in units.items() if each}
+        held = {n: epoch for n, epoch in (promised or {}).items() if n in taken and epoch > self.open_from}
+        tick = Ticked(self.last_tick + 1, taken, self.open_from, complete_to, final, held)
+        self._append(tick)
+        return tick
+
+    def renew(self, tick: Ticked) -> Ticked | None:
+        """A tick that is to be read again, as its sources have it now; None while one is being written.
+
+        A unit that has changed is written down anew. That is sound because nothing of the tick is committed,
+        which the order of the journal proves: no older driver can commit after this, and no member has been
+        given the tick by this one. Where something is committed, the rest of it must not be of other rows.
+        """
+        units: dict[str, list[Unit]] = {}
+        for name, each in tick.units.items():
+            renewed = [self._renewed(name, unit) for unit in each]
+            if None in renewed:
+                return None
+            units[name] = [unit for unit in renewed if unit is not None]
+        if units == tick.units:
+            return tick
+        if self.committed is not None and self.committed.epoch >= tick.open_from:
+            raise self._changed(tick, units)
+        self._append(Renewed(tick.number, units))
+        return next(each for each in self.ticks if each.number == tick.number)
+
+    def _renewed(self, name: str, unit: Unit) -> Unit | None:
+        ask: Callable[[Unit], Unit | None] | None = getattr(self._sources[name], "renewed", None)
+        return unit if ask is None else ask(unit)
+
+    def _changed(self, tick: Ticked, units: Mapping[str, Sequence[Unit]]) -> SourceError:
+        changed = [
+            (name, part.locator)
+            for name in units
+            for unit, now in zip(tick.units[name], units[name], strict=True)
+            for part, part_now in zip(unit.parts, now.parts, strict=True)
+            if part != part_now
+        ]
+        name, locator = changed[0]
+        return SourceError(
+            f"input '{name}': '{locator}' was changed after a part of its rows was committed, and the rest "
+            "of them is to be read again: what is published was computed from other bytes. Restore it as it "
+            "was, or begin with a new checkpoint and a new output."
+        )
+
+    def commit(
+        self,
+        epoch: int,
+        parts: Iterable[PartSaved],
+        staged: Iterable[Staged],
+        *,
+        is_whole: bool,
+        settled: int,
+        savepoint: str | None = None,
+    ) -> Committed:
+        """Record the next commit; with it, everything in it is part of the query's history."""
+        last = self.committed
+        number = 0 if last is None else last.number + 1
+        commit = Committed(number, epoch, is_whole, list(parts), list(staged), settled, savepoint)
+        self._append(commit)
+        return commit
+
+    def keep(self, savepoint: str) -> None:
+        """Keep the last snapshot under a name; there must be one."""
+        assert self.commits, "there is nothing to keep"
+        self._append(Kept(savepoint))
+
+    def drop(self, savepoint: str) -> None:
+        """Keep a savepoint no more; its files go with what is needed no more."""
+        self._append(Dropped(savepoint))
+
+    def say(self, name: str, epoch: int, waiting: Iterable[str]) -> None:
+        """Record that with the units that wait an input is complete before an epoch, unless that is known."""
+        waiting = list(waiting)
+        if not self.promises.get(name, Promises()).is_known(epoch, waiting):
+            self._append(Said(name, epoch, waiting))
+
+    def summarize_if_long(self) -> list[Ticked] | None:
+        """Replace the entries by a summary if there are many; return the ticks that are needed no more."""
+        if self._entries < SUMMARY_ENTRIES_MAX or self.shape is None:
+            return None
+        return self.summarize()
+
+    def summarize(self) -> list[Ticked]:
+        """Replace the entries by a summary; return the ticks that are needed no more."""
+        assert self.shape is not None
+        self._forget_old_chains()
+        settled = self.commits[0].settled if self.commits else -1
+        gone = [tick for tick in self.ticks if tick.number <= settled]
+        self.ticks = [tick for tick in self.ticks if tick.number > settled]
+        # Only the newest output may still have to be published.
+        commits = [
+            commit if commit is self.commits[-1] else msgspec.structs.replace(commit, staged=[])
+            for commit in self.commits
+        ]
+        summary = Summary(
+            self.shape,
+            self.positions,
+            self.last_tick,
+            self.open_from,
+            self.is_final,
+            self.ticks,
+            commits,
+            self.savepoints,
+            [said for name, each in self.promises.items() for said in each.entries(name)],
+        )
+        self._journal.summarize(summary)
+        self._entries = 0
+        return gone
+
+    # Inside.
+
+    def _append(self, entry: Entry) -> None:
+        self._journal.append(entry)
+        self._apply(entry)
+
+    def _apply(self, entry: Entry | GenerationStarted) -> None:
+        self._entries += 1
+        match entry:
+            case GenerationStarted():
+                pass
+            case FlowShape():
+                self.shape = entry
+            case Ticked():
+                for name, units in entry.units.items():
+                    if name not in self._sources:
+                        raise RecoveryError(
+                            f"the journal has rows of an input '{name}', which this flow does not have. "
+                            "Go on with the flow that wrote it, or begin with a new checkpoint."
+                        )
+                    for unit in units:
+                        self.positions[name] = self._sources[name].after(self.positions.get(name), unit)
+                    if name in self.promises:
+                        self.promises[name].take(unit.name for unit in units)
+                self.last_tick = entry.number
+                self.open_from = entry.complete_to
+                self.is_final = entry.final
+                self.ticks.append(entry)
+            case Renewed():
+                self.ticks = [
+                    msgspec.structs.replace(tick, units=entry.units) if tick.number == entry.number else tick
+                    for tick in self.ticks
+                ]
+            case Committed():
+                self.commits.append(entry)
+                self._gone_on_from = None
+                if entry.savepoint is not None:
+                    self._keep_last()
+            case Kept(savepoint):
+                self.commits[-1] = msgspec.structs.replace(self.commits[-1], savepoint=savepoint)
+                self._keep_last()
+            case Dropped(name):
+                self.savepoints = [each for each in self.savepoints if each.name != name]
+                self.commits = [
+                    msgspec.structs.replace(each, savepoint=None) if each.savepoint == name else each
+                    for each in self.commits
+                ]
+            case Said():
+                self.promises.setdefault(entry.input, Promises()).say(entry.epoch, entry.waiting)
+            case Summary():
+                self._take_over(entry)
+
+    def _take_over(self, summary: Summary) -> None:
+        self.shape = summary.shape
+        self.positions.update(summary.positions)
+        self.last_tick = summary.last_tick
+        self.open_from = summary.open_from
+        self.is_final = summary.is_final
+        self.ticks = list(summary.ticks)
+        self.commits = list(summary.commits)
+        self.savepoints = list(summary.savepoints)
+        names = dict.fromkeys(said.input for said in summary.promises)
+        self.promises = {n: Promises.of(said for said in summary.promises if said.input == n) for n in names}
+        self._entries = 0
+
+    def _chain_at(self, place: int) -> Chain:
+        first = next(number for number in reversed(range(place + 1)) if self.commits[number].is_whole)
+        return Chain(self.commits[first : place + 1])
+
+    def _keep_last(self) -> None:
+        chain = self._chain_at(len(self.commits) - 1)
+        name = self.commits[-1].savepoint
+        assert name is not None
+        savepoint = Savepoint(
+            name,
+            dict(self.positions),
+            self.last_tick,
+            self.open_from,
+            # Where its last part is damaged, an older one of the chain is gone on from.
+            self.ticks_after(Chain(chain.commits[:1])),
+            [msgspec.structs.replace(each, staged=[]) for each in chain.commits],
+        )
+        self.savepoints = [*(each for each in self.savepoints if each.name != name), savepoint]
+
+    def _forget_old_chains(self) -> None:
+        # What is known to be damaged does not count: the only snapshot that is whole may come before it.
+        in_use = self._gone_on_from
+        last = len(self.commits) if in_use is None else self.commits.index(in_use.commits[-1]) + 1
+        wholes = [number for number, commit in enumerate(self.commits[:last]) if commit.is_whole]
+        if len(wholes) > self._chains_kept:
+            self.commits = self.commits[wholes[-self._chains_kept] :]

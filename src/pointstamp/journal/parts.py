@@ -1,0 +1,255 @@
+"""Parts of a snapshot as bytes: what one worker saves of an epoch, and what a worker goes on from.
+
+A part holds the pieces of state of each operator as Arrow tables, and what it held, awaited and had sent
+ahead. A snapshot is a chain: the parts of a whole one, then those of each later one with what changed since.
+It is restored to any number of workers: rows go to who owns their key by the hash that exchanges them, or by
+the function that does (``dealers``); state
+without keys belongs to the worker that saved it, and stays with it.
+
+A part is tied to its place twice: it is sealed with its query and its name, which says epoch, generation and
+worker; and the commit that names it has its checksum. So no other part is taken for it, not even one of the
+same name in a copy of the checkpoint that went on by itself.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from pointstamp.errors import RecoveryError, StorageError
+from pointstamp.journal.dealers import Dealer, Dealers
+from pointstamp.query.orders import PartSaved
+from pointstamp.state.pieces import Piece, merged, owned
+from pointstamp.storage.port import Content
+from pointstamp.storage.sealed import checksum_of, sealed_parts, unseal
+from pointstamp.worker.snapshots import (
+    Awaited,
+    Held,
+    InstanceSnapshot,
+    Restored,
+    RestoredInstance,
+    SentAhead,
+    WorkerSnapshot,
+)
+
+KIND = "snapshot part"
+VERSION = 1
+T = TypeVar("T")
+
+
+class _SavedPiece(msgspec.Struct, array_like=True):
+    keys: tuple[str, ...] | None
+    identity: tuple[str, ...]
+    is_whole: bool
+    rows: bytes
+
+
+class _SavedAhead(msgspec.Struct, array_like=True):
+    output: int
+    target: str
+    port: int
+    time: tuple[int, ...]
+    rows: bytes
+
+
+class _SavedInstance(msgspec.Struct, array_like=True):
+    pieces: dict[str, _SavedPiece]
+    held: list[tuple[int, tuple[int, ...]]]
+    awaited: list[tuple[int, tuple[int, ...]]]
+    ahead: list[_SavedAhead]
+
+
+class SavedPart(msgspec.Struct, array_like=True):
+    """What one of ``workers`` workers saved of an epoch."""
+
+    epoch: int
+    worker: int
+    workers: int
+    is_whole: bool
+    instances: dict[str, _SavedInstance]
+
+
+def encode_part(
+    snapshot: WorkerSnapshot, worker: int, workers: int, name: str, query: str
+) -> tuple[PartSaved, Content]:
+    """A worker's snapshot as sealed bytes, for a name in the checkpoint of a query."""
+    saved = SavedPart(
+        snapshot.epoch,
+        worker,
+        workers,
+        snapshot.is_whole,
+        {place: _saved(each) for place, each in snapshot.instances.items()},
+    )
+    return _sealed(msgspec.msgpack.encode(saved), name, query)
+
+
+def decode_part(content: bytes, part: PartSaved, query: str) -> SavedPart:
+    """A part as it was saved; StorageError where it is not whole, or not the one that was committed."""
+    try:
+        return msgspec.msgpack.decode(_unsealed(content, part, query), type=SavedPart)
+    except msgspec.MsgspecError as error:
+        raise StorageError(
+            f"'{part.name}' is whole and cannot be read as a snapshot part: {error}."
+        ) from error
+
+
+def moved_part(
+    content: bytes, part: PartSaved, query: str, name: str, new_query: str
+) -> tuple[PartSaved, Content]:
+    """A part of one query as it is stored under a name in the checkpoint of another."""
+    return _sealed(_unsealed(content, part, query), name, new_query)
+
+
+def _sealed(content: bytes, name: str, query: str) -> tuple[PartSaved, Content]:
+    sealed = sealed_parts(content, KIND, name, owner=query, version=VERSION)
+    return PartSaved(name, sum(map(len, sealed)), checksum_of(sealed)), sealed
+
+
+def _unsealed(content: bytes, part: PartSaved, query: str) -> bytes:
+    inside = unseal(content, KIND, part.name, owner=query, version=VERSION)
+    if checksum_of(content) != part.crc32:
+        raise StorageError(
+            f"'{part.name}' is whole, and is not the one that was committed: its checksum is "
+            f"{checksum_of(content):08x}, and {part.crc32:08x} was written. It is of a copy of the "
+            "checkpoint that went on by itself."
+        )
+    return inside
+
+
+def restored_from(
+    chain: Sequence[Sequence[SavedPart]], worker: int, workers: int, dealers: Dealers | None = None
+) -> Restored:
+    """What a worker goes on from: the parts of a whole snapshot, and those of each later one, in order.
+
+    ``dealers`` says who owns the rows of a place; by the hash of their keys unless said.
+    """
+    latest = chain[-1]
+    same = all(part.workers == workers for link in chain for part in link)
+    places = {place for link in chain for part in link for place in part.instances}
+    return Restored(
+        latest[0].epoch,
+        {
+            place: _restored(place, chain, worker, workers, (dealers or {}).get(place), is_same=same)
+            for place in sorted(places)
+        },
+    )
+
+
+def parts_needed(parts: Sequence[T], worker: int, workers: int) -> Sequence[T]:
+    """The parts of one snapshot that a worker must read: its own, or all if there were more or fewer."""
+    return (parts[worker],) if len(parts) == workers else parts
+
+
+def _restored(
+    place: str,
+    chain: Sequence[Sequence[SavedPart]],
+    worker: int,
+    workers: int,
+    dealer: Dealer | None,
+    *,
+    is_same: bool,
+) -> RestoredInstance:
+    mine = [part for part in chain[-1] if not is_same or part.worker == worker]
+    last = [(part.worker, part.instances[place]) for part in mine if place in part.instances]
+    held = [Held(output, tuple(time)) for _, each in last for output, time in each.held]
+    awaited = [Awaited(port, tuple(time)) for _, each in last for port, time in each.awaited]
+    ahead = [
+        SentAhead(each.output, each.target, each.port, tuple(each.time), batch)
+        for saver, instance in last
+        if saver % workers == worker
+        for each in instance.ahead
+        for batch in _table(each.rows).combine_chunks().to_batches()
+    ]
+    return RestoredInstance(
+        _tables(place, chain, worker, workers, dealer, is_same=is_same),
+        held if is_same else list(dict.fromkeys(held)),
+        awaited if is_same else list(dict.fromkeys(awaited)),
+        ahead,
+        must_regain=is_same,
+        was_saved=True,
+    )
+
+
+def _tables(
+    place: str,
+    chain: Sequence[Sequence[SavedPart]],
+    worker: int,
+    workers: int,
+    dealer: Dealer | None,
+    *,
+    is_same: bool,
+) -> Mapping[str, pa.Table]:
+    pieces: dict[str, dict[int, list[Piece]]] = {}
+    for link in chain:
+        for part in link:
+            if is_same and part.worker != worker:
+                continue
+            instance = part.instances.get(place)
+            for name, saved in instance.pieces.items() if instance is not None else ():
+                piece = Piece(_table(saved.rows), saved.keys, saved.identity, saved.is_whole)
+                pieces.setdefault(name, {}).setdefault(part.worker, []).append(piece)
+    return {name: _rows(place, name, by, worker, workers, dealer, is_same) for name, by in pieces.items()}
+
+
+def _rows(
+    place: str,
+    name: str,
+    pieces: Mapping[int, Sequence[Piece]],
+    worker: int,
+    workers: int,
+    dealer: Dealer | None,
+    is_same: bool,
+) -> pa.Table:
+    """A worker's rows of one piece of state, of all who saved rows of it."""
+    tables = [merged(each) for each in pieces.values()]
+    keys = next(iter(pieces.values()))[-1].keys
+    if is_same:
+        return tables[0]
+    if keys is None:
+        savers = [saver for saver, table in zip(pieces, tables, strict=True) if table.num_rows]
+        if savers:
+            raise RecoveryError(
+                f"{place} has the state '{name}', which has no keys and was saved by worker "
+                f"{', '.join(map(str, savers))} of another number of workers; nobody can say whose it is "
+                f"among {workers}. Start with as many workers as before, or declare keys for it."
+            )
+        return tables[0]
+    table = pa.concat_tables(tables)
+    if dealer is not None:
+        return dealer.owned(table, keys, worker, workers, f"{place} has the state '{name}', which")
+    return owned(table, keys, worker, workers)
+
+
+def _saved(snapshot: InstanceSnapshot) -> _SavedInstance:
+    return _SavedInstance(
+        {
+            name: _SavedPiece(
+                piece.keys,
+                piece.identity,
+                piece.is_whole,
+                _bytes(piece.table),
+            )
+            for name, piece in snapshot.pieces.items()
+        },
+        [(output, time) for output, time in snapshot.held],
+        [(port, time) for port, time in snapshot.awaited],
+        [
+            _SavedAhead(
+                each.output, each.target, each.port, each.time, _bytes(pa.Table.from_batches([each.batch]))
+            )
+            for each in snapshot.ahead
+        ],
+    )
+
+
+def _bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    encoded: bytes = sink.getvalue().to_pybytes()
+    return encoded
+
+
+def _table(rows: bytes) -> pa.Table:
+    return pa.ipc.open_stream(pa.py_buffer(rows)).read_all()

@@ -1,0 +1,122 @@
+"""The shape of a flow: what must still be there when a query goes on with a flow that may have changed.
+
+State is found again by the place of its operator, that is by kind and name. So an operator that is gone would
+lose its state, one that is new would begin without, and one that is of another kind could not read what is
+there, or worse, could: a greatest value reads as a least one. All of this is said before anything runs, and
+is done only if it was accepted.
+
+What a function computes is not looked at: who changes the code of a map, or of an operator of their own,
+knows best whether what it keeps still means the same.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from pointstamp.errors import RecoveryError
+from pointstamp.flow.pact import ExchangeBy, ExchangeByFunction, Pact
+from pointstamp.flow.plan import Kind, Node, Plan
+from pointstamp.journal.history import FlowShape
+from pointstamp.reduce.aggregate import Aggregate, Aggregation
+from pointstamp.reduce.reductions import RunningReduce
+from pointstamp.sinks.port import Publisher, Sink
+from pointstamp.state.saved import Saving
+from pointstamp.worker.snapshots import place_of
+
+
+def shape_of(plan: Plan, query: str) -> FlowShape:
+    """A word for each place of a flow that has rows or state."""
+    return FlowShape(
+        plan.name, query, {place_of(node): _word(plan, node) for node in plan.nodes if not node.kind.is_door}
+    )
+
+
+def check_shape(before: FlowShape, now: FlowShape, *, accept_changes: bool) -> None:
+    """Refuse a flow that differs from the one that was saved, unless that is accepted."""
+    gone = [place for place in before.places if place not in now.places]
+    new = [place for place in now.places if place not in before.places]
+    other = [
+        f"{place} (was {before.places[place]}, is {now.places[place]})"
+        for place in before.places
+        if place in now.places and before.places[place] != now.places[place]
+    ]
+    if accept_changes or not (gone or new or other):
+        return
+    said = [
+        f"{words} {', '.join(places)}"
+        for words, places in (("gone:", gone), ("new:", new), ("changed:", other))
+        if places
+    ]
+    raise RecoveryError(
+        f"flow '{now.name}' is not the one that was saved; {'; '.join(said)}. State is found again by name. "
+        "Bring the names back, or pass accept_changes=True to lose the state of what is gone and to begin "
+        "without any for what is new."
+    )
+
+
+def check_outputs(sink: Sink, publisher: Publisher, before: FlowShape | None, now: FlowShape) -> None:
+    """Ask the publisher whether what is published can go on with the outputs of the flow as it is now."""
+    had = {} if before is None else _outputs(before)
+    if hasattr(publisher, "check_outputs"):
+        publisher.check_outputs(list(had))
+        return
+    has = _outputs(now)
+    changed = [name for name in {**had, **has} if had.get(name) != has.get(name)]
+    if before is not None and changed:
+        raise RecoveryError(
+            f"flow '{now.name}' has other outputs than it had ({', '.join(changed)}), and the sink "
+            f"{type(sink).__name__} has no check_outputs by which it would say whether it can go on with "
+            "them; nothing was changed. Take the change back, give the sink's publisher that method, or "
+            "begin with a new checkpoint and a new output."
+        )
+
+
+def _outputs(shape: FlowShape) -> dict[str, str]:
+    """The outputs of a flow, with a word for the columns of each."""
+    prefix = f"{Kind.OUTPUT.value} "
+    return {p.removeprefix(prefix): word for p, word in shape.places.items() if p.startswith(prefix)}
+
+
+def _word(plan: Plan, node: Node) -> str:
+    columns = [f"{field.name} {field.type}" for port in node.outputs for field in port.schema]
+    if node.kind is Kind.OUTPUT:
+        columns = [f"{field.name} {field.type}" for field in plan.output_schemas()[node.name]]
+    name, keeps = _logic(node.logic)
+    keys = [key for port in node.inputs for key in _exchanged_by(port.pact)]
+    # Where nothing is kept, it does not matter who owns a key.
+    by = f" by {', '.join(keys)}" if keeps and keys else ""
+    return f"{name}({', '.join(columns)}){by}{f' keeping {keeps}' if keeps else ''}"
+
+
+def _exchanged_by(pact: Pact) -> tuple[str, ...]:
+    if isinstance(pact, ExchangeByFunction):
+        return (str(pact).removeprefix("by "),)
+    return pact.keys if isinstance(pact, ExchangeBy) else ()
+
+
+def _logic(logic: Any) -> tuple[str, str]:  # noqa: ANN401 - whatever makes an operator
+    """What an operator is called, and what it keeps from epoch to epoch."""
+    if logic is None:
+        return "", ""
+    if not isinstance(logic, partial):
+        return getattr(logic, "__name__", ""), _declared(logic)
+    if logic.func is RunningReduce:
+        _, _, aggregates = logic.args
+        return "RunningReduce", ", ".join(f"{name}={_aggregate(each)}" for name, each in aggregates.items())
+    if isinstance(logic.func, type):
+        return logic.func.__name__, ""
+    users = logic.args[0]  # of which each worker has a copy
+    return type(users).__name__, _declared(users)
+
+
+def _aggregate(aggregate: Aggregation) -> str:
+    kind = aggregate.kind if isinstance(aggregate, Aggregate) else type(aggregate).__name__
+    return f"{kind}({aggregate.column or ''})"
+
+
+def _declared(logic: Any) -> str:  # noqa: ANN401 - a user's object, or its class
+    state = getattr(logic, "state", None)
+    ways = state.items() if isinstance(state, Mapping) else ()
+    return ", ".join(
+        f"{name} as {type(way).__name__.strip('_').lower()}" for name, way in ways if isinstance(way, Saving)
+    )

@@ -1,0 +1,1 @@
+"""The judge of traces: real workers' events replayed on the models' state."""

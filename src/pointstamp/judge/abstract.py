@@ -1,0 +1,205 @@
+"""The abstract state that a trace describes: the exchange protocol and the combined tracker, rebuilt.
+
+The variables have the names of Brun et al. (2021): ``caps[w]`` what worker w owns, ``data[w]`` what messages
+on their way to w carry, ``temp[w]`` what w has not told yet, ``glob[q]`` what q takes to exist, and rec,
+derived, what truly exists. ``shown[q]`` are the frontiers that q's operators may read. Counts are
+dictionaries without zeros, over pointstamps by number.
+
+An activation of an operator is one perf_op; until it ends, what it pulled, sent, minted and dropped gathers
+in ``Activation``. This file only keeps the books; what is allowed is said by the rules
+(``pointstamp.judge.exchange_rules``, ``pointstamp.judge.frontier_rules``).
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeAlias
+
+from pointstamp.judge.roots import Stamp
+from pointstamp.judge.shape import Point, Walker, first_points
+
+Counts: TypeAlias = dict[Point, int]
+"""A signed multiset that changes; no count is zero."""
+
+
+@dataclass(slots=True)
+class Activation:
+    """What an operator did since its activation began."""
+
+    pulled: Counts = field(default_factory=dict)
+    sent: list[tuple[Point, Point, int]] = field(default_factory=list)
+    """Source pointstamp, target pointstamp, receiver."""
+    held: Counts = field(default_factory=dict)
+    """Capabilities that came and went, netted."""
+
+
+class Batches:
+    """The batches of one worker, numbered from its first; those that everybody has heard are forgotten."""
+
+    def __init__(self, first: int = 0, kept: Iterable[Counts] = ()) -> None:
+        self._first = first
+        self._kept = deque(kept)
+
+    def __len__(self) -> int:
+        """How many were ever sent."""
+        return self._first + len(self._kept)
+
+    def __getitem__(self, number: int) -> Counts:
+        return self._kept[number - self._first]
+
+    def append(self, batch: Counts) -> None:
+        """Take the next one."""
+        self._kept.append(batch)
+
+    def since(self, number: int) -> Iterable[Counts]:
+        """Those from this one on."""
+        return islice(self._kept, number - self._first, None)
+
+    def forget_before(self, number: int) -> None:
+        """Nobody will ask for those before this one any more."""
+        while self._first < number:
+            self._kept.popleft()
+            self._first += 1
+
+    def each(self, change: Callable[[Counts], Counts]) -> "Batches":
+        """The same ones, changed."""
+        return Batches(self._first, map(change, self._kept))
+
+
+class AbstractState:
+    """The state after some events of a trace; changed by the judge alone."""
+
+    def __init__(self, walker: Walker, workers: int) -> None:
+        first = first_points(walker)
+        everybody = range(workers)
+        self.walker = walker
+        self.workers = workers
+        self.caps: list[Counts] = [dict.fromkeys(first, 1) for _ in everybody]
+        self.data: list[Counts] = [{} for _ in everybody]
+        self.temp: list[Counts] = [{} for _ in everybody]
+        self.glob: list[Counts] = [dict.fromkeys(first, workers) for _ in everybody]
+        self.sent: list[Batches] = [Batches() for _ in everybody]
+        """The batches of progress that w has sent; msg[w][q] are those that q has yet to hear."""
+        self.heard: list[list[int]] = [[0] * workers for _ in everybody]
+        """heard[q][w]: how many batches of w were applied by q."""
+        self.shown: list[list[frozenset[Stamp]] | None] = [None for _ in everybody]
+        """None until w has propagated for the first time: an empty frontier would mean complete."""
+        self.activations = [Activation() for _ in everybody]
+        self.notified: list[dict[int, list[Stamp]]] = [{} for _ in everybody]
+        """For each operator the maximal times of which it was told that they are complete."""
+        self.asked: list[dict[int, set[Stamp]]] = [{} for _ in everybody]
+        """For each operator the times that it has asked to be told of, and was not."""
+        self._rec_at: list[Counts] = [{} for _ in walker.shape.ports]
+        for point in first:
+            add(self._rec_at[walker.points[point][0]], point, workers)
+
+    # rec, kept per location.
+
+    def rec(self, point: Point) -> int:
+        """How many of this pointstamp truly exist."""
+        return self._rec_at[self.walker.points[point][0]].get(point, 0)
+
+    def rec_at(self, location: int) -> Mapping[Point, int]:
+        """What truly exists at a location."""
+        return self._rec_at[location]
+
+    def all_rec(self) -> Counts:
+        """Everything that truly exists."""
+        return {point: count for at in self._rec_at for point, count in at.items()}
+
+    # Actions.
+
+    def recv_cap(self, w: int, point: Point) -> None:
+        """A message is pulled: what it carried is owned by w now, and rec does not change."""
+        add(self.data[w], point, -1)
+        add(self.caps[w], point, 1)
+        add(self.activations[w].pulled, point, 1)
+
+    def perf_op(self, w: int, reported: Counts) -> Activation:
+        """The activation ends: what it did takes effect at once, and w is to tell what it reported."""
+        done, self.activations[w] = self.activations[w], Activation()
+        for point, count in done.pulled.items():
+            add(self.caps[w], point, -count)
+            self._add_rec(point, -count)
+        for point, count in done.held.items():
+            add(self.caps[w], point, count)
+            self._add_rec(point, count)
+        for _, point, receiver in done.sent:
+            add(self.data[receiver], point, 1)
+            self._add_rec(point, 1)
+        for point, count in reported.items():
+            add(self.temp[w], point, count)
+        return done
+
+    def send_upd(self, w: int, batch: Counts) -> None:
+        """Worker w tells everybody, itself included, a part of what it has not told yet."""
+        for point, count in batch.items():
+            add(self.temp[w], point, -count)
+        self.sent[w].append(batch)
+
+    def recv_upd(self, w: int, q: int) -> Counts:
+        """Worker q hears the oldest batch of w that it has not heard."""
+        batch = self.sent[w][self.heard[q][w]]
+        self.heard[q][w] += 1
+        self.sent[w].forget_before(min(heard[w] for heard in self.heard))
+        for point, count in batch.items():
+            add(self.glob[q], point, count)
+        return batch
+
+    def unheard(self, q: int) -> Counts:
+        """The sum of everything that is on its way to q."""
+        total: Counts = {}
+        for w, batches in enumerate(self.sent):
+            for batch in batches.since(self.heard[q][w]):
+                for point, count in batch.items():
+                    add(total, point, count)
+        return total
+
+    def _add_rec(self, point: Point, count: int) -> None:
+        add(self._rec_at[self.walker.points[point][0]], point, count)
+
+    # Going on for ever.
+
+    def renumbered(self, walker: Walker) -> "AbstractState":
+        """The same state with the numbers of a fresh walker, which knows of nothing that has passed."""
+
+        def number(point: Point) -> Point:
+            return walker.point(*self.walker.points[point])
+
+        def moved(counts: Counts) -> Counts:
+            return {number(point): count for point, count in counts.items()}
+
+        fresh = AbstractState(walker, self.workers)
+        fresh.caps, fresh.data = list(map(moved, self.caps)), list(map(moved, self.data))
+        fresh.temp, fresh.glob = list(map(moved, self.temp)), list(map(moved, self.glob))
+        fresh.sent = [batches.each(moved) for batches in self.sent]
+        fresh.heard, fresh.shown = self.heard, self.shown
+        fresh.notified, fresh.asked = self.notified, self.asked
+        fresh.activations = [
+            Activation(
+                moved(done.pulled),
+                [(number(source), number(target), receiver) for source, target, receiver in done.sent],
+                moved(done.held),
+            )
+            for done in self.activations
+        ]
+        fresh._rec_at = list(map(moved, self._rec_at))
+        return fresh
+
+
+def add(counts: Counts, point: Point, count: int) -> None:
+    """Change one count; a zero is not kept."""
+    after = counts.get(point, 0) + count
+    if after:
+        counts[point] = after
+    else:
+        counts.pop(point, None)
+
+
+def summed(walker: Walker, changes: Iterable[tuple[int, Stamp, int]]) -> Counts:
+    """Changes to pointstamps, as events report them, summed up."""
+    total: Counts = {}
+    for location, time, count in changes:
+        add(total, walker.point(location, time), count)
+    return total

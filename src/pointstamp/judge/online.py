@@ -1,0 +1,177 @@
+"""The judge of a run that goes on: the same rules as for a trace, event by event, without an end.
+
+Each worker tells its own events in order; how those of different workers lie to each other nobody has seen.
+They are merged into an order that respects causality: a message is pulled after the activation that sent it,
+a batch of progress is applied after it was sent, and everything else depends on its own worker alone. Every
+such order is a run that could have happened (Veresov et al. 2024, lemma 6.5), and the rules hold in all of
+them or the run is wrong (Brun et al. 2021, sections 4 and 6): so any of them may be judged, and it does not
+matter whose events come first.
+
+An event whose cause has not come waits. It is wrong if the cause can not come any more: when every worker
+waits for another one, when the run is at an end, and after a *cut*. Between two cuts every worker was asked
+to tell everything, after everybody had done so before the first; so whatever caused an event before the first
+has come before the second.
+
+What is kept is bounded by what exists and what waits, not by how long the run lasts: pointstamps get new
+numbers from time to time, and nothing remembers those that have passed.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Final, NoReturn
+
+from pointstamp.judge.abstract import AbstractState
+from pointstamp.judge.conformance import ModelRules
+from pointstamp.judge.cut_rules import CommitRules, SnapshotRules
+from pointstamp.judge.shape import Walker
+from pointstamp.worker.events import (
+    Event,
+    MessagePulled,
+    MessageSent,
+    ProgressReceived,
+    ProgressSent,
+    SnapshotTaken,
+)
+
+RENUMBER_EVENTS: Final = 5_000
+"""After so many events everything that has passed is forgotten."""
+
+
+class Online:
+    """Judges one generation; a rule that is broken raises ``BrokenError`` from whatever was called.
+
+    ``operators`` are those that take snapshots; None where nobody does, because the run cannot go on later.
+    ``record`` is given every event when it is judged, in the merged order, the one that is wrong included.
+    """
+
+    def __init__(
+        self,
+        walker: Walker,
+        workers: int,
+        operators: Sequence[int] | None,
+        *,
+        restored: int = -1,
+        commits: CommitRules | None = None,
+        record: Callable[[Event], None] | None = None,
+    ) -> None:
+        self._walker = walker
+        state = AbstractState(self._walker, workers)
+        self._models = ModelRules(state)
+        self._snapshots = None if operators is None else SnapshotRules(state, operators, restored)
+        self._rules = self._models.of if self._snapshots is None else self._snapshots.before(self._models.of)
+        self._commits = commits or CommitRules()
+        self._record = record
+        self._queues: list[deque[Event]] = [deque() for _ in range(workers)]
+        self._due = [0] * workers
+        self._since_renumbering = 0
+        self.judged = [0] * workers
+        """How many events of each worker were judged, and found right."""
+
+    @property
+    def state(self) -> AbstractState:
+        """What the run has come to, as far as it is judged."""
+        return self._models.state
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait for their cause."""
+        return sum(map(len, self._queues))
+
+    def take(self, worker: int, events: Iterable[Event]) -> None:
+        """Take the next events of one worker, and judge whatever can be judged now."""
+        queue = self._queues[worker]
+        for event in events:
+            queue.append(event)
+            if isinstance(event, SnapshotTaken):
+                self._commits.came(event)
+        self._merge()
+
+    def committed(self, epoch: int) -> None:
+        """Judge a commit, which all workers' events up to their snapshots have come before."""
+        assert self._snapshots is not None, "a run without snapshots commits nothing"
+        self._commits.committed(epoch, self._snapshots)
+
+    def cut(self) -> None:
+        """Everybody has told everything: what had come at the last cut must be explained by now."""
+        if any(judged < due for judged, due in zip(self.judged, self._due, strict=True)):
+            self._unexplained()
+        self._due = [judged + len(queue) for judged, queue in zip(self.judged, self._queues, strict=True)]
+
+    def end(self) -> None:
+        """Everything has come, and the run is at rest: nothing waits, and everything is complete."""
+        if self.waiting:
+            self._unexplained()
+        self._models.check_end(at_rest=True)
+        if self._snapshots is not None:
+            self._commits.end(self._snapshots)
+
+    def _merge(self) -> None:
+        moved = True
+        while moved:
+            # Not any(), which would leave those out that come after the first.
+            moved = max([self._judge_next(worker, queue) for worker, queue in enumerate(self._queues)])
+        if all(self._queues):
+            self._unexplained()
+
+    def _judge_next(self, worker: int, queue: deque[Event]) -> bool:
+        """Judge the events of a worker up to the first whose cause has not come; whether there were any."""
+        before = len(queue)
+        rules, record = self._rules, self._record
+        while queue:
+            event = queue[0]
+            kind = type(event)
+            if (kind is MessagePulled or kind is ProgressReceived) and not self._has_cause(event):
+                break
+            if record is not None:
+                record(event)
+            for rule in rules[kind]:
+                rule(event)
+            queue.popleft()
+            self.judged[worker] += 1
+        judged = before - len(queue)
+        self._since_renumbering += judged
+        if self._since_renumbering >= RENUMBER_EVENTS:
+            self._renumber()
+        return judged > 0
+
+    def _has_cause(self, event: Event) -> bool:
+        state = self.state
+        if isinstance(event, MessagePulled):
+            return state.data[event.worker].get(state.walker.point(event.location, event.time), 0) > 0
+        assert isinstance(event, ProgressReceived)
+        return event.sequence < len(state.sent[event.sender])
+
+    def _unexplained(self) -> NoReturn:
+        """Some event waits for a cause that cannot come: by the rules it is wrong."""
+        waiting = [queue[0] for queue in self._queues if queue]
+        # Others may wait for what this one holds up; whose cause nobody has told of is to blame.
+        event = next((each for each in waiting if not self._is_caused_later(each)), waiting[0])
+        if self._record is not None:
+            self._record(event)
+        for rule in self._models.of[type(event)]:
+            rule(event)
+        raise AssertionError(f"{event} has no cause, and no rule is broken")
+
+    def _is_caused_later(self, event: Event) -> bool:
+        """Whether the cause of an event waits behind another one that waits."""
+        later = (other for queue in self._queues for other in islice(queue, 1, None))
+        if isinstance(event, MessagePulled):
+            place = (event.worker, event.location, event.time)
+            return any(
+                isinstance(other, MessageSent) and (other.receiver, other.target, other.time) == place
+                for other in later
+            )
+        return isinstance(event, ProgressReceived) and any(
+            isinstance(other, ProgressSent)
+            and (other.worker, other.sequence) == (event.sender, event.sequence)
+            for other in later
+        )
+
+    def _renumber(self) -> None:
+        self._walker = self._walker.fresh()
+        state = self.state.renumbered(self._walker)
+        self._models.go_on_with(state)
+        if self._snapshots is not None:
+            self._snapshots.state, self._snapshots.walker = state, state.walker
+        self._since_renumbering = 0

@@ -1,0 +1,194 @@
+"""The judge of a running query in a process of its own, so that the driver's loop is never held up by it.
+
+Driver and judge speak through one socket, in msgpack with a type and a length before each message; nothing is
+unpickled. The driver never blocks: what the socket does not take waits here, and is sent on when the judge
+has answered, which is what ``fileno`` becomes readable for. The judge ends when the driver is gone.
+
+It keeps the promise of ``pointstamp.query.observing``: a judge that has failed says so, and is never taken
+for one that found nothing.
+"""
+
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pointstamp.errors import InternalError
+from pointstamp.flow.plan import Plan
+from pointstamp.judge.bench import (
+    READ_BYTES,
+    TRACE,
+    Answered,
+    Begin,
+    Commit,
+    Cut,
+    End,
+    Failed,
+    Found,
+    Frames,
+    Said,
+    Stands,
+    Take,
+    decode_answered,
+    framed,
+)
+from pointstamp.judge.plan_shape import shape_of
+from pointstamp.query.observing import Finding, Standing
+
+END_SECONDS_MAX: Final = 5.0
+_CHILD: Final = (
+    "import sys; sys.path[:] = sys.argv[3:]; from pointstamp.judge.bench import main; "
+    "main(int(sys.argv[1]), sys.argv[2])"
+)
+
+
+class JudgeProcess:
+    """The driver's side: a ``Judge`` whose work is done by another process."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._flow = plan.name
+        self._shape = shape_of(plan)
+        self._operators = tuple(int(node.index) for node in plan.nodes if not node.kind.is_door)
+        self._pending: deque[bytes] = deque()
+        self._frames = Frames()
+        self._generation = -1
+        self._standing = Standing((), 0)
+        self._failure = ""
+        self._child: _Child | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process of the judge; None before the first generation and after the end."""
+        return None if self._child is None else self._child.process.pid
+
+    def begin(self, generation: int, workers: int, *, restored: int, committed: int) -> None:
+        """A generation begins, after an epoch."""
+        if self._child is None:
+            self._child = _Child()
+        self._generation = generation
+        self._standing = Standing((0,) * workers, 0)
+        self._say(Begin(self._flow, self._shape, self._operators, generation, workers, restored, committed))
+
+    def take(self, worker: int, events: bytes) -> None:
+        """Take the next events of a worker."""
+        self._say(Take(worker, events))
+
+    def cut(self) -> None:
+        """Everybody has told everything that happened before the last cut."""
+        self._say(Cut())
+
+    def committed(self, epoch: int) -> None:
+        """An epoch was committed."""
+        self._say(Commit(epoch))
+
+    def end(self) -> None:
+        """Everything has come."""
+        self._say(End())
+
+    def standing(self) -> Standing:
+        """How far the judge is; InternalError where it has failed, or is gone."""
+        is_there = self._listen()
+        if self._failure or not (is_there or self._standing.finding):
+            raise InternalError(
+                f"the judge of flow '{self._flow}' has failed, and a run that is to be verified does not go "
+                f"on without one: {self._failure or self._death()} What is published was verified before. "
+                "Start it again, with verify=False if that does not help."
+            )
+        self._send()
+        return self._standing
+
+    def fileno(self) -> int:
+        """Readable when the judge has answered."""
+        return self._begun.socket.fileno()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._child is not None:
+            self._child.end()
+            self._child = None
+
+    @property
+    def _begun(self) -> "_Child":
+        assert self._child is not None, "no generation has begun"
+        return self._child
+
+    def _listen(self) -> bool:
+        """Hear everything that the judge has said; whether it is there."""
+        while True:
+            try:
+                content = self._begun.socket.recv(READ_BYTES)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            if not content:
+                return False
+            for frame in self._frames.add(content):
+                self._hear(decode_answered(frame))
+
+    def _hear(self, answer: Answered) -> None:
+        match answer:
+            case Stands():
+                if answer.generation == self._generation:
+                    self._standing = Standing(answer.judged, answer.waiting, answer.is_over)
+            case Found():
+                trace = Path(self._begun.folder.name, TRACE).read_bytes()
+                self._standing = self._standing._replace(finding=Finding(answer.words, trace))
+            case Failed():
+                self._failure = answer.words
+
+    def _say(self, message: Said) -> None:
+        self._pending.append(framed(message))
+        self._send()
+
+    def _send(self) -> None:
+        while self._pending:
+            try:
+                sent = self._begun.socket.send(self._pending[0])
+            except BlockingIOError:
+                return
+            except OSError:
+                return  # it is gone; what it has said last is read by who asks how it stands
+            if sent < len(self._pending[0]):
+                self._pending[0] = self._pending[0][sent:]
+            else:
+                self._pending.popleft()
+
+    def _death(self) -> str:
+        process = self._begun.process
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(END_SECONDS_MAX)
+        return f"process {process.pid} has ended with code {process.returncode}."
+
+
+class _Child:
+    """A process that judges, with the socket to it and the folder that it may write to."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="pointstamp-judge-")
+        self.socket, theirs = socket.socketpair()
+        self.socket.setblocking(False)
+        with theirs:
+            self.process = subprocess.Popen(  # noqa: S603 - ourselves
+                [sys.executable, "-c", _CHILD, str(theirs.fileno()), self.folder.name, *sys.path],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # an interrupt of the keyboard is for the driver
+            )
+
+    def end(self) -> None:
+        """End the process, and remove what it has written."""
+        # A fork of the driver may still hold the socket; shutting it down is for all.
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+        try:
+            self.process.wait(END_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.folder.cleanup()

@@ -1,0 +1,99 @@
+"""The shape of a flow for the judge, read off what the user wrote and not off what was made of it.
+
+A plan holds both: what was written (that a node is a door, how many epochs a delay has, what an operator or a
+variable declares of its times, by the names of its ports), and the summaries that were made of it, which
+progress tracking and routes go by. Only the first is read here, and the ways of times are derived from it
+anew, by what the papers say of doors: enter appends a round, leave drops it, feedback adds one to it (Abadi &
+Isard 2015, section 3; Brun et al. 2021, section 5). So a summary that was made wrongly is found.
+
+Of a summary that a user declares only the numbers are read; its own arithmetic takes no part.
+"""
+
+from collections.abc import Iterator
+
+from pointstamp.flow.plan import Kind, Node, Plan
+from pointstamp.judge.roots import OwnTimes
+from pointstamp.judge.shape import Edge, PortShape, Shape, Walker
+from pointstamp.topology.domain import EPOCHS, RootSummary
+from pointstamp.topology.summary import Advance, Stay, Summary
+
+
+def shape_of(plan: Plan) -> Shape:
+    """The shape of a flow."""
+    return _read(plan)[0]
+
+
+def own_times_of(plan: Plan) -> OwnTimes | None:
+    """What the user supplied where a flow has times of its own; None where times are epochs."""
+    return _read(plan)[1]
+
+
+def walker_of(plan: Plan) -> Walker:
+    """A walker for the traces of a flow."""
+    return Walker(*_read(plan))
+
+
+def has_own_times(plan: Plan) -> bool:
+    """Whether the root times of a flow are not epochs."""
+    return plan.root is not EPOCHS
+
+
+def _read(plan: Plan) -> tuple[Shape, OwnTimes | None]:
+    ports: list[PortShape] = []
+    first_input: list[int] = []
+    for node in plan.nodes:
+        first_input.append(len(ports))
+        for i in range(len(node.inputs)):
+            ports.append(PortShape(f"input {i} of '{node.name}'", node.index, False, node.input_rounds))
+        for o in range(len(node.outputs)):
+            ports.append(PortShape(f"output {o} of '{node.name}'", node.index, True, node.output_rounds))
+    edges: list[Edge] = []
+    summaries: list[RootSummary] = []
+    for node in plan.nodes:
+        here = first_input[node.index]
+        for i, port in enumerate(node.inputs):
+            if port.source is not None:
+                feeder = plan.nodes[port.source.operator]
+                origin = first_input[feeder.index] + len(feeder.inputs) + port.source.port
+                edges.append(Edge(origin, here + i, (0,) * (1 + node.input_rounds)))
+            for o in range(len(node.outputs)):
+                edges.extend(_inside(node, i, o, here + i, here + len(node.inputs) + o, summaries))
+    in_order = tuple([node.index for node in plan.nodes if node.in_order])
+    shape = Shape(tuple(ports), tuple(edges), has_own_times(plan), in_order)
+    return shape, OwnTimes(plan.root, tuple(summaries)) if shape.has_own_times else None
+
+
+def _inside(
+    node: Node, i: int, o: int, origin: int, target: int, summaries: list[RootSummary]
+) -> Iterator[Edge]:
+    """The ways through a node, by what was written: a door's kind, a delay's epochs, what was declared."""
+    still = (0,) * node.input_rounds
+    match node.kind:
+        case Kind.ENTER:
+            yield Edge(origin, target, (0, *still), (0,))
+        case Kind.LEAVE:
+            yield Edge(origin, target, (0, *still[1:]))
+        case Kind.FEEDBACK if node.scope:
+            yield Edge(origin, target, (0, *still[1:], 1))
+        case Kind.DELAY:
+            yield Edge(origin, target, (node.delay_epochs, *still))
+        case Kind.FEEDBACK | Kind.OPERATOR | Kind.INPUT | Kind.OUTPUT:
+            declared = (node.declared or {}).get((node.inputs[i].name, node.outputs[o].name))
+            if declared is None:
+                yield Edge(origin, target, (0, *still))
+                return
+            for summary in declared:
+                later, root = _root(summary, summaries)
+                yield Edge(origin, target, (later, *summary.increments), summary.appended, root)
+
+
+def _root(summary: Summary, summaries: list[RootSummary]) -> tuple[int, int | None]:
+    """How many epochs are added to a root time, or the number that the user's own summary gets."""
+    match summary.root:
+        case Advance(epochs):
+            return epochs, None
+        case Stay():
+            return 0, None
+        case other:
+            summaries.append(other)
+            return 0, len(summaries) - 1

@@ -1,0 +1,5 @@
+"""Keys of rows, found again.
+
+``index`` maps keys to slots; it asks ``codec`` for a column's coded form, keeps that in ``columns``, and
+looks numbers up in ``table``.
+"""

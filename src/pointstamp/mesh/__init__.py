@@ -1,0 +1,1 @@
+"""The mesh between workers: sockets, who may come in, messages as bytes."""

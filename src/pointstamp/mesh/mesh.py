@@ -1,0 +1,414 @@
+"""The mesh: every member of a run connected to every other, with pyzmq.
+
+Each member binds one PULL socket and connects one PUSH socket to each peer, so that each ordered pair has one
+connection of its own, which is in order, and a member waits for all of them at a single place. pyzmq's I/O
+thread moves the bytes outside of Python's lock. Queues have no limit (high-water marks of 0): a sender that
+waited for a receiver could deadlock in a loop of the flow, so what is on its way is bounded at the inputs.
+
+Invariant: what a member collects from a peer is what that peer posted, in order, without gap or repetition.
+Every message carries its number; a gap, a connection that closes without a goodbye, or a peer that answers no
+heartbeat raises TransportError with the peer's name. Connections are never made anew: what was on its way
+would be lost unseen, so whoever lost a peer starts again from a snapshot, in a new generation. Messages of
+older generations are dropped and counted.
+
+Members meet once. They learn each other's addresses through a channel that they trust (a pipe, Spark's own),
+connect, and say hello. With CURVE (the default for tcp) each side proves that it owns its key and all bytes
+are encrypted; only keys of members are let in, and when all have met nobody is. Unix sockets in a private
+folder need no keys; their files are removed when all have met. Plain tcp is for measurements: whoever can
+reach the port can speak. What strangers can make a member hold is bounded: a frame that comes through tcp has
+at most ``FRAME_BYTES_MAX`` bytes, which hold nothing before they are sent, and who has not proved its key in
+thirty seconds is dropped by libzmq. Where the system can do it (Linux), a port of tcp answers nobody any more
+when all have met: however many come, they cost a member no file.
+"""
+
+import os
+import socket
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterable, Sequence
+from math import ceil
+from pathlib import Path
+from time import monotonic
+from typing import Final, NamedTuple, cast
+
+import zmq
+
+from pointstamp.errors import TransportError
+from pointstamp.mesh import door
+from pointstamp.mesh.door import Address, Doorman, KeyPair, Refusals, Watchman, has_news
+from pointstamp.mesh.peers import Peers
+from pointstamp.mesh.wire import ENVELOPE_BYTES, Body, Kind, seal, unseal
+from pointstamp.progress.pointstamp import WorkerIndex
+
+SILENCE_SECONDS_MAX: Final = 10.0
+"""A peer that answers no heartbeat for so long is taken for dead."""
+
+FRAME_BYTES_MAX: Final = 2**31
+"""The most bytes of one frame through tcp: more than Spark itself can hold in one value."""
+
+_CHECK_SECONDS: Final = 0.05
+_LINGER_MS: Final = 500
+# A lost peer is a failure long before this. Not -1, ZeroMQ's own word for never: with libzmq 4.3.5 a context
+# now and then waits for ever at its end after a peer was lost.
+_NEVER_MS: Final = 86_400_000
+# Above this size a frame is handed to the I/O thread as it is; below, copying is cheaper than keeping track.
+_COPY_BYTES_MAX: Final = 64 * 1024
+_COLLECT_MAX: Final = 1_024
+
+
+class Parcel(NamedTuple):
+    """What came from a peer: the kind of message, its header, and the frames that followed."""
+
+    sender: WorkerIndex
+    kind: int
+    header: memoryview
+    bodies: Sequence[Body]
+
+
+class Mesh:
+    """One member's connections to all others; used by one thread of one process, but any may post."""
+
+    def __init__(
+        self,
+        member: int,
+        members: int,
+        *,
+        listen: str = "tcp://127.0.0.1:0",
+        encrypted: bool | None = None,
+        keys: KeyPair | None = None,
+        generation: int = 0,
+        names: Sequence[str] = (),
+        silence_seconds_max: float = SILENCE_SECONDS_MAX,
+    ) -> None:
+        self.member = member
+        self.generation = generation
+        self.dropped_old = 0
+        self._names = names or [f"worker {number}" for number in range(members)]
+        self._keys: KeyPair | None = None
+        if encrypted or (encrypted is None and not listen.startswith("ipc:")) or keys is not None:
+            self._keys = keys or KeyPair.new()
+        if not 0 < silence_seconds_max < _NEVER_MS / 1000:
+            raise TransportError(
+                f"{self.name} was told to take a peer for dead after {silence_seconds_max} seconds of "
+                "silence; give a number of seconds above 0 and below a day."
+            )
+        self._heartbeat_ms = max(1, int(silence_seconds_max * 1000))
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._sockets: list[zmq.Socket[bytes]] = []
+        # A context that is collected before its sockets waits for them for ever, so a mesh that is forgotten
+        # is closed as well, in the process that made it.
+        self._finalizer = weakref.finalize(self, _close, os.getpid(), self._context, self._sockets)
+        self._doorman: Doorman | None = None
+        self._watchman: Watchman | None = None
+        # Two, so that a line without an address never takes the place of one with an address.
+        self._refusals, self._knocks = Refusals(), Refusals()
+        self._is_limited = listen.startswith("tcp:")
+        self._listener: socket.socket | None = None
+        self._pushes: dict[int, zmq.Socket[bytes]] = {}
+        self._posted = [0] * members
+        # The lock is also the barrier without which a socket must not pass from thread to thread.
+        self._posting = threading.Lock()
+        self._expected = [0] * members
+        self._early: deque[Parcel] = deque()
+        self._is_meeting = True
+        self._peers = Peers(member, self._names)
+        self._next_check = 0.0
+        try:
+            self._pull = self._listen(listen)
+        except (zmq.ZMQError, OSError) as error:
+            self._finalizer()
+            raise TransportError(f"{self.name} cannot listen at {listen}: {error}.") from error
+        self._poller = zmq.Poller()
+        self._poller.register(self._pull, zmq.POLLIN)
+        self._watched: set[int] = set()
+
+    @property
+    def name(self) -> str:
+        """What this member is called in errors."""
+        return self._names[self.member]
+
+    @property
+    def address(self) -> Address:
+        """Where the others can reach this member; to be told through a channel that is trusted."""
+        return Address(self._endpoint, self._keys.public if self._keys else None)
+
+    @property
+    def refused(self) -> int:
+        """How many times a stranger was turned away, or a message of an older generation was dropped."""
+        return self._refusals.count + self._knocks.count
+
+    # Meeting.
+
+    def connect(self, addresses: Sequence[Address]) -> None:
+        """Connect to all others, whose addresses come in the order of their numbers, and say hello."""
+        if self._doorman is not None:
+            self._doorman.allow(addresses)
+        for peer, address in enumerate(addresses):
+            if peer == self.member:
+                continue
+            if (address.public_key is None) != (self._keys is None):
+                raise TransportError(
+                    f"{self.name} came {'with' if self._keys else 'without'} a key, and {self._names[peer]} "
+                    f"{'with' if address.public_key else 'without'} one. Let all members encrypt, or none."
+                )
+            self._pushes[peer] = self._connected(peer, address)
+        for peer in self._pushes:
+            self.post(peer, Kind.HELLO, b"")
+
+    def greet(self) -> bool:
+        """Take part in the meeting without waiting; True when connected with all, who have said hello."""
+        if self._is_meeting:
+            self._look_at_the_door()
+            self._early.extend(self._take())
+            self._look_after_peers()
+            if not self._peers.missing:
+                self._is_meeting = False
+                self._stop_listening()
+        return not self._is_meeting
+
+    def meet(self, timeout_seconds: float) -> None:
+        """Wait until connected with all; TransportError with the names of those who have not come."""
+        deadline = monotonic() + timeout_seconds
+        while not self.greet():
+            if monotonic() > deadline:
+                missing = ", ".join(self._peers.missing)
+                raise TransportError(
+                    f"{self.name} has waited {timeout_seconds:g} seconds for {missing}. Look whether the "
+                    "process runs, and whether its address can be reached from here."
+                )
+            self.pause()
+
+    def pause(self) -> None:
+        """Rest for a moment of a meeting: the doorman and the listener are looked at in turn."""
+        self._poller.poll(1)
+
+    # Posting and collecting.
+
+    def post(self, peer: int, kind: int, header: bytes, bodies: Sequence[Body] = ()) -> None:
+        """Put a message on its way without waiting."""
+        if peer in self._peers.left:
+            raise TransportError(f"{self.name} cannot reach {self._names[peer]}, which has left the run.")
+        if self._is_limited and bodies:
+            self._check_sizes(peer, bodies)
+        push = self._pushes[peer]
+        with self._posting:
+            number = self._posted[peer]
+            self._posted[peer] = number + 1
+            first = seal(kind, self.member, self.generation, number) + header
+            push.send(first, zmq.NOBLOCK | zmq.SNDMORE if bodies else zmq.NOBLOCK)
+            for left, body in enumerate(bodies, start=1 - len(bodies)):
+                flags = zmq.NOBLOCK | zmq.SNDMORE if left else zmq.NOBLOCK
+                push.send(body, flags, copy=memoryview(body).nbytes <= _COPY_BYTES_MAX)
+
+    def _check_sizes(self, peer: int, bodies: Sequence[Body]) -> None:
+        # The peer would drop the connection, and could not say why.
+        largest = max(memoryview(body).nbytes for body in bodies)
+        if largest > FRAME_BYTES_MAX:
+            raise TransportError(
+                f"{self.name} was to send {largest} bytes at once to {self._names[peer]}; the most is "
+                f"{FRAME_BYTES_MAX}. Let the operator send smaller batches."
+            )
+
+    def collect(self) -> list[Parcel]:
+        """What has arrived, without waiting: in order per peer."""
+        if monotonic() >= self._next_check:
+            self._look_after_peers()
+        if self._early:
+            early = list(self._early)
+            self._early.clear()
+            return early
+        return self._take()
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Sleep until something arrives, at most so long; False where nothing did."""
+        now = monotonic()
+        deadline = now + timeout_seconds
+        while not self._early:
+            left_seconds = max(0.0, min(deadline, self._next_check) - now)
+            if self._poller.poll(ceil(left_seconds * 1000)):
+                return True
+            now = monotonic()
+            if now >= self._next_check:
+                self._look_after_peers()
+            if now >= deadline:
+                break
+        return bool(self._early)
+
+    def watch(self, files: Iterable[int]) -> None:
+        """Let ``wait`` return also when one of these files can be read, and none that was watched before."""
+        wanted = set(files)
+        for file in self._watched - wanted:
+            self._poller.unregister(file)
+        for file in wanted - self._watched:
+            self._poller.register(file, zmq.POLLIN)
+        self._watched = wanted
+
+    def close(self, *, linger_ms: int = _LINGER_MS) -> None:
+        """Say goodbye and close; what was posted is still delivered, for a moment."""
+        if not self._finalizer.alive:
+            return
+        if linger_ms:
+            for peer in self._pushes.keys() - self._peers.left - self._peers.lost:
+                try:
+                    self.post(peer, Kind.GOODBYE, b"")
+                except TransportError:
+                    continue
+            self._hear_goodbyes(linger_ms)
+        if self._listener is not None:
+            self._listener.close()
+        self._finalizer.detach()
+        _close(os.getpid(), self._context, self._sockets, linger_ms)
+
+    # Inside.
+
+    def _hear_goodbyes(self, timeout_ms: int) -> None:
+        """Wait a moment for those who leave at the same time: to a peer that is gone no goodbye comes.
+
+        What else has come is of no use to anybody any more.
+        """
+        deadline = monotonic() + timeout_ms / 1000
+        try:
+            while self._pushes.keys() - self._peers.left - self._peers.lost:
+                left_ms = ceil((deadline - monotonic()) * 1000)
+                if left_ms <= 0 or not self._poller.poll(min(left_ms, 50)):
+                    self._look_after_peers()
+                if left_ms <= 0:
+                    return
+                self._take()
+        except TransportError:
+            return  # somebody is gone already
+
+    def _take(self) -> list[Parcel]:
+        pull = self._pull
+        parcels: list[Parcel] = []
+        while len(parcels) < _COLLECT_MAX and has_news(pull):
+            frame = pull.recv(zmq.NOBLOCK)
+            kind, sender, generation, sequence = unseal(frame)
+            bodies: Sequence[Body] = ()
+            if kind >= Kind.DATA and pull.getsockopt(zmq.RCVMORE):
+                bodies = self._bodies()
+            if not 0 <= sender < len(self._expected) or sender == self.member:
+                raise TransportError(
+                    f"{self.name} received a message of member {sender}, whom it cannot know."
+                )
+            if generation != self.generation and self._is_old(sender, generation):
+                continue
+            if sequence != self._expected[sender]:
+                raise self._out_of_order(sender, sequence)
+            self._expected[sender] = sequence + 1
+            if kind == Kind.HELLO:
+                self._peers.said_hello(sender)
+            elif kind == Kind.GOODBYE:
+                self._peers.said_goodbye(sender)
+            else:
+                parcels.append(Parcel(WorkerIndex(sender), kind, memoryview(frame)[ENVELOPE_BYTES:], bodies))
+        return parcels
+
+    def _bodies(self) -> list[Body]:
+        """The frames that follow, which all have arrived with the first one; they are not copied."""
+        bodies = []
+        has_more = True
+        while has_more:
+            frame = self._pull.recv(zmq.NOBLOCK, copy=False)
+            bodies.append(frame.buffer)
+            has_more = frame.more
+        return bodies
+
+    def _is_old(self, sender: int, generation: int) -> bool:
+        if generation > self.generation:
+            raise TransportError(
+                f"{self.name} is of generation {self.generation} and received a message of "
+                f"{self._names[sender]} of generation {generation}: the run was started again without it."
+            )
+        self.dropped_old += 1
+        self._refusals.add(
+            f"{self.name} has dropped a message of {self._names[sender]} of generation {generation}; the run "
+            f"is in generation {self.generation}."
+        )
+        return True
+
+    def _out_of_order(self, sender: int, sequence: int) -> TransportError:
+        expected = self._expected[sender]
+        what = "lost" if sequence > expected else "delivered twice"
+        return TransportError(
+            f"{self.name} received message {sequence} of {self._names[sender]} and expected {expected}: a "
+            f"message was {what}. Start the run again from its last snapshot."
+        )
+
+    def _look_at_the_door(self) -> None:
+        if self._doorman is not None:
+            self._doorman.answer()
+        if self._watchman is not None:
+            self._watchman.look(is_meeting=self._is_meeting)
+
+    def _look_after_peers(self) -> None:
+        """See who came, knocked, or is gone; TransportError for a peer that is gone without goodbye."""
+        self._next_check = monotonic() + _CHECK_SECONDS
+        if not self._is_meeting:
+            self._look_at_the_door()
+        if self._peers.look():
+            # The goodbye may lie in our queue, behind all that we have been too busy to take.
+            while has_news(self._pull):
+                self._early.extend(self._take())
+            self._peers.check()
+
+    def _connected(self, peer: int, address: Address) -> "zmq.Socket[bytes]":
+        push = self._socket(zmq.PUSH)
+        if self._keys is not None:
+            push.curve_publickey, push.curve_secretkey = self._keys
+            push.curve_serverkey = address.public_key
+        push.reconnect_ivl = _NEVER_MS
+        # The I/O threads answer heartbeats, also while a worker is busy with one batch for minutes.
+        push.heartbeat_ivl = max(1, self._heartbeat_ms // 4)
+        push.heartbeat_timeout = self._heartbeat_ms
+        self._sockets.append(self._peers.monitor(peer, push))
+        push.connect(address.endpoint)
+        return push
+
+    def _listen(self, endpoint: str) -> "zmq.Socket[bytes]":
+        pull = self._socket(zmq.PULL)
+        if self._keys is not None:
+            pull.curve_server = True
+            pull.curve_publickey, pull.curve_secretkey = self._keys
+            pull.zap_domain = b"pointstamp"
+            self._doorman = Doorman(self._socket(zmq.REP), self.name, self._refusals)
+            self._watchman = Watchman(pull, self._socket(zmq.PAIR), self.name, self._knocks)
+        if self._is_limited:
+            pull.maxmsgsize = FRAME_BYTES_MAX
+            # A listener of our own making, because a filter is put before it when all have met.
+            self._listener = door.listener_at(endpoint)
+            pull.setsockopt(zmq.USE_FD, os.dup(self._listener.fileno()))
+        pull.bind(endpoint)
+        self._endpoint = cast("bytes", pull.last_endpoint).rstrip(b"\0").decode()
+        return pull
+
+    def _stop_listening(self) -> None:
+        # zmq_unbind would close the connections that were accepted, too. With keys nobody gets in any more
+        # because the doorman refuses everybody; a port can be made deaf, and a socket file taken away.
+        if self._doorman is not None:
+            self._doorman.shut()
+        if self._listener is not None:
+            door.make_deaf(self._listener)
+            self._listener.close()
+            self._listener = None
+        if self._endpoint.startswith("ipc://"):
+            Path(self._endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
+
+    def _socket(self, kind: int) -> "zmq.Socket[bytes]":
+        socket = self._context.socket(kind)
+        self._sockets.append(socket)
+        socket.sndhwm = socket.rcvhwm = 0
+        return socket
+
+
+def _close(
+    owner: int,
+    context: "zmq.Context[zmq.Socket[bytes]]",
+    sockets: "list[zmq.Socket[bytes]]",
+    linger_ms: int = 0,
+) -> None:
+    if os.getpid() == owner:
+        for socket in sockets:
+            socket.close(linger=linger_ms)
+        context.term()

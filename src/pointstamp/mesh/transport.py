@@ -1,0 +1,45 @@
+"""The workers' Transport over a mesh: messages as frames, and what steers a worker put aside."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from pointstamp.mesh.mesh import Mesh, Parcel
+from pointstamp.mesh.wire import Codec, Kind
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.worker.ports import Message
+
+
+class ZmqTransport:
+    """The Transport of a worker that is a member of a mesh; messages that steer the worker are put aside."""
+
+    def __init__(self, mesh: Mesh, codec: Codec) -> None:
+        self.mesh = mesh
+        self.sent = 0
+        self.received = 0
+        self.control: deque[Parcel] = deque()
+        self._codec = codec
+
+    def send(self, peer: WorkerIndex, message: Message) -> None:
+        """Put a message on its way to another worker."""
+        kind, header, bodies = self._codec.encode(message)
+        self.mesh.post(peer, kind, header, bodies)
+        self.sent += 1
+
+    def receive(self) -> Sequence[Message]:
+        """What has arrived, oldest first per sender, without waiting."""
+        messages = []
+        for parcel in self.mesh.collect():
+            if parcel.kind == Kind.CONTROL:
+                self.control.append(parcel)
+            else:
+                messages.append(self._codec.decode(*parcel))
+        self.received += len(messages)
+        return messages
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Sleep until something arrives, at most so long; False where nothing did."""
+        return self.mesh.wait(timeout_seconds)
+
+    def close(self) -> None:
+        """Say goodbye to everybody and close."""
+        self.mesh.close()

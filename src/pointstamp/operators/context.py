@@ -1,0 +1,206 @@
+"""The context: what an operator may do while it is active.
+
+Each act is checked where it happens, against what the operator handles and holds
+(``pointstamp.operators.authority``), and recorded; when the activation ends, the worker takes the record as
+one atomic change of progress.
+
+Two styles are served. Naiad's: ``send(batch, at=time)`` and ``notify_at(time)``. Timely's: ``retain()`` a
+capability, watch ``frontier(input)``, and send with the capability when it is time.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+
+from pointstamp.errors import CapabilityError, FlowError
+from pointstamp.operators.authority import Authority
+from pointstamp.operators.capability import Capability, check_may_send, hold
+from pointstamp.operators.notify import Request
+from pointstamp.order.antichain import Antichain
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.rows.schema import fit, to_batches
+from pointstamp.topology.domain import Time
+
+
+class Context:
+    """What an operator sees of the world; made by its worker, and good for its own calls only."""
+
+    __slots__ = ("_authority",)
+
+    def __init__(self, authority: Authority) -> None:
+        self._authority = authority
+
+    @property
+    def operator(self) -> str:
+        """The name of the operator."""
+        return self._authority.operator
+
+    @property
+    def worker(self) -> WorkerIndex:
+        """The number of the worker that runs it."""
+        return self._authority.worker
+
+    @property
+    def workers(self) -> int:
+        """How many workers there are."""
+        return self._authority.workers
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+        return tuple(port.name for port in self._authority.outputs)
+
+    def schema(self, output: int | str = 0) -> pa.Schema:
+        """The schema of an output."""
+        return self._authority.output(output).schema
+
+    @property
+    def time(self) -> Time:
+        """The time of the message or notification that the operator is handling."""
+        time = self._authority.time
+        if time is None:
+            raise FlowError(
+                f"operator '{self.operator}' asked for the time outside of a message or notification; "
+                "there is none then. Use the time of a capability."
+            )
+        return time
+
+    @property
+    def epoch(self) -> Any:  # noqa: ANN401 - the root time, of whatever type the flow has
+        """The first coordinate of the time: the epoch, unless the flow has times of its own."""
+        return self.time[0]
+
+    def send(
+        self,
+        data: Any,  # noqa: ANN401 - anything that holds rows
+        *,
+        at: Time | None = None,
+        output: int | str = 0,
+        capability: Capability | None = None,
+    ) -> None:
+        """Send rows, at the time that is being handled unless another is given.
+
+        Rows are an Arrow batch, or slower a table, a frame, or a list of dictionaries. With a capability they
+        are sent on the capability's authority; otherwise on that of the message or notification that is
+        being handled. Without rows nothing is sent.
+        """
+        authority = self._authority
+        port = authority.output(output)
+        if capability is not None:
+            at = check_may_send(port, capability, at)
+        elif at is None:
+            at = authority.of_rows(port)
+        else:
+            authority.check(port, at, "sent at")
+        who = f"operator '{self.operator}', output '{port.name}'"
+        if isinstance(data, pa.RecordBatch):
+            batches = [data if data.schema is port.schema else fit(data, port.schema, who)]
+        else:
+            batches = to_batches(data, port.schema, who)
+        port.sent.extend((at, batch) for batch in batches if batch.num_rows)
+
+    def session(self, capability: Capability, *, at: Time | None = None) -> "Session":
+        """Send several times with one capability: ``with context.session(capability) as session``.
+
+        At the end of the block the capability is dropped, unless it is kept with ``session.keep()``.
+        """
+        return Session(self, capability, at)
+
+    def retain(self, *, at: Time | None = None, output: int | str = 0) -> Capability:
+        """Keep the right to send later, at the time that is being handled or a later one."""
+        authority = self._authority
+        port = authority.output(output)
+        if at is None:
+            at = authority.of_rows(port)
+        else:
+            authority.check(port, at, "asked for a capability at")
+        return hold(port, at)
+
+    def notify_at(self, time: Time | None = None) -> None:
+        """Ask to be notified when a time is complete: when no input can receive at it any more.
+
+        An operator that takes its times in order is notified when the time is settled.
+
+        Until then the operator holds the right to send at that time on every output. Asking again for the
+        same time changes nothing.
+        """
+        authority, now = self._authority, self.time
+        wanted = now if time is None else time
+        domain = (authority.inputs or authority.outputs)[0].domain
+        if wanted is not now:
+            domain.check(wanted, f"operator '{self.operator}' asked to be notified at")
+            if not domain.less_equal(now, wanted):
+                raise CapabilityError(
+                    f"operator '{self.operator}' asked at {now} to be notified at {wanted}, which is not "
+                    f"later; ask for {now} or a greater time."
+                )
+        if not authority.can_be_notified:
+            raise FlowError(
+                f"operator '{self.operator}' asked at {now} to be notified at {wanted}, and has no method "
+                "on_notify to be called then; it would wait for ever. Give it one."
+            )
+        if authority.notifications.is_asked(wanted):
+            return
+        held = [
+            hold(port, authority.least(port, wanted)) for port in authority.outputs if authority.reaches(port)
+        ]
+        authority.notifications.ask(domain.sort_key(wanted), Request(wanted, authority.input, held))
+        if authority.on_asked is not None:
+            authority.on_asked(wanted)
+
+    def regained(self, output: int | str = 0) -> list[Capability]:
+        """When the operator is restored: the capabilities that it held, which are its own again."""
+        authority = self._authority
+        name, left = authority.output(output).name, authority.regained
+        authority.regained = [each for each in left if each.output != name]
+        return [each for each in left if each.output == name]
+
+    def frontier(self, input: int | str = 0) -> Antichain[Time]:  # noqa: A002 - the word of the API
+        """What may still arrive at an input: times at or above one of these; empty means complete."""
+        port = self._authority.named_input(input)
+        return Antichain.of(port.domain, self._authority.read_frontier(port.location))
+
+    def is_complete(self, time: Time, input: int | str | None = None) -> bool:  # noqa: A002 - as above
+        """Whether nothing at this time or before it can arrive any more, at one input or at all of them."""
+        authority = self._authority
+        ports = authority.inputs if input is None else (authority.named_input(input),)
+        for port in ports:
+            port.domain.check(time, f"operator '{self.operator}' asked about")
+        return not any(authority.may_come(port, time) for port in ports)
+
+    def is_settled(self, time: Time) -> bool:
+        """Whether nothing can arrive any more, at any input, that is taken before this time, or at it.
+
+        Times are taken epoch by epoch and in it round by round, outermost first: (1, 0) is settled when
+        nothing of epoch 0 can come any more, and (0, 5) need not wait for it. So who takes settled times
+        only, the first first, takes them in the same order whatever the workers do.
+        """
+        for port in self._authority.inputs:
+            port.domain.check(time, f"operator '{self.operator}' asked about")
+        return self._authority.is_first(time)
+
+
+class Session:
+    """Sends with one capability, at its time or a later one."""
+
+    def __init__(self, context: Context, capability: Capability, at: Time | None) -> None:
+        self._context = context
+        self._capability = capability
+        self._at = at
+        self._is_kept = False
+
+    def send(self, data: Any) -> None:  # noqa: ANN401 - anything that holds rows
+        """Send rows on the capability's authority."""
+        held = self._capability
+        self._context.send(data, at=self._at, output=held.output, capability=held)
+
+    def keep(self) -> None:
+        """Do not drop the capability at the end of the block."""
+        self._is_kept = True
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._is_kept:
+            self._capability.drop()

@@ -1,0 +1,36 @@
+"""The two ends of a flow: where batches come in, and where finished times go out."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from pointstamp.operators.context import Context
+from pointstamp.topology.domain import Time
+
+Deliver: TypeAlias = Callable[[str, Time, list[pa.RecordBatch]], None]
+"""Takes what one worker has for an output at a time that is complete: the output's name, time, batches."""
+
+
+class Collect:
+    """Gathers what arrives per time, and hands it over when the time is complete."""
+
+    def __init__(self) -> None:
+        self.deliver: Deliver | None = None
+        self._batches: dict[Time, list[pa.RecordBatch]] = {}
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Keep the batch until its time is complete."""
+        held = self._batches.get(context.time)
+        if held is None:
+            self._batches[context.time] = [batch]
+            context.notify_at()
+        else:
+            held.append(batch)
+
+    def on_notify(self, context: Context) -> None:
+        """Hand over everything of a complete time."""
+        # After a restore by another number of workers, one may be told of a time that it has nothing of.
+        batches = self._batches.pop(context.time, [])
+        if batches and self.deliver is not None:
+            self.deliver(context.operator, context.time, batches)

@@ -1,0 +1,109 @@
+"""Notifications: who asked to be told that a time is complete, and in which order they are told.
+
+They are delivered in a linear extension of the order of times, so that of two comparable times the earlier
+is told first. The Abadi-Isard semantics does not promise that (a request for 3 may be served before one for
+2 that was asked by the same node), and programs rely on it.
+
+Times that are not comparable, (0, 5) and (1, 0) in a loop, are told as they become complete. An operator that
+keeps something from one time to the next needs more: it takes its times *in order*, epochs first and then
+rounds, outermost first. Of all that is asked for it is told the first only, and that when nothing at or
+before it in this order can come any more. (1, 0) waits so while epoch 0 goes round. It keeps nobody waiting
+meanwhile: what it may lead to comes later in the same order, and so does everything that is fed back.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any, Generic, TypeVar
+
+from pointstamp.errors import FlowError
+from pointstamp.operators.capability import Capability
+from pointstamp.topology.domain import Time
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[P]):
+    """A request to be told that a time is complete, made while handling something of ``port``."""
+
+    time: Time
+    port: P | None
+    held: Sequence[Capability]
+
+
+class Notifications(Generic[P]):
+    """The pending requests of one operator, each with the capabilities that are held for it."""
+
+    __slots__ = ("_asked", "_heap", "_numbered", "_requests")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Any, int]] = []
+        self._requests: dict[int, Request[P]] = {}
+        self._asked: dict[Time, int] = {}
+        self._numbered = 0
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def is_asked(self, time: Time) -> bool:
+        """Whether a request for this time is pending."""
+        return time in self._asked
+
+    def ask(self, sort_key: Any, request: Request[P]) -> None:  # noqa: ANN401 - any sort key
+        """Add a request, with the capabilities to hold until it is served."""
+        number = self._asked[request.time] = self._numbered
+        self._numbered += 1
+        self._requests[number] = request
+        heappush(self._heap, (sort_key, number))
+
+    def requests(self) -> list[Request[P]]:
+        """The pending requests, in the order in which they were made."""
+        return list(self._requests.values())
+
+    def pending(self) -> list[Time]:
+        """The times that are asked for, in no particular order."""
+        return list(self._asked)
+
+    def ready(self, is_complete: Callable[[Time], bool]) -> Iterator[Request[P]]:
+        """Take out, in order, the requests whose time is complete, also those made meanwhile.
+
+        Frontiers stand still during an activation, so a time that is not complete stays so.
+        """
+        waiting: list[tuple[Any, int]] = []
+        try:
+            while self._heap:
+                entry = heappop(self._heap)
+                request = self._requests[entry[1]]
+                if is_complete(request.time):
+                    del self._requests[entry[1]]
+                    del self._asked[request.time]
+                    yield request
+                else:
+                    waiting.append(entry)
+        finally:
+            for entry in waiting:
+                heappush(self._heap, entry)
+
+    def ready_in_order(self, is_settled: Callable[[Time], bool], who: str) -> Iterator[Request[P]]:
+        """Take out the first request as long as it is settled; nothing can come before it."""
+        while self._heap:
+            sort_key, number = self._heap[0]
+            request = self._requests[number]
+            if not is_settled(request.time):
+                return
+            heappop(self._heap)
+            self._check_is_first(sort_key, request.time, who)
+            del self._requests[number]
+            del self._asked[request.time]
+            yield request
+
+    def _check_is_first(self, sort_key: Any, time: Time, who: str) -> None:  # noqa: ANN401 - any sort key
+        """Refuse two times that are both the first; all of one key are asked for when one is settled."""
+        if self._heap and self._heap[0][0] == sort_key:
+            other = self._requests[self._heap[0][1]].time
+            raise FlowError(
+                f"operator '{who}' takes its times in order, and {time[0]!r} and {other[0]!r} have the same "
+                "sort_key, so that none of them is the first. Let the sort_key of the flow's times tell all "
+                "times apart."
+            )

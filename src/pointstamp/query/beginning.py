@@ -1,0 +1,176 @@
+"""The beginning of a generation: from what is stored to everything that a driver needs to go on.
+
+Taking the journal over fences every older driver. What was committed and may not have been published is
+published again; the newest snapshot of which every part is whole is found; what no commit names is removed.
+This is the recovery of Veresov et al. 2024 at the driver, step by step, without a clock, a thread or a crew:
+the supervisor runs it, and the simulated world crashes it between any two steps.
+
+It keeps the invariant of the journal: whoever returns from here is the only one that can commit.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from pointstamp.errors import NotStored, RecoveryError, StorageError
+from pointstamp.journal.entries import Generation
+from pointstamp.journal.history import Chain, Entry, FlowShape
+from pointstamp.journal.journal import Journal
+from pointstamp.journal.ledger import Ledger
+from pointstamp.journal.parts import decode_part
+from pointstamp.journal.shape import check_outputs, check_shape, shape_of
+from pointstamp.query.coordinator import Coordinator
+from pointstamp.query.mission import Mission
+from pointstamp.query.orders import PartSaved
+from pointstamp.query.queryspec import QuerySpec
+from pointstamp.query.savepoints import adopt_savepoint
+from pointstamp.query.unneeded import remove_unneeded
+from pointstamp.sinks.port import Publisher
+
+_log = logging.getLogger("pointstamp.query")
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a generation begins with."""
+
+    generation: Generation
+    ledger: Ledger
+    publisher: Publisher
+    chain: Chain | None
+    mission: Mission
+
+    def coordinator(self, spec: QuerySpec, now_seconds: float) -> Coordinator:
+        """The coordinator of this generation."""
+        return Coordinator(
+            self.ledger,
+            self.publisher,
+            spec.workers,
+            {name: source.units_per_tick for name, source in spec.sources.items()},
+            chain=self.chain,
+            now_seconds=now_seconds,
+            policy=spec.snapshots,
+            epoch_columns=spec.epoch_columns,
+            epochs_max=spec.epochs_max,
+            bytes_max=spec.bytes_max,
+            closes=spec.closes,
+        )
+
+
+def begin_generation(
+    spec: QuerySpec, owner: str, at_seconds: float, *, writer: str | None = None
+) -> Beginning:
+    """Take the journal over, and find what to go on from; every older driver is fenced from here on."""
+    journal: Journal[Entry] = Journal.open(spec.storage, Entry, writer=writer, query=spec.query_id)
+    sink = spec.sink.for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
+    publisher = sink.publisher()
+    # A flow that does not fit, for the journal or for the sink, is refused before anything is written: it has
+    # not fenced the driver of the one that does, which goes on as if nothing had happened.
+    before = Ledger(journal, spec.sources).shape
+    check_outputs(sink, publisher, before, _shape_now(spec, before))
+    generation = journal.start_generation(owner, at_seconds)
+    ledger = Ledger(journal, spec.sources, chains_kept=spec.snapshots.keep)
+    shape = _shape_now(spec, ledger.shape)
+    if ledger.shape is None and spec.savepoint is not None:
+        adopt_savepoint(spec, ledger, shape)
+    elif ledger.shape != shape:
+        ledger.begin(shape)
+    publish_again(spec, ledger, publisher)
+    chain = newest_whole(spec, ledger)
+    publisher.discard(generation, ledger.staged())
+    remove_unneeded(spec, ledger, generation)
+    mission = Mission(
+        spec.plan,
+        spec.sources,
+        sink,
+        spec.storage,
+        spec.workers,
+        generation,
+        chain.parts() if chain is not None else (),
+        spec.epoch_columns,
+        -1 if ledger.committed is None else ledger.committed.epoch,
+        query=spec.query_id,
+        decoded_bytes_max=spec.decoded_bytes_max,
+    )
+    return Beginning(generation, ledger, publisher, chain, mission)
+
+
+def _shape_now(spec: QuerySpec, before: FlowShape | None) -> FlowShape:
+    """What the flow looks like now, if it may go on from what there is."""
+    shape = shape_of(spec.plan, spec.query_id)
+    if before is not None:
+        check_shape(before, shape, accept_changes=spec.accept_changes)
+    return shape
+
+
+def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None:
+    """Publish what was committed and may not have been published."""
+    through = publisher.published_through()
+    own = [commit for commit in ledger.commits if commit.number >= 0]  # others are of a savepoint
+    committed = own[-1].epoch if own else -1
+    if through is not None and through > committed:
+        raise RecoveryError(
+            f"query '{spec.plan.name}' has published everything up to epoch {through}, and its journal in "
+            f"{spec.storage.address} knows of commits up to epoch {committed} only; to go on would publish "
+            "again. This is the output of another query, or the last entries are lost: restore them from a "
+            "copy, or begin with a new checkpoint and a new place for the output."
+        )
+    # Each is published before the next is committed, so that only the last may be missing.
+    before = own[-2].epoch if len(own) > 1 else -1
+    if own and own[-1].number > 0 and (through is None or through < before):
+        has = "has nothing" if through is None else f"ends with epoch {through}"
+        raise RecoveryError(
+            f"query '{spec.plan.name}' has commits up to epoch {committed} in {spec.storage.address}, and "
+            f"the output {has}. It is another one, or was emptied: give the output that this checkpoint "
+            "began with, or begin with a new checkpoint, too."
+        )
+    for commit in own:
+        if through is None or commit.epoch > through:
+            publisher.publish(commit.number, commit.epoch, commit.staged)
+
+
+def newest_whole(spec: QuerySpec, ledger: Ledger) -> Chain | None:
+    """The newest snapshot of which every part is there and whole; RecoveryError where none is."""
+    damages: list[str] = []
+    looked: dict[str, str | None] = {}
+    for chain in ledger.chains():
+        parts = [part for link in chain.parts() for part in link]
+        for part in parts:
+            if part.name not in looked:
+                looked[part.name] = _damage(spec, part)
+        damage = next((words for part in parts if (words := looked[part.name])), None)
+        if damage is not None:
+            # What a newer driver has cleaned up is no damage.
+            ledger.check_not_fenced()
+            damages.append(damage)
+            continue
+        if damages:
+            ledger.go_on_from(chain)
+            _log.warning(
+                "query '%s': %s Went back to the snapshot of epoch %s; epochs up to %s are computed again "
+                "and not published again.",
+                spec.plan.name,
+                damages[0],
+                chain.epoch,
+                ledger.commits[-1].epoch,
+            )
+        return chain
+    if damages:
+        raise RecoveryError(
+            f"query '{spec.plan.name}' has no snapshot left that is whole: {damages[0]} Restore the "
+            "file from a copy, or begin with a new checkpoint."
+        )
+    return None
+
+
+def _damage(spec: QuerySpec, part: PartSaved) -> str | None:
+    """What is wrong with a part of a snapshot; None where it is there, whole, and the one it was."""
+    try:
+        content = spec.storage.read(part.name)
+    except NotStored as error:
+        return str(error)
+    # A storage that does not answer says nothing about the part: that is raised, and tried again.
+    try:
+        decode_part(content, part, spec.query_id)
+    except StorageError as error:
+        return str(error)
+    return None

@@ -1,0 +1,342 @@
+"""The coordinator: the driver's part of a query as a state machine, ticks in and commits out.
+
+It knows what the sources offer, records ticks in the ledger before any member sees them, deals their parts
+out, asks for snapshots, and commits an epoch when every member has saved it. It has no clock, starts nothing
+and waits for nothing: whoever drives it tells it the time and carries its orders.
+
+An epoch is a tick: it takes what every source has offered since the last one, possibly nothing of some. With
+epoch columns a row says its epoch itself, ticks only bring rows, and epochs are complete when it is said of
+every such input how far it is complete.
+
+At the end of all inputs something may be left for later epochs: a window that is open, a row behind a delay.
+Where that end is the end of time, a member is asked for the least such epoch, and a tick without rows closes
+it, until nothing is left.
+
+Flow control is here: while more than so many epochs or bytes are on their way, no tick is recorded, and what
+the sources offer gathers for the next one.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pointstamp.errors import InternalError
+from pointstamp.journal.history import Chain, Committed, Ticked
+from pointstamp.journal.ledger import Ledger
+from pointstamp.query.intake import Intake
+from pointstamp.query.orders import Ahead, AskAhead, Order, Progressed, Save, Saved, Tick, TickRead
+from pointstamp.query.policy import BYTES_IN_FLIGHT_MAX, EPOCHS_IN_FLIGHT_MAX, SnapshotPolicy
+from pointstamp.sinks.port import Publisher
+from pointstamp.sources.dealing import deal, shared
+from pointstamp.sources.port import Part, Unit
+
+# In at most about so many steps the epochs that are left at the end of all inputs are closed.
+_LAST_STEPS_MAX: Final = 64
+# Below this a chain is not begun anew for its size.
+_COMPACT_BYTES_MIN: Final = 1024 * 1024
+
+
+class Coordinator:
+    """One generation's ticks and commits; changed by the driver's loop alone."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        publisher: Publisher,
+        workers: int,
+        units_per_tick: Mapping[str, int | None],
+        *,
+        chain: Chain | None,
+        now_seconds: float,
+        policy: SnapshotPolicy | None = None,
+        epoch_columns: Mapping[str, str] | None = None,
+        epochs_max: int = EPOCHS_IN_FLIGHT_MAX,
+        bytes_max: int = BYTES_IN_FLIGHT_MAX,
+        closes: bool = False,
+    ) -> None:
+        self.ledger = ledger
+        self.workers = workers
+        self.policy = policy or SnapshotPolicy()
+        self._publisher = publisher
+        self._columns = epoch_columns or {}
+        self._intake = Intake(units_per_tick, self._columns, ledger.open_from, ledger.promises)
+        self._epochs_max = epochs_max
+        self._bytes_max = bytes_max
+        self._closes = closes
+        self._ahead: Ahead | None = None
+        self._ahead_asked = -1
+        self._questions: list[tuple[int, Order]] = []
+        self._waiting: deque[Ticked] = deque(ledger.ticks_after(chain))
+        self._in_flight: deque[tuple[Ticked, int]] = deque()
+        self._done_before = [0] * workers
+        self._read_by = [-1 if chain is None else chain.commits[-1].settled] * workers
+        self._last_row_epoch = -1
+        # What was let in, what is to be saved, and what has been.
+        self.opened = -1 if chain is None else chain.epoch
+        self._targets: deque[tuple[int, bool, list[str]]] = deque()
+        self._saves: dict[int, dict[int, Saved]] = {}
+        # Where the last snapshot is damaged and an older one is used, what was committed is computed again,
+        # and is not saved, committed or published again: the next commit comes after the last one.
+        last = ledger.committed
+        self._last_target = self.opened if last is None else max(self.opened, last.epoch)
+        self._last_save_seconds = now_seconds
+        self._last_tick_seconds = now_seconds
+        self._chain_length = self._bytes_whole = self._bytes_changed = 0
+        if chain is not None and chain.workers == workers and chain.commits[-1] == last:
+            self._chain_length = len(chain.commits)
+            self._bytes_whole, *changed = [commit.size_bytes for commit in chain.commits]
+            self._bytes_changed = sum(changed)
+        self._is_asked_to_save = False
+        self._savepoints: list[str] = []
+        self._is_last_whole = chain is not None and chain.commits[-1] == last
+        self.is_held = False
+        """Whether no further tick is to be recorded: the query is about to stop."""
+
+    # What the sources offer.
+
+    def offer(self, name: str, units: Sequence[Unit]) -> None:
+        """Take note of units that were found."""
+        self._intake.offer(name, units)
+
+    def end(self, name: str) -> None:
+        """Take note that an input will have no further units."""
+        self._intake.end(name)
+
+    def advance(self, name: str, epoch: int) -> None:
+        """Take note that an input with an epoch column has, with what was offered, all before an epoch."""
+        self._intake.check_advance(name, epoch)
+        self.ledger.say(name, epoch, self._intake.waiting(name))
+        self._intake.advance(name, epoch)
+
+    def save_soon(self, savepoint: str | None = None) -> int:
+        """Let a snapshot be taken as soon as there is an epoch to save, under a name if given.
+
+        Where everything is saved or is being saved already, that snapshot gets the name, unless it is known
+        to be damaged. With the commit of the epoch that is returned, it is done.
+        """
+        if savepoint is not None and self._last_target >= self.opened:
+            if self._targets:
+                self._targets[-1][2].append(savepoint)
+                return self._last_target
+            if self._is_last_whole:
+                self.ledger.keep(savepoint)
+                return self._last_target
+        self._is_asked_to_save = True
+        if savepoint is None:
+            return self.opened
+        self._savepoints.append(savepoint)
+        return max(self.opened, self._last_target + 1)
+
+    # What to tell the members.
+
+    def orders(self, now_seconds: float) -> list[tuple[int, Order]]:
+        """What is to be told to whom now: at most one tick, and a snapshot where one is due."""
+        orders: list[tuple[int, Order]] = []
+        if self._has_room():
+            tick = self._read_again() if self._waiting else self._record()
+            if tick is not None:
+                orders.extend(self._dispatch(tick))
+                self._last_tick_seconds = now_seconds
+            orders.extend(self._questions)
+            self._questions.clear()
+        if self._is_save_due(now_seconds):
+            orders.extend(self._save(now_seconds))
+        return orders
+
+    def seconds_until_due(self, now_seconds: float) -> float | None:
+        """How long nothing will be due by time alone; None where nothing will ever be."""
+        if self._last_target >= self.opened:
+            return None
+        times = []
+        if self.policy.seconds is not None:
+            times.append(self._last_save_seconds + self.policy.seconds)
+        if self._is_quiet:
+            times.append(self._last_tick_seconds + self.policy.patience_seconds)
+        return max(0.0, min(times) - now_seconds) if times else None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was offered is committed; at the end of all inputs, all that follows."""
+        is_over = self.ledger.is_final or not self._intake.has_ended
+        return is_over and not self._intake.has_units and self.is_settled
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every tick that was recorded is committed."""
+        last = self.ledger.committed
+        return not self._waiting and not self._targets and (-1 if last is None else last.epoch) >= self.opened
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no tick can follow, and the last is committed."""
+        return self.ledger.is_final and self._intake.has_ended and self.is_idle
+
+    @property
+    def epochs_in_flight(self) -> int:
+        """The ticks that members are at."""
+        return len(self._in_flight)
+
+    # What the members tell.
+
+    def progressed(self, worker: int, report: Progressed) -> None:
+        """A member's outputs are past an epoch."""
+        self._done_before[worker] = report.done_before
+        self._forget_done()
+
+    def read(self, worker: int, report: TickRead) -> None:
+        """A member has read its parts of a tick, with rows up to an epoch."""
+        self._read_by[worker] = report.number
+        self._last_row_epoch = max(self._last_row_epoch, report.last_epoch)
+
+    def left_ahead(self, report: Ahead) -> None:
+        """A member has seen what is left for later epochs than the inputs have reached."""
+        self._ahead = report
+
+    def saved(self, worker: int, report: Saved) -> Committed | None:
+        """A member has saved an epoch; with the last of them it is committed and published."""
+        saves = self._saves.setdefault(report.epoch, {})
+        saves[worker] = report
+        if len(saves) < self.workers:
+            return None
+        epoch, is_whole, savepoints = self._targets.popleft()
+        if epoch != report.epoch:
+            raise InternalError(f"epoch {report.epoch} was saved by all while {epoch} was to come first.")
+        del self._saves[epoch]
+        parts = [saves[number].part for number in range(self.workers)]
+        last = self.ledger.committed
+        # A member of a new generation does not know of ticks that it need not read.
+        settled = max(-1 if last is None else last.settled, min(each.settled for each in saves.values()))
+        commit = self.ledger.commit(
+            epoch,
+            parts,
+            [staged for number in range(self.workers) for staged in saves[number].staged],
+            is_whole=is_whole,
+            settled=settled,
+            savepoint=savepoints[0] if savepoints else None,
+        )
+        self._is_last_whole = True
+        for further in savepoints[1:]:
+            self.ledger.keep(further)
+        if is_whole:
+            self._bytes_whole, self._bytes_changed = commit.size_bytes, 0
+        else:
+            self._bytes_changed += commit.size_bytes
+        self._publisher.publish(commit.number, commit.epoch, commit.staged)
+        return commit
+
+    # Inside.
+
+    def _has_room(self) -> bool:
+        # Behind a delay, outputs may be past an epoch before its tick is recorded, and never tell again.
+        self._forget_done()
+        held = sum(size for _, size in self._in_flight)
+        return len(self._in_flight) < self._epochs_max and (held < self._bytes_max or not self._in_flight)
+
+    def _forget_done(self) -> None:
+        done = min(self._done_before)
+        while self._in_flight and self._in_flight[0][0].complete_to <= done:
+            self._in_flight.popleft()
+
+    def _read_again(self) -> Ticked | None:
+        """The next tick of an earlier generation, unless something that it takes is being written."""
+        tick = self.ledger.renew(self._waiting[0])
+        if tick is not None:
+            self._waiting.popleft()
+        return tick
+
+    def _record(self) -> Ticked | None:
+        intake = self._intake
+        if self.is_held or (self.ledger.is_final and not intake.has_units):
+            return None  # a query that was finished goes on when there is more
+        taken, promised = intake.take()
+        has_rows = any(taken.values())
+        is_over = intake.has_ended and not intake.has_units
+        if self._columns:
+            is_over = is_over and not has_rows and self._is_all_read()
+            return self._record_by_column(taken, promised, is_over=is_over)
+        if self._closes and is_over and not has_rows:
+            return self._close()
+        if not has_rows and not is_over:
+            return None
+        return self.ledger.tick(taken, self.ledger.open_from + 1, final=is_over and not self._closes)
+
+    def _record_by_column(
+        self, taken: Mapping[str, Sequence[Unit]], promised: Mapping[str, int], *, is_over: bool
+    ) -> Ticked | None:
+        """A tick that takes these, and completes what is said to be complete; at the end, what was read."""
+        open_from = self.ledger.open_from
+        if not is_over:
+            complete_to = self._intake.complete_to(open_from)
+            if not any(taken.values()) and complete_to == open_from:
+                return None
+            return self.ledger.tick(taken, complete_to, final=False, promised=promised)
+        last = max(self._last_row_epoch + 1, open_from)
+        if self._closes and last == open_from:
+            return self._close()
+        # In steps, so that there are snapshots on the way; the same steps wherever it goes on from.
+        step = max(1, -(-last // _LAST_STEPS_MAX))
+        complete_to = min(last, (open_from // step + 1) * step)
+        is_final = complete_to > self._last_row_epoch and not self._closes
+        return self.ledger.tick({}, complete_to, final=is_final)
+
+    def _close(self) -> Ticked | None:
+        """Nothing more comes: a tick for the next epoch that something is left for, or the final one."""
+        open_from = self.ledger.open_from
+        if self._ahead is None or self._ahead.epoch != open_from:
+            if self._ahead_asked < open_from:
+                self._ahead_asked = open_from
+                self._questions.append((0, AskAhead(open_from)))
+            return None
+        least = self._ahead.least
+        if least is not None:
+            return self.ledger.tick({}, least + 1, final=False)
+        # Inputs without a single row have an epoch, too.
+        return self.ledger.tick({}, open_from if self._columns else max(1, open_from), final=True)
+
+    def _is_all_read(self) -> bool:
+        return not self._waiting and min(self._read_by) >= self.ledger.last_tick
+
+    def _dispatch(self, tick: Ticked) -> list[tuple[int, Order]]:
+        hands: list[dict[str, list[Part]]] = [{} for _ in range(self.workers)]
+        size = 0
+        for name, units in tick.units.items():
+            parts = [part for unit in units for part in unit.parts]
+            size += sum(part.size_bytes for part in parts)
+            dealt = deal(shared(parts, self.workers), self.workers, tick.number)
+            for hand, mine in zip(hands, dealt, strict=True):
+                if mine:
+                    hand[name] = mine
+        self._in_flight.append((tick, size))
+        self.opened = max(self.opened, tick.complete_to - 1)
+        return [
+            (worker, Tick(tick.number, hand, tick.open_from, tick.complete_to, tick.promised))
+            for worker, hand in enumerate(hands)
+        ]
+
+    def _is_save_due(self, now_seconds: float) -> bool:
+        epochs = self.opened - self._last_target
+        if epochs < 1:
+            return False
+        if self._is_asked_to_save or self.policy.is_due(epochs, now_seconds - self._last_save_seconds):
+            return True
+        waited = now_seconds - self._last_tick_seconds >= self.policy.patience_seconds
+        return self._is_quiet and (waited or self.is_held or self.ledger.is_final)
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether no tick is about to be let in."""
+        return not self._waiting and (self.is_held or not self._intake.has_units)
+
+    def _save(self, now_seconds: float) -> list[tuple[int, Order]]:
+        grown = self._bytes_changed > max(self._bytes_whole, _COMPACT_BYTES_MIN)
+        savepoints, self._savepoints = self._savepoints, []
+        is_whole = self._chain_length == 0 or self._chain_length >= self.policy.chain_max or grown
+        is_whole = is_whole or bool(savepoints)
+        self._chain_length = 1 if is_whole else self._chain_length + 1
+        if is_whole:
+            self._bytes_changed = 0
+        self._targets.append((self.opened, is_whole, savepoints))
+        self._last_target = self.opened
+        self._last_save_seconds = now_seconds
+        self._is_asked_to_save = False
+        return [(worker, Save(is_whole)) for worker in range(self.workers)]

@@ -1,0 +1,151 @@
+"""A crew: the members of one generation, wherever they run, as the driver sees them.
+
+The driver posts orders and collects reports; a crew raises ``CrewError`` when a member is lost, in words that
+say which and how. ``InProcessCrew`` has its members in this process and steps them itself, one after the
+other: for runs without Spark, and for tests of everything above.
+"""
+
+import select
+import threading
+import traceback
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from pointstamp.errors import PointstampError
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.query.member import Member, Tell
+from pointstamp.query.mission import Mission
+from pointstamp.query.observing import Reporter
+from pointstamp.query.orders import Order, Ready, Report, TellEvents
+from pointstamp.query.scribe import InlineScribe
+from pointstamp.running.control import error_of, failure_of
+from pointstamp.running.local import LocalTransport
+from pointstamp.worker.ports import Message
+
+# How many rounds members in this process may work before the driver looks up.
+_ROUNDS_MAX: Final = 1000
+
+
+class CrewError(PointstampError):
+    """A member of the crew is lost: the message says which, and what is known of its end."""
+
+
+class Crew(Protocol):
+    """The members of one generation; used by the driver's loop alone."""
+
+    def post(self, worker: int, order: Order) -> None:
+        """Give an order to a member."""
+        ...
+
+    def collect(self) -> list[tuple[int, Report]]:
+        """The reports that have come, with who sent them; CrewError where a member is lost."""
+        ...
+
+    def wait(self, timeout_seconds: float, files: Sequence[int] = ()) -> None:
+        """Return when a report may have come, when one of these files is readable, or after so long."""
+        ...
+
+    def end(self) -> None:
+        """End all members, wherever they are; ending again does nothing."""
+        ...
+
+
+class Launcher(Protocol):
+    """Sends a crew out."""
+
+    def launch(self, mission: Mission) -> Crew:
+        """Start all members of a mission; they report that they are ready when they are."""
+        ...
+
+
+class InProcessCrew:
+    """All members in this process."""
+
+    def __init__(self, mission: Mission) -> None:
+        self._reports: deque[tuple[int, Report]] = deque()
+        self.members: list[Member] = []
+        self._reporters: list[Reporter | None] = []
+        inboxes: list[deque[Message]] = [deque() for _ in range(mission.workers)]
+        for number in range(mission.workers):
+            transport = LocalTransport(WorkerIndex(number), inboxes)
+            tell, log = self._tell_of(number), None
+            if mission.is_observed:
+                log = Reporter(tell)
+                tell = log.before(tell)
+            self._reporters.append(log)
+            with _lost(number):
+                member = Member(mission, number, transport, tell, InlineScribe(), log=log)
+            self.members.append(member)
+            self._reports.append((number, Ready(0, "")))
+
+    def post(self, worker: int, order: Order) -> None:
+        """Give an order to a member."""
+        reporter = self._reporters[worker]
+        if isinstance(order, TellEvents):
+            if reporter is not None:
+                reporter.answer(order.number)
+            return
+        with _lost(worker):
+            self.members[worker].follow(order)
+
+    def collect(self) -> list[tuple[int, Report]]:
+        """The reports that have come."""
+        reports = list(self._reports)
+        self._reports.clear()
+        return reports
+
+    def wait(self, timeout_seconds: float, files: Sequence[int] = ()) -> None:
+        """Let the members work until one has something to report, or none has anything to do.
+
+        It returns after a while in any case: an epoch that never ends must not keep the driver from stopping.
+        """
+        for _ in range(_ROUNDS_MAX):
+            if self._reports:
+                return
+            # Every member takes a step, also after one had something to do.
+            stepped = [self._step(member) for member in self.members if not member.has_left]
+            if not any(stepped):
+                for reporter in self._reporters:
+                    if reporter is not None:
+                        reporter.flush()
+                if not self._reports and timeout_seconds > 0:
+                    select.select(files, [], [], timeout_seconds)
+                return
+
+    def end(self) -> None:
+        """End all members."""
+        for member in self.members:
+            member.close()
+
+    def _step(self, member: Member) -> bool:
+        with _lost(member.number):
+            return member.step()
+
+    def _tell_of(self, number: int) -> Tell:
+        return lambda report: self._reports.append((number, report))
+
+
+@contextmanager
+def _lost(number: int) -> Iterator[None]:
+    """An error of a member is its end, and its end only."""
+    try:
+        yield
+    except PointstampError as error:
+        raise CrewError(f"worker {number} has failed: {error}") from error
+    except Exception:
+        raise
+    except BaseException as error:  # a function's: an interrupt of the keyboard does not come to this thread
+        if threading.current_thread() is threading.main_thread():
+            raise
+        cause = error_of(failure_of(error, traceback.format_exc()), f"worker {number}")
+        raise CrewError(f"worker {number} has failed: {cause}") from cause
+
+
+class InProcessLauncher:
+    """Starts crews in this process."""
+
+    def launch(self, mission: Mission) -> InProcessCrew:
+        """Start all members here."""
+        return InProcessCrew(mission)

@@ -1,0 +1,111 @@
+"""The intake: what sources have offered and no tick has taken yet, and how far each input is complete.
+
+An input with an epoch column is complete before an epoch when somebody says so. What was said holds after the
+units that were there when it was said, so it is believed once these are taken, and not before; and units that
+were found later are held to it (``pointstamp.journal.promises``). A source may know it by itself, and say it
+with its units. A tick takes only units of an input that
+are held to the same, so that it can say for all of them what is late.
+
+Invariant: no unit is taken twice, units of one input are taken in order, and ``complete_to`` never goes back.
+"""
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+
+from pointstamp.errors import FlowError
+from pointstamp.journal.promises import Promises
+from pointstamp.sources.port import Unit
+
+
+class Intake:
+    """The inputs of one generation; changed by the coordinator that owns it."""
+
+    def __init__(
+        self,
+        units_per_tick: Mapping[str, int | None],
+        columns: Collection[str],
+        open_from: int,
+        said: Mapping[str, Promises] | None = None,
+    ) -> None:
+        self._limits = units_per_tick
+        self._offered: dict[str, deque[tuple[Unit, int]]] = {name: deque() for name in units_per_tick}
+        self._ended: set[str] = set()
+        before = {name: each.entries(name) for name, each in (said or {}).items()}
+        self._promises = {name: Promises.of(before.get(name, ()), open_from) for name in columns}
+
+    # What the sources and the user say.
+
+    def offer(self, name: str, units: Sequence[Unit]) -> None:
+        """Take note of units that were found."""
+        promises = self._promises.get(name)
+        self._offered[name].extend((unit, promises.held_to(unit.name) if promises else 0) for unit in units)
+        self._believe_source(name)
+
+    def end(self, name: str) -> None:
+        """Take note that an input will have no further units."""
+        self._ended.add(name)
+
+    def waiting(self, name: str) -> list[str]:
+        """The names of the units of an input that wait to be taken."""
+        return [unit.name for unit, _ in self._offered[name]]
+
+    def check_advance(self, name: str, epoch: int) -> None:
+        """FlowError where an input cannot be said to be complete before this epoch."""
+        if name not in self._promises:
+            raise FlowError(
+                f"input '{name}' has no epoch column, so its epochs are complete when their tick is; only "
+                f"inputs with one are advanced: {', '.join(self._promises) or 'none'}."
+            )
+        before = self._promises[name].last
+        if epoch < before:
+            raise FlowError(
+                f"input '{name}' was said to be complete before epoch {before} and now before {epoch}; that "
+                "cannot be taken back."
+            )
+
+    def advance(self, name: str, epoch: int) -> None:
+        """Take note that an input has, with what was offered, everything before an epoch."""
+        self._promises[name].say(epoch, self.waiting(name))
+
+    # What to let in.
+
+    @property
+    def has_units(self) -> bool:
+        """Whether something waits to be taken."""
+        return any(self._offered.values())
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether every input has come to its end."""
+        return len(self._ended) == len(self._offered)
+
+    def take(self) -> tuple[dict[str, list[Unit]], dict[str, int]]:
+        """The units of the next tick, which wait no more, and what those of each input are held to."""
+        taken: dict[str, list[Unit]] = {}
+        held_to: dict[str, int] = {}
+        for name, offered in self._offered.items():
+            limit = self._limits[name]
+            promises = self._promises.get(name)
+            held = offered[0][1] if offered else 0
+            units: list[Unit] = []
+            while offered and offered[0][1] == held and (limit is None or len(units) < limit):
+                units.append(offered.popleft()[0])
+            taken[name] = units
+            if promises is not None:
+                promises.take(unit.name for unit in units)
+                self._believe_source(name)
+                if units:
+                    held_to[name] = held
+        return taken, held_to
+
+    def _believe_source(self, name: str) -> None:
+        """What is to be taken next may say that nothing before an epoch follows."""
+        offered, promises = self._offered[name], self._promises.get(name)
+        if offered and promises is not None and (least := offered[0][0].least_epoch) is not None:
+            promises.reach(least)
+
+    def complete_to(self, open_from: int) -> int:
+        """Before which epoch all inputs with a column are complete, at least as far as they were."""
+        # One that has ended says nothing more, once everything that it had is taken.
+        still_open = (name for name in self._promises if name not in self._ended or self._offered[name])
+        return max(open_from, min((self._promises[name].complete for name in still_open), default=open_from))

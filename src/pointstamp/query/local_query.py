@@ -1,0 +1,213 @@
+"""Queries on this machine, without Spark: the same snapshots, journal and publishing, in processes or in one.
+
+``start`` begins a query on sources; ``run_to_end`` runs a flow over data at hand, with a checkpoint: when it
+is called again with the same data after whatever ended it, it goes on from there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pointstamp.errors import FlowError
+from pointstamp.flow.plan import Kind, Plan
+from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
+from pointstamp.query.crew import InProcessLauncher, Launcher
+from pointstamp.query.observing import Judge
+from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
+from pointstamp.query.processcrew import ProcessLauncher
+from pointstamp.query.query import Query
+from pointstamp.query.queryspec import QuerySpec
+from pointstamp.query.starting import (
+    check_epochs,
+    check_sink,
+    check_sources,
+    query_id_at,
+    savepoint_at,
+    sink_at,
+)
+from pointstamp.query.supervisor import Supervisor
+from pointstamp.rows.epochcolumn import with_epochs
+from pointstamp.rows.schema import to_batches
+from pointstamp.running.feeding import EpochColumns, items_of
+from pointstamp.running.results import Results
+from pointstamp.sinks.port import Sink
+from pointstamp.sinks.reading import read_published
+from pointstamp.sources.memory import Rows
+from pointstamp.sources.port import Source
+from pointstamp.storage.anywhere import storage_at
+
+_TICKS_MAX: Final = 1024
+"""In about so many ticks rows at hand are taken, however many epochs they have: each is saved by itself."""
+
+EPOCH: Final = "epoch of the row"
+"""The column for the epochs of rows at hand; longer where an input declares one of this name."""
+
+
+def start(
+    plan: Plan,
+    streams: Mapping[str, Any],
+    *,
+    checkpoint: str,
+    output: str | Sink,
+    workers: int = 1,
+    processes: int | None = None,
+    epoch: EpochColumns = None,
+    snapshots: SnapshotPolicy | None = None,
+    restarts: RestartPolicy | None = None,
+    available_now: bool = False,
+    accept_changes: bool = False,
+    savepoint: tuple[str, str] | None = None,
+    silence_seconds_max: float = SILENCE_SECONDS_MAX,
+    judge: Judge | None = None,
+) -> Query:
+    """Start a flow on sources, in processes of their own or on workers in this process."""
+    columns = check_epochs(plan, streams, epoch)
+    sources = {name: _source(plan, name, each, columns.get(name)) for name, each in streams.items()}
+    check_sources(sources)
+    storage = storage_at(checkpoint)
+    spec = QuerySpec(
+        plan,
+        sources,
+        sink_at(output),
+        storage,
+        processes or workers,
+        query_id_at(storage),
+        snapshots or SnapshotPolicy(),
+        restarts or RestartPolicy(),
+        columns,
+        available_now,
+        accept_changes=accept_changes,
+        closes=not available_now,
+        savepoint=savepoint_at(savepoint),
+        judge=judge,
+    )
+    launcher: Launcher = InProcessLauncher()
+    if processes is not None:
+        launcher = ProcessLauncher(silence_seconds_max=silence_seconds_max)
+    return Query(Supervisor(check_sink(spec), launcher)).begin()
+
+
+def run_to_end(
+    plan: Plan,
+    data: Mapping[str, Any],
+    *,
+    checkpoint: str,
+    workers: int,
+    processes: int | None,
+    epoch: EpochColumns,
+    judge: Judge | None = None,
+) -> Results:
+    """Run a flow over data at hand to its end, going on from where a run of this checkpoint has come.
+
+    Without epoch columns item i is epoch i, and each is a tick. With one, each epoch that has rows is a unit,
+    in order, and its rows say their epoch themselves: so gaps between the epochs cost nothing (days written
+    as 20240131), and what is given later goes on from there whatever they are.
+    """
+    columns = check_epochs(plan, data, epoch)
+    given = {name: _by_epoch(plan, name, each, columns.get(name)) for name, each in data.items()}
+    fed = sorted({number for batches in given.values() for number in batches})
+    stamp = _unused_column(plan) if columns and fed else None
+    output = f"{checkpoint.rstrip('/')}/output"
+    query = start(
+        plan,
+        {n: _counted(plan, n, each) if stamp is None else _stamped(each, stamp) for n, each in given.items()},
+        checkpoint=checkpoint,
+        output=output,
+        workers=workers,
+        processes=processes,
+        epoch=stamp,
+        judge=judge,
+    )
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop(finish=False)
+    return _results(plan, output, fed)
+
+
+def _source(plan: Plan, name: str, given: Any, column: str | None) -> Source:  # noqa: ANN401 - whatever came
+    if isinstance(given, Rows):
+        return replace(given, name=given.name or name)
+    if all(hasattr(given, method) for method in ("watch", "read", "after")):
+        source: Source = given
+        return source
+    _check_again(name, given)
+    # With an epoch column an item is what comes together, and its rows say their epochs when they are read.
+    wanted = with_epochs(_schema(plan, name), column)
+    who = f"input '{name}'"
+    given_items = [rows for _, rows in items_of(plan, name, given, None)]
+    items = [to_batches(rows, wanted, who, leaves_others=True) for rows in given_items]
+    return Rows(tuple(pa.concat_batches([_none(wanted), *batches]) for batches in items), name=name)
+
+
+def _check_again(name: str, given: Any) -> None:  # noqa: ANN401 - whatever came
+    if hasattr(given, "__next__"):
+        raise FlowError(
+            f"input '{name}' was given an iterator, which can be read once; what is to be recovered must be "
+            "read again. Give a list, or a source such as ps.files(path)."
+        )
+
+
+def _by_epoch(plan: Plan, name: str, given: Any, column: str | None) -> dict[int, pa.RecordBatch]:  # noqa: ANN401
+    """Data at hand as one batch for each epoch that it has."""
+    _check_again(name, given)
+    schema = _schema(plan, name)
+    batches: dict[int, pa.RecordBatch] = {}
+    for time, rows in items_of(plan, name, given, column):
+        # With an epoch column an item may begin with the epoch that the one before has ended with.
+        parts = [
+            batches.get(time, _none(schema)),
+            *to_batches(rows, schema, f"input '{name}'", leaves_others=True),
+        ]
+        batches[time] = pa.concat_batches(parts)
+    return batches
+
+
+def _counted(plan: Plan, name: str, batches: Mapping[int, pa.RecordBatch]) -> Rows:
+    """Item i is epoch i."""
+    none = _none(_schema(plan, name))
+    return Rows(tuple(batches.get(number, none) for number in range(max(batches, default=-1) + 1)))
+
+
+def _unused_column(plan: Plan) -> str:
+    """A name for a column that no input declares."""
+    declared = {name for node in plan.named(Kind.INPUT).values() for name in node.outputs[0].schema.names}
+    name = EPOCH
+    while name in declared:
+        name += "'"
+    return name
+
+
+def _stamped(batches: Mapping[int, pa.RecordBatch], column: str) -> Rows:
+    """The rows of each epoch that has some, with it in a column that is taken away again."""
+    filled = {number: batch for number, batch in sorted(batches.items()) if batch.num_rows}
+    stamped = [
+        batch.append_column(column, pa.repeat(pa.scalar(number, pa.int64()), batch.num_rows))
+        for number, batch in filled.items()
+    ]
+    return Rows(tuple(stamped), 1 + len(stamped) // _TICKS_MAX, epochs=tuple(filled))
+
+
+def _schema(plan: Plan, name: str) -> pa.Schema:
+    return plan.named(Kind.INPUT)[name].outputs[0].schema
+
+
+def _none(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def _results(plan: Plan, output: str, fed: list[int]) -> Results:
+    """What was published: the epochs that were fed, and later ones in which an output has rows."""
+    tables = {name: table.sort_by("epoch") for name, table in read_published(output).items()}
+    numbers = {name: table.column("epoch").to_numpy() for name, table in tables.items()}
+    epochs = sorted({*fed, *(number for each in numbers.values() for number in np.unique(each).tolist())})
+    results = Results(plan.output_schemas())
+    for name, table in tables.items():
+        ends = np.searchsorted(numbers[name], [[epoch, epoch + 1] for epoch in epochs]).tolist()
+        rows = table.drop_columns(["epoch"])
+        for epoch, (begin, end) in zip(epochs, ends, strict=True):
+            results[name].add(epoch, rows.slice(begin, end - begin))
+    return results

@@ -1,0 +1,341 @@
+"""A member of a crew: one worker that follows the driver's ticks, reads its parts, saves and reports.
+
+A member is driven from outside, by ``follow`` and ``step``, and speaks through what it was given: so the same
+member runs in a Spark task, in a process, beside others in this process, and in the simulated world.
+
+Output waits in memory until the snapshot of its epoch, or until there is much of it; then it is staged. A
+report that an epoch is saved is given when the worker's part of the snapshot and all its output up to there
+are durable; output of later epochs, which one operator may have reached before another has saved, is not in
+it. What was published before this generation began is computed again at most, and never staged again.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from pointstamp.errors import SourceError
+from pointstamp.flow.plan import Kind
+from pointstamp.journal.parts import encode_part
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.query.mission import Mission
+from pointstamp.query.orders import (
+    Ahead,
+    AskAhead,
+    AskCounts,
+    Counts,
+    Finish,
+    Finished,
+    Leave,
+    Order,
+    Progressed,
+    Report,
+    Save,
+    Saved,
+    Tick,
+    TickRead,
+)
+from pointstamp.query.pacing import Pacing
+from pointstamp.query.scribe import Scribe
+from pointstamp.rows.epochcolumn import by_epoch
+from pointstamp.rows.late import late_rows
+from pointstamp.sinks.port import Staged
+from pointstamp.sources.port import Part
+from pointstamp.topology.domain import Time
+from pointstamp.topology.ports import Location, Target
+from pointstamp.worker.ports import Chooser, EventLog, Transport
+from pointstamp.worker.snapshots import WorkerSnapshot
+from pointstamp.worker.worker import Worker
+
+Tell: TypeAlias = Callable[[Report], None]
+_Output: TypeAlias = dict[str, dict[int, list[pa.RecordBatch]]]
+
+STAGE_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Output that waits for its snapshot is staged early when there is more than this."""
+
+NOTHING_OPEN: Final = 2**62
+"""The epoch before which everything is done when nothing can come any more."""
+
+
+class Member:
+    """One worker of a mission; whoever drives it calls ``follow`` and ``step``."""
+
+    def __init__(
+        self,
+        mission: Mission,
+        worker: int,
+        transport: Transport,
+        tell: Tell,
+        scribe: Scribe,
+        *,
+        chooser: Chooser | None = None,
+        log: EventLog | None = None,
+    ) -> None:
+        self.mission = mission
+        self.number = worker
+        self._tell = tell
+        self._scribe = scribe
+        self._writer = mission.sink.writer(worker, mission.generation)
+        restored = mission.restored(worker)
+        self._restored_epoch = -1 if restored is None else restored.epoch
+        self.worker = Worker(
+            mission.plan,
+            transport,
+            WorkerIndex(worker),
+            mission.workers,
+            deliver=self._deliver,
+            chooser=chooser,
+            log=log,
+            on_snapshot=self._save,
+            restored=restored,
+        )
+        self._output: _Output = {}
+        self._output_bytes = 0
+        self._staged: list[Staged] = []  # early; only jobs of the scribe look at it
+        self._reading: deque[Iterator[None]] = deque()
+        self._pacing = Pacing(mission.decoded_bytes_max)
+        self._is_decoding = False
+        self._done_before = 0
+        self._last_epochs: deque[tuple[int, int]] = deque()  # of each tick that is not settled
+        self._settled = -1
+        self.rows_in = dict.fromkeys(mission.sources, 0)
+        self.rows_out = dict.fromkeys(mission.plan.named(Kind.OUTPUT), 0)
+        self.rows_late: dict[str, int] = {}
+        self._is_finishing = False
+        self._told: tuple[int, int] | None = None
+        self._asked_ahead: int | None = None
+        self._watched = self._locations()
+        self.has_left = False
+
+    # Driving it.
+
+    def follow(self, order: Order) -> None:
+        """Take an order."""
+        match order:
+            case Tick():
+                self._reading.append(self._read(order))
+            case Save(is_whole):
+                self._reading.append(self._ask_for_snapshot(is_whole=is_whole))
+            case Finish():
+                self._reading.append(self._finish())
+            case AskCounts():
+                self._tell(Counts(self._counts()))
+            case AskAhead(epoch):
+                self._asked_ahead = epoch
+            case Leave():
+                self.has_left = True
+
+    def step(self) -> bool:
+        """Do one thing; False where there is nothing to do until an order or a message arrives."""
+        busy = self.worker.step()
+        for report in self._scribe.done():
+            busy = True
+            self._tell(report)
+        if not busy and self._reading:
+            busy = self._read_on()
+        self._report_progress(is_idle=not busy)
+        if not busy and self._asked_ahead is not None:
+            self._look_ahead(self._asked_ahead)
+        if self._is_finishing and not busy and self.worker.is_complete and self._scribe.is_idle:
+            self._is_finishing = False
+            self.has_left = True
+            self._tell(Finished())
+        return busy
+
+    def close(self) -> None:
+        """End the run; what is still held is forgotten."""
+        self.worker.close()
+
+    # Reading.
+
+    def _read_on(self) -> bool:
+        """Do the next thing of what is to be read; False where that must wait for what was read before."""
+        if self._is_decoding and not self._may_decode():
+            return False
+        try:
+            next(self._reading[0])
+        except StopIteration:
+            self._reading.popleft()
+        return True
+
+    def _read(self, tick: Tick) -> Iterator[None]:
+        """Read a tick, batch by batch; then its epochs are complete."""
+        worker, mission = self.worker, self.mission
+        worker.open_to(tick.complete_to - 1)
+        self._pacing.begin(tick.number, tick.complete_to)
+        self._is_decoding = any(tick.parts.values())
+        yield
+        last = self._restored_epoch
+        for name, parts in tick.parts.items():
+            for part in parts:
+                for batch in self._batches(name, part):
+                    messages = worker.messages_in
+                    last = max(last, self._send(name, part, batch, tick))
+                    self._pacing.decoded(batch.nbytes, worker.messages_in - messages)
+                    del batch  # while it pauses, only those who need the rows hold them
+                    yield
+        self._is_decoding = False
+        # A tick without rows is not settled either before the epochs that it completes are saved.
+        self._last_epochs.append((tick.number, max(last, tick.complete_to - 1)))
+        if mission.epoch_columns:
+            self._tell(TickRead(tick.number, last))
+        for handle in worker.inputs.values():
+            if handle.time < tick.complete_to:
+                handle.advance_to(tick.complete_to)
+
+    def _may_decode(self) -> bool:
+        ports, occurrences = self.worker.graph.ports, self.worker.view.tracker.occurrences
+        return self._pacing.may_read(
+            self._done_before,
+            (
+                (time[0], count)
+                for number, port in enumerate(ports)
+                if isinstance(port, Target)
+                for time, count in occurrences(Location(number)).items()
+            ),
+        )
+
+    def _batches(self, name: str, part: Part) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self.mission.sources[name].read(part, self.mission.schema(name))
+        except SourceError as error:
+            raise SourceError(f"input '{name}': {error}") from error
+
+    def _send(self, name: str, part: Part, batch: pa.RecordBatch, tick: Tick) -> int:
+        """Send the rows of a batch, each at its epoch and late ones at the first that is open; the last."""
+        column = self.mission.epoch_columns.get(name)
+        if column is None:
+            self._send_at(name, tick.open_from, batch)
+            return tick.open_from
+        promised = max(tick.open_from, tick.promised.get(name, 0))
+        last = self._restored_epoch
+        for epoch, rows in by_epoch(batch, column, self.mission.declared(name), f"input '{name}'"):
+            if epoch >= promised:
+                self._send_at(name, epoch, rows)
+                last = max(last, epoch)
+            else:
+                # What was promised stands in the journal: whoever reads the tick again finds the same.
+                self._take_late(name, epoch, rows, tick, part)
+                last = max(last, tick.open_from)
+        return last
+
+    def _send_at(self, name: str, epoch: int, rows: pa.RecordBatch) -> None:
+        if epoch > self._restored_epoch:
+            self.rows_in[name] += rows.num_rows
+            self.worker.inputs[name].send(rows, at=epoch)
+
+    def _take_late(self, name: str, epoch: int, rows: pa.RecordBatch, tick: Tick, part: Part) -> None:
+        """Do with late rows what their input says."""
+        policy = self.mission.plan.named(Kind.INPUT)[name].late
+        if policy == "error":
+            raise SourceError(
+                f"input '{name}' has a row of epoch {epoch} in tick {tick.number}, after it was said that "
+                f"everything before epoch {max(tick.open_from, tick.promised.get(name, 0))} is complete; it "
+                f"is in '{part.locator}'. Say so later, give such rows a later epoch, or say late='output' "
+                "or late='drop' with the input."
+            )
+        if tick.open_from <= self._restored_epoch:
+            return  # they are in what was saved
+        self.rows_late[name] = self.rows_late.get(name, 0) + rows.num_rows
+        if policy == "output":
+            self.worker.inputs[name].send(late_rows(rows, epoch), at=tick.open_from, late=True)
+
+    def _ask_for_snapshot(self, *, is_whole: bool) -> Iterator[None]:
+        self.worker.save(is_whole=is_whole)
+        yield
+
+    def _finish(self) -> Iterator[None]:
+        for handle in self.worker.inputs.values():
+            handle.close()
+        self.worker.open_to(None)
+        self._is_finishing = True
+        yield
+
+    # Saving.
+
+    def _deliver(self, output: str, time: Time, batches: list[pa.RecordBatch]) -> None:
+        if time[0] <= self.mission.published_through:
+            return
+        self._output.setdefault(output, {})[time[0]] = batches
+        self._output_bytes += sum(batch.nbytes for batch in batches)
+        if self._output_bytes > STAGE_BYTES_MAX:
+            self._scribe.submit(partial(self._stage_early, self._take_output(NOTHING_OPEN)))
+
+    def _take_output(self, through: int) -> _Output:
+        """The output of epochs up to this one, which waits no more."""
+        taken: _Output = {}
+        for name, epochs in self._output.items():
+            for epoch in [epoch for epoch in epochs if epoch <= through]:
+                batches = taken.setdefault(name, {})[epoch] = epochs.pop(epoch)
+                self.rows_out[name] += sum(batch.num_rows for batch in batches)
+                self._output_bytes -= sum(batch.nbytes for batch in batches)
+        return taken
+
+    def _stage_early(self, output: _Output) -> None:
+        """Each epoch for itself: nobody knows yet which of them are saved together."""
+        for name, epochs in output.items():
+            for epoch, batches in epochs.items():
+                self._staged.extend(self._writer.stage(name, {epoch: batches}))
+
+    def _save(self, snapshot: WorkerSnapshot) -> None:
+        while self._last_epochs and self._last_epochs[0][1] <= snapshot.epoch:
+            self._settled = self._last_epochs.popleft()[0]
+        output, settled = self._take_output(snapshot.epoch), self._settled
+        mission = self.mission
+        name = mission.part_name(self.number, snapshot.epoch)
+
+        def job() -> Report:
+            staged = [piece for piece in self._staged if piece.last_epoch <= snapshot.epoch]
+            self._staged = [piece for piece in self._staged if piece.last_epoch > snapshot.epoch]
+            for output_name, epochs in output.items():
+                staged.extend(self._writer.stage(output_name, epochs))
+            part, content = encode_part(snapshot, self.number, mission.workers, name, mission.query)
+            mission.storage.create(name, content)
+            return Saved(snapshot.epoch, part, staged, settled)
+
+        self._scribe.submit(job)
+
+    # Telling how far it is.
+
+    def _locations(self) -> list[Location]:
+        graph = self.worker.graph
+        ends = self.mission.plan.named(Kind.OUTPUT) or self.mission.plan.named(Kind.OPERATOR)
+        return [
+            graph.location(Target(node.index, port))
+            for node in ends.values()
+            for port in range(len(node.inputs))
+        ]
+
+    def _report_progress(self, *, is_idle: bool) -> None:
+        """Tell how far the outputs are whenever that changes, and what was read when there is time."""
+        frontier = self.worker.view.tracker.frontier
+        before = min((time[0] for at in self._watched for time in frontier(at)), default=NOTHING_OPEN)
+        self._done_before = before
+        now = (before, sum(self.rows_in.values()) + sum(self.rows_late.values()))
+        if self._told is None or now[0] != self._told[0] or (is_idle and now != self._told):
+            self._told = now
+            self._tell(Progressed(before, dict(self.rows_in), dict(self.rows_out), dict(self.rows_late)))
+
+    def _look_ahead(self, epoch: int) -> None:
+        """Answer what is left beyond the inputs, as soon as nothing of an earlier epoch is on its way.
+
+        An input that will send nothing more is as good as closed. So what is counted elsewhere is what a
+        tracker would count whose inputs were: no less than what there is.
+        """
+        inputs = {node.index for node in self.mission.plan.named(Kind.INPUT).values()}
+        counted = [(number, time[0]) for number, time, count in self._counts() if count > 0]
+        if all(at >= epoch for _, at in counted):
+            ports = self.worker.graph.ports
+            self._asked_ahead = None
+            least = min((at for number, at in counted if ports[number].operator not in inputs), default=None)
+            self._tell(Ahead(epoch, least))
+
+    def _counts(self) -> list[tuple[int, Time, int]]:
+        occurrences = self.worker.view.tracker.occurrences
+        return [
+            (number, time, count)
+            for number in range(len(self.worker.graph.ports))
+            for time, count in occurrences(Location(number)).items()
+        ]

@@ -1,0 +1,61 @@
+"""A crew that the driver speaks to through a mesh, of which it is the last member."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pointstamp.errors import PointstampError, TransportError
+from pointstamp.mesh.mesh import Mesh
+from pointstamp.mesh.wire import Kind, unreadable
+from pointstamp.query.crew import CrewError
+from pointstamp.query.orders import Order, Report, decode_report, encode
+
+
+class MeshCrew:
+    """Members in a mesh; who started them says in ``_cause`` why one was lost, and ends them."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        self._mesh = mesh
+
+    def post(self, worker: int, order: Order) -> None:
+        """Give an order to a member."""
+        try:
+            self._mesh.post(worker, Kind.CONTROL, encode(order))
+        except TransportError as error:
+            raise self._lost(error) from None
+
+    def collect(self) -> list[tuple[int, Report]]:
+        """The reports that have come; CrewError where a member is lost."""
+        try:
+            parcels = self._mesh.collect()
+        except TransportError as error:
+            raise self._lost(error) from None
+        reports: list[tuple[int, Report]] = []
+        for parcel in parcels:
+            try:
+                reports.append((int(parcel.sender), decode_report(parcel.header)))
+            except msgspec.MsgspecError as error:
+                raise unreadable(f"worker {parcel.sender}", str(error)) from error
+        if not reports and (words := self.deaths()):
+            raise CrewError(words)
+        return reports
+
+    def wait(self, timeout_seconds: float, files: Sequence[int] = ()) -> None:
+        """Wait for a report, for one of these files, or so long."""
+        self._mesh.watch(files)
+        try:
+            self._mesh.wait(timeout_seconds)
+        except TransportError as error:
+            raise self._lost(error) from None
+
+    def deaths(self) -> str | None:
+        """What is known of members that have ended, in words; None where all live."""
+        return None
+
+    def end(self) -> None:
+        """End all members."""
+        self._mesh.close(linger_ms=0)
+
+    def _lost(self, error: TransportError) -> PointstampError:
+        # Without the error as its cause: that a connection was closed says less than who has died of what.
+        return CrewError(self.deaths() or str(error))

@@ -1,0 +1,315 @@
+"""A query: a flow that runs on and on, as its user holds it; named as Spark's StreamingQuery where it can be.
+
+The query works in a thread of its own; every method here may be called from any thread. Besides what a
+StreamingQuery says, it says exactly what each output waits for (``why``), how far each is (``frontiers``),
+and takes snapshots on demand (``checkpoint``, ``savepoint``).
+"""
+
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Final, Protocol, TypeVar
+
+from pointstamp.errors import FlowError, PointstampError, RecoveryError
+from pointstamp.flow.plan import Kind, Plan
+from pointstamp.progress.pointstamp import Change
+from pointstamp.progress.tracker import Tracker
+from pointstamp.query.orders import Counts
+from pointstamp.query.savepoints import check_kept, check_name, check_new
+from pointstamp.query.session import Session, total
+from pointstamp.query.supervisor import ENDED, Supervisor
+from pointstamp.query.unneeded import remove_unneeded
+from pointstamp.running.status import RowCounts, RunStatus, status_from
+from pointstamp.topology.ports import Location
+
+_ANSWER_SECONDS_MAX: Final = 30.0
+_LOOK_SECONDS: Final = 0.2
+T = TypeVar("T")
+
+
+class Companion(Protocol):
+    """Something that runs beside a query and feeds it, such as a streaming query of Spark."""
+
+    def start(self) -> None:
+        """Begin to feed."""
+        ...
+
+    def failure(self) -> PointstampError | None:
+        """What has ended it, in words, if something has; it stops the query, too."""
+        ...
+
+    def drain(self) -> None:
+        """Wait until everything that is there now has been handed on."""
+        ...
+
+    def stop(self) -> None:
+        """End it; ending again does nothing."""
+        ...
+
+
+class Query:
+    """A running flow; ``stop`` it, or wait for its end with ``awaitTermination``."""
+
+    def __init__(self, supervisor: Supervisor, companions: Sequence[Companion] = ()) -> None:
+        self._supervisor = supervisor
+        self._companions = companions
+        self._error: BaseException | None = None
+        self._run_id = str(uuid.uuid4())
+        self._on_end: list[Callable[[], None]] = []
+        self._being_taken: set[str] = set()  # the names of savepoints that are not durable yet
+        self._thread = threading.Thread(
+            target=self._run, name=f"pointstamp-{supervisor.spec.plan.name}", daemon=True
+        )
+
+    def begin(self) -> "Query":
+        """Start the thread and what feeds the query; called once, by whoever made it."""
+        self._thread.start()
+        try:
+            for companion in self._companions:
+                companion.start()
+        except BaseException:
+            self.stop(finish=False)
+            raise
+        return self
+
+    # As StreamingQuery has it.
+
+    @property
+    def id(self) -> str:
+        """The same over all restarts from one checkpoint."""
+        return self._supervisor.spec.query_id
+
+    @property
+    def runId(self) -> str:  # noqa: N802 - Spark's name
+        """Another one for each start."""
+        return self._run_id
+
+    @property
+    def name(self) -> str:
+        """The name of the flow."""
+        return self._supervisor.spec.plan.name
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - Spark's name
+        """Whether it still runs."""
+        return self._thread.is_alive()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """What it does at the moment."""
+        phase = self._supervisor.phase
+        return {
+            "message": "; ".join([phase, *self._supervisor.calls()]),
+            "isDataAvailable": phase == "working",
+            "isTriggerActive": phase == "working",
+        }
+
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """The last commit: its epoch, rows and rates; None before the first."""
+        recent = self._supervisor.recent
+        return recent[-1] if recent else None
+
+    @property
+    def recentProgress(self) -> list[dict[str, Any]]:  # noqa: N802 - Spark's name
+        """The last commits, oldest first."""
+        return list(self._supervisor.recent)
+
+    def exception(self) -> BaseException | None:
+        """What has ended the query, if that was an error."""
+        return None if self._thread.is_alive() else self._error
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 - Spark's name
+        """Wait for the end; raise what ended the query. With a timeout in seconds: whether it has ended."""
+        deadline = None if timeout is None else monotonic() + timeout
+        # In short waits, so that an interrupt of the keyboard is heard at once.
+        while self._thread.is_alive() and (deadline is None or monotonic() < deadline):
+            left = _LOOK_SECONDS if deadline is None else min(_LOOK_SECONDS, max(0.0, deadline - monotonic()))
+            self._thread.join(left)
+        if self._thread.is_alive():
+            return False
+        if self._error is not None:
+            raise self._error
+        return None if timeout is None else True
+
+    def processAllAvailable(self, timeout: float | None = None) -> None:  # noqa: N802 - Spark's name
+        """Wait until everything that the sources have now is published."""
+        for companion in self._companions:
+            companion.drain()
+        self._answer(self._supervisor.drained(), timeout)
+
+    def stop(self, *, finish: bool = True, timeout: float | None = 60.0) -> None:
+        """End the query: after the epochs on their way (``finish``), or at once without them.
+
+        What is published are whole epochs either way, and the query can be started again from its
+        checkpoint. An error that has ended it before is raised by ``awaitTermination`` and not here.
+        """
+        for companion in self._companions:
+            companion.stop()
+        self._supervisor.stop(finish=finish)
+        self._thread.join(timeout)
+        if self._thread.is_alive() and finish:
+            self._supervisor.stop(finish=False)
+            self._thread.join(timeout)
+        if self._thread.is_alive():
+            raise RecoveryError(f"query '{self.name}' has not ended after it was told to stop.")
+
+    # What only this has.
+
+    def why(self, output: str) -> list[str]:
+        """What holds an output's frontier back, over all workers, in words; nothing where it is complete.
+
+        Operators that have been inside of one call for long come first. Where all workers are, nobody can say
+        more.
+        """
+        self._check_output(output)
+        can_answer = self._answer(self._supervisor.call(lambda session: session.can_answer))
+        calls = self._supervisor.calls()
+        if not can_answer:
+            return calls
+        status = self.progress()
+        return [*calls, *next(each.held_by for each in status.outputs if each.name == output)]
+
+    def frontiers(self) -> dict[str, list[tuple[Any, ...]]]:
+        """For each output the times that may still come; empty where it is complete."""
+        return {each.name: list(each.frontier) for each in self.progress().outputs}
+
+    def progress(self) -> RunStatus:
+        """How far the flow is: inputs, outputs, loops, and what they wait for."""
+        answer: Future[Counts] = Future()
+
+        def ask(session: Session) -> RowCounts:
+            session.ask_counts(answer)
+            return RowCounts(total(session.rows_in), total(session.rows_out), total(session.rows_late))
+
+        rows = self._answer(self._supervisor.call(ask))
+        tracker = tracker_of(self._supervisor.spec.plan, self._answer(answer))
+        return status_from(self._supervisor.spec.plan, tracker, rows)
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch that is published; -1 before the first."""
+        return self._supervisor.committed_epoch
+
+    @property
+    def generation(self) -> int:
+        """How often this checkpoint has been started or restarted."""
+        return self._supervisor.generation
+
+    @property
+    def restarts(self) -> int:
+        """How often the workers were started again after a failure."""
+        return self._supervisor.restarts
+
+    @property
+    def recovery_seconds(self) -> list[float]:
+        """How long each restart took, from the loss of a worker until all were ready again."""
+        return list(self._supervisor.recovery_seconds)
+
+    def workers(self) -> list[tuple[str, int]]:
+        """Where each worker runs: host and process."""
+        ready = self._answer(self._supervisor.call(lambda session: dict(session.members)))
+        return [(each.host, each.pid) for _, each in sorted(ready.items())]
+
+    def advance(self, name: str, epoch: int) -> None:
+        """Say that an input with an epoch column is complete before an epoch."""
+        self._answer(self._supervisor.call(lambda session: session.advance(name, epoch)))
+
+    def checkpoint(self, timeout: float | None = None) -> int:
+        """Take a snapshot now of everything that was let in; return the epoch that is saved."""
+        return self._save(None, timeout)
+
+    def savepoint(self, name: str, timeout: float | None = None) -> int:
+        """Take a whole snapshot now that is kept under a name, which no other has; return its epoch."""
+        check_name(name, self.name)
+        return self._save(name, timeout)
+
+    def drop_savepoint(self, name: str) -> None:
+        """Keep a savepoint no more, and remove the files that only it needed; its name is free again."""
+        self._answer(self._supervisor.call(lambda session: self._drop(session, name)))
+
+    # Inside.
+
+    def _drop(self, session: Session, name: str) -> None:
+        ledger, spec = session.coordinator.ledger, self._supervisor.spec
+        check_kept(name, ledger.savepoints, f"query '{self.name}'")
+        ledger.drop(name)
+        # What only older snapshots needed goes with it, and not at the next summary.
+        remove_unneeded(spec, ledger, ledger.generation, ledger.summarize())
+
+    def _save(self, name: str | None, timeout: float | None) -> int:
+        saved: Future[int] = Future()
+        self._answer(self._supervisor.call(lambda session: self._save_soon(session, name, saved)))
+        return self._answer(saved, timeout)
+
+    def _save_soon(self, session: Session, name: str | None, saved: "Future[int]") -> None:
+        """In the query's thread, as the end of ``saved`` is: nothing else changes what is being taken."""
+        if name is None:
+            session.save_soon(None, saved)
+            return
+        check_new(name, session.coordinator.ledger.savepoints, self._being_taken, self.name)
+        session.save_soon(name, saved)
+        self._being_taken.add(name)
+        saved.add_done_callback(lambda _: self._being_taken.discard(name))
+
+    def _run(self) -> None:
+        try:
+            self._supervisor.run()
+        except BaseException as error:  # kept for whoever asks
+            self._error = error
+        finally:
+            for companion in self._companions:
+                self._error = self._error or companion.failure()
+                with suppress(Exception):
+                    companion.stop()
+            for each in self._on_end:
+                with suppress(Exception):
+                    each()
+
+    def when_ended(self, function: Callable[[], None]) -> None:
+        """Call a function when the query has ended, for whatever reason."""
+        self._on_end.append(function)
+
+    def _answer(self, future: "Future[T]", timeout: float | None = _ANSWER_SECONDS_MAX) -> T:
+        """The answer of the query's thread; what ended the query, if it has ended instead."""
+        deadline = None if timeout is None else monotonic() + timeout
+        while True:
+            left = _LOOK_SECONDS if deadline is None else min(_LOOK_SECONDS, deadline - monotonic())
+            try:
+                return future.result(max(0.0, left))
+            except TimeoutError:
+                pass
+            except RecoveryError as error:
+                if self._supervisor.phase == ENDED:  # and the thread is about to say why
+                    self._thread.join(_ANSWER_SECONDS_MAX)
+                raise (self._error or error) from None
+            if not self._thread.is_alive() and not future.done():
+                raise self._error or RecoveryError(f"query '{self.name}' has ended.")
+            if deadline is not None and monotonic() >= deadline:
+                raise RecoveryError(
+                    f"query '{self.name}' has not answered for {timeout:g} seconds; it is "
+                    f"{self.status['message']}."
+                )
+
+    def _check_output(self, output: str) -> None:
+        known = self._supervisor.spec.plan.named(Kind.OUTPUT)
+        if output not in known:
+            raise FlowError(
+                f"flow '{self.name}' has no output '{output}'; it has "
+                f"{', '.join(map(repr, known)) or 'none'}."
+            )
+
+    def __repr__(self) -> str:
+        state = "active" if self.isActive else "ended"
+        return f"Query('{self.name}', {state}, epoch {self.epoch}, generation {self.generation})"
+
+
+def tracker_of(plan: Plan, counts: Counts) -> Tracker:
+    """The progress of a flow as a member knows it, in a tracker of our own."""
+    tracker = Tracker(plan.graph())
+    tracker.update_all([Change(Location(at), tuple(time), count) for at, time, count in counts.counts])
+    tracker.propagate()
+    return tracker

@@ -1,0 +1,59 @@
+"""What is said about a query before it runs, as one value."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from pointstamp.flow.plan import Plan
+from pointstamp.journal.history import Ticked
+from pointstamp.query.observing import Judge
+from pointstamp.query.pacing import DECODED_BYTES_MAX
+from pointstamp.query.policy import (
+    BYTES_IN_FLIGHT_MAX,
+    EPOCHS_IN_FLIGHT_MAX,
+    RestartPolicy,
+    SnapshotPolicy,
+)
+from pointstamp.sinks.port import Sink
+from pointstamp.sources.port import Source
+from pointstamp.storage.port import Storage
+
+
+class SavepointPlace(NamedTuple):
+    """A savepoint of another query: where its checkpoint is, its name, and whose it is."""
+
+    checkpoint: Storage
+    name: str
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySpec:
+    """Everything that is said about a query before it runs."""
+
+    plan: Plan
+    sources: Mapping[str, Source]
+    sink: Sink
+    storage: Storage
+    workers: int
+    query_id: str
+    snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
+    restarts: RestartPolicy = field(default_factory=RestartPolicy)
+    epoch_columns: Mapping[str, str] = field(default_factory=dict)
+    available_now: bool = False
+    closes: bool = False
+    """Whether the end of all sources is the end of time: then also what was put off to later is published."""
+    accept_changes: bool = False
+    epochs_max: int = EPOCHS_IN_FLIGHT_MAX
+    bytes_max: int = BYTES_IN_FLIGHT_MAX
+    decoded_bytes_max: int = DECODED_BYTES_MAX
+    savepoint: SavepointPlace | None = None
+    """What a query that has no journal yet begins with."""
+    schemas: Mapping[str, pa.Schema] | None = None
+    """The columns of what is published, where they differ from those of the flow's outputs."""
+    judge: Judge | None = None
+    """Who judges what happens while the query runs; None where nobody does."""
+    forget: Callable[[list[Ticked]], None] | None = None
+    """Called with ticks that will never be read again, so that what they were read from can be removed."""

@@ -1,0 +1,129 @@
+"""Savepoints: their names, and a query with a checkpoint of its own that goes on from what another has kept.
+
+A name stands for one savepoint until that is dropped: who counts on what it kept must not find another in its
+place. With a savepoint that is dropped goes every file that nothing else needs.
+
+The other query is not disturbed, and may be gone: what was kept is copied. Epochs go on after that of the
+savepoint, inputs from where they stood, and nothing that the other has published is published here. The
+inputs must be the same sources: a streaming DataFrame has its offsets in its own checkpoint and cannot be.
+"""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from pointstamp.errors import FlowError, NotStored, RecoveryError, StorageError
+from pointstamp.journal.history import Committed, Entry, FlowShape, Savepoint
+from pointstamp.journal.journal import Journal
+from pointstamp.journal.ledger import Ledger
+from pointstamp.journal.parts import moved_part
+from pointstamp.journal.shape import check_shape, shape_of
+from pointstamp.query.mission import part_name
+from pointstamp.query.orders import PartSaved
+from pointstamp.query.queryspec import QuerySpec
+from pointstamp.query.unneeded import remove_parts
+from pointstamp.sources.port import Source
+from pointstamp.storage.port import Storage
+
+_log = logging.getLogger("pointstamp.query")
+
+
+def check_name(name: object, query: str) -> None:
+    """FlowError where something is no name for a savepoint."""
+    if not isinstance(name, str) or not name.strip():
+        raise FlowError(
+            f"query '{query}': a savepoint needs a name to be found by, and came with {name!r}. Give a text "
+            "such as 'monday'; to save without a name, use checkpoint()."
+        )
+
+
+def check_new(name: str, kept: Sequence[Savepoint], being_taken: Collection[str], query: str) -> None:
+    """FlowError where a savepoint has this name already, or is about to."""
+    before = next((each for each in kept if each.name == name), None)
+    if before is None and name not in being_taken:
+        return
+    is_what = "is being taken" if before is None else f"was taken at epoch {before.commits[-1].epoch}"
+    raise FlowError(
+        f"query '{query}': a savepoint '{name}' {is_what}, and a name is given once. Choose another, such "
+        f"as '{name} 2'."
+    )
+
+
+def check_kept(name: str, kept: Sequence[Savepoint], whose: str) -> None:
+    """FlowError where there is no savepoint of this name to drop."""
+    if not any(each.name == name for each in kept):
+        known = ", ".join(f"'{each.name}'" for each in kept) or "none"
+        raise FlowError(f"{whose} has no savepoint '{name}' to drop; it has {known}.")
+
+
+def drop_savepoint(
+    storage: Storage, sources: Mapping[str, Source], query: str, name: str, *, owner: str, at: float
+) -> None:
+    """Drop a savepoint of a query that is not running; one that is, all the same, is fenced by it and ends.
+
+    ``sources`` need only have the names of the query's inputs: nothing is read, and no summary is written.
+    """
+    journal: Journal[Entry] = Journal.open(storage, Entry, query=query)
+    check_kept(name, Ledger(journal, sources).savepoints, f"'{storage.address}'")
+    generation = journal.start_generation(owner, at)
+    ledger = Ledger(journal, sources)
+    check_kept(name, ledger.savepoints, f"'{storage.address}'")
+    ledger.drop(name)
+    remove_parts(storage, ledger, generation)
+
+
+def adopt_savepoint(spec: QuerySpec, ledger: Ledger, shape: FlowShape) -> None:
+    """Copy a savepoint into the checkpoint of a query that has not begun, and begin with it."""
+    assert spec.savepoint is not None
+    savepoint = _found(spec)
+    commits = [
+        replace(
+            commit,
+            parts=[_moved(spec, ledger, commit, worker, part) for worker, part in enumerate(commit.parts)],
+        )
+        for commit in savepoint.commits
+    ]
+    ledger.adopt(shape, replace(savepoint, commits=commits))
+
+
+def _moved(spec: QuerySpec, ledger: Ledger, commit: Committed, worker: int, part: PartSaved) -> PartSaved:
+    """Store a part as one of this query, under a name of this generation, by which it is removed in time.
+
+    Without a part of its whole snapshot a savepoint is lost. Where one with what changed since is damaged, an
+    older one is gone on from: the part is left out, and missed by who looks for the newest whole snapshot.
+    """
+    assert spec.savepoint is not None
+    other = spec.savepoint
+    name = part_name(worker, commit.epoch, ledger.generation)
+    content = b""
+    try:
+        content = other.checkpoint.read(part.name)
+        moved, sealed = moved_part(content, part, other.query, name, spec.query_id)
+    except StorageError as error:
+        if not (content or isinstance(error, NotStored)):
+            raise  # a storage that does not answer says nothing about the part
+        damage = f"savepoint '{other.name}' of {other.checkpoint.address} is damaged: {error}"
+        if commit.is_whole:
+            raise RecoveryError(
+                f"{damage} Restore the file from a copy, or begin with another savepoint."
+            ) from error
+        _log.warning("query '%s': %s", spec.plan.name, damage)
+        return PartSaved(name, part.size_bytes, part.crc32)
+    spec.storage.create(name, sealed)
+    return moved
+
+
+def _found(spec: QuerySpec) -> Savepoint:
+    assert spec.savepoint is not None
+    storage, name, query = spec.savepoint
+    journal: Journal[Entry] = Journal.open(storage, Entry, query=query)
+    other = Ledger(journal, spec.sources)
+    if other.shape is None:
+        raise RecoveryError(f"'{storage.address}' is no checkpoint: it has no journal to find '{name}' in.")
+    check_shape(other.shape, shape_of(spec.plan, other.shape.query), accept_changes=spec.accept_changes)
+    for savepoint in other.savepoints:
+        if savepoint.name == name:
+            return savepoint
+    known = ", ".join(f"'{each.name}'" for each in other.savepoints) or "none"
+    raise RecoveryError(f"'{storage.address}' has no savepoint '{name}'; it has {known}.")

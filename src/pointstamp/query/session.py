@@ -1,0 +1,269 @@
+"""A session: one generation of a query at the driver, from the launch of its crew to its end.
+
+The loop is the driver's: collect what members report, see what the sources have, let the coordinator decide,
+post its orders, wait. It ends when the query is finished, when it is told to stop, and by an exception when a
+member is lost. Calls from other threads are run between two rounds of the loop, so that nothing here needs a
+lock.
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Final, TypeAlias
+
+from pointstamp.errors import RecoveryError, SourceError, TransportError
+from pointstamp.journal.history import Committed
+from pointstamp.query.coordinator import Coordinator
+from pointstamp.query.crew import Crew, CrewError
+from pointstamp.query.observing import Verification
+from pointstamp.query.orders import (
+    Ahead,
+    AskCounts,
+    Counts,
+    Finish,
+    Finished,
+    Leave,
+    Observed,
+    Progressed,
+    Ready,
+    Report,
+    Saved,
+    TickRead,
+)
+from pointstamp.running.control import CallsHeard, Failed, InCall, error_of
+from pointstamp.sources.port import Watch
+
+LEAVE_SECONDS_MAX: Final = 30.0
+# How often a source is looked at that cannot say when it has news, and how long to wait for anything.
+_POLL_SECONDS: Final = 0.01
+_WAIT_SECONDS: Final = 1.0
+
+OnCommit: TypeAlias = Callable[[Committed], None]
+
+
+class Session:
+    """A crew at work; used by the supervisor's thread alone."""
+
+    def __init__(
+        self,
+        crew: Crew,
+        coordinator: Coordinator,
+        watches: Mapping[str, Watch],
+        workers: int,
+        *,
+        on_commit: OnCommit,
+        on_ready: Callable[[], None],
+        verification: Verification | None = None,
+        now_seconds: Callable[[], float] = monotonic,
+    ) -> None:
+        self.coordinator = coordinator
+        self.rows_in: list[dict[str, int]] = [{} for _ in range(workers)]
+        self.rows_out: list[dict[str, int]] = [{} for _ in range(workers)]
+        self.rows_late: list[dict[str, int]] = [{} for _ in range(workers)]
+        self.members: dict[int, Ready] = {}
+        self.calls = CallsHeard()
+        self._crew = crew
+        self._watches = watches
+        self._workers = workers
+        self._on_commit = on_commit
+        self._on_ready = on_ready
+        self.verification = verification
+        self._now_seconds = now_seconds
+        self._finished: set[int] = set()
+        self._counts: list[Future[Counts]] = []
+        self._saves: list[tuple[int, Future[int]]] = []
+        self._ended: set[str] = set()
+
+    def turn(self) -> bool:
+        """One round of the loop without waiting; whether anything happened."""
+        reports = self._crew.collect()
+        for worker, report in reports:
+            self._receive(worker, report)
+        has_news = self._look_at_verification() or bool(reports)
+        for name in self._watches:
+            has_news = self._look_at(name) or has_news
+        if self.is_ready:
+            while self._may_go_on() and (orders := self.coordinator.orders(self._now_seconds())):
+                has_news = True
+                for worker, order in orders:
+                    self._crew.post(worker, order)
+        return has_news
+
+    def wait(self, wake: int) -> None:
+        """Wait for news, from a member, a source, or another thread."""
+        timeout = _WAIT_SECONDS
+        files = [wake]
+        for name, watch in self._watches.items():
+            if name not in self._ended:
+                number = watch.fileno()
+                if number is None:
+                    timeout = min(timeout, _POLL_SECONDS)
+                else:
+                    files.append(number)
+        if self.verification is not None:
+            files.append(self.verification.fileno())
+            timeout = min(timeout, self.verification.seconds_until_due or timeout)
+        due = self.coordinator.seconds_until_due(self._now_seconds())
+        self._crew.wait(timeout if due is None else min(timeout, due), files)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all members have restored their state."""
+        return len(self.members) == self._workers
+
+    def ask_counts(self, answer: "Future[Counts]") -> None:
+        """Ask a member what is counted: one that is not inside of a long call, where there is one."""
+        self._counts.append(answer)
+        self._crew.post(self.calls.free(self._workers) or 0, AskCounts())
+
+    def save_soon(self, savepoint: str | None, answer: "Future[int]") -> None:
+        """Take a snapshot of what was let in, under a name if given; answer with its epoch when durable."""
+        self._saves.append((self.coordinator.save_soon(savepoint), answer))
+        self._look_at_saves()
+
+    def advance(self, name: str, epoch: int) -> None:
+        """Take note that nothing before an epoch follows what an input with an epoch column has by now."""
+        self._look_at(name)
+        self.coordinator.advance(name, epoch)
+
+    def finish(self) -> None:
+        """Let all members leave after their last epoch."""
+        self._end_with(Finish())
+        if self.verification is not None:
+            self.verification.finish()
+
+    def leave(self) -> None:
+        """Let all members leave now."""
+        for worker in range(self._workers):
+            self._crew.post(worker, Leave())
+
+    def hear_out(self) -> None:
+        """A member is lost: raise what the judge finds in what was told before, if it finds anything."""
+        if self.verification is None:
+            return
+        with suppress(CrewError):
+            for worker, report in self._crew.collect():
+                if isinstance(report, Observed):
+                    self.verification.observed(worker, report)
+        self.verification.hear_out()
+
+    def close(self, error: BaseException | None = None) -> None:
+        """End the crew; whoever opened the watches closes them."""
+        self._crew.end()
+        for answer in self._counts:
+            answer.set_exception(error or RecoveryError("the query has ended before it could answer."))
+        for _, saved in self._saves:
+            lost = RecoveryError("the workers were lost before the snapshot was whole.")
+            saved.set_exception(error or lost)
+        self._counts.clear()
+        self._saves.clear()
+
+    def _look_at(self, name: str) -> bool:
+        """Offer what a source has found; whether it had any news."""
+        if name in self._ended or name not in self._watches:
+            return False
+        watch = self._watches[name]
+        try:
+            units = watch.poll()
+        except SourceError as error:
+            raise SourceError(f"input '{name}': {error}") from error
+        if units:
+            self.coordinator.offer(name, units)
+        if watch.is_finished:
+            self._ended.add(name)
+            self.coordinator.end(name)
+        return bool(units) or watch.is_finished
+
+    def _may_go_on(self) -> bool:
+        return self.verification is None or self.verification.has_room
+
+    def _look_at_verification(self) -> bool:
+        """Believe what was verified meanwhile; whether there was anything."""
+        if self.verification is None:
+            return False
+        verified = self.verification.verified()
+        for worker, report in verified:
+            self._saved(worker, report)
+        question = self.verification.question()
+        if question is not None:
+            for worker in range(self._workers):
+                self._crew.post(worker, question)
+        return bool(verified)
+
+    def _saved(self, worker: int, report: Saved) -> None:
+        commit = self.coordinator.saved(worker, report)
+        if commit is not None:
+            if self.verification is not None:
+                self.verification.committed(commit.epoch)
+            self._on_commit(commit)
+            self._look_at_saves()
+
+    def _look_at_saves(self) -> None:
+        committed = self.coordinator.ledger.committed
+        reached = -1 if committed is None else committed.epoch
+        for epoch, answer in self._saves:
+            if epoch <= reached:
+                answer.set_result(reached)
+        self._saves = [each for each in self._saves if not each[1].done()]
+
+    def _end_with(self, order: Finish) -> None:
+        for worker in range(self._workers):
+            self._crew.post(worker, order)
+        deadline = monotonic() + LEAVE_SECONDS_MAX
+        while len(self._finished) < self._workers:
+            for worker, report in self._crew.collect():
+                self._receive(worker, report)
+            if monotonic() > deadline:
+                raise TransportError(
+                    f"members {sorted(set(range(self._workers)) - self._finished)} have not left "
+                    f"{LEAVE_SECONDS_MAX:g} seconds after the last epoch."
+                )
+            self._crew.wait(_POLL_SECONDS)
+
+    @property
+    def can_answer(self) -> bool:
+        """Whether a member can answer: not all are inside of long calls."""
+        return self.calls.free(self._workers) is not None
+
+    def _receive(self, worker: int, report: Report) -> None:
+        self.calls.hear(worker, report)
+        match report:
+            case Ready():
+                self.members[worker] = report
+                if self.is_ready:
+                    self._on_ready()
+            case Saved():
+                if self.verification is None:
+                    self._saved(worker, report)
+                else:
+                    self.verification.hold(worker, report)
+            case Progressed():
+                self.rows_in[worker], self.rows_out[worker] = report.rows_in, report.rows_out
+                self.rows_late[worker] = report.rows_late
+                self.coordinator.progressed(worker, report)
+            case TickRead():
+                self.coordinator.read(worker, report)
+            case Counts():
+                if self._counts:
+                    self._counts.pop(0).set_result(report)
+            case Ahead():
+                self.coordinator.left_ahead(report)
+            case Observed():
+                if self.verification is not None:
+                    self.verification.observed(worker, report)
+            case InCall():
+                pass  # it was heard
+            case Finished():
+                self._finished.add(worker)
+            case Failed():
+                raise CrewError(f"worker {worker} has failed") from error_of(report, f"worker {worker}")
+
+
+def total(counted: list[dict[str, int]]) -> dict[str, int]:
+    """The sums by name."""
+    sums: dict[str, Any] = {}
+    for each in counted:
+        for name, count in each.items():
+            sums[name] = sums.get(name, 0) + count
+    return sums

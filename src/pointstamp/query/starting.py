@@ -1,0 +1,107 @@
+"""What is settled before a query starts: its identity, its sink, and the epochs of its inputs."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+from uuid import uuid4
+
+from pointstamp.errors import AlreadyStored, FlowError, NotStored, RecoveryError
+from pointstamp.flow.plan import Kind, Plan
+from pointstamp.query.queryspec import QuerySpec, SavepointPlace
+from pointstamp.running.feeding import EpochColumns, epoch_columns
+from pointstamp.sinks.parquet import ParquetSink
+from pointstamp.sinks.port import Sink
+from pointstamp.storage.anywhere import storage_at
+from pointstamp.storage.port import Storage
+from pointstamp.storage.sealed import seal, unseal
+from pointstamp.topology.domain import EPOCHS
+
+QUERY: Final = "query"
+"""The object of a checkpoint that says whose it is."""
+
+_SINK_METHODS: Final = ("for_query", "writer", "publisher")
+
+
+def query_id_at(storage: Storage) -> str:
+    """The identity of the query of a checkpoint, the same over all restarts; a new one where it is new."""
+    with suppress(AlreadyStored):
+        if storage.size(QUERY) is None:
+            _check_no_journal(storage)
+            storage.create(QUERY, seal(str(uuid4()).encode(), QUERY, QUERY))
+    return known_query_id(storage)
+
+
+def known_query_id(storage: Storage) -> str:
+    """The identity of the query whose checkpoint this is; nothing is written."""
+    try:
+        return unseal(storage.read(QUERY), QUERY, QUERY).decode()
+    except NotStored:
+        _check_no_journal(storage)
+        return ""  # there is no checkpoint, and whoever looks will say so
+
+
+def _check_no_journal(storage: Storage) -> None:
+    if storage.list("journal/"):
+        raise RecoveryError(
+            f"'{storage.address}' has a journal, and no object '{QUERY}' that says whose it is. Restore "
+            f"'{QUERY}' from a copy, or begin with a new checkpoint."
+        )
+
+
+def savepoint_at(savepoint: tuple[str, str] | None) -> SavepointPlace | None:
+    """The savepoint to begin with, given by the path of its checkpoint and its name."""
+    if savepoint is None:
+        return None
+    storage = storage_at(savepoint[0])
+    return SavepointPlace(storage, savepoint[1], known_query_id(storage))
+
+
+def sink_at(output: str | Sink) -> Sink:
+    """The sink that was given, or Parquet files at a path; FlowError for what is neither."""
+    if isinstance(output, str):
+        return ParquetSink(output)
+    lacking = [method for method in _SINK_METHODS if not callable(getattr(output, method, None))]
+    if lacking or isinstance(output, type):
+        came = f"the class {output.__name__}" if isinstance(output, type) else f"{type(output).__name__}"
+        without = f", which has no {' and no '.join(lacking)}" if lacking else ", and not as an object of it"
+        raise FlowError(
+            f"output must be a folder's path or a sink, and came as {came}{without}. A sink is an object "
+            f"with the methods {', '.join(_SINK_METHODS)}, as ps.Sink says: ps.DeltaSink(path), or one of "
+            "your own."
+        )
+    return output
+
+
+def check_sink(spec: QuerySpec) -> QuerySpec:
+    """Let the sink say now which outputs it cannot hold, to whoever starts the query."""
+    spec.sink.for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
+    return spec
+
+
+def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) -> dict[str, str]:
+    """The epoch columns by input, after a look whether inputs and columns fit the flow."""
+    if plan.root is not EPOCHS:
+        raise FlowError(
+            f"flow '{plan.name}' has times of its own; here flows have epochs, which are what is published "
+            "and saved."
+        )
+    plan.check_outputs()
+    names = list(plan.named(Kind.INPUT))
+    if set(streams) != set(names):
+        raise FlowError(
+            f"flow '{plan.name}' has the inputs {listed(names)} and was given {listed(streams)}; give one "
+            "for each."
+        )
+    return epoch_columns(plan, epoch)
+
+
+def check_sources(sources: Mapping[str, Any]) -> None:
+    """Let sources that can tell say now what is wrong with them: a mistake is not tried again and again."""
+    for source in sources.values():
+        if hasattr(source, "check"):
+            source.check()
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in quotes, for messages."""
+    return ", ".join(f"'{name}'" for name in names) or "none"

@@ -1,0 +1,383 @@
+"""The supervisor: keeps a query going, generation after generation, until it is done or hopeless.
+
+Each generation takes the journal over (which fences every older driver), goes on from the newest snapshot
+that is whole, repeats the last publication if that is needed, and runs a session. When a member is lost, the
+crew is ended and the next generation starts after a pause, as long as there is budget; one line says what was
+lost and from which epoch it went on. A failure of the flow itself that comes again in the same words, with
+whatever rows, and without any commit in between, would come for ever, and ends the query.
+"""
+
+import logging
+import os
+import queue
+import re
+import select
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from time import monotonic, time
+from typing import Any, Final, TypeVar
+
+from pointstamp.errors import (
+    FencedError,
+    FlowError,
+    InternalError,
+    PointstampError,
+    RecoveryError,
+    SchemaError,
+    SourceError,
+    StorageError,
+    TransportError,
+)
+from pointstamp.journal.history import Committed
+from pointstamp.journal.ledger import Ledger
+from pointstamp.query.beginning import Beginning, begin_generation
+from pointstamp.query.coordinator import Coordinator
+from pointstamp.query.crew import CrewError, Launcher
+from pointstamp.query.observing import Verification
+from pointstamp.query.policy import RestartBudget
+from pointstamp.query.queryspec import QuerySpec
+from pointstamp.query.session import Session, total
+from pointstamp.query.unneeded import remove_unneeded
+from pointstamp.query.upkeep import Upkeep
+from pointstamp.sources.port import Watch
+
+_log = logging.getLogger("pointstamp.query")
+
+RECENT_MAX: Final = 100
+ENDED: Final = "ended"
+T = TypeVar("T")
+
+
+class Supervisor:
+    """Runs a query in the thread that calls ``run``; everything else may be called from any thread."""
+
+    def __init__(self, spec: QuerySpec, launcher: Launcher) -> None:
+        self.spec = spec
+        self._launcher = launcher
+        self._calls: queue.SimpleQueue[tuple[Callable[[Session], Any], Future[Any]]] = queue.SimpleQueue()
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self._theirs.setblocking(False)
+        self._stop: str | None = None
+        self._drains: list[Future[None]] = []
+        self._session: Session | None = None
+        self._ledger: Ledger | None = None  # of the last generation that was begun here
+        self._budget = RestartBudget(spec.restarts)
+        self._last_failure: tuple[str, int] | None = None
+        self._lost_seconds: float | None = None
+        self._lost_words = ""
+        self._was_ready = threading.Event()
+        self.restarts = 0
+        self.generation = 0
+        self.phase = "starting"
+        self.committed_epoch = -1
+        self.committed_number = -1
+        self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT_MAX)
+        self.recovery_seconds: list[float] = []
+        self._counted = (monotonic(), 0)
+        self._verified_before = 0
+        self.upkeep = Upkeep(getattr(spec.sink, "compactor", None), spec.plan.name)
+
+    # From any thread.
+
+    def call(self, function: Callable[[Session], T]) -> "Future[T]":
+        """Run a function between two rounds of the loop."""
+        answer: Future[T] = Future()
+        self._calls.put((function, answer))
+        self._wake()
+        if self.phase == ENDED:
+            self._refuse_calls()  # nobody else will look any more
+        return answer
+
+    def calls(self) -> list[str]:
+        """Which operators have been inside of one call for long, in words."""
+        session = self._session
+        return [] if session is None else session.calls.words()
+
+    def wait_until_ready(self) -> None:
+        """Wait until workers have run for the first time, or the query has ended."""
+        self._was_ready.wait()
+
+    def stop(self, *, finish: bool) -> None:
+        """End the query: after the epochs that are on their way, or at once without them."""
+        self._stop = "finish" if finish and self._stop != "drop" else "drop"
+        self._wake()
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the query was told to end at once."""
+        return self._stop == "drop"
+
+    def drained(self) -> "Future[None]":
+        """Done when everything that the sources have by now is committed."""
+        answer: Future[None] = Future()
+
+        def refuse(asked: "Future[None]") -> None:
+            if (error := asked.exception()) is not None:
+                answer.set_exception(error)
+
+        self.call(lambda _: self._drains.append(answer)).add_done_callback(refuse)
+        return answer
+
+    # The thread of the query.
+
+    def run(self) -> None:
+        """Run the query to its end; raise what ended it otherwise."""
+        try:
+            while self._stop != "drop":
+                try:
+                    self._run_generation()
+                    return
+                except (CrewError, StorageError, TransportError, OSError) as error:
+                    self._recover(error)
+        finally:
+            if self.spec.judge is not None:
+                self.spec.judge.close()
+            self.phase = ENDED
+            self._was_ready.set()
+            self._refuse_calls()
+            self._ours.close()
+            self._theirs.close()
+
+    def _run_generation(self) -> None:
+        spec = self.spec
+        if self._ledger is not None:
+            # A driver that was held up until its workers gave it up may have been replaced meanwhile. It must
+            # find that out here: the next generation would be newer than its successor's, and fence that.
+            self._ledger.check_not_fenced()
+        begun = begin_generation(spec, f"process {os.getpid()} on {socket.gethostname()}", time())
+        self.generation, ledger = begun.generation, begun.ledger
+        self._ledger = ledger
+        self._note_commit(ledger.committed)
+        self._counted = (monotonic(), 0)
+        self.phase = "starting workers"
+        with ExitStack() as opened:
+            watches: dict[str, Watch] = {}
+            for name, source in spec.sources.items():
+                try:
+                    watch = source.watch(ledger.positions[name], available_now=spec.available_now)
+                except SourceError as error:
+                    raise SourceError(f"input '{name}': {error}") from error
+                opened.callback(watch.close)
+                watches[name] = watch
+            verification = self._verify(begun)
+            session = Session(
+                self._launcher.launch(replace(begun.mission, is_observed=verification is not None)),
+                begun.coordinator(spec, monotonic()),
+                watches,
+                spec.workers,
+                on_commit=self._on_commit,
+                on_ready=self._on_ready,
+                verification=verification,
+            )
+            opened.callback(session.close)
+            self._session = session
+            opened.callback(self.upkeep.stop)
+            self.upkeep.start()
+            try:
+                self._serve(session, ledger)
+            except CrewError:
+                session.hear_out()
+                raise
+            finally:
+                self._verified_before += 0 if verification is None else verification.events
+                self._session = None
+
+    def _verify(self, begun: Beginning) -> Verification | None:
+        judge = self.spec.judge
+        if judge is None:
+            return None
+        judge.begin(
+            begun.generation,
+            self.spec.workers,
+            restored=-1 if begun.chain is None else begun.chain.epoch,
+            committed=self.committed_epoch,
+        )
+        return Verification(judge, self.spec.storage, begun.generation, self.spec.workers)
+
+    def _serve(self, session: Session, ledger: Ledger) -> None:
+        while True:
+            self._run_calls(session)
+            if self._stop == "drop":
+                session.leave()
+                return
+            coordinator = session.coordinator
+            coordinator.is_held = self._stop == "finish"
+            happened = session.turn()
+            self._look_at_drains(coordinator)
+            gone = ledger.summarize_if_long()
+            if gone is not None:
+                remove_unneeded(self.spec, ledger, self.generation, gone)
+            if coordinator.is_finished:
+                session.finish()
+                return
+            if self._stop == "finish" and coordinator.is_settled:
+                session.leave()
+                return
+            if not happened:
+                self.phase = "waiting for data" if coordinator.is_settled else "working"
+                session.wait(self._ours.fileno())
+
+    # When something goes wrong.
+
+    def _recover(self, error: Exception) -> None:
+        cause = error.__cause__ if isinstance(error, CrewError) else error
+        words = str(cause if isinstance(cause, PointstampError) else error)
+        if isinstance(cause, (SchemaError, SourceError, FencedError, RecoveryError)):
+            raise cause from None
+        failure = (_without_chance(words), self.committed_number)
+        is_mistake = isinstance(cause, (FlowError, InternalError))
+        is_same = is_mistake and failure == self._last_failure
+        self._last_failure = failure
+        pause = None if is_same else self._budget.pause_after_failure(monotonic())
+        if pause is None:
+            if is_mistake and cause is not None:
+                raise cause from None
+            raise RecoveryError(
+                f"query '{self.spec.plan.name}' has ended after {self.restarts} restarts: {words} Published "
+                f"is everything up to epoch {self.committed_epoch}; start it again with the same checkpoint "
+                "to go on from there."
+            ) from error
+        self.restarts += 1
+        if self._lost_seconds is not None:  # that it goes on is said when it does
+            _log.warning(
+                "query '%s' could not go on: %s; it tries again in %.1f s (restart %s of at most %s)",
+                self.spec.plan.name,
+                words.rstrip("."),
+                pause,
+                self.restarts,
+                self.spec.restarts.restarts_max,
+            )
+        self._lost_seconds, self._lost_words = monotonic(), words
+        self.phase = f"restarting: {words}"
+        # Whoever stops the query must not wait for the pause.
+        deadline = monotonic() + pause
+        while self._stop is None and (left := deadline - monotonic()) > 0:
+            select.select([self._ours], [], [], left)
+            self._drain_wakes()
+
+    def _on_ready(self) -> None:
+        self.phase = "working"
+        self._was_ready.set()
+        if self._lost_seconds is not None:
+            took = monotonic() - self._lost_seconds
+            self._lost_seconds = None
+            self.recovery_seconds.append(took)
+            _log.warning(
+                "query '%s': %s; went on from epoch %s after %.1f s, as generation %s (restart %s of at most "
+                "%s)",
+                self.spec.plan.name,
+                self._lost_words.rstrip("."),
+                self.committed_epoch + 1,
+                took,
+                self.generation,
+                self.restarts,
+                self.spec.restarts.restarts_max,
+            )
+
+    def _on_commit(self, commit: Committed) -> None:
+        self._note_commit(commit)
+        self.upkeep.wake()
+        self._last_failure = None
+        session = self._session
+        if session is None:
+            return
+        now = monotonic()
+        rows_in = total(session.rows_in)
+        before, rows_before = self._counted
+        rows = sum(rows_in.values())
+        seconds = max(now - before, 1e-6)
+        self._counted = (now, rows)
+        self.recent.append(
+            {
+                "id": self.spec.query_id,
+                "name": self.spec.plan.name,
+                "timestamp": time(),
+                "epoch": commit.epoch,
+                "commit": commit.number,
+                "generation": self.generation,
+                "numInputRows": max(0, rows - rows_before),
+                "inputRowsPerSecond": max(0, rows - rows_before) / seconds,
+                "rowsIn": rows_in,
+                "rowsOut": total(session.rows_out),
+                "rowsLate": total(session.rows_late),
+                "epochsInFlight": session.coordinator.epochs_in_flight,
+                "snapshotBytes": commit.size_bytes,
+                "snapshotIsWhole": commit.is_whole,
+                "restarts": self.restarts,
+                "compactionFailures": self.upkeep.failures,
+                **self._verified(session),
+            }
+        )
+
+    def _verified(self, session: Session) -> dict[str, int]:
+        if session.verification is None:
+            return {}
+        return {"verifiedEvents": self._verified_before + session.verification.events}
+
+    def _note_commit(self, commit: Committed | None) -> None:
+        if commit is not None:
+            self.committed_epoch, self.committed_number = commit.epoch, commit.number
+
+    # Calls of other threads.
+
+    def _run_calls(self, session: Session) -> None:
+        self._drain_wakes()
+        while True:
+            try:
+                function, answer = self._calls.get_nowait()
+            except queue.Empty:
+                return
+            if not answer.set_running_or_notify_cancel():
+                continue
+            try:
+                answer.set_result(function(session))
+            except FlowError as error:  # the caller's, who waits for it
+                answer.set_exception(error)
+            except BaseException as error:
+                # Nobody knows whether what was asked for is recorded: the next generation will.
+                answer.set_exception(error)
+                raise
+
+    def _look_at_drains(self, coordinator: Coordinator) -> None:
+        if self._drains and coordinator.is_idle:
+            for answer in self._drains:
+                if not answer.cancelled():
+                    answer.set_result(None)
+            self._drains.clear()
+
+    def _refuse_calls(self) -> None:
+        ended = RecoveryError(f"query '{self.spec.plan.name}' has ended.")
+        while True:
+            try:
+                _, answer = self._calls.get_nowait()
+            except queue.Empty:
+                break
+            if answer.set_running_or_notify_cancel():
+                answer.set_exception(ended)
+        for drain in self._drains:
+            if not drain.cancelled():
+                drain.set_exception(ended)
+        self._drains.clear()
+
+    def _drain_wakes(self) -> None:
+        with suppress(BlockingIOError):
+            self._ours.recv(4096)
+
+    def _wake(self) -> None:
+        with suppress(OSError):
+            self._theirs.send(b"!")
+
+
+def _without_chance(words: str) -> str:
+    """What is said of a failure, without what is another each time: addresses of objects, and which rows.
+
+    >>> _without_chance("failed: ValueError: <X at 0x7f01>; the batch has 3 rows and begins [{'x': 1}]")
+    'failed: ValueError: <X at 0x>'
+    """
+    return re.sub(r"0x[0-9a-fA-F]+", "0x", words).split("; the batch has ")[0]

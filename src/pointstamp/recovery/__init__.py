@@ -1,1 +1,0 @@
-"""Snapshots at closed epochs, where to restart, and publishing output once."""

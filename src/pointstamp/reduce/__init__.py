@@ -1,0 +1,1 @@
+"""Reductions by key: aggregates, what they keep per key, and the operators that run them."""

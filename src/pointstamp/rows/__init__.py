@@ -1,0 +1,1 @@
+"""Rows: schemas and their text, hashes, and who owns which row."""

@@ -1,0 +1,100 @@
+"""A column of an input whose values are the epochs of its rows.
+
+Whoever reads an input, in this process, in a member of a query or in a task that packs for Spark's shuffle,
+asks here what to read and which rows are of which epoch, so that it is the same everywhere. A column that the
+input's schema declares stays in the rows, with the type that was declared; one that it does not declare is
+read as a long beside the others, and is taken away with the epoch.
+
+Invariant: an epoch that comes out is a whole number from 0 up to ``EPOCH_MAX``, and every row comes out once.
+In which order epochs may come, and which are too late, others decide.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pointstamp.errors import SchemaError
+from pointstamp.rows.schema import asked_for
+
+EPOCH_MAX: Final = 2**62 - 1
+"""What counts epochs has 64 bits, and room for what comes after the last one."""
+
+# Up to so many epochs, to filter for each is as fast as to sort once.
+_FILTERS_MAX: Final = 4
+# Arrow's take joins the chunks of a column, whose strings then have at most 2 GiB.
+_SORTED_BYTES_MAX: Final = 2**30
+
+
+def check_declared(schema: pa.Schema, column: str, who: str) -> None:
+    """An epoch column that is declared is declared as an integer."""
+    if column in schema.names:
+        check_type(schema.field(column).type, column, who)
+
+
+def check_type(given: pa.DataType, column: str, who: str) -> None:
+    """The values of an epoch column are integers."""
+    if not pa.types.is_integer(given):
+        raise SchemaError(
+            f"{who}: the epoch column '{column}' must be an integer and is {given}. {_way_out(given, column)}"
+        )
+
+
+def with_epochs(schema: pa.Schema, column: str | None) -> pa.Schema:
+    """What is read of an input: the declared columns, and the epoch column if it is none of them.
+
+    >>> declared = pa.schema([("day", pa.int32()), ("amount", pa.int64())])
+    >>> with_epochs(declared, "day").names, with_epochs(declared, "hour").names
+    (['day', 'amount'], ['day', 'amount', 'hour'])
+    """
+    if column is None or column in schema.names:
+        return schema
+    return schema.append(asked_for(column, pa.int64(), by="epoch="))
+
+
+def by_epoch(rows: Any, column: str, schema: pa.Schema, who: str) -> Iterator[tuple[int, Any]]:  # noqa: ANN401
+    """The rows of each epoch, earlier epochs first, with the declared columns and no others.
+
+    ``rows`` is a batch or a table of ``with_epochs(schema, column)``, and what comes out is the same.
+    """
+    epochs = rows.column(column)
+    kept = rows if column in schema.names else rows.drop_columns([column])
+    numbers = _distinct(epochs, column, who)
+    if len(numbers) <= _FILTERS_MAX or kept.nbytes > _SORTED_BYTES_MAX:
+        for epoch in numbers:
+            yield epoch, kept.filter(pc.equal(epochs, epoch))
+        return
+    # One pass for all of them; rows of one epoch stay in their order.
+    values = np.asarray(epochs)
+    order = np.argsort(values, kind="stable")
+    ordered = kept.take(pa.array(order))
+    starts = np.searchsorted(values[order], np.array(numbers, values.dtype)).tolist()
+    for epoch, start, stop in zip(numbers, starts, [*starts[1:], len(values)], strict=True):
+        yield epoch, ordered.slice(start, stop - start)
+
+
+def _distinct(epochs: Any, column: str, who: str) -> list[int]:  # noqa: ANN401 - an array, in chunks or not
+    if epochs.null_count:
+        raise SchemaError(f"{who}: the epoch column '{column}' has nulls; every row needs an epoch.")
+    numbers: list[int] = sorted(pc.unique(epochs).to_pylist())
+    if numbers and numbers[0] < 0:
+        raise SchemaError(f"{who} has a row of epoch {numbers[0]}; epochs begin at 0.")
+    if numbers and numbers[-1] > EPOCH_MAX:
+        raise SchemaError(f"{who} has a row of epoch {numbers[-1]}; epochs end at {EPOCH_MAX}.")
+    return numbers
+
+
+def _way_out(given: pa.DataType, column: str) -> str:
+    if pa.types.is_date(given):
+        return (
+            f"Bring the day's number since 1970 instead: unix_date({column}) in Spark, .cast('int32') of a "
+            "date32 in Arrow."
+        )
+    if pa.types.is_timestamp(given):
+        return (
+            f"Bring its number instead, such as that of its day: unix_date(to_date({column})) in Spark, "
+            ".cast('date32').cast('int32') in Arrow."
+        )
+    return "Bring and declare whole numbers from 0 on, or name another column."

@@ -1,0 +1,213 @@
+"""A gang of worker processes: started together, met together, and ended together.
+
+``Gang`` starts n processes, which inherit nothing of this one (``pointstamp.running.forked``), lets them and
+the driving process meet in one mesh, says who has died and of what, and ends them all. The members speak
+through unix sockets in a private folder, which is gone as soon as they have met; nothing is left behind,
+whoever is killed and when.
+"""
+
+import os
+import shutil
+import signal
+import tempfile
+import weakref
+from collections.abc import Callable
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import monotonic
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pointstamp.errors import FlowError, TransportError
+from pointstamp.flow.plan import Plan
+from pointstamp.mesh.door import Address
+from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
+from pointstamp.running.control import Failed, error_of
+from pointstamp.running.forked import ForkedProcess, fork_clean
+from pointstamp.running.sendable import packed
+from pointstamp.running.workerprocess import (
+    MEETING_SECONDS_MAX,
+    RunMember,
+    Seat,
+    member_names,
+    run_worker,
+    work,
+)
+
+_GRACE_SECONDS: Final = 1.0
+# Who was killed ends when the machine comes to it.
+_KILLED_SECONDS_MAX: Final = 30.0
+# A unix socket's path has 108 bytes, the last of which is zero.
+_SOCKET_PATH_BYTES_MAX: Final = 107
+
+
+class Death(NamedTuple):
+    """The exit code of a process that has ended, negative for a signal, and the same in words."""
+
+    code: int
+    words: str
+
+
+class Gang:
+    """Worker processes that belong to one run, and the mesh that joins them with this process."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        processes: int,
+        *,
+        run: RunMember | None = None,
+        transport: str = "ipc",
+        encrypted: bool | None = None,
+        silence_seconds_max: float = SILENCE_SECONDS_MAX,
+        generation: int = 0,
+    ) -> None:
+        target = packed(plan, partial(work, run or partial(run_worker, plan)))
+        self._folder = Path(tempfile.mkdtemp(prefix="pointstamp-mesh-"))
+        self._processes: list[ForkedProcess] = []
+        self.mesh: Mesh | None = None
+        # Also when the run is forgotten without being closed; in this process only, not in a fork of it.
+        self._finalizer = weakref.finalize(self, _end, os.getpid(), self._processes, self._folder)
+        pipes: list[Connection] = []
+        try:
+            listen = _listener(transport, self._folder)
+            for number in range(processes):
+                seat = Seat(number, processes, listen(number), encrypted, silence_seconds_max, generation)
+                process, pipe = fork_clean(target, seat)
+                self._processes.append(process)
+                pipes.append(pipe)
+            self.mesh = Mesh(
+                processes,
+                processes + 1,
+                listen=listen(processes),
+                encrypted=encrypted,
+                names=member_names(processes),
+                silence_seconds_max=silence_seconds_max,
+                generation=generation,
+            )
+            self._meet(self.mesh, pipes)
+        except BaseException:
+            self.end()
+            raise
+        finally:
+            for pipe in pipes:
+                pipe.close()
+
+    def name(self, worker: int) -> str:
+        """A worker and its process, for errors."""
+        return f"worker {worker} (process {self._processes[worker].pid})"
+
+    @property
+    def pids(self) -> list[int]:
+        """The process of each worker."""
+        return [process.pid for process in self._processes]
+
+    def deaths(self) -> list[Death]:
+        """How processes have ended: the killed ones first, and last those that returned by themselves."""
+        ended = [
+            Death(code, f"{self.name(worker)} {_how(code)}")
+            for worker, process in enumerate(self._processes)
+            if (code := process.exitcode) is not None
+        ]
+        return sorted(ended, key=lambda death: (death.code == 0, death))
+
+    def forget_folder(self) -> None:
+        """Everybody has met: nobody needs the sockets' files any more."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def end(self, *, were_told: bool = True) -> None:
+        """End all processes: those that were told to stop get a moment to do so."""
+        deadline = monotonic() + (_GRACE_SECONDS if self.mesh is not None and were_told else 0)
+        for process in self._processes:
+            process.join(max(0, deadline - monotonic()))
+        self._finalizer()
+        if self.mesh is not None:
+            self.mesh.close(linger_ms=0)
+
+    def _meet(self, mesh: Mesh, pipes: list[Connection]) -> None:
+        deadline = monotonic() + MEETING_SECONDS_MAX
+        addresses = [self._address(worker, pipe, deadline) for worker, pipe in enumerate(pipes)]
+        addresses.append(mesh.address)
+        told = msgspec.msgpack.encode(addresses)
+        for pipe in pipes:
+            pipe.send_bytes(told)
+        mesh.connect(addresses)
+        while not mesh.greet():
+            self._check_alive()
+            for worker, pipe in enumerate(pipes):
+                # Whoever fails while the members meet says so through its pipe, and who has met closes it.
+                if not pipe.closed and pipe.poll(0.001):
+                    self._hear(worker, pipe)
+            if monotonic() > deadline:
+                mesh.meet(0)
+
+    def _hear(self, worker: int, pipe: Connection) -> None:
+        try:
+            said = pipe.recv_bytes()
+        except (EOFError, OSError):
+            pipe.close()
+            return
+        raise error_of(msgspec.msgpack.decode(said, type=Failed), self.name(worker))
+
+    def _address(self, worker: int, pipe: Connection, deadline: float) -> Address:
+        while not pipe.poll(0.05):
+            self._check_alive()
+            if monotonic() > deadline:
+                raise TransportError(
+                    f"{self.name(worker)} has not said its address for {MEETING_SECONDS_MAX:g} s."
+                )
+        try:
+            said = msgspec.msgpack.decode(pipe.recv_bytes())
+            if isinstance(said, dict):
+                return msgspec.convert(said, Address)
+            raise error_of(msgspec.convert(said, Failed), self.name(worker))
+        except (EOFError, OSError):
+            self._processes[worker].join(_GRACE_SECONDS)
+            self._check_alive()
+            raise TransportError(
+                f"{self.name(worker)} has closed its pipe before it met the others."
+            ) from None
+
+    def _check_alive(self) -> None:
+        for death in self.deaths():
+            raise TransportError(f"{death.words} before it met the others.")
+
+
+def _listener(transport: str, folder: Path) -> Callable[[int], str]:
+    """Where each member listens."""
+    if transport == "tcp":
+        return lambda _: "tcp://127.0.0.1:0"
+    if transport != "ipc":
+        raise FlowError(f"processes speak through 'ipc' or 'tcp', and not through '{transport}'.")
+    if len(os.fsencode(folder)) + 8 > _SOCKET_PATH_BYTES_MAX:
+        raise FlowError(
+            f"the folder {folder} is too long a path for unix sockets, which have {_SOCKET_PATH_BYTES_MAX} "
+            "bytes. Set TMPDIR to a shorter one."
+        )
+    return lambda member: f"ipc://{folder}/{member}"
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"has ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "unknown"
+    hint = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+    return f"was killed by signal {-code} ({name}{hint})"
+
+
+def _end(owner: int, processes: list[ForkedProcess], folder: Path) -> None:
+    """Make sure that no process and no file is left."""
+    if os.getpid() != owner:
+        return
+    for number, seconds_max in ((signal.SIGTERM, _GRACE_SECONDS), (signal.SIGKILL, _KILLED_SECONDS_MAX)):
+        running = [process for process in processes if process.is_alive]
+        for process in running:
+            process.send(number)
+        for process in running:
+            process.join(seconds_max)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,42 @@
+"""The inputs that a verb was given, by keyword or in a mapping, told apart from its options.
+
+Verbs such as ``run_local`` take inputs as keywords beside their own options. So an input may have the name of
+an option, ``workers`` or ``output``; it is given in the mapping, ``run_local({"workers": ...})``, where every
+name is an input. Whoever forgets that is told so, in place of an error about something else.
+
+Invariant: every name in the result was given once.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pointstamp.errors import FlowError
+from pointstamp.flow.plan import Kind, Plan
+
+
+def given_inputs(
+    plan: Plan, verb: Callable[..., Any], inputs: Mapping[str, Any] | None, streams: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All inputs by name; FlowError where one came twice, or was taken for an option of the verb."""
+    given = inputs if inputs is not None else {}
+    if not isinstance(given, Mapping):
+        raise FlowError(
+            f"flow '{plan.name}': {verb.__name__}() takes inputs by name, as keywords or in a mapping, "
+            f"{verb.__name__}({{'name': ...}}), and was given {type(inputs).__name__} without a name."
+        )
+    if twice := [name for name in streams if name in given]:
+        raise FlowError(
+            f"flow '{plan.name}': {verb.__name__}() was given the input '{twice[0]}' twice, in the mapping "
+            "and as a keyword. Leave one of them out."
+        )
+    data = {**given, **streams}
+    parameters = inspect.signature(verb).parameters.values()
+    options = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+    for name in plan.named(Kind.INPUT):
+        if name in options and name not in data:
+            raise FlowError(
+                f"flow '{plan.name}' has an input '{name}', and '{name}' is also an option of "
+                f"{verb.__name__}(). Give the input in the mapping: {verb.__name__}({{'{name}': ...}})."
+            )
+    return data

@@ -1,0 +1,73 @@
+"""The lookout: tells, from a thread of its own, that an operator has been inside of one call for long.
+
+A worker has one thread, and while that is inside of a function of the user's it answers nobody. So another
+one looks at the operators now and then and tells the driver which of them is in the same call as before, and
+once more when the call is over. The operators keep no clock: they count their calls, and who sees the same
+number again knows how long that was.
+"""
+
+import threading
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+from pointstamp.running.control import InCall
+from pointstamp.worker.instance import Instance
+
+LONG_SECONDS: Final = 2.0
+"""A call that takes longer is told."""
+
+_LOOK_SECONDS: Final = 0.5
+
+
+class LongCalls:
+    """What is told of the operators of one worker; whoever calls ``look`` says what time it is."""
+
+    def __init__(self, instances: Collection[Instance]) -> None:
+        self._instances = instances
+        self._seen: tuple[Instance, int] | None = None
+        self._since = 0.0
+        self._is_told = False
+
+    def look(self, now_seconds: float) -> InCall | None:
+        """What is to be told now: that a call is long, that it is over, or nothing."""
+        inside = next(((each, each.calls) for each in self._instances if each.calling is not None), None)
+        if inside is None or inside != self._seen:
+            was_told, self._is_told = self._is_told, False
+            self._seen, self._since = inside, now_seconds
+            return InCall("", "", "", 0.0) if was_told else None
+        if self._is_told or now_seconds - self._since < LONG_SECONDS:
+            return None
+        self._is_told = True
+        instance = inside[0]
+        time = instance.authority.time
+        return InCall(
+            instance.name,
+            instance.calling or "",
+            "" if time is None else str(time),
+            now_seconds - self._since,
+        )
+
+
+class Lookout:
+    """A thread that looks at the operators of one worker until it is ended."""
+
+    def __init__(self, instances: Collection[Instance], tell: Callable[[InCall], None]) -> None:
+        self._calls = LongCalls(instances)
+        self._tell = tell
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pointstamp-lookout", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Look no more; nothing is told after this."""
+        self._is_over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with suppress(Exception):  # the driver is gone, in whatever way; the worker hears of that, too
+            while not self._is_over.wait(_LOOK_SECONDS):
+                told = self._calls.look(monotonic())
+                if told is not None:
+                    self._tell(told)

@@ -1,0 +1,86 @@
+"""One input of a flow whose workers are other processes."""
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from pointstamp.flow.plan import Node
+from pointstamp.mesh.wire import BatchFormat, TimeFormat
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.rows.late import LATE_PORT
+from pointstamp.running.control import AdvanceInput, CloseInput, Order, SendRows
+from pointstamp.topology.graph import Graph
+from pointstamp.worker.input import InputHandle
+from pointstamp.worker.instance import Instance
+
+SLICE_ROWS_MIN: Final = 1_024
+"""A batch is cut into slices, one for each worker, where every slice has at least so many rows."""
+
+
+class Orders(Protocol):
+    """What an input asks of its run: to carry orders to workers."""
+
+    times: TimeFormat
+
+    def order(self, worker: int, order: Order, bodies: Sequence[pa.Buffer] = (), /) -> None:
+        """Send an order to one worker."""
+        ...
+
+    def order_all(self, order: Order, /) -> None:
+        """Send an order to every worker."""
+        ...
+
+
+class ProcessInput:
+    """One input of a flow for all its workers: batches go to them in slices or in turn, times to all."""
+
+    def __init__(self, run: "Orders", node: Node, graph: Graph, workers: int) -> None:
+        # A handle of our own keeps the time and refuses what cannot be, with the words of every other run.
+        instance = Instance(node, graph, WorkerIndex(0), 1, lambda _: ())
+        self._outputs = instance.outputs
+        self._handle = InputHandle(instance, lambda _, __: None)
+        self._rows = [BatchFormat(output.schema) for output in instance.outputs]
+        self._run = run
+        self._workers = workers
+        self._turn = 0
+        self.name = node.name
+
+    @property
+    def time(self) -> Any:  # noqa: ANN401 - the root time
+        """The time at which batches are sent now."""
+        return self._handle.time
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._handle.is_closed
+
+    def send(self, data: Any, *, late: bool = False) -> int:  # noqa: ANN401 - anything that holds rows
+        """Send rows at the current time; return how many bytes they have."""
+        self._handle.send(data, late=late)
+        port = LATE_PORT if late else 0
+        batches = [batch for _, batch in self._outputs[port].sent]
+        self._outputs[port].sent.clear()
+        for batch in batches:
+            share = -(-batch.num_rows // self._workers)
+            size = share if share >= SLICE_ROWS_MIN else batch.num_rows
+            for start in range(0, batch.num_rows, size):
+                body = self._rows[port].encode(batch.slice(start, size))
+                self._run.order(self._turn, SendRows(self.name, late), [body])
+                self._turn = (self._turn + 1) % self._workers
+        return sum(batch.nbytes for batch in batches)
+
+    def advance_to(self, time: Any) -> None:  # noqa: ANN401 - a root time
+        """Promise that nothing will be sent before this time any more."""
+        self._run.times.check((time,))
+        self._handle.advance_to(time)
+        for output in self._outputs:
+            output.changes.clear()
+        self._run.order_all(AdvanceInput(self.name, (time,)))
+
+    def close(self) -> None:
+        """Promise that nothing will be sent any more."""
+        if not self._handle.is_closed:
+            self._handle.close()
+            self._run.order_all(CloseInput(self.name))

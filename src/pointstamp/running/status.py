@@ -1,0 +1,240 @@
+"""The status of a run as plain data: how far it is, what goes round in its loops, and what it waits for.
+
+A status is made of a plan and of a tracker, that is of counted pointstamps and nothing else of a worker, so
+it can be made of a run in this process as well as of counts that came from elsewhere. A display shows it; a
+program may read it, keep it and compare it.
+
+``describe_interruption`` is for a run that was stopped in the middle of anything, even of a propagation: it
+reads counts and queues only, and never a frontier.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeAlias
+
+from pointstamp.errors import FlowError
+from pointstamp.flow.plan import Kind, Node, Plan
+from pointstamp.order.multiset import SignedMultiset
+from pointstamp.progress.pointstamp import Pointstamp
+from pointstamp.progress.tracker import Tracker
+from pointstamp.progress.why import holders
+from pointstamp.running.places import Place, counted_by, place_words, places_of, time_words
+from pointstamp.topology.domain import EPOCHS, Time
+from pointstamp.topology.graph import Graph
+from pointstamp.topology.ports import Location, Source, Target
+from pointstamp.worker.worker import Worker
+
+HOLDERS_MAX: Final = 3
+PLACES_MAX: Final = 5
+"""How many holders and places are named before the rest is only counted."""
+
+Scope: TypeAlias = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class RowCounts:
+    """The rows that went into and came out of a run, by name; changed by whoever counts them.
+
+    ``late`` are those that came to an input after it had promised that there would be none.
+    """
+
+    sent: dict[str, int] = field(default_factory=dict)
+    finished: dict[str, int] = field(default_factory=dict)
+    late: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class InputStatus:
+    """One input: the rows sent, the times it may still send at (none where it is closed), and late rows."""
+
+    name: str
+    rows: int
+    frontier: tuple[Time, ...]
+    rows_late: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStatus:
+    """One output: rows of finished times, what may still come, and what holds that back, in words.
+
+    ``epochs_complete`` is None where the output is complete, or the flow has times of its own. Of what holds
+    it back the farthest upstream comes first, because the rest often waits for that; how many are not named
+    is ``held_by_more``.
+    """
+
+    name: str
+    rows: int
+    epochs_complete: int | None
+    frontier: tuple[Time, ...]
+    held_by: tuple[str, ...]
+    held_by_more: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStatus:
+    """One loop in one epoch: its outstanding rounds, and the messages that wait in it.
+
+    ``scope`` is the path of loops to it; ``epoch`` the root time, whatever the flow's root times are.
+    """
+
+    scope: Scope
+    epoch: Any
+    first_round: int
+    last_round: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """A run at one moment."""
+
+    flow: str
+    inputs: tuple[InputStatus, ...]
+    outputs: tuple[OutputStatus, ...]
+    loops: tuple[LoopStatus, ...]
+    is_complete: bool
+
+    @property
+    def rows_in(self) -> int:
+        """All rows that were sent."""
+        return sum(each.rows for each in self.inputs)
+
+    @property
+    def rows_late(self) -> int:
+        """All rows that came too late, whatever became of them."""
+        return sum(each.rows_late for each in self.inputs)
+
+    @property
+    def rows_out(self) -> int:
+        """All rows of finished times."""
+        return sum(each.rows for each in self.outputs)
+
+    @property
+    def epochs_complete(self) -> int | None:
+        """The epochs that are complete at every output; None where all are, or where there are no epochs."""
+        return min((n for each in self.outputs if (n := each.epochs_complete) is not None), default=None)
+
+
+class Observed(Protocol):
+    """A run whose workers are in this process."""
+
+    plan: Plan
+    workers: list[Worker]
+
+
+def status_of(run: Observed, rows: RowCounts | None = None) -> RunStatus:
+    """The status of a run between two steps, as its first worker knows it."""
+    return status_from(run.plan, run.workers[0].view.tracker, rows or RowCounts())
+
+
+def status_from(plan: Plan, tracker: Tracker, rows: RowCounts) -> RunStatus:
+    """The status that a tracker knows, between two propagations."""
+    inputs = tuple(
+        InputStatus(
+            name,
+            rows.sent.get(name, 0),
+            _frontier(tracker, Source(node.index, 0)),
+            rows.late.get(name, 0),
+        )
+        for name, node in plan.named(Kind.INPUT).items()
+    )
+    outputs = tuple(
+        _output(plan, tracker, node, rows.finished.get(name, 0))
+        for name, node in plan.named(Kind.OUTPUT).items()
+    )
+    loops = _loops(plan, tracker.graph, counted_by(tracker).items())
+    return RunStatus(plan.name, inputs, outputs, tuple(loops), tracker.is_complete())
+
+
+def _frontier(tracker: Tracker, port: Source | Target) -> tuple[Time, ...]:
+    return tuple(tracker.frontier(tracker.graph.location(port)))
+
+
+def _output(plan: Plan, tracker: Tracker, node: Node, rows: int) -> OutputStatus:
+    port = Target(node.index, 0)
+    frontier = _frontier(tracker, port)
+    epochs = min(time[0] for time in frontier) if frontier and plan.root == EPOCHS else None
+    upstream = sorted(holders(tracker, port), key=lambda holder: -len(holder.path))
+    places = places_of(tracker.graph, ((holder.pointstamp, holder.count) for holder in upstream))
+    words = tuple(place_words(plan, tracker.graph, place) for place in places[:HOLDERS_MAX])
+    return OutputStatus(node.name, rows, epochs, frontier, words, len(places) - len(words))
+
+
+def _loops(plan: Plan, graph: Graph, counted: Iterable[tuple[Pointstamp, int]]) -> Iterator[LoopStatus]:
+    """Every loop that something is counted in, by root time; outer loops have the rounds of inner ones."""
+    rounds: dict[tuple[Scope, Any], list[int]] = {}
+    messages: dict[tuple[Scope, Any], int] = {}
+    for (location, time), count in counted:
+        port = graph.ports[location]
+        scope = plan.nodes[port.operator].scope
+        for depth in range(1, len(scope) + 1):
+            key = (scope[:depth], time[0])
+            rounds.setdefault(key, []).append(time[depth])
+            messages[key] = messages.get(key, 0) + (count if isinstance(port, Target) else 0)
+    for key in sorted(rounds, key=lambda key: (key[0], plan.root.sort_key(key[1]))):
+        yield LoopStatus(*key, min(rounds[key]), max(rounds[key]), messages[key])
+
+
+# When a run is interrupted.
+
+
+def describe_interruption(run: Observed) -> str:
+    """Where a run was when it was interrupted: the round of each loop, and what circulates, in words."""
+    plan, graph = run.plan, run.workers[0].graph
+    counted = _counted_everywhere(run)
+    rows = _rows_waiting(run)
+    said = [f"flow '{plan.name}' was interrupted", *_rounds_reached(run, counted)]
+    places = sorted(places_of(graph, counted.items()), key=lambda place: _circulating_first(graph, place))
+    words = [place_words(plan, graph, place, rows) for place in places]
+    if len(words) > PLACES_MAX:
+        words[PLACES_MAX:] = [f"and {len(words) - PLACES_MAX} more"]
+    return "; ".join([*said, *(words or ["nothing was on its way"])])
+
+
+def _circulating_first(graph: Graph, place: Place) -> tuple[bool, bool, int]:
+    """Messages before senders, and what goes round in a loop before what does not."""
+    is_sender = isinstance(graph.ports[place.location], Source)
+    return is_sender, graph.domains[place.location].rounds == 0, place.location
+
+
+def _rounds_reached(run: Observed, counted: Mapping[Pointstamp, int]) -> Iterator[str]:
+    """For each loop that is not done the last round that anything there has come to."""
+    plan, reached = run.plan, _last_active(run)
+    for loop in _loops(plan, run.workers[0].graph, counted.items()):
+        last = max(loop.last_round, reached.get((loop.scope, loop.epoch), 0))
+        where = "' in loop '".join(reversed(loop.scope))
+        yield f"loop '{where}' is in round {last} of {time_words(plan, (loop.epoch,))}"
+
+
+def _counted_everywhere(run: Observed) -> dict[Pointstamp, int]:
+    """What the first worker has been told, and what none has told yet: workers speak now and then only."""
+    total = SignedMultiset(counted_by(run.workers[0].view.tracker))
+    for worker in run.workers:
+        total.extend((Pointstamp(at, time), diff) for at, time, diff in worker.view.unsent())
+    return {point: count for point, count in total.items() if count > 0}
+
+
+def _rows_waiting(run: Observed) -> dict[Location, int]:
+    """The rows in the queues of each input on all workers."""
+    found: dict[Location, int] = {}
+    for worker in run.workers:
+        for instance in worker.instances.values():
+            for port, _, batch in instance.inbox:
+                location = instance.inputs[port].location
+                found[location] = found.get(location, 0) + batch.num_rows
+    return found
+
+
+def _last_active(run: Observed) -> dict[tuple[Scope, Any], int]:
+    """The highest round of each loop and root time that an operator was last active in."""
+    found: dict[tuple[Scope, Any], int] = {}
+    for worker in run.workers:
+        for instance in worker.instances.values():
+            try:
+                time = instance.context.time
+            except FlowError:  # it has not been active, or not for a time
+                continue
+            for depth in range(1, len(instance.node.scope) + 1):
+                key = (instance.node.scope[:depth], time[0])
+                found[key] = max(found.get(key, 0), time[depth])
+    return found

@@ -1,0 +1,65 @@
+"""Telling what happens on a worker to whoever judges it: many events in one message.
+
+A message costs more than an event, so events wait a little: until there are many, until a moment has passed,
+or until something else is said that rests on them. Nothing is ever left out, and the order stays.
+"""
+
+from collections.abc import Callable
+from math import inf
+from time import monotonic
+from typing import Final, TypeAlias
+
+import msgspec
+
+from pointstamp.worker.events import Event
+
+TOLD_TOGETHER_MAX: Final = 500
+"""So many events wait at most before they are told."""
+
+TELL_SECONDS: Final = 0.05
+"""How long a worker that has nothing to do keeps what it has not told, at most."""
+
+TellEncoded: TypeAlias = Callable[[bytes, int], None]
+"""Takes events as bytes, and how many they are."""
+
+decode_events = msgspec.msgpack.Decoder(list[Event]).decode
+
+
+class EventTeller:
+    """The log of a worker whose events are judged elsewhere; used by the worker's thread alone."""
+
+    def __init__(self, tell: TellEncoded) -> None:
+        self._tell = tell
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._events: list[Event] = []
+        self._told_seconds = -inf
+
+    def record(self, event: Event) -> None:
+        """Take down one event."""
+        self._events.append(event)
+        if len(self._events) >= TOLD_TOGETHER_MAX:
+            self.flush()
+
+    def flush(self) -> None:
+        """Tell what has happened, if anything has."""
+        if self._events:
+            self._tell(*self.taken())
+
+    def rest(self) -> float:
+        """The worker has a moment: tell what has happened, if the last time was a while ago.
+
+        Returns how long the worker may sleep before this is to be called again.
+        """
+        if not self._events:
+            return inf
+        left = self._told_seconds + TELL_SECONDS - monotonic()
+        if left > 0:
+            return left
+        self.flush()
+        return inf
+
+    def taken(self) -> tuple[bytes, int]:
+        """What has happened since the last time, to be told now."""
+        events, self._events = self._events, []
+        self._told_seconds = monotonic()
+        return self._encode(events), len(events)

@@ -1,0 +1,201 @@
+"""A flow in words: what ``flow.describe()`` prints.
+
+First the two ends of the flow with their schemas, then every node: what it reads and by which pact, what it
+sends, and what becomes of times on the way where they do not stay as they are. Loops are indented, and each
+says which times it has: the epoch, and one round for each loop around a node.
+
+The words for times and summaries are made here, and the drawings use them too. The text depends on the plan
+alone, so the same flow always reads the same; a name with line breaks in it cannot break a line.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from pointstamp.errors import PointstampError
+from pointstamp.flow.plan import InputPort, Kind, Node, Plan
+from pointstamp.rows.ddl import to_ddl
+from pointstamp.topology.domain import Domain, Epochs, TimeOrder
+from pointstamp.topology.ports import Source
+from pointstamp.topology.summary import Advance, Stay, Summary
+
+Scope: TypeAlias = tuple[str, ...]
+
+_KINDS = {
+    Kind.INPUT: "input",
+    Kind.OUTPUT: "output",
+    Kind.OPERATOR: "operator",
+    Kind.ENTER: "enters the loop",
+    Kind.LEAVE: "leaves the loop",
+    Kind.FEEDBACK: "comes round again",
+    Kind.DELAY: "delay",
+}
+
+
+@dataclass(slots=True)
+class ScopeTree:
+    """A scope and what stands in it, nodes and loops in the order in which they were first written."""
+
+    scope: Scope
+    members: "list[Node | ScopeTree]" = field(default_factory=list)
+
+    def loops(self) -> "list[ScopeTree]":
+        """The loops directly in this scope."""
+        return [member for member in self.members if isinstance(member, ScopeTree)]
+
+    def nodes(self) -> list[Node]:
+        """The nodes directly in this scope."""
+        return [member for member in self.members if isinstance(member, Node)]
+
+    def nodes_within(self) -> list[Node]:
+        """The nodes in this scope and in all loops inside it."""
+        return [*self.nodes(), *(node for loop in self.loops() for node in loop.nodes_within())]
+
+
+def describe(plan: Plan) -> str:
+    """The whole flow as readable text, the same for the same plan."""
+    lines = [f"flow {quoted(plan.name)}, times {times_of(plan.root, 0)}"]
+    for kind in (Kind.INPUT, Kind.OUTPUT):
+        ends = plan.named(kind)
+        lines.append(f"{kind.value}s:" if ends else f"{kind.value}s: none")
+        lines.extend(f"  {quoted(name)}: {schema_of_end(plan, node)}" for name, node in ends.items())
+    lines.append("")
+    lines.extend(_scope_lines(plan, scope_tree(plan)))
+    return "\n".join(lines) + "\n"
+
+
+def scope_tree(plan: Plan) -> ScopeTree:
+    """The nodes of a plan, arranged in the loops that they stand in."""
+    trees: dict[Scope, ScopeTree] = {(): ScopeTree(())}
+    for node in plan.nodes:
+        for depth in range(1, len(node.scope) + 1):
+            scope = node.scope[:depth]
+            if scope not in trees:
+                trees[scope] = ScopeTree(scope)
+                trees[scope[:-1]].members.append(trees[scope])
+        trees[node.scope].members.append(node)
+    return trees[()]
+
+
+def _scope_lines(plan: Plan, tree: ScopeTree) -> Iterator[str]:
+    indent = "  " * len(tree.scope)
+    for member in tree.members:
+        if isinstance(member, Node):
+            yield from (indent + line for line in _node_lines(plan, member))
+        else:
+            yield f"{indent}loop {quoted(member.scope[-1])}, times {times_of(plan.root, len(member.scope))}"
+            yield from _scope_lines(plan, member)
+
+
+def _node_lines(plan: Plan, node: Node) -> Iterator[str]:
+    heading = f"{quoted(node.name)}, {_KINDS[node.kind]}"
+    if node.kind.is_door:
+        heading += "".join(f", times become {words}" for _, _, words in changed_times(plan, node))
+    if node.limit is not None:
+        heading += f", {limit_words(node)}"
+    yield heading
+    for port in node.inputs:
+        who = "" if len(node.inputs) == 1 else f"input {quoted(port.name)} "
+        yield f"  {who}reads {_read(plan, port)}"
+    if not node.kind.is_door:
+        for input_name, output_name, words in changed_times(plan, node):
+            yield f"  from {quoted(input_name)} to {quoted(output_name)} {_become(words)}"
+    if node.kind.is_door and node.kind is not Kind.FEEDBACK:
+        return  # it sends what it reads
+    for output in node.outputs:
+        who = "" if len(node.outputs) == 1 else f"on {quoted(output.name)} "
+        yield f"  sends {who}{schema_words(output.schema)}"
+
+
+def _read(plan: Plan, port: InputPort) -> str:
+    if port.source is None:
+        return "nothing yet"
+    pact = str(port.pact)
+    return source_words(plan, port.source) + (f" {one_line(pact)}" if pact else "")
+
+
+def _become(words: str | None) -> str:
+    return "times become " + words if words else "nothing goes"
+
+
+def source_words(plan: Plan, source: Source) -> str:
+    """An output in words: the node's name, and the output's own where the node has several."""
+    node = plan.nodes[source.operator]
+    if len(node.outputs) == 1:
+        return quoted(node.name)
+    return f"output {quoted(node.outputs[source.port].name)} of {quoted(node.name)}"
+
+
+def changed_times(plan: Plan, node: Node) -> list[tuple[str, str, str | None]]:
+    """Input, output and what becomes of times between them, where they do not stay; None for no way."""
+    origin = Domain(plan.root, node.input_rounds)
+    found: list[tuple[str, str, str | None]] = []
+    for (i, o), summaries in sorted((node.summaries or {}).items()):
+        if len(summaries) == 1 and summaries[0].is_identity(origin):
+            continue
+        words = " or ".join(summary_words(summary, plan.root, origin.rounds) for summary in summaries)
+        found.append((node.inputs[i].name, node.outputs[o].name, words or None))
+    return found
+
+
+def limit_words(node: Node) -> str:
+    """How far a loop may go, and what happens then."""
+    assert node.limit is not None
+    rounds = "1 round" if node.limit.rounds == 1 else f"{node.limit.rounds} rounds"
+    return f"at most {rounds}, then {'an error' if node.limit.raises else 'it stops'}"
+
+
+def times_of(root: TimeOrder[Any], rounds: int) -> str:
+    """The times of a scope that many loops deep: ``(epoch, round)``."""
+    return "(" + ", ".join(_coordinates(root, rounds)) + ")"
+
+
+def summary_words(summary: Summary, root: TimeOrder[Any], rounds: int) -> str:
+    """What becomes of a time of a scope that many loops deep: ``(epoch, round + 1)``.
+
+    >>> from pointstamp.topology.domain import EPOCHS
+    >>> summary_words(Summary((0, 1)), EPOCHS, 2), summary_words(Summary((), (0,)), EPOCHS, 0)
+    ('(epoch, round 1, round 2 + 1)', '(epoch, 0)')
+    """
+    first, *names = _coordinates(root, rounds)
+    if isinstance(summary.root, Advance):
+        first = f"{first} + {summary.root.epochs}"
+    elif not isinstance(summary.root, Stay):
+        first = f"{one_line(str(summary.root))} of {first}"
+    kept = [f"{name} + {n}" if n else name for name, n in zip(names, summary.increments, strict=False)]
+    return "(" + ", ".join([first, *kept, *map(str, summary.appended)]) + ")"
+
+
+def _coordinates(root: TimeOrder[Any], rounds: int) -> list[str]:
+    first = "epoch" if isinstance(root, Epochs) else type(root).__name__
+    return [first, "round"] if rounds == 1 else [first, *(f"round {n + 1}" for n in range(rounds))]
+
+
+def schema_of_end(plan: Plan, node: Node) -> str:
+    """The columns that come in at an input of the flow, or go out at an output."""
+    if node.outputs:
+        return schema_words(node.outputs[0].schema)
+    source = node.inputs[0].source
+    if source is None:
+        return "nothing yet"
+    return schema_words(plan.nodes[source.operator].outputs[source.port].schema)
+
+
+def schema_words(schema: pa.Schema) -> str:
+    """A schema as DDL, or with Arrow's own names of types where DDL has none."""
+    try:
+        return one_line(to_ddl(schema))
+    except PointstampError:
+        return one_line(", ".join(f"{column.name} {column.type}" for column in schema)) or "no columns"
+
+
+def quoted(name: str) -> str:
+    """A name in quotes that stays on its line."""
+    return "'" + one_line(name) + "'"
+
+
+def one_line(text: str) -> str:
+    """The text with whatever is not printable written as an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,0 +1,1 @@
+"""Simulated worlds: the same workers, with one seed deciding what is left to chance."""

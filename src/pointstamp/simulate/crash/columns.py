@@ -1,0 +1,64 @@
+"""Inputs whose rows say their epochs themselves, for a simulated query.
+
+Item i of an input was epoch i. Here its rows say so in a column, and come in other units than their own: some
+earlier, some later, as rows do that were written down when they happened and arrive when they can. After so
+many units nothing before some epoch can come any more, and whoever feeds the query may say so: that is what
+``complete_after`` knows. Rows are neither added nor lost, so what is published is the same.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pointstamp.simulate.choices import Choices
+from pointstamp.simulate.feed import Item, Items
+
+COLUMN: Final = "its epoch"
+_MOVES: Final = (0, 0, 1, -1, 2, -2)
+
+
+def with_columns(inputs: Mapping[str, Items], choices: Choices) -> dict[str, Items]:
+    """The inputs that have a column, at least one where there is any: their rows in other units, stamped."""
+    names = list(inputs)
+    chosen = [name for name in names if choices.choose(3)] or names[:1]
+    return {name: _moved(inputs[name], choices) for name in chosen}
+
+
+def complete_after(items: Items) -> list[int]:
+    """For each number of units that were found: the epoch before which nothing comes after them."""
+    last = max((_last(item) for item in items), default=-1) + 1
+    complete = [last]
+    for item in reversed(items):
+        complete.append(min(complete[-1], *item.batch.column(COLUMN).to_pylist(), last))
+    return complete[::-1]
+
+
+def by_epoch(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each epoch, without the column."""
+    epochs = batch.column(COLUMN)
+    rows = batch.drop_columns([COLUMN])
+    for epoch in sorted(set(epochs.to_pylist())):
+        yield epoch, rows.filter(pc.equal(epochs, epoch))
+
+
+def _last(item: Item) -> int:
+    return max(item.batch.column(COLUMN).to_pylist(), default=-1)
+
+
+def _moved(items: Items, choices: Choices) -> Items:
+    units: list[list[pa.RecordBatch]] = [[] for _ in items]
+    for epoch, item in enumerate(items):
+        stamped = _stamped(item.batch, [epoch] * item.batch.num_rows)
+        for row in range(stamped.num_rows):
+            place = epoch + _MOVES[choices.choose(len(_MOVES))]
+            units[min(max(place, 0), len(items) - 1)].append(stamped.slice(row, 1))
+    return [
+        Item(pa.concat_batches(rows) if rows else _stamped(item.batch.slice(0, 0), []))
+        for item, rows in zip(items, units, strict=True)
+    ]
+
+
+def _stamped(batch: pa.RecordBatch, epochs: Sequence[int]) -> pa.RecordBatch:
+    return batch.append_column(COLUMN, pa.array(epochs, pa.int64()))

@@ -1,0 +1,41 @@
+"""What a world with crashes has besides them, each in some worlds and not in others.
+
+Rows may carry their epochs in a column; savepoints may be taken, and another query begin with one of them;
+the end of all inputs may be the end of time; the power may fail; fewer snapshots may be kept. All of it is
+drawn from the further choices, so that a world that has none of it is what it was before there was any.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pointstamp.simulate.crash.choices import FurtherChoices
+
+_POWER_ONE_IN: Final = (0, 2, 6)
+_CHAINS_KEPT: Final = (2, 1)
+_SAVEPOINTS_ONE_IN: Final = (0, 0, 20, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Which of it there is; ``*_one_in`` is how often it happens where it may, 0 for never."""
+
+    has_columns: bool = False
+    savepoints_one_in: int = 0
+    closes: bool = False
+    power_one_in: int = 0
+    chains_kept: int = 2
+
+    @classmethod
+    def of(cls, further: FurtherChoices) -> "Features":
+        """As the choices say."""
+        choose = further.choose
+        return cls(
+            has_columns=choose(3) == 2,
+            savepoints_one_in=_SAVEPOINTS_ONE_IN[choose(len(_SAVEPOINTS_ONE_IN))],
+            closes=choose(3) == 2,
+            power_one_in=_POWER_ONE_IN[choose(len(_POWER_ONE_IN))],
+            chains_kept=_CHAINS_KEPT[choose(len(_CHAINS_KEPT))],
+        )
+
+
+NOTHING_FURTHER: Final = Features()

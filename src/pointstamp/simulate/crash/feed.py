@@ -1,0 +1,160 @@
+"""What a simulated query is fed: sources whose units come when the world says, and can be read again.
+
+Item i of an input is unit i. How its rows are split into parts, how large each part says it is (which
+decides who reads it) and in how many batches it is read is chosen once, before the world begins: a unit that
+is read again gives the same rows, as the port of sources asks. When a unit is found is chosen as the world
+goes on; so ticks differ from world to world, and what was in each is what the run is compared by.
+
+An input may have an epoch column (``pointstamp.simulate.crash.columns``). Then the source knows for each
+number of units how far it is complete after them, and the last unit of one such input at least is not found
+before everything that was said to be complete is published: a query that waits for the end of its input
+instead is found out.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from pointstamp.journal.history import Ticked
+from pointstamp.simulate.choices import Choices
+from pointstamp.simulate.crash.columns import COLUMN, by_epoch, complete_after, with_columns
+from pointstamp.simulate.feed import SPLITS_MAX, Item, Items, split
+from pointstamp.sources.port import Part, Position, Unit
+
+_UNITS_PER_TICK: Final = (1, 1, 2, None)
+_SIZES: Final = (1, 2, 3, 5, 8)
+
+
+@dataclass(slots=True)
+class SimulatedSource:
+    """One input; ``found`` counts the units that can be found by now, and is moved by the world."""
+
+    name: str
+    units: Sequence[Sequence[Sequence[pa.RecordBatch]]]
+    sizes: Sequence[Sequence[int]]
+    units_per_tick: int | None = 1
+    found: int = 0
+    complete_after: Sequence[int] | None = None
+    """With an epoch column: before which epoch nothing comes after so many units."""
+    waits: bool = False
+    """Whether its last unit waits for what was said to be complete."""
+
+    def watch(self, position: Position, *, available_now: bool = False) -> "SimulatedWatch":
+        """The units after so many."""
+        return SimulatedWatch(self, position or 0)
+
+    def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows of a part, always the same."""
+        unit, number = map(int, part.locator.split("."))
+        return iter(self.units[unit][number])
+
+    def after(self, position: Position, unit: Unit) -> int:
+        """The number of units up to this one."""
+        return max(position or 0, int(unit.name) + 1)
+
+    def describe(self) -> str:
+        """Who this is, for messages."""
+        return f"simulated input '{self.name}'"
+
+    def unit(self, number: int) -> Unit:
+        """What a tick takes."""
+        sizes = self.sizes[number]
+        return Unit(str(number), tuple(Part(f"{number}.{n}", size) for n, size in enumerate(sizes)))
+
+
+@dataclass(slots=True)
+class SimulatedWatch:
+    """Gives the units that the world has let be found."""
+
+    source: SimulatedSource
+    taken: int
+
+    def poll(self) -> list[Unit]:
+        """The units since the last time."""
+        first, self.taken = self.taken, max(self.taken, self.source.found)
+        return [self.source.unit(number) for number in range(first, self.taken)]
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a poll would find anything."""
+        return self.taken < self.source.found
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every unit was given."""
+        return self.taken >= len(self.source.units)
+
+    def fileno(self) -> None:
+        """There is nothing to wait for."""
+        return
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass(slots=True)
+class Feed:
+    """All inputs of a world; what is still to be found is found by ``find``."""
+
+    inputs: Mapping[str, Items]
+    sources: dict[str, SimulatedSource] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
+    """The epoch columns by input."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Items], choices: Choices, further: Choices | None = None) -> "Feed":
+        """Split every input as the choices say; in a plain world everything is there from the beginning.
+
+        With ``further`` choices some inputs have epoch columns.
+        """
+        stamped = {} if further is None else with_columns(given, further)
+        inputs = {**given, **stamped}
+        feed = cls(inputs, columns=dict.fromkeys(stamped, COLUMN))
+        per_tick = _UNITS_PER_TICK[choices.choose(len(_UNITS_PER_TICK))]
+        splits_max = SPLITS_MAX[choices.choose(len(SPLITS_MAX))]
+        comes_later = bool(choices.choose(2))
+        for name, items in inputs.items():
+            units = [[[batch] for batch in split(item.batch, splits_max, choices)] for item in items]
+            sizes = [[_SIZES[choices.choose(len(_SIZES))] for _ in unit] for unit in units]
+            complete = complete_after(items) if name in stamped else None
+            is_first = bool(stamped) and name == next(iter(stamped))
+            waits = is_first or (further is not None and name in stamped and further.choose(2) == 0)
+            found = 0 if comes_later else max(0, len(units) - waits)
+            feed.sources[name] = SimulatedSource(name, units, sizes, per_tick, found, complete, waits)
+        return feed
+
+    def unfound(self, *, is_last_due: bool) -> list[SimulatedSource]:
+        """The sources that have more to find; the last unit of one that waits only when that is due."""
+        return [
+            source
+            for source in self.sources.values()
+            if source.found < len(source.units) - (source.waits and not is_last_due)
+        ]
+
+    def items_of(self, ticks: Sequence[Ticked]) -> dict[str, Items]:
+        """The same rows as an input for a world without ticks: item i is what came at epoch i."""
+        rows: dict[str, dict[int, list[pa.RecordBatch]]] = {name: {} for name in self.inputs}
+        for tick in ticks:
+            for name, units in tick.units.items():
+                for unit in units:
+                    batch = self.inputs[name][int(unit.name)].batch
+                    timed = by_epoch(batch) if name in self.columns else [(tick.open_from, batch)]
+                    for epoch, part in timed:
+                        rows[name].setdefault(epoch, []).append(part)
+        completed = max((tick.complete_to for tick in ticks), default=0)
+        length = max([completed, *(epoch + 1 for epochs in rows.values() for epoch in epochs)])
+        return {
+            name: [Item(_joined(epochs.get(epoch, []), self._schema(name))) for epoch in range(length)]
+            for name, epochs in rows.items()
+        }
+
+    def _schema(self, name: str) -> pa.Schema:
+        items = self.inputs[name]
+        schema = items[0].batch.schema if items else pa.schema([])
+        return pa.schema([field for field in schema if field.name != COLUMN])
+
+
+def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema=schema)

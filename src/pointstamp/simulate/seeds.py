@@ -1,0 +1,217 @@
+"""Running a user's flow in many worlds: each is judged, and must put out what one worker puts out.
+
+The run to compare with has one worker and leaves nothing to chance. Every other world must put out the same
+rows at the same times, because a schedule is nothing that a flow may depend on. A world that does not, or
+whose trace the judge refuses, or in which an operator fails, is a finding; a world that does not come to an
+end is unknown. The first finding is shrunk (``pointstamp.simulate.shrink``).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final, TypeAlias
+
+from pointstamp.flow.plan import Plan
+from pointstamp.judge.conformance import Status, Verdict, judge
+from pointstamp.judge.plan_shape import walker_of
+from pointstamp.judge.trace import Header, Trace
+from pointstamp.simulate.case import Case, RowName
+from pointstamp.simulate.feed import Items
+from pointstamp.simulate.outputs import Difference, Outputs, first_difference
+from pointstamp.simulate.world import STEPS_MAX, Ended, Run, SharedPlan, World
+
+NOTHING_BY_CHANCE: Final = Case(seed=0, workers=1, choices=frozenset())
+"""The world to compare with."""
+
+UNKNOWN_MAX: Final = 10
+"""After so many worlds that do not come to an end, others are not expected to."""
+
+_EXPECTED_MAX: Final = 100
+"""So many runs on one worker are remembered: while shrinking each is used a few times and never again."""
+
+
+class Kind(Enum):
+    """What came of a world."""
+
+    VALID = "valid"
+    INVALID = "invalid"
+    FAILED = "failed"
+    DIFFERS = "differs"
+    UNEXPLAINED = "unexplained"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one world, and why."""
+
+    case: Case
+    kind: Kind
+    reason: str
+    verdict: Verdict
+    run: Run
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether something is wrong with the flow or with us."""
+        return self.kind not in (Kind.VALID, Kind.UNKNOWN)
+
+    def is_like(self, other: "Outcome") -> bool:
+        """Whether both are the same kind of failure."""
+        return self.kind is other.kind and self.verdict.property == other.verdict.property
+
+
+class Simulator:
+    """One flow with its inputs; runs any case of it."""
+
+    def __init__(
+        self, plan: Plan, inputs: Mapping[str, Items], *, file: str = "FLOW.py", steps_max: int = STEPS_MAX
+    ) -> None:
+        self.plan = SharedPlan.of(plan)
+        self.inputs = inputs
+        self.file = file
+        self._walker = walker_of(plan)
+        self.shape = self._walker.shape
+        self._steps_max = steps_max
+        self._expected: dict[tuple[tuple[int, ...] | None, tuple[RowName, ...] | None], Run] = {}
+
+    def run(self, case: Case) -> Outcome:
+        """Run one world, judge it, and compare what it put out with the run on one worker."""
+        run = self._world(case)
+        at_rest = run.ended in (Ended.COMPLETE, Ended.STUCK)
+        verdict = judge(self._walker, case.workers, run.events, at_rest=at_rest)
+        kind, reason = self._found(case, run, verdict)
+        return Outcome(case, kind, reason, verdict, run)
+
+    def trace(self, outcome: Outcome) -> Trace:
+        """What is saved of a world."""
+        run = outcome.run
+        header = Header(
+            self.plan.name,
+            outcome.case.workers,
+            self.shape,
+            run.ended.value,
+            run.reason,
+            outcome.case.command(self.file),
+        )
+        return Trace(header, tuple(run.events))
+
+    def difference(self, expected: Outputs, got: Outputs) -> Difference | None:
+        """Where what two worlds put out differs for the first time."""
+        own = self.plan.root if self.shape.has_own_times else None
+        return first_difference(expected, got, own)
+
+    def _found(self, case: Case, run: Run, verdict: Verdict) -> tuple[Kind, str]:
+        if verdict.status is Status.INVALID:
+            return Kind.INVALID, str(verdict)
+        if run.ended is Ended.FAILED:
+            return Kind.FAILED, run.reason
+        if run.ended is Ended.STUCK:
+            return Kind.FAILED, f"the flow is stuck: {run.reason}"
+        if run.ended is Ended.GIVEN_UP or verdict.status is Status.UNKNOWN:
+            return Kind.UNKNOWN, run.reason or str(verdict)
+        expected = self._one_worker_outputs(case)
+        if expected is None:
+            return Kind.UNKNOWN, "on one worker the flow does not complete with these rows"
+        difference = self.difference(expected, run.outputs)
+        return (Kind.DIFFERS, str(difference)) if difference is not None else (Kind.VALID, "")
+
+    def _one_worker_outputs(self, case: Case) -> Outputs | None:
+        key = (case.epochs, case.rows)
+        if key not in self._expected:
+            if len(self._expected) >= _EXPECTED_MAX:
+                self._expected.clear()
+            self._expected[key] = self._world(replace(NOTHING_BY_CHANCE, epochs=case.epochs, rows=case.rows))
+        expected = self._expected[key]
+        return expected.outputs if expected.ended is Ended.COMPLETE else None
+
+    def _world(self, case: Case) -> Run:
+        inputs = case.select(self.inputs)
+        return World(
+            self.plan,
+            inputs,
+            workers=case.workers,
+            seed=case.seed,
+            kept=case.choices,
+            steps_max=self._steps_max,
+        ).run()
+
+
+@dataclass(slots=True)
+class Report:
+    """What many worlds came to."""
+
+    worlds: int = 0
+    events: int = 0
+    crashes: int = 0
+    unknown: list[Outcome] = field(default_factory=list)
+    finding: Outcome | None = None
+    is_repeatable: bool = True
+    """Whether the finding, made smaller, came again when it was repeated."""
+
+    def add(self, outcome: Outcome) -> Outcome:
+        """Take down what came of one more world."""
+        self.worlds += 1
+        self.events += len(outcome.run.events)
+        self.crashes += outcome.run.crashes
+        if outcome.kind is Kind.UNKNOWN:
+            self.unknown.append(outcome)
+        if outcome.is_finding:
+            self.finding = outcome
+        return outcome
+
+    @property
+    def has_nothing_to_compare_with(self) -> bool:
+        """Whether the run on one worker did not come to an end."""
+        return any(outcome.case == NOTHING_BY_CHANCE for outcome in self.unknown)
+
+    @property
+    def verdict(self) -> Status:
+        """Invalid if anything was found, valid only if every world was."""
+        if self.finding is not None:
+            return Status.INVALID
+        return Status.UNKNOWN if self.unknown or not self.worlds else Status.VALID
+
+
+Notice: TypeAlias = Callable[[Report, Outcome], None]
+"""Is called after each world with all so far and that one."""
+
+
+def cases(
+    seeds: Iterable[int], fewest: int, most: int, crashes: tuple[int, int] | None = None
+) -> Iterable[Case]:
+    """One case per seed, with numbers of workers in turn, and for each of them numbers of crashes."""
+    for seed in seeds:
+        yield Case(
+            seed,
+            workers_of(seed, fewest, most),
+            crashes=None if crashes is None else crashes_of(seed, most - fewest + 1, *crashes),
+        )
+
+
+def workers_of(seed: int, fewest: int, most: int) -> int:
+    """How many workers the world of this seed has."""
+    return fewest + seed % (most - fewest + 1)
+
+
+def crashes_of(seed: int, turns: int, fewest: int, most: int) -> int:
+    """How many crashes the world of this seed has, where numbers of workers repeat after so many seeds."""
+    return fewest + seed // turns % (most - fewest + 1)
+
+
+def replay(simulator: Simulator, case: Case) -> tuple[Report, Outcome]:
+    """Run one world again."""
+    report = Report()
+    return report, report.add(simulator.run(case))
+
+
+def simulate(simulator: Simulator, wanted: Iterable[Case], notice: Notice | None = None) -> Report:
+    """Run the world to compare with, then these, until one fails or too many do not come to an end."""
+    report = Report()
+    for case in (NOTHING_BY_CHANCE, *wanted):
+        outcome = report.add(simulator.run(case))
+        if notice is not None:
+            notice(report, outcome)
+        if outcome.is_finding or len(report.unknown) >= UNKNOWN_MAX or report.has_nothing_to_compare_with:
+            break
+    return report

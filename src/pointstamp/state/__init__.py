@@ -1,0 +1,1 @@
+"""What an operator keeps between epochs: pieces that can be saved and brought to any number of workers."""

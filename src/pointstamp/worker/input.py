@@ -1,0 +1,91 @@
+"""Input handles: how batches and times come into a flow from outside."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pointstamp.errors import FlowError
+from pointstamp.operators.capability import Capability, hold
+from pointstamp.progress.pointstamp import Change
+from pointstamp.rows.late import LATE_PORT
+from pointstamp.rows.schema import to_batches
+from pointstamp.topology.domain import EPOCHS, Time
+from pointstamp.worker.instance import Instance
+
+
+class InputHandle:
+    """Sends batches at a current time, which only moves on: ``send``, ``advance_to``, ``close``."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        finish: Callable[[Instance, list[Change]], None],
+        *,
+        at: Any = None,  # noqa: ANN401 - a root time
+    ) -> None:
+        self._instance = instance
+        self._finish = finish
+        self._output = instance.outputs[0]
+        self.name = instance.name
+        time = self._output.domain.minimum() if at is None else (at,)
+        self._capability: Capability | None = hold(self._output, time)
+        # For late rows, where they have a port of their own; it is always at the same time.
+        self._beside = [hold(output, time) for output in instance.outputs[LATE_PORT:]]
+
+    @property
+    def time(self) -> Any:  # noqa: ANN401 - the root time
+        """The time at which batches are sent now: the epoch, unless the flow has times of its own."""
+        return self._held("asked for its time").time[0]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._capability is None
+
+    def send(self, data: Any, *, at: Any = None, late: bool = False) -> None:  # noqa: ANN401 - rows, a root time
+        """Send rows at the current time, or at a later one: an Arrow batch or table, a frame.
+
+        With ``late`` they go to the port for late rows, and have the column for their epoch.
+        """
+        capability = self._held("sent to")
+        output = self._instance.outputs[LATE_PORT] if late else self._output
+        time: Time = capability.time if at is None else (at,)
+        if at is not None and not self._output.less_equal(capability.time, time):
+            raise FlowError(
+                f"input '{self.name}' is at {capability.time[0]} and was sent rows at {at}; rows may come at "
+                "its time or later."
+            )
+        for batch in to_batches(data, output.schema, f"input '{self.name}'", leaves_others=True):
+            if batch.num_rows:
+                output.sent.append((time, batch))
+        self._finish(self._instance, [])
+
+    def advance_to(self, time: Any) -> None:  # noqa: ANN401 - a root time
+        """Promise that nothing will be sent before this time any more."""
+        capability = self._held(f"advanced to {time}")
+        if self._output.domain.root is EPOCHS and type(time) is not int:
+            raise FlowError(
+                f"input '{self.name}' was advanced to {time!r} of type {type(time).__name__}; it is advanced "
+                "to an epoch, which is a Python integer."
+            )
+        later: Time = (time,)
+        if not self._output.less_equal(capability.time, later):
+            raise FlowError(
+                f"input '{self.name}' is at {capability.time[0]} and was advanced to {time}; inputs move to "
+                "greater or equal times only."
+            )
+        for each in (capability, *self._beside):
+            each.downgrade(later)
+        self._finish(self._instance, [])
+
+    def close(self) -> None:
+        """Promise that nothing will be sent any more; closing again does nothing."""
+        if self._capability is not None:
+            for each in (self._capability, *self._beside):
+                each.drop()
+            self._capability = None
+            self._finish(self._instance, [])
+
+    def _held(self, act: str) -> Capability:
+        if self._capability is None:
+            raise FlowError(f"input '{self.name}' was {act} after it was closed; nothing can follow a close.")
+        return self._capability

@@ -1,0 +1,192 @@
+"""One operator on one worker: its logic, its context, and the messages that wait for it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pointstamp.errors import OperatorError, PointstampError, words_of
+from pointstamp.flow.plan import Kind, Node
+from pointstamp.operators.authority import Authority
+from pointstamp.operators.context import Context
+from pointstamp.operators.portstate import InputState, OutputState, moves_of
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.topology.domain import Time
+from pointstamp.topology.graph import Graph
+from pointstamp.topology.ports import Location, Source, Target
+from pointstamp.worker.inbox import Inbox
+from pointstamp.worker.userline import line_words, user_line
+
+_SAMPLE_ROWS: Final = 3
+
+
+class Instance:
+    """A running operator; changed by its worker alone."""
+
+    def __init__(
+        self,
+        node: Node,
+        graph: Graph,
+        worker: WorkerIndex,
+        workers: int,
+        read_frontier: Callable[[Location], Sequence[Time]],
+    ) -> None:
+        self.node = node
+        self.index = node.index
+        self.name = node.name
+        operator = graph.operators[node.index]
+        self.outputs = [
+            OutputState(
+                node.name,
+                port.name,
+                port.schema,
+                graph.location(Source(node.index, o)),
+                operator.outputs[o],
+                reports_loss=node.kind is not Kind.INPUT,
+            )
+            for o, port in enumerate(node.outputs)
+        ]
+        self.inputs = [
+            InputState(
+                port.name,
+                graph.location(Target(node.index, i)),
+                operator.inputs[i],
+                *(
+                    [
+                        moves_of(operator.summaries.get((i, o), ()), operator.inputs[i], rows=rows)
+                        for o in range(len(node.outputs))
+                    ]
+                    for rows in (False, True)
+                ),
+            )
+            for i, port in enumerate(node.inputs)
+        ]
+        self.logic: Any = node.logic() if node.logic is not None else None
+        self.authority = Authority(node.name, worker, workers, self.inputs, self.outputs, self.shown_frontier)
+        self.context = Context(self.authority)
+        self.inbox = Inbox()
+        self.frontier_moved = False
+        # How many calls of its methods there were, and why it is inside of one; another thread may read them.
+        self.calls = 0
+        self.calling: str | None = None
+        # Where snapshots are taken: the last epoch of which there is one, the last that may be seen, what
+        # came too early, and what was sent for epochs beyond.
+        self.snapped = -1
+        self.limit: int | None = None
+        self.ahead: list[Any] = []
+        self._stash = Inbox()
+        self._read_frontier = read_frontier
+        self._on_receive = getattr(self.logic, "on_receive", None)
+        self._on_notify = getattr(self.logic, "on_notify", None)
+        self.authority.can_be_notified = self._on_notify is not None
+        self.on_frontier = getattr(self.logic, "on_frontier", None)
+        self._on_start = getattr(self.logic, "on_start", None)
+
+    def put(self, port: int, time: Time, batch: pa.RecordBatch) -> bool:
+        """Let a message wait; whether it may be handled now."""
+        if self.limit is not None and time[0] > self.limit:
+            self._stash.put(port, time, batch)
+            return False
+        self.inbox.put(port, time, batch)
+        return True
+
+    def unstash(self) -> bool:
+        """Let messages be handled that came too early and may be seen now; whether there are any."""
+        stashed, self._stash = self._stash, Inbox()
+        for port, time, batch in stashed:
+            self.put(port, time, batch)
+        return bool(self.inbox)
+
+    def shown_frontier(self, location: Location) -> Sequence[Time]:
+        """The frontier of a location as this operator may see it: nothing beyond the epoch it may see."""
+        frontier = self._read_frontier(location)
+        limit = self.limit
+        if limit is None or (frontier and all(time[0] <= limit for time in frontier)):
+            return frontier
+        rounds = next(port.domain.rounds for port in self.inputs if port.location == location)
+        return [*(time for time in frontier if time[0] <= limit), (limit + 1, *(0,) * rounds)]
+
+    def output_number(self, name: str) -> int:
+        """The number of an output by its name."""
+        return next(number for number, output in enumerate(self.outputs) if output.name == name)
+
+    @property
+    def wants_frontiers(self) -> bool:
+        """Whether a moved frontier is a reason to activate this operator."""
+        return self.on_frontier is not None or len(self.authority.notifications) > 0
+
+    def start(self, least: Time) -> None:
+        """Let the operator do what it does before anything arrives, at the least time."""
+        if self._on_start is not None:
+            self.authority.act_for(None, least)
+            self.call(self._on_start, "at the start")
+
+    def receive(self, port: int, time: Time, batch: pa.RecordBatch) -> None:
+        """Hand a batch to the operator."""
+        if self._on_receive is None:
+            return
+        state = self.inputs[port]
+        self.authority.act_for(state, time)
+        self.call(self._on_receive, f"with a batch at input '{state.name}'", state.name, batch, sample=batch)
+
+    def notify(self) -> Iterator[Time]:
+        """Serve every request for a time that is complete, in order; each time comes before it is served."""
+        if self._on_notify is None or not len(self.authority.notifications):
+            return
+        authority = self.authority
+        ready = (
+            authority.notifications.ready_in_order(authority.is_first, self.name)
+            if self.node.in_order
+            else authority.notifications.ready(authority.is_notifiable)
+        )
+        for request in ready:
+            yield request.time
+            authority.act_for(request.port, request.time)
+            self.call(self._on_notify, "when it was notified")
+            for capability in request.held:
+                capability.drop()
+
+    def look_at_frontiers(self) -> None:
+        """Tell the operator that a frontier has moved, if it wants to know."""
+        if self.on_frontier is not None:
+            self.authority.act_for(None, None)
+            self.call(self.on_frontier, "when a frontier moved")
+
+    def close(self) -> None:
+        """The run is over: capabilities that are still held are nobody's mistake now."""
+        for output in self.outputs:
+            output.is_over = True
+
+    def call(
+        self, method: Callable[..., None], when: str, *given: object, sample: pa.RecordBatch | None = None
+    ) -> None:
+        """Call a method of the operator; what it raises is explained."""
+        self.calls += 1
+        self.calling = when
+        try:
+            method(self.context, *given)
+        except PointstampError:
+            raise
+        except (Exception, SystemExit) as error:  # who exits means the flow, and would end one worker of it
+            raise OperatorError(self._explain(error, when, sample)) from error
+        except BaseException as error:
+            # An interrupt of the keyboard is for whoever runs the flow. Where it cannot be one, as in a
+            # process of a worker's own, the note is what is told.
+            error.add_note(self._explain(error, when, sample))
+            raise
+        finally:
+            self.calling = None
+
+    def _explain(self, error: BaseException, when: str, sample: pa.RecordBatch | None) -> str:
+        """Operator, moment, the user's own line, and the first rows of the batch."""
+        line = user_line(error)
+        try:
+            time = f" at {self.context.time}"
+        except PointstampError:
+            time = ""
+        where = "" if line is None else f" ({line_words(line)})"
+        message = f"operator '{self.name}' failed {when}{time}: {words_of(error)}{where}"
+        if sample is not None:
+            first = sample.slice(0, _SAMPLE_ROWS).to_pylist()
+            message += f"; the batch has {sample.num_rows} rows and begins {first}"
+        return message

@@ -1,0 +1,98 @@
+"""Routes: where a batch goes that is sent on an output, and what happens to its time on the way.
+
+Doors (enter, leave, feedback, delay) do no work, so no operator runs for them: a route leads straight from
+the output of an operator to the inputs that read it, through all doors between, and moves the time as their
+summaries say. A message is counted where it arrives. The sender's authority at its output covers that,
+because each door's summary is part of the graph that progress is tracked on.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pointstamp.errors import LoopError
+from pointstamp.flow.pact import STAY, Pact, Stay
+from pointstamp.flow.plan import Kind, Node, Plan
+from pointstamp.topology.domain import Time
+from pointstamp.topology.graph import Graph
+from pointstamp.topology.ports import Location, OperatorIndex, Source, Target
+
+Move: TypeAlias = Callable[[Time], Time | None]
+"""What becomes of a time; None where the batch goes no further."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The way from an output to one input that reads it."""
+
+    operator: OperatorIndex
+    port: int
+    location: Location
+    pact: Pact
+    moves: tuple[Move, ...]
+
+    def arrival(self, time: Time) -> Time | None:
+        """When a batch arrives that is sent at this time; None where a loop's limit ends its way."""
+        for move in self.moves:
+            after = move(time)
+            if after is None:
+                return None
+            time = after
+        return time
+
+
+def routes_of(plan: Plan, graph: Graph) -> dict[tuple[OperatorIndex, int], tuple[Route, ...]]:
+    """For each output of an operator the routes to everybody who reads it."""
+    readers: dict[Source, list[tuple[Node, int]]] = {}
+    for node in plan.nodes:
+        for number, port in enumerate(node.inputs):
+            if port.source is not None:
+                readers.setdefault(port.source, []).append((node, number))
+    return {
+        (node.index, number): tuple(_follow(graph, readers, Source(node.index, number), STAY, ()))
+        for node in plan.nodes
+        if not node.kind.is_door
+        for number in range(len(node.outputs))
+    }
+
+
+def _follow(
+    graph: Graph,
+    readers: dict[Source, list[tuple[Node, int]]],
+    source: Source,
+    pact: Pact,
+    moves: tuple[Move, ...],
+) -> Iterator[Route]:
+    for node, number in readers.get(source, []):
+        # The last pact on the way decides; copies before another pact are made by an operator of their own.
+        asked = node.inputs[number].pact
+        shared = pact if isinstance(asked, Stay) else asked
+        if node.kind.is_door:
+            further = (*moves, _move_of(node, graph))
+            yield from _follow(graph, readers, Source(node.index, 0), shared, further)
+        else:
+            location = graph.location(Target(node.index, number))
+            yield Route(node.index, number, location, shared, moves)
+
+
+def _move_of(node: Node, graph: Graph) -> Move:
+    (summary,) = graph.operators[node.index].summaries[0, 0]
+    move = summary.for_rows()
+    limit = node.limit
+    if node.kind is not Kind.FEEDBACK or limit is None:
+        return move
+    loop = node.scope[-1]
+
+    def limited(time: Time) -> Time | None:
+        after = move(time)
+        if after is None or after[-1] < limit.rounds:
+            return after
+        if limit.raises:
+            raise LoopError(
+                f"loop '{loop}' wanted to begin round {after[-1]} at {time}, and max_rounds is "
+                f"{limit.rounds}. Raise max_rounds, look for what keeps changing, or take what there is with "
+                "at_limit='stop'."
+            )
+        return None
+
+    return limited

@@ -1,0 +1,273 @@
+"""Snapshots of one worker at closed epochs, while it goes on working (Veresov et al. 2024, for cycles too).
+
+The snapshot of epoch e is taken operator by operator, each when it can neither receive nor send anything of
+an epoch up to e any more: no time of such an epoch is in the frontier of its inputs, and it holds no
+capability and awaits no notification for one. Progress tracking says so out of band, so loops need no
+markers: the rounds of an epoch lie below the next epoch.
+
+Until an operator has taken its snapshot it must see nothing of later epochs: messages that come early are
+stashed (a channel that blocked instead would deadlock a loop), and the frontiers that it is shown stop short
+after e, so that nothing it does up to e can depend on what comes later. What events up to e have left for
+later epochs is part of the snapshot: capabilities that are held, notifications that are awaited, messages
+that were sent ahead. Progress is not: it is a function of these.
+
+Which epochs are to be snapshotted is announced, in order, before anything beyond them is let in.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from pointstamp.flow.plan import Kind, Node
+from pointstamp.operators.capability import hold
+from pointstamp.state.declared import stateful_of
+from pointstamp.state.pieces import Piece
+from pointstamp.topology.domain import Time
+from pointstamp.topology.ports import Location, OperatorIndex
+from pointstamp.worker.instance import Instance
+from pointstamp.worker.undeclared import Undeclared
+
+
+class SentAhead(NamedTuple):
+    """A batch sent to an input for an epoch beyond the snapshot; ``target`` is the place of its reader."""
+
+    output: int
+    target: str
+    port: int
+    time: Time
+    batch: pa.RecordBatch
+    sent: int = -1
+    """Of an input: the epoch of the rows. What lies beyond a snapshot is read again, and not saved."""
+
+
+class Held(NamedTuple):
+    """A capability: the number of the output and the time."""
+
+    output: int
+    time: Time
+
+
+class Awaited(NamedTuple):
+    """A notification that was asked for while something of an input was handled; -1 for none."""
+
+    port: int
+    time: Time
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSnapshot:
+    """What one operator on one worker needs to go on after an epoch."""
+
+    pieces: Mapping[str, Piece] = field(default_factory=dict)
+    held: Sequence[Held] = ()
+    awaited: Sequence[Awaited] = ()
+    ahead: Sequence[SentAhead] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSnapshot:
+    """What one worker needs to go on after an epoch, by the place of each operator."""
+
+    epoch: int
+    is_whole: bool
+    instances: Mapping[str, InstanceSnapshot]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredInstance:
+    """What one operator on one worker goes on from: the rows of its state that belong to this worker.
+
+    ``must_regain`` is False where another number of workers saved it: then some capabilities are spare, and
+    some notifications are for what another worker has now. ``was_saved`` is False for an operator that was
+    not there when the flow was saved, and starts.
+    """
+
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    held: Sequence[Held] = ()
+    awaited: Sequence[Awaited] = ()
+    ahead: Sequence[SentAhead] = ()
+    must_regain: bool = True
+    was_saved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What one worker goes on from after an epoch, by the place of each operator."""
+
+    epoch: int
+    instances: Mapping[str, RestoredInstance]
+
+
+OnSnapshot: TypeAlias = Callable[[WorkerSnapshot], None]
+OnTaken: TypeAlias = Callable[[OperatorIndex, int], None]
+
+
+def place_of(node: Node) -> str:
+    """The name under which an operator's state is saved and found again."""
+    return f"{node.kind.value} {node.name}"
+
+
+class _Target(NamedTuple):
+    epoch: int
+    is_whole: bool
+
+
+class Snapshots:
+    """Takes the snapshots of one worker's operators; changed by that worker alone."""
+
+    def __init__(
+        self,
+        instances: Mapping[OperatorIndex, Instance],
+        on_snapshot: OnSnapshot,
+        *,
+        epoch: int = -1,
+        on_taken: OnTaken | None = None,
+    ) -> None:
+        self._instances = instances
+        self._on_snapshot = on_snapshot
+        self._on_taken = on_taken
+        self._stateful = {index: stateful_of(each.logic, each.name) for index, each in instances.items()}
+        self._undeclared = {
+            index: Undeclared(each.logic, each.name)
+            for index, each in instances.items()
+            if self._stateful[index] is None
+        }
+        self._targets: deque[_Target] = deque()
+        self._taken: dict[int, dict[str, InstanceSnapshot]] = {}
+        self._horizon: int | None = epoch
+        for instance in instances.values():
+            instance.snapped = epoch
+            # An input handles nothing.
+            instance.limit = None if instance.node.kind is Kind.INPUT else epoch
+
+    def restore(self, instance: Instance, saved: RestoredInstance, epoch: int) -> None:
+        """Let a fresh operator go on from what was saved of it, with what it held and awaited."""
+        context, authority = instance.context, instance.authority
+        least = (epoch + 1, *(0,) * instance.inputs[0].domain.rounds)
+        if not saved.was_saved:
+            instance.start(least)
+            return
+        authority.act_for(None, least)
+        authority.regained = [hold(instance.outputs[number], time) for number, time in saved.held]
+        stateful = self._stateful[instance.index]
+        if stateful is not None:
+            instance.call(lambda _: stateful.restore(context, saved.tables), "when it was restored")
+        on_restore = getattr(instance.logic, "on_restore", None)
+        if on_restore is not None:
+            instance.call(on_restore, "when it was restored")
+        for number, time in saved.awaited:
+            authority.act_for(None if number < 0 else instance.inputs[number], time)
+            context.notify_at(time)
+        authority.take_away(must_regain=saved.must_regain)
+
+    def is_ahead(self, instance: Instance, time: Time, arrival: Time) -> bool:
+        """Whether what is sent now at a time may have to be in a snapshot, because it arrives beyond one.
+
+        What an input sends for later epochs is read again, unless it arrives later than it was sent.
+        """
+        if instance.node.kind is Kind.INPUT:
+            return bool(arrival[0] > time[0])
+        return instance.limit is not None and bool(arrival[0] > instance.limit)
+
+    def keeps_state(self, index: OperatorIndex) -> bool:
+        """Whether an operator has state that is saved."""
+        return self._stateful[index] is not None
+
+    def open_to(self, epoch: int | None) -> list[Instance]:
+        """Let epochs in, up to this one, or all; return who has something to do now.
+
+        What was let in stays so: a tick that is read again may end before what is saved.
+        """
+        assert self._horizon is not None, "everything was let in before"
+        self._horizon = None if epoch is None else max(epoch, self._horizon)
+        return [each for each in self._instances.values() if self._release(each)]
+
+    def save(self, *, is_whole: bool) -> None:
+        """Snapshot the last epoch that was let in, whole or what changed since the one before."""
+        assert self._horizon is not None, "a snapshot was asked for after the end"
+        assert not self._targets or self._targets[-1].epoch < self._horizon, "an epoch is saved once"
+        self._targets.append(_Target(self._horizon, is_whole))
+
+    def look(
+        self, frontier: Callable[[Location], Sequence[Time]], busy: set[OperatorIndex]
+    ) -> list[Instance]:
+        """Take every snapshot that can be taken; return who has something to do because of it."""
+        woken: list[Instance] = []
+        for target in list(self._targets):
+            waiting = [each for each in self._instances.values() if each.snapped < target.epoch]
+            for instance in waiting:
+                if instance.index not in busy and _is_past(instance, target.epoch, frontier):
+                    self._take(instance, target)
+                    if self._release(instance):
+                        woken.append(instance)
+            if any(each.snapped < target.epoch for each in waiting):
+                break
+            self._targets.popleft()
+            self._on_snapshot(WorkerSnapshot(*target, self._taken.pop(target.epoch, {})))
+        return woken
+
+    def _take(self, instance: Instance, target: _Target) -> None:
+        instance.ahead = [each for each in instance.ahead if each.time[0] > target.epoch]
+        ahead = tuple(each for each in instance.ahead if each.sent <= target.epoch)
+        stateful = self._stateful[instance.index]
+        if stateful is None:
+            self._undeclared[instance.index].look()
+        pieces = {} if stateful is None else dict(stateful.save(changes_only=not target.is_whole))
+        held, awaited = _held_by(instance)
+        snapshot = InstanceSnapshot(pieces, held, awaited, ahead)
+        self._taken.setdefault(target.epoch, {})[place_of(instance.node)] = snapshot
+        instance.snapped = target.epoch
+        if self._on_taken is not None:
+            self._on_taken(instance.index, target.epoch)
+
+    def _release(self, instance: Instance) -> bool:
+        """Let an operator see what it may see now; whether there is anything."""
+        if instance.node.kind is Kind.INPUT:
+            return False
+        following = (target.epoch for target in self._targets if target.epoch > instance.snapped)
+        limit = next(following, self._horizon)
+        if limit == instance.limit:
+            return False
+        instance.limit = limit
+        instance.frontier_moved = instance.wants_frontiers
+        return instance.unstash() or instance.frontier_moved
+
+
+def _is_past(instance: Instance, epoch: int, frontier: Callable[[Location], Sequence[Time]]) -> bool:
+    """Whether an operator can neither receive nor send anything up to an epoch any more."""
+    for port in instance.inputs:
+        if any(time[0] <= epoch for time in frontier(port.location)):
+            return False
+    if any(time[0] <= epoch for output in instance.outputs for time in output.held):
+        return False
+    if any(time[0] <= epoch for time in instance.authority.notifications.pending()):
+        return False
+    assert not any(time[0] <= epoch for _, time, _ in instance.inbox), "a message up to here is uncounted"
+    return True
+
+
+def _held_by(instance: Instance) -> tuple[list[Held], list[Awaited]]:
+    """The capabilities that an operator holds itself, and the notifications that it awaits."""
+    requests = instance.authority.notifications.requests()
+    for_requests: dict[tuple[int, Time], int] = {}
+    for request in requests:
+        for capability in request.held:
+            key = (instance.output_number(capability.output), capability.time)
+            for_requests[key] = for_requests.get(key, 0) + 1
+    held = [
+        Held(number, time)
+        for number, output in enumerate(instance.outputs)
+        for time, count in output.held.items()
+        for _ in range(count - for_requests.get((number, time), 0))
+    ]
+    # The capability of an input is its position, which the ticks say.
+    if instance.node.kind is Kind.INPUT:
+        held = []
+    awaited = [
+        Awaited(-1 if request.port is None else instance.inputs.index(request.port), request.time)
+        for request in requests
+    ]
+    return held, awaited

@@ -1,0 +1,439 @@
+"""One worker: a copy of the whole flow, and ``step``, which alone decides what happens next.
+
+A step takes in what has arrived, lets one operator act, and when none has anything to do sends the progress
+that has gathered and draws conclusions from what came. Everything that an activation consumed, held, dropped
+and sent enters the progress protocol as one change, after the batches have been counted and before any of it
+is told to anybody.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from pointstamp.errors import FlowError, RecoveryError
+from pointstamp.flow.pact import ExchangeBy, ExchangeByFunction, Stay
+from pointstamp.flow.plan import Kind, Plan
+from pointstamp.operators.endpoints import Collect, Deliver
+from pointstamp.operators.portstate import OutputState
+from pointstamp.progress.broadcast import ProgressBatch
+from pointstamp.progress.pointstamp import Change, WorkerIndex
+from pointstamp.progress.view import ProgressView
+from pointstamp.rows.partition import partition, split
+from pointstamp.topology.domain import Time
+from pointstamp.topology.graph import Graph
+from pointstamp.topology.ports import Location, OperatorIndex, Source
+from pointstamp.worker.events import (
+    ActivationEnded,
+    CapabilityChanged,
+    Counted,
+    FrontiersMoved,
+    FrontiersShown,
+    MessagePulled,
+    MessageSent,
+    NotificationAsked,
+    Notified,
+    ProgressReceived,
+    ProgressSent,
+    SnapshotTaken,
+    WorkerStarted,
+)
+from pointstamp.worker.input import InputHandle
+from pointstamp.worker.instance import Instance
+from pointstamp.worker.ports import Chooser, DataMessage, EventLog, Message, Transport
+from pointstamp.worker.routes import Route, routes_of
+from pointstamp.worker.sharding import workers_by
+from pointstamp.worker.snapshots import (
+    OnSnapshot,
+    Restored,
+    RestoredInstance,
+    SentAhead,
+    Snapshots,
+    place_of,
+)
+
+SILENT_ACTIVATIONS_MAX: Final = 64
+"""After so many activations in a row a worker tells the others how far it is, though it has more to do."""
+
+
+class Worker:
+    """One of ``workers`` copies of a flow. Single-threaded: whoever drives it calls ``step``."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        transport: Transport,
+        worker: WorkerIndex = WorkerIndex(0),  # noqa: B008 - an int with a name
+        workers: int = 1,
+        *,
+        deliver: Deliver | None = None,
+        chooser: Chooser | None = None,
+        log: EventLog | None = None,
+        on_snapshot: OnSnapshot | None = None,
+        restored: Restored | None = None,
+    ) -> None:
+        self.plan = plan
+        self.graph: Graph = plan.graph()
+        self.worker = worker
+        self.workers = workers
+        self.view = ProgressView(self.graph, worker, workers)
+        self._transport = transport
+        self._chooser = chooser
+        self._log = log
+        self._routes = routes_of(plan, self.graph)
+        self.instances: dict[OperatorIndex, Instance] = {
+            node.index: Instance(node, self.graph, worker, workers, self.view.tracker.frontier)
+            for node in plan.nodes
+            if not node.kind.is_door
+        }
+        self._readers: dict[Location, tuple[Instance, int]] = {
+            state.location: (instance, port)
+            for instance in self.instances.values()
+            for port, state in enumerate(instance.inputs)
+        }
+        self._active: deque[OperatorIndex] = deque()
+        self._is_active: set[OperatorIndex] = set()
+        self._received_progress = False
+        # Whoever drives the worker may want to hear of its progress more often.
+        self.silent_activations_max = SILENT_ACTIVATIONS_MAX
+        self._silent_activations = 0
+        for instance in self.instances.values():
+            if isinstance(instance.logic, Collect):
+                instance.logic.deliver = deliver
+            if log is not None:
+                instance.authority.on_asked = partial(self._log_asked, log, instance.index)
+        self.inputs: dict[str, InputHandle] = {}
+        self.messages_in = 0
+        """How many messages have come of what was sent into the inputs."""
+        self._snapshots: Snapshots | None = None
+        if on_snapshot is not None:
+            self._snapshots = Snapshots(
+                self.instances,
+                on_snapshot,
+                epoch=-1 if restored is None else restored.epoch,
+                on_taken=None if log is None else self._log_snapshot,
+            )
+        self._start(restored)
+
+    # Driving it.
+
+    def step(self) -> bool:
+        """Do one thing; False where there is nothing to do until something arrives."""
+        messages = self._transport.receive()
+        if messages:
+            self._take_in(messages)
+        if self._active and self._silent_activations < self.silent_activations_max:
+            self._silent_activations += 1
+            self._activate(self.instances[self._next_active()])
+            return True
+        self._silent_activations = 0
+        exchanged = self._exchange_progress()
+        if self._snapshots is not None:
+            for instance in self._snapshots.look(self.view.tracker.frontier, self._is_active):
+                self._wake(instance.index)
+        return exchanged or bool(messages) or bool(self._active) or self._record_stray_changes()
+
+    def open_to(self, epoch: int | None) -> None:
+        """Let epochs in, up to this one; None lets all in. Only for a worker that takes snapshots."""
+        assert self._snapshots is not None, "this worker takes no snapshots"
+        for instance in self._snapshots.open_to(epoch):
+            self._wake(instance.index)
+
+    def save(self, *, is_whole: bool) -> None:
+        """Snapshot the last epoch that was let in, once nothing of it can come any more."""
+        assert self._snapshots is not None, "this worker takes no snapshots"
+        self._snapshots.save(is_whole=is_whole)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing can happen any more, on any worker, as far as this one knows."""
+        # Progress that came and was not propagated yet may still complete a time that somebody waits for.
+        return not self._active and not self._received_progress and self.view.tracker.is_complete()
+
+    def close(self) -> None:
+        """End the run; what is still held is forgotten."""
+        for instance in self.instances.values():
+            instance.close()
+
+    # Taking in.
+
+    def _take_in(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if isinstance(message, ProgressBatch):
+                self._receive_progress(message)
+            else:
+                self._enqueue(message.location, message.time, message.batch)
+
+    def _receive_progress(self, batch: ProgressBatch) -> None:
+        self.view.receive(batch)
+        self._received_progress = True
+        if self._log is not None:
+            count = self.view.tracker.count
+            counts = tuple([Counted(at, time, count(at, time)) for at, time, _ in batch.changes])
+            self._log.record(ProgressReceived(self.worker, batch.sender, batch.sequence, counts))
+
+    def _enqueue(self, location: Location, time: Time, batch: pa.RecordBatch) -> None:
+        instance, port = self._readers[location]
+        if instance.put(port, time, batch):
+            self._wake(instance.index)
+
+    def _wake(self, index: OperatorIndex) -> None:
+        if index not in self._is_active:
+            self._is_active.add(index)
+            self._active.append(index)
+
+    def _next_active(self) -> OperatorIndex:
+        if self._chooser is None:
+            # First come, first served: an operator behind a loop that spins must get its turn, too.
+            index = self._active.popleft()
+        else:
+            index = sorted(self._active)[self._chooser.choose(len(self._active))]
+            self._active.remove(index)
+        self._is_active.discard(index)
+        return index
+
+    # Acting.
+
+    def _activate(self, instance: Instance) -> None:
+        """Let one operator handle what waits for it, and report all of it as one change."""
+        changes: list[Change] = []
+        while instance.inbox:
+            port, time, batch, count = instance.inbox.pull()
+            location = instance.inputs[port].location
+            if self._log is not None:
+                for _ in range(count):
+                    self._log.record(MessagePulled(self.worker, location, time))
+            instance.receive(port, time, batch)
+            changes.append(Change(location, time, -count))
+        for time in instance.notify():
+            if self._log is not None:
+                self._log.record(Notified(self.worker, instance.index, time))
+        if instance.frontier_moved:
+            instance.frontier_moved = False
+            if self._log is not None and instance.on_frontier is not None:
+                shown = {
+                    state.location: tuple(instance.shown_frontier(state.location))
+                    for state in instance.inputs
+                }
+                self._log.record(FrontiersShown(self.worker, instance.index, shown))
+            instance.look_at_frontiers()
+        self.finish(instance, changes)
+
+    def finish(self, instance: Instance, changes: list[Change]) -> None:
+        """End an activation: send what it sent, and record everything it did as one change."""
+        instance.authority.act_for(None, None)
+        for number, output in enumerate(instance.outputs):
+            if output.sent:
+                sent, output.sent = output.sent, []
+                for time, batch in sent:
+                    self._send(instance, number, output, time, batch, changes)
+            output.settle()
+            if output.changes:
+                if self._log is not None:
+                    for location, time, diff in output.changes:
+                        self._log.record(CapabilityChanged(self.worker, location, time, diff))
+                changes.extend(output.changes)
+                output.changes.clear()
+        if changes:
+            self.view.record(changes)
+            if self._log is not None:
+                self._log.record(ActivationEnded(self.worker, instance.index, tuple(changes)))
+
+    def _send(
+        self,
+        instance: Instance,
+        number: int,
+        output: OutputState,
+        time: Time,
+        batch: pa.RecordBatch,
+        changes: list[Change],
+    ) -> None:
+        before = len(changes)
+        for route in self._routes[instance.index, number]:
+            arrival = route.arrival(time)
+            if arrival is None:
+                continue
+            if self._snapshots is not None and self._snapshots.is_ahead(instance, time, arrival):
+                target = place_of(self.instances[route.operator].node)
+                sent = time[0] if instance.node.kind is Kind.INPUT else -1
+                instance.ahead.append(SentAhead(number, target, route.port, arrival, batch, sent))
+            self._send_along(route, output, time, arrival, batch, changes)
+        if instance.node.kind is Kind.INPUT:
+            self.messages_in += len(changes) - before
+
+    def _send_along(
+        self,
+        route: Route,
+        output: OutputState,
+        time: Time,
+        arrival: Time,
+        batch: pa.RecordBatch,
+        changes: list[Change],
+    ) -> None:
+        for peer, part in self._shared(route, batch):
+            changes.append(Change(route.location, arrival, 1))
+            if self._log is not None:
+                self._log.record(
+                    MessageSent(
+                        self.worker, output.location, time, route.location, arrival, peer, part.num_rows
+                    )
+                )
+            if peer == self.worker:
+                if self.instances[route.operator].put(route.port, arrival, part):
+                    self._wake(route.operator)
+            else:
+                self._transport.send(peer, DataMessage(self.worker, route.location, arrival, part))
+
+    def _shared(self, route: Route, batch: pa.RecordBatch) -> Sequence[tuple[WorkerIndex, pa.RecordBatch]]:
+        """Who gets which part of a batch."""
+        if isinstance(route.pact, ExchangeByFunction):
+            # On one worker, too: what is wrong with the function is to be known there.
+            reader = self.instances[route.operator].node
+            who = f"exchange {route.pact} before {reader.kind.value} '{reader.name}'"
+            worker = workers_by(route.pact, batch, self.workers, who)
+            parts = split(batch, worker, self.workers)
+            return [(WorkerIndex(peer), part) for peer, part in enumerate(parts) if part is not None]
+        if self.workers == 1 or isinstance(route.pact, Stay):
+            return ((self.worker, batch),)
+        if isinstance(route.pact, ExchangeBy):
+            parts = partition(batch, route.pact.keys, self.workers)
+            return [(WorkerIndex(peer), part) for peer, part in enumerate(parts) if part is not None]
+        return [(WorkerIndex(peer), batch) for peer in range(self.workers)]
+
+    # Progress.
+
+    def _exchange_progress(self) -> bool:
+        """Send what has gathered, draw conclusions from what has come; False where there is neither."""
+        outgoing = self.view.flush()
+        if outgoing and self._log is not None:
+            batch = outgoing[0][1]
+            self._log.record(ProgressSent(self.worker, batch.sequence, batch.changes))
+        for peer, batch in outgoing:
+            if peer == self.worker:
+                self._receive_progress(batch)
+            else:
+                self._transport.send(peer, batch)
+        if not self._received_progress:
+            return bool(outgoing)
+        self._received_progress = False
+        moved = self.view.propagate()
+        if self._log is not None:
+            self._log.record(FrontiersMoved(self.worker, self._frontiers(moved)))
+        for location in moved:
+            reader = self._readers.get(location)
+            if reader is not None and reader[0].wants_frontiers:
+                reader[0].frontier_moved = True
+                self._wake(reader[0].index)
+        return True
+
+    def _record_stray_changes(self) -> bool:
+        """Record capabilities that came or went outside of an activation, as when one is collected."""
+        stray = [
+            each
+            for each in self.instances.values()
+            if any(output.changes or output.lost for output in each.outputs)
+        ]
+        for instance in stray:
+            self.finish(instance, [])
+        return bool(stray)
+
+    def _start(self, restored: Restored | None) -> None:
+        """Hold the first capability of every output, let operators start, and give up what none kept.
+
+        What a restored operator holds, and what had been sent ahead, comes in place of the first capability
+        in one change: nobody can see progress in between.
+        """
+        if self._log is not None:
+            self._log.record(WorkerStarted(self.worker, self.workers))
+            everywhere = map(Location, range(len(self.graph.ports)))
+            self._log.record(FrontiersMoved(self.worker, self._frontiers(everywhere)))
+        for node in self.plan.nodes:
+            least = [
+                Change(
+                    self.graph.location(Source(node.index, o)),
+                    self.graph.operators[node.index].outputs[o].minimum(),
+                    -1,
+                )
+                for o in range(len(node.outputs))
+            ]
+            if node.kind.is_door:
+                self.view.record(least)
+                self._log_start(node.index, least)
+                continue
+            instance = self.instances[node.index]
+            if node.kind is Kind.INPUT:
+                self.inputs[node.name] = InputHandle(
+                    instance, self.finish, at=None if restored is None else restored.epoch + 1
+                )
+                if restored is not None:
+                    self._send_ahead(instance, restored, least)
+            elif restored is None:
+                instance.start(instance.inputs[0].domain.minimum())
+            else:
+                self._restore(instance, restored, least)
+            self._log_capabilities(least[: len(node.outputs)])
+            self.finish(instance, least)
+
+    def _restore(self, instance: Instance, restored: Restored, changes: list[Change]) -> None:
+        saved = restored.instances.get(place_of(instance.node), RestoredInstance())
+        assert self._snapshots is not None, "a restored worker takes snapshots"
+        self._snapshots.restore(instance, saved, restored.epoch)
+        self._send_ahead(instance, restored, changes)
+
+    def _send_ahead(self, instance: Instance, restored: Restored, changes: list[Change]) -> None:
+        """Send again what had been sent for epochs beyond the snapshot; an input, too, may send so far."""
+        saved = restored.instances.get(place_of(instance.node), RestoredInstance())
+        instance.ahead = list(saved.ahead)
+        for ahead in saved.ahead:
+            routes = [
+                each
+                for each in self._routes[instance.index, ahead.output]
+                if each.port == ahead.port and place_of(self.instances[each.operator].node) == ahead.target
+            ]
+            if not routes:
+                raise RecoveryError(
+                    f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to {ahead.target} "
+                    "when it was saved, and is not connected to that any more. Bring it back."
+                )
+            route, output = routes[0], instance.outputs[ahead.output]
+            if not saved.must_regain and isinstance(route.pact, Stay) and self._keeps_state(route.operator):
+                raise RecoveryError(
+                    f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to {ahead.target} "
+                    "without an exchange, and another number of workers saved them: nobody can say whose "
+                    "state they belong to. Start with as many workers as before, or exchange in between."
+                )
+            # It is sent anew by the first capability, which is all that the worker holds at this moment.
+            self._send_along(route, output, output.domain.minimum(), ahead.time, ahead.batch, changes)
+
+    def _keeps_state(self, index: OperatorIndex) -> bool:
+        return self._snapshots is not None and self._snapshots.keeps_state(index)
+
+    def _frontiers(self, locations: Iterable[Location]) -> dict[Location, tuple[Time, ...]]:
+        return {at: tuple(self.view.tracker.frontier(at)) for at in locations}
+
+    def _log_snapshot(self, index: OperatorIndex, epoch: int) -> None:
+        if self._log is not None:
+            self._log.record(SnapshotTaken(self.worker, index, epoch))
+
+    def _log_asked(self, log: EventLog, index: OperatorIndex, time: Time) -> None:
+        log.record(NotificationAsked(self.worker, index, time))
+
+    def _log_start(self, index: OperatorIndex, least: list[Change]) -> None:
+        if self._log is not None:
+            self._log_capabilities(least)
+            self._log.record(ActivationEnded(self.worker, index, tuple(least)))
+
+    def _log_capabilities(self, least: list[Change]) -> None:
+        if self._log is not None:
+            for location, time, diff in least:
+                self._log.record(CapabilityChanged(self.worker, location, time, diff))
+
+    def input(self, name: str) -> InputHandle:
+        """The handle of an input by name."""
+        handle = self.inputs.get(name)
+        if handle is None:
+            known = ", ".join(f"'{each}'" for each in self.inputs) or "none"
+            raise FlowError(f"flow '{self.plan.name}' has no input '{name}'; it has {known}.")
+        return handle
