@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from pointstamp_models.catalogue import ENTRIES
-from pointstamp_models.catalogue.entry import Entry
+from pointstamp_models.exploring.entry import Entry
 from pointstamp_models.exploring.explorer import explore
 from support import broken_recovery
 

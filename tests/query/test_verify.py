@@ -37,7 +37,8 @@ from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.query import observing
 from pointstamp.query.crew import InProcessLauncher
 from pointstamp.query.observing import Finding, Reporter, Standing, Verification
-from pointstamp.query.orders import Finished, Observed, PartSaved, Progressed, Saved
+from pointstamp.journal.saved_part import PartSaved
+from pointstamp.query.orders import Finished, Observed, Progressed, Saved
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.running import telling

@@ -15,7 +15,7 @@ from pointstamp.errors import UsageError
 from pointstamp.journal.history import Entry, FlowShape
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
-from pointstamp.query.orders import PartSaved
+from pointstamp.journal.saved_part import PartSaved
 from pointstamp.query.starting import query_id_at
 from pointstamp.simulate.crash.events import GenerationBegan, Happened
 from pointstamp.simulate.crash.seeds import CrashOutcome, CrashSimulator, crash_trace

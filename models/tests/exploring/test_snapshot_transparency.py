@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from pointstamp_models.catalogue.entry import Check
+from pointstamp_models.exploring.entry import Check
 from pointstamp_models.catalogue.snapshot_programs import (
     AHEAD,
     AHEAD_VERSIONS,

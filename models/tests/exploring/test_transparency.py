@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from pointstamp_models.catalogue.borders import CHAIN, DIAMOND, DIAMOND_INPUTS, ENTRY, SHORT_INPUTS, Inputs
-from pointstamp_models.catalogue.entry import Check, Mutant
+from pointstamp_models.exploring.entry import Check, Mutant
 from pointstamp_models.exploring.explorer import explore
 from pointstamp_models.exploring.incremental_average import AVERAGE, INPUTS, drive
 from pointstamp_models.exploring.transparency import (

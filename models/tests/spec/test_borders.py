@@ -28,7 +28,7 @@ from pointstamp_models.catalogue.borders import (
     VisibleAtEmission,
     forward,
 )
-from pointstamp_models.catalogue.entry import Instance, Mutant
+from pointstamp_models.exploring.entry import Instance, Mutant
 from pointstamp_models.exploring import liveness
 from pointstamp_models.exploring.explorer import explore
 from pointstamp_models.exploring.incremental_average import AVERAGE, INPUTS, drive

@@ -16,7 +16,7 @@ from pointstamp_models.catalogue.clocks import (
     HoldsBackAnything,
     safe_along_every_path,
 )
-from pointstamp_models.catalogue.entry import Check, Instance, Mutant
+from pointstamp_models.exploring.entry import Check, Instance, Mutant
 from pointstamp_models.exploring.explorer import Violation, explore
 from pointstamp_models.exploring.liveness import violation
 from pointstamp_models.spec.broadcasting import suffix_sums

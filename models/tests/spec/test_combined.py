@@ -10,7 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 import pytest
 
 from pointstamp_models.catalogue.combined import ENTRY, ShowsEveryStep, for_ever, on_line, on_loop
-from pointstamp_models.catalogue.entry import Instance, Mutant
+from pointstamp_models.exploring.entry import Instance, Mutant
 from pointstamp_models.catalogue.propagation import line, loop, square_loop
 from pointstamp_models.exploring.explorer import Violation, explore
 from pointstamp_models.exploring.liveness import violation

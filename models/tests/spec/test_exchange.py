@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from pointstamp_models.catalogue.clocks import safe_along_every_path
-from pointstamp_models.catalogue.entry import Check, Instance, Mutant
+from pointstamp_models.exploring.entry import Check, Instance, Mutant
 from pointstamp_models.catalogue.exchange import A_ON_0, ENTRY, HoldsBackAnything, JustifiesNothingByOwning
 from pointstamp_models.exploring.explorer import Violation, explore
 from pointstamp_models.exploring.liveness import violation

@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from pointstamp_models.catalogue.entry import Check
+from pointstamp_models.exploring.entry import Check
 from pointstamp_models.catalogue.recursion import (
     ENTRY,
     SMALLEST,

@@ -12,7 +12,7 @@ from functools import partial
 
 import pytest
 
-from pointstamp_models.catalogue.entry import Instance, Mutant
+from pointstamp_models.exploring.entry import Instance, Mutant
 from pointstamp_models.catalogue.snapshot_programs import (
     AHEAD,
     AHEAD_VERSIONS,

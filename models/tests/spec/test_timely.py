@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointstamp_models.catalogue.entry import Instance, Mutant
+from pointstamp_models.exploring.entry import Instance, Mutant
 from pointstamp_models.catalogue.timely import (
     ENTRY,
     NotifiesByOwnQueues,

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from pointstamp.query.orders import PartSaved
+from pointstamp.journal.saved_part import PartSaved
 from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Unit
 

@@ -32,7 +32,7 @@ from pointstamp.journal.history import (
 )
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.promises import Promises
-from pointstamp.query.orders import PartSaved
+from pointstamp.journal.saved_part import PartSaved
 from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Position, Source, Unit
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from pointstamp.errors import RecoveryError, StorageError
 from pointstamp.journal.dealers import Dealer, Dealers
-from pointstamp.query.orders import PartSaved
+from pointstamp.journal.saved_part import PartSaved
 from pointstamp.state.pieces import Piece, merged, owned
 from pointstamp.storage.port import Content
 from pointstamp.storage.sealed import checksum_of, sealed_parts, unseal

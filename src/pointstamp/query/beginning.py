@@ -20,7 +20,7 @@ from pointstamp.journal.parts import decode_part
 from pointstamp.journal.shape import check_outputs, check_shape, shape_of
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.mission import Mission
-from pointstamp.query.orders import PartSaved
+from pointstamp.journal.saved_part import PartSaved
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.savepoints import adopt_savepoint
 from pointstamp.query.unneeded import remove_unneeded

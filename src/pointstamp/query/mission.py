@@ -9,7 +9,7 @@ import pyarrow as pa
 from pointstamp.flow.plan import Kind, Plan
 from pointstamp.journal.dealers import dealers_of
 from pointstamp.journal.parts import decode_part, parts_needed, restored_from
-from pointstamp.query.orders import PartSaved
+from pointstamp.journal.saved_part import PartSaved
 from pointstamp.query.pacing import DECODED_BYTES_MAX
 from pointstamp.rows.epochcolumn import with_epochs
 from pointstamp.sinks.port import Sink

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from pointstamp.journal.saved_part import PartSaved
 from pointstamp.running.control import Failed, InCall
 from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Part
@@ -71,14 +72,6 @@ class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
     pid: int
     host: str
-
-
-class PartSaved(msgspec.Struct, frozen=True, array_like=True):
-    """A member's part of a snapshot, as it lies in storage; the checksum is its seal's."""
-
-    name: str
-    size_bytes: int
-    crc32: int
 
 
 class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -20,7 +20,7 @@ from pointstamp.journal.ledger import Ledger
 from pointstamp.journal.parts import moved_part
 from pointstamp.journal.shape import check_shape, shape_of
 from pointstamp.query.mission import part_name
-from pointstamp.query.orders import PartSaved
+from pointstamp.journal.saved_part import PartSaved
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.unneeded import remove_parts
 from pointstamp.sources.port import Source

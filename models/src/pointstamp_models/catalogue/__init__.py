@@ -12,7 +12,7 @@ from pointstamp_models.catalogue import (
     snapshots,
     timely,
 )
-from pointstamp_models.catalogue.entry import Entry
+from pointstamp_models.exploring.entry import Entry
 
 ENTRIES: Final[tuple[Entry, ...]] = (
     clocks.ENTRY,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from pointstamp_models.catalogue.entry import Check, Entry, Instance, Mutant, Outcome
+from pointstamp_models.exploring.entry import Check, Entry, Instance, Mutant, Outcome
 from pointstamp_models.exploring.explorer import explore
 from pointstamp_models.spec.broadcasting import Broadcasting, PointOrder, Queue, WorkerIndex
 from pointstamp_models.spec.clocks import Clocks, ClocksState

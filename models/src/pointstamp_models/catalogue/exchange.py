@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from pointstamp_models.catalogue.clocks import safe_along_every_path
-from pointstamp_models.catalogue.entry import Check, Entry, Instance, Mutant
+from pointstamp_models.exploring.entry import Check, Entry, Instance, Mutant
 from pointstamp_models.spec.broadcasting import PointOrder, WorkerIndex
 from pointstamp_models.spec.exchange import Exchange, ExchangeState, Operation
 from pointstamp_models.spec.model import Invariant, Label

@@ -8,7 +8,7 @@ at the start.
 from functools import partial
 from typing import Any, Final
 
-from pointstamp_models.catalogue.entry import Check, Entry, Instance, Mutant, Outcome
+from pointstamp_models.exploring.entry import Check, Entry, Instance, Mutant, Outcome
 from pointstamp_models.spec.graph import Graph, Location, counters, vectors
 from pointstamp_models.spec.multiset import minus, zm
 from pointstamp_models.spec.propagating import Configuration, Counts, Summary, Time

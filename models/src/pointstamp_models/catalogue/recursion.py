@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, TypeAlias
 
-from pointstamp_models.catalogue.entry import Check, Entry, Outcome
+from pointstamp_models.exploring.entry import Check, Entry, Outcome
 from pointstamp_models.spec.recursion import (
     IN,
     OUT,

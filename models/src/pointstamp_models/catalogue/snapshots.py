@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from pointstamp_models.catalogue.entry import Check, Entry, Instance, Mutant, Outcome
+from pointstamp_models.exploring.entry import Check, Entry, Instance, Mutant, Outcome
 from pointstamp_models.catalogue.snapshot_programs import (
     AHEAD,
     AHEAD_VERSIONS,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from pointstamp_models.catalogue.entry import Entry, Instance, Mutant
+from pointstamp_models.exploring.entry import Entry, Instance, Mutant
 from pointstamp_models.catalogue.timely_facts import CHECKS
 from pointstamp_models.catalogue.timely_graphs import (
     AsksAgain,

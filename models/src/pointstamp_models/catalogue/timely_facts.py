@@ -8,7 +8,7 @@ were not. The runs of two composed graphs are compared with the runs of the whol
 from random import Random
 from typing import Final
 
-from pointstamp_models.catalogue.entry import Check, Outcome
+from pointstamp_models.exploring.entry import Check, Outcome
 from pointstamp_models.catalogue.timely_graphs import (
     buffered_parts,
     chain_parts,

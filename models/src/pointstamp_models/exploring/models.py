@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TypeAlias
 
 from pointstamp.errors import UsageError
-from pointstamp_models.catalogue.entry import Check, Entry, Instance, Mutant
+from pointstamp_models.exploring.entry import Check, Entry, Instance, Mutant
 from pointstamp_models.exploring.explorer import Progress
 from pointstamp_models.exploring.judge import Kind, Task, Verdict, judge
 from pointstamp_models.exploring.pool import JobDone, JobFailed, JobProgressed, JobStarted, run_jobs

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from pointstamp.version import __version__
-from pointstamp_models.catalogue.entry import Entry
+from pointstamp_models.exploring.entry import Entry
 from pointstamp_models.exploring.explorer import Violation
 from pointstamp_models.exploring.judge import Kind, Verdict
 from pointstamp_models.exploring.models import Findings
