@@ -23,8 +23,8 @@ from benchmarks.figures import report, timed
 
 from pointstamp import Dataflow
 from pointstamp.journal.parts import decode_part, encode_part, restored_from
-from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.journal.saved_part import PartSaved
+from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.running.local import LocalTransport
 from pointstamp.storage.local import LocalStorage
 from pointstamp.worker.snapshots import Restored, WorkerSnapshot

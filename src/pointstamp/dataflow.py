@@ -18,7 +18,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.flow.builder import PlanBuilder, wired
 from pointstamp.flow.loop import feed
-from pointstamp.flow.plan import InputPort, Kind, Plan
+from pointstamp.flow.plan import InputPort, NodeKind, Plan
 from pointstamp.flow.stream import Stream, scope_name
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
 from pointstamp.operators.endpoints import Collect
@@ -113,11 +113,11 @@ class Dataflow:
         ports = {"out": declared}
         if late == "output":
             ports["late"] = late_schema(declared, name)
-        node = self._builder.add(Kind.INPUT, name, (), [], ports)
+        node = self._builder.add(NodeKind.INPUT, name, (), [], ports)
         node.late = late
         if late == "output":
             port = wired("in", Source(node.index, LATE_PORT))
-            self._builder.add(Kind.OUTPUT, late_output or f"{name}_late", (), [port], {}, logic=Collect)
+            self._builder.add(NodeKind.OUTPUT, late_output or f"{name}_late", (), [port], {}, logic=Collect)
         return Stream(self._builder, Source(node.index, 0), declared, ())
 
     def variable(self, schema: str | pa.Schema, summary: Summary, name: str = "variable") -> Stream:
@@ -127,7 +127,7 @@ class Dataflow:
         """
         declared = as_schema(schema)
         node = self._builder.add(
-            Kind.FEEDBACK,
+            NodeKind.FEEDBACK,
             name,
             (),
             [InputPort("in", None)],
@@ -140,7 +140,7 @@ class Dataflow:
     def feedback(self, variable: Stream, stream: Stream) -> None:
         """Let a stream come out of a variable of this flow."""
         node = self.plan.nodes[variable.source.operator]
-        if variable.builder is not self._builder or node.kind is not Kind.FEEDBACK or node.scope:
+        if variable.builder is not self._builder or node.kind is not NodeKind.FEEDBACK or node.scope:
             raise FlowError(
                 f"flow '{self.name}': feedback needs a variable of this flow, and came with {variable}."
             )
@@ -156,7 +156,7 @@ class Dataflow:
                 "first."
             )
         port = wired("in", stream.source, stream.pact)
-        self._builder.add(Kind.OUTPUT, name, (), [port], {}, logic=Collect)
+        self._builder.add(NodeKind.OUTPUT, name, (), [port], {}, logic=Collect)
 
     def run_local(
         self,
@@ -396,7 +396,7 @@ class Dataflow:
         )
 
     def _folder(self, output: Any, frames: Mapping[str, Any]) -> str | None:  # noqa: ANN401 - whatever came
-        if "path" in frames and "path" not in self.plan.named(Kind.INPUT):
+        if "path" in frames and "path" not in self.plan.named(NodeKind.INPUT):
             raise FlowError(
                 f"flow '{self.name}' was given path=, and has no input of that name. Where the output goes "
                 "is said with output=, as for a query: run(spark, ..., output=path)."

@@ -22,8 +22,8 @@ import pytest
 import pointstamp
 from pointstamp.cli.main import main
 from pointstamp_models.catalogue.clocks import HoldsBackAnything
-from pointstamp_models.exploring.entry import Entry, Instance, Mutant
 from pointstamp_models.exploring import report
+from pointstamp_models.exploring.entry import Entry, Instance, Mutant
 from pointstamp_models.spec.clocks import Clocks
 from pointstamp_models.spec.multiset import chain
 

@@ -15,7 +15,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.flow import operator
-from pointstamp.flow.plan import Kind
+from pointstamp.flow.plan import NodeKind
 from pointstamp.judge.plan_shape import shape_of
 from pointstamp.simulate.seeds import cases, simulate
 from pointstamp.topology.summary import Advance, Summary, identity
@@ -134,4 +134,4 @@ def test_what_is_derived_is_what_was_made(flow: Callable[[], ps.Dataflow]) -> No
         and not shape.ports[edge.origin].is_output
     }
     assert inside == edges_of_the_graph(written)
-    assert any(node.kind is Kind.INPUT for node in written.plan.nodes)
+    assert any(node.kind is NodeKind.INPUT for node in written.plan.nodes)

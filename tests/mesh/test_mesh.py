@@ -24,7 +24,7 @@ from pointstamp.mesh import mesh as mesh_module
 from pointstamp.mesh import peers as peers_module
 from pointstamp.mesh.door import Address, KeyPair
 from pointstamp.mesh.mesh import FRAME_BYTES_MAX, Mesh, Parcel
-from pointstamp.mesh.wire import Kind, seal
+from pointstamp.mesh.wire import MessageKind, seal
 
 SECONDS_MAX = 120.0
 # A peer is silent for so long only if it is stopped, also where others use the machine.
@@ -91,7 +91,7 @@ def hand_made_peer(*, generation: int = 0) -> Iterator[tuple[Mesh, Callable[[byt
         port = pull.bind_to_random_port("tcp://127.0.0.1")
         mesh.connect([mesh.address, Address(f"tcp://127.0.0.1:{port}")])
         push.connect(mesh.address.endpoint)
-        push.send(seal(Kind.HELLO, 1, generation, 0))
+        push.send(seal(MessageKind.HELLO, 1, generation, 0))
         until(mesh.greet)
         yield mesh, push.send
     finally:
@@ -114,7 +114,7 @@ def test_a_stranger_is_not_heard(stranger: str) -> None:
             push.curve_publickey, push.curve_secretkey, push.curve_serverkey = public, secret, server
         monitor = push.get_monitor_socket(TURNED_AWAY)
         push.connect(first.address.endpoint)
-        push.send(seal(Kind.HELLO, 1, 0, 0))
+        push.send(seal(MessageKind.HELLO, 1, 0, 0))
         # The stranger is turned away while the members meet, and what it sent is never seen: had it been
         # taken for worker 1, the hello of the real one would be a repetition.
         addresses = [first.address, second.address]
@@ -122,7 +122,7 @@ def test_a_stranger_is_not_heard(stranger: str) -> None:
         until(lambda: (first.greet(), monitor.poll(1))[1])
         second.connect(addresses)
         until(lambda: first.greet() & second.greet())
-        second.post(0, Kind.CONTROL, b"real")
+        second.post(0, MessageKind.CONTROL, b"real")
         until(lambda: first.wait(0.1))
         assert [bytes(parcel.header) for parcel in first.collect()] == [b"real"]
     finally:
@@ -176,7 +176,7 @@ def test_those_who_do_not_come_are_named() -> None:
 
 def test_a_goodbye_is_no_failure_and_what_came_before_it_arrives() -> None:
     with met(2) as (first, second):
-        second.post(0, Kind.CONTROL, b"last words")
+        second.post(0, MessageKind.CONTROL, b"last words")
         second.close()
         until(lambda: first.wait(0.1))
         assert [bytes(parcel.header) for parcel in first.collect()] == [b"last words"]
@@ -199,8 +199,8 @@ def test_a_goodbye_that_lies_unread_behind_much_else_is_heard_before_its_sender_
         emptied = first._pull.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         first._sockets.append(emptied)  # to be closed with the others
         for number in range(count):
-            second.post(0, Kind.CONTROL, number.to_bytes(4))
-        second.post(0, Kind.GOODBYE, b"")
+            second.post(0, MessageKind.CONTROL, number.to_bytes(4))
+        second.post(0, MessageKind.GOODBYE, b"")
         second._finalizer.detach()  # ``close`` would wait for our goodbye, and no longer than a moment
         mesh_module._close(os.getpid(), second._context, second._sockets, linger_ms=int(SECONDS_MAX * 1000))
         assert emptied.poll(int(SECONDS_MAX * 1000))
@@ -218,7 +218,7 @@ def test_posting_to_one_who_has_left_says_so() -> None:
         second.close()
         until(lambda: first.collect() or {1} == first._peers.left == first._peers.lost)
         with pytest.raises(TransportError, match="worker 0 cannot reach worker 1, which has left the run"):
-            first.post(1, Kind.CONTROL, b"")
+            first.post(1, MessageKind.CONTROL, b"")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
@@ -297,21 +297,21 @@ def test_a_frame_that_the_peer_would_not_take_is_refused_by_the_sender() -> None
         with pytest.raises(
             TransportError, match=r"worker 1 was to send 2147483649 bytes at once to worker 0"
         ):
-            second.post(0, Kind.CONTROL, b"", [huge])
-        second.post(0, Kind.CONTROL, b"small")
+            second.post(0, MessageKind.CONTROL, b"", [huge])
+        second.post(0, MessageKind.CONTROL, b"small")
         until(lambda: first.wait(0.1))
         assert [bytes(parcel.header) for parcel in first.collect()] == [b"small"]
 
 
 def test_a_gap_is_a_failure() -> None:
     with hand_made_peer() as (mesh, send):
-        send(seal(Kind.CONTROL, 1, 0, 2))
+        send(seal(MessageKind.CONTROL, 1, 0, 2))
         assert "received message 2 of worker 1 and expected 1: a message was lost" in raised_by(mesh)
 
 
 def test_a_repetition_is_a_failure() -> None:
     with hand_made_peer() as (mesh, send):
-        send(seal(Kind.HELLO, 1, 0, 0))
+        send(seal(MessageKind.HELLO, 1, 0, 0))
         assert "received message 0 of worker 1 and expected 1: a message was delivered twice" in raised_by(
             mesh
         )
@@ -321,8 +321,8 @@ def test_messages_of_an_older_generation_are_dropped_counted_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with hand_made_peer(generation=3) as (mesh, send):
-        send(seal(Kind.CONTROL, 1, 2, 7) + b"stale")
-        send(seal(Kind.CONTROL, 1, 3, 1) + b"fresh")
+        send(seal(MessageKind.CONTROL, 1, 2, 7) + b"stale")
+        send(seal(MessageKind.CONTROL, 1, 3, 1) + b"fresh")
         found: list[Parcel] = []
         until(lambda: collected(mesh, found))
         assert [bytes(parcel.header) for parcel in found] == [b"fresh"]
@@ -335,7 +335,7 @@ def test_messages_of_an_older_generation_are_dropped_counted_and_logged(
 
 def test_a_message_of_a_newer_generation_tells_a_member_that_it_is_the_stale_one() -> None:
     with hand_made_peer(generation=3) as (mesh, send):
-        send(seal(Kind.CONTROL, 1, 4, 1))
+        send(seal(MessageKind.CONTROL, 1, 4, 1))
         assert "the run was started again without it" in raised_by(mesh)
 
 
@@ -347,5 +347,5 @@ def test_bytes_of_another_program_are_a_failure() -> None:
 
 def test_a_sender_that_does_not_exist_is_a_failure() -> None:
     with hand_made_peer() as (mesh, send):
-        send(seal(Kind.CONTROL, 5, 0, 0))
+        send(seal(MessageKind.CONTROL, 5, 0, 0))
         assert "of member 5, whom it cannot know" in raised_by(mesh)

@@ -25,7 +25,7 @@ import pytest
 
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.mesh.transport import ZmqTransport
-from pointstamp.mesh.wire import Codec
+from pointstamp.mesh.wire import MessageCodec
 from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.running.local import LocalTransport
@@ -60,7 +60,7 @@ def zmq_network(transport: str, *, encrypted: bool) -> Network:
             deadline = monotonic() + SECONDS_MAX
             while sum(mesh.greet() for mesh in meshes) < workers:
                 assert monotonic() < deadline
-            yield [ZmqTransport(mesh, Codec(schemas)) for mesh in meshes]
+            yield [ZmqTransport(mesh, MessageCodec(schemas)) for mesh in meshes]
         finally:
             for mesh in meshes:
                 mesh.close(linger_ms=0)

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointstamp.errors import FlowError, SchemaError, TransportError
-from pointstamp.mesh.wire import ENVELOPE_BYTES, Codec, Envelope, Kind, seal, unseal
+from pointstamp.mesh.wire import ENVELOPE_BYTES, Envelope, MessageCodec, MessageKind, seal, unseal
 from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.topology.domain import Time
@@ -43,8 +43,8 @@ class Alphabet:
         return ""
 
 
-EPOCH_CODEC = Codec({AT: LONGS})
-OWN_CODEC = Codec({AT: LONGS}, Alphabet())
+EPOCH_CODEC = MessageCodec({AT: LONGS})
+OWN_CODEC = MessageCodec({AT: LONGS}, Alphabet())
 
 epoch_times = st.lists(st.integers(0, 2**62), min_size=1, max_size=4).map(tuple)
 plain = st.recursive(
@@ -60,7 +60,7 @@ plain = st.recursive(
 own_times = st.tuples(plain, st.integers(0, 9))
 
 
-def there_and_back(codec: Codec, message: Message) -> Message:
+def there_and_back(codec: MessageCodec, message: Message) -> Message:
     kind, header, bodies = codec.encode(message)
     return codec.decode(message.sender, kind, header, bodies)
 
@@ -77,7 +77,7 @@ def rows(time: Time) -> DataMessage:
     return DataMessage(SENDER, AT, time, pa.record_batch([pa.array([1, None, 3])], schema=LONGS))
 
 
-def refusal(codec: Codec, kind: Kind, header: bytes, bodies: list[bytes]) -> str | None:
+def refusal(codec: MessageCodec, kind: MessageKind, header: bytes, bodies: list[bytes]) -> str | None:
     """Why these frames are no message; None where they are one, which must then be whole."""
     try:
         message = codec.decode(SENDER, kind, header, bodies)
@@ -125,8 +125,13 @@ def test_a_batch_of_progress_is_encoded_once_for_all_receivers() -> None:
     assert EPOCH_CODEC.encode(batch)[1] is EPOCH_CODEC.encode(batch)[1]
 
 
-@given(st.sampled_from(Kind), st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1))
-def test_envelopes_come_back_equal(kind: Kind, sender: int, generation: int, sequence: int) -> None:
+@given(
+    st.sampled_from(MessageKind),
+    st.integers(0, 2**16 - 1),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**64 - 1),
+)
+def test_envelopes_come_back_equal(kind: MessageKind, sender: int, generation: int, sequence: int) -> None:
     frame = seal(kind, sender, generation, sequence) + b"header"
     assert unseal(frame) == Envelope(kind, sender, generation, sequence)
     assert frame[ENVELOPE_BYTES:] == b"header"
@@ -136,7 +141,9 @@ def test_envelopes_come_back_equal(kind: Kind, sender: int, generation: int, seq
 
 
 @pytest.mark.parametrize(
-    "root", [frozenset({1}), 2**64, pa.scalar(1), (1, [2]), Kind.DATA], ids=lambda root: type(root).__name__
+    "root",
+    [frozenset({1}), 2**64, pa.scalar(1), (1, [2]), MessageKind.DATA],
+    ids=lambda root: type(root).__name__,
 )
 def test_a_time_that_would_come_back_as_something_else_is_refused_by_name(root: object) -> None:
     for message in (progress((root, 0)), rows((root, 0))):
@@ -158,8 +165,10 @@ def test_a_batch_of_another_schema_is_not_sent() -> None:
 # Garbage.
 
 
-@given(st.binary(max_size=40), st.sampled_from([EPOCH_CODEC, OWN_CODEC]), st.sampled_from(Kind))
-def test_a_header_of_any_bytes_is_an_error_or_a_message(noise: bytes, codec: Codec, kind: Kind) -> None:
+@given(st.binary(max_size=40), st.sampled_from([EPOCH_CODEC, OWN_CODEC]), st.sampled_from(MessageKind))
+def test_a_header_of_any_bytes_is_an_error_or_a_message(
+    noise: bytes, codec: MessageCodec, kind: MessageKind
+) -> None:
     refused = refusal(codec, kind, noise, [])
     assert refused is None or "worker 3" in refused
 
@@ -168,7 +177,7 @@ def test_a_header_of_any_bytes_is_an_error_or_a_message(noise: bytes, codec: Cod
 def test_a_body_of_any_bytes_is_an_error_that_names_the_sender(noise: bytes) -> None:
     header = msgspec.msgpack.encode((AT, (0,)))
     with pytest.raises(TransportError, match="worker 3 sent a message that cannot be read"):
-        EPOCH_CODEC.decode(SENDER, Kind.DATA, header, [noise])
+        EPOCH_CODEC.decode(SENDER, MessageKind.DATA, header, [noise])
 
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
@@ -182,7 +191,7 @@ def test_a_damaged_body_is_an_error_or_a_batch_of_the_schema(position: int, flip
 
 @given(st.binary(max_size=40))
 def test_a_frame_without_an_envelope_is_refused(noise: bytes) -> None:
-    if noise[:1] == seal(Kind.DATA, 0, 0, 0)[:1]:
+    if noise[:1] == seal(MessageKind.DATA, 0, 0, 0)[:1]:
         return
     with pytest.raises(TransportError, match="no worker of this version can have sent"):
         unseal(noise)
@@ -193,9 +202,9 @@ def test_a_frame_without_an_envelope_is_refused(noise: bytes) -> None:
 )
 def test_progress_of_the_wrong_shape_is_refused(changes: object) -> None:
     with pytest.raises(TransportError, match="worker 3"):
-        EPOCH_CODEC.decode(SENDER, Kind.PROGRESS, msgspec.msgpack.encode((0, changes)), ())
+        EPOCH_CODEC.decode(SENDER, MessageKind.PROGRESS, msgspec.msgpack.encode((0, changes)), ())
 
 
 def test_rows_for_a_place_that_the_plan_does_not_have_are_refused() -> None:
     with pytest.raises(TransportError, match="worker 3"):
-        EPOCH_CODEC.decode(SENDER, Kind.DATA, msgspec.msgpack.encode((99, (0,))), [b""])
+        EPOCH_CODEC.decode(SENDER, MessageKind.DATA, msgspec.msgpack.encode((99, (0,))), [b""])

@@ -25,8 +25,9 @@ import pytest
 import pointstamp as ps
 from pointstamp.errors import InternalError
 from pointstamp.flow.plan import Plan
+from pointstamp.journal.saved_part import PartSaved
 from pointstamp.judge import trace
-from pointstamp.judge.bench import Begin, Bench, Commit, Cut, End, Said, Spool, Take
+from pointstamp.judge.bench import Begin, Bench, CommitTold, Cut, End, Said, Spool, Take
 from pointstamp.judge.conformance import Status
 from pointstamp.judge.online_process import JudgeProcess
 from pointstamp.judge.plan_shape import shape_of
@@ -37,8 +38,7 @@ from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.query import observing
 from pointstamp.query.crew import InProcessLauncher
 from pointstamp.query.observing import Finding, Reporter, Standing, Verification
-from pointstamp.journal.saved_part import PartSaved
-from pointstamp.query.orders import Finished, Observed, Progressed, Saved
+from pointstamp.query.orders import EventsObserved, Finished, Progressed, Saved
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.running import telling
@@ -177,7 +177,7 @@ class InlineJudge:
         self._follow(Cut())
 
     def committed(self, epoch: int) -> None:
-        self._follow(Commit(epoch))
+        self._follow(CommitTold(epoch))
 
     def end(self) -> None:
         self._follow(End())
@@ -580,9 +580,9 @@ def saved(epoch: int) -> Saved:
 
 def test_a_report_is_believed_when_what_happened_before_it_was_judged() -> None:
     judge, verification = under_judge()
-    verification.observed(0, Observed(b"", 10))
+    verification.observed(0, EventsObserved(b"", 10))
     verification.hold(0, saved(0))
-    verification.observed(0, Observed(b"", 5))
+    verification.observed(0, EventsObserved(b"", 5))
     verification.hold(0, saved(1))
     assert verification.verified() == []
     judge.stands = Standing((10, 0), 0)
@@ -595,13 +595,13 @@ def test_a_report_is_believed_when_what_happened_before_it_was_judged() -> None:
 def test_a_judge_that_is_far_behind_lets_no_tick_in_and_one_that_waits_does(monkeypatch: Patch) -> None:
     monkeypatch.setattr(observing, "BEHIND_EVENTS_MAX", 100)
     judge, verification = under_judge()
-    verification.observed(1, Observed(b"", 101))
+    verification.observed(1, EventsObserved(b"", 101))
     had_room = []
     for standing in (Standing((0, 0), 0), Standing((0, 1), 0)):
         judge.stands = standing
         verification.verified()
         had_room.append(verification.has_room)
-    verification.observed(0, Observed(b"", 500))
+    verification.observed(0, EventsObserved(b"", 500))
     had_room.append(verification.has_room)
     judge.stands = Standing((0, 1), 600)
     verification.verified()
@@ -620,9 +620,9 @@ def test_members_are_asked_to_tell_everything_while_something_waits_one_round_at
     first = verification.question()
     assert first is not None
     assert verification.question() is None
-    verification.observed(0, Observed(b"", 0, first.number))
+    verification.observed(0, EventsObserved(b"", 0, first.number))
     assert judge.cuts == 0
-    verification.observed(1, Observed(b"", 0, first.number))
+    verification.observed(1, EventsObserved(b"", 0, first.number))
     assert judge.cuts == 1
     second = verification.question()
     assert second != first
@@ -630,12 +630,12 @@ def test_members_are_asked_to_tell_everything_while_something_waits_one_round_at
 
 def test_a_report_that_waits_for_what_nobody_has_told_lets_members_be_asked_at_once() -> None:
     judge, verification = under_judge()
-    verification.observed(0, Observed(b"", 10))
+    verification.observed(0, EventsObserved(b"", 10))
     judge.stands = Standing((9, 0), 1)
     verification.verified()
     assert verification.question() is None, "nothing is held back"
     verification.hold(0, saved(0))
-    verification.observed(1, Observed(b"", 3))
+    verification.observed(1, EventsObserved(b"", 3))
     assert verification.question() is None, "the judge has not looked at everything"
     judge.stands = Standing((9, 3), 1)
     assert verification.verified() == []
@@ -651,7 +651,7 @@ def test_what_rests_on_no_event_is_told_at_once_and_alone() -> None:
     tell(Progressed(1, {}, {}))
     assert [type(each) for each in told] == [Progressed]
     tell(Finished())
-    assert [type(each) for each in told] == [Progressed, Observed, Finished]
+    assert [type(each) for each in told] == [Progressed, EventsObserved, Finished]
 
 
 def test_a_member_without_work_tells_what_happened_after_a_moment(monkeypatch: Patch) -> None:
@@ -680,12 +680,12 @@ def test_a_member_tells_what_happened_before_it_tells_what_rests_on_it() -> None
     reporter.record(event)
     tell(saved(2))
     tell(saved(3))
-    assert [type(each) for each in told] == [Observed, Saved, Saved]
+    assert [type(each) for each in told] == [EventsObserved, Saved, Saved]
     assert telling.decode_events(told[0].events) == [event]
 
 
 def test_a_member_tells_many_events_without_being_idle() -> None:
-    told: list[Observed] = []
+    told: list[EventsObserved] = []
     reporter = Reporter(told.append)
     event = SnapshotTaken(WorkerIndex(0), OperatorIndex(1), 2)
     for _ in range(telling.TOLD_TOGETHER_MAX + 1):

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from pointstamp.flow.plan import Plan
-from pointstamp.judge.bench import Bench, Commit, End, Said, Take
+from pointstamp.judge.bench import Bench, CommitTold, End, Said, Take
 from pointstamp.judge.rules import BrokenError
 from pointstamp.query.crew import InProcessLauncher
 from pointstamp.query.queryspec import QuerySpec
@@ -48,9 +48,9 @@ def told(request: pytest.FixtureRequest, recorded: list[Said]) -> list[Said]:
     """What a judge is told of a right run; commits may be told long after what they rest on."""
     if request.param == "as it came":
         return recorded
-    events = [said for said in recorded if not isinstance(said, Commit)]
+    events = [said for said in recorded if not isinstance(said, CommitTold)]
     assert isinstance(events[-1], End)
-    return [*events[:-1], *(said for said in recorded if isinstance(said, Commit)), events[-1]]
+    return [*events[:-1], *(said for said in recorded if isinstance(said, CommitTold)), events[-1]]
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def snapshots_in(told: Sequence[Said]) -> list[tuple[int, int, Event]]:
 
 
 def commits_in(told: Sequence[Said]) -> list[int]:
-    return [place for place, said in enumerate(told) if isinstance(said, Commit)]
+    return [place for place, said in enumerate(told) if isinstance(said, CommitTold)]
 
 
 def test_what_was_told_is_right_as_it_is(told: list[Said], tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 
 from pointstamp.flow.builder import PlanBuilder, wired
 from pointstamp.flow.pact import EVERYWHERE, ExchangeBy
-from pointstamp.flow.plan import InputPort, Kind, Plan, RoundLimit
+from pointstamp.flow.plan import InputPort, NodeKind, Plan, RoundLimit
 from pointstamp.show.describe import describe, one_line, scope_tree, summary_words
 from pointstamp.topology.domain import EPOCHS
 from pointstamp.topology.ports import Source
@@ -29,9 +29,9 @@ def components() -> Plan:
     """Labels go round until none changes, with an operator that declares its summaries."""
     builder = PlanBuilder("components", EPOCHS)
     inside = ("labels",)
-    edges = builder.add(Kind.INPUT, "edges", (), [], {"out": SCHEMA})
+    edges = builder.add(NodeKind.INPUT, "edges", (), [], {"out": SCHEMA})
     entered = builder.add(
-        Kind.ENTER,
+        NodeKind.ENTER,
         "enter",
         inside,
         [wired("in", Source(edges.index, 0))],
@@ -41,11 +41,11 @@ def components() -> Plan:
     )
     again = InputPort("in", None)
     variable = builder.add(
-        Kind.FEEDBACK, "variable", inside, [again], {"out": LABELS}, summaries={(0, 0): (feedback(),)}
+        NodeKind.FEEDBACK, "variable", inside, [again], {"out": LABELS}, summaries={(0, 0): (feedback(),)}
     )
     variable.limit = RoundLimit(100, raises=False)
     lowest = builder.add(
-        Kind.OPERATOR,
+        NodeKind.OPERATOR,
         "lowest label",
         inside,
         [
@@ -62,7 +62,7 @@ def components() -> Plan:
     )
     again.source = Source(lowest.index, 0)
     left = builder.add(
-        Kind.LEAVE,
+        NodeKind.LEAVE,
         "leave",
         (),
         [wired("in", Source(lowest.index, 0))],
@@ -70,7 +70,7 @@ def components() -> Plan:
         input_rounds=1,
         summaries={(0, 0): (leave(),)},
     )
-    builder.add(Kind.OUTPUT, "components", (), [wired("in", Source(left.index, 0), EVERYWHERE)], {})
+    builder.add(NodeKind.OUTPUT, "components", (), [wired("in", Source(left.index, 0), EVERYWHERE)], {})
     return builder.plan
 
 
@@ -120,7 +120,7 @@ def test_a_feedback_that_is_not_wired_yet_is_said_to_read_nothing() -> None:
 
 def test_a_type_that_ddl_has_no_word_for_is_said_in_arrows_words() -> None:
     builder = PlanBuilder("flow", EPOCHS)
-    builder.add(Kind.INPUT, "numbers", (), [], {"out": pa.schema([("n", pa.uint64())])})
+    builder.add(NodeKind.INPUT, "numbers", (), [], {"out": pa.schema([("n", pa.uint64())])})
     assert "  'numbers': n uint64\n" in describe(builder.plan)
 
 

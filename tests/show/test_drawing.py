@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointstamp.flow.builder import PlanBuilder
-from pointstamp.flow.plan import Kind, Plan
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.show.describe import one_line
 from pointstamp.show.drawing.boxes import SMALL_SIZE, text_width
-from pointstamp.show.drawing.layers import Cell, Link, layered, without_cycles
+from pointstamp.show.drawing.layers import Cell, LayerLink, layered, without_cycles
 from pointstamp.show.drawing.mermaid import escaped, mermaid
 from pointstamp.show.drawing.ranks import Level, rows, spread
 from pointstamp.show.drawing.svg import svg
@@ -65,7 +65,7 @@ def test_mermaid_has_every_node_every_edge_and_a_closed_subgraph_for_every_loop(
         for port in node.inputs:
             assert port.source is not None
             ends = (port.source.operator, node.index)
-            if node.kind is Kind.FEEDBACK:
+            if node.kind is NodeKind.FEEDBACK:
                 ends = (ends[1], ends[0])
             assert any(re.fullmatch(rf"n{ends[0]} -.*- ?>?.* n{ends[1]}", line) for line in lines)
 
@@ -261,7 +261,7 @@ def test_only_what_comes_round_again_or_returns_to_a_loop_is_drawn_backwards(pla
         runs_right = all(a <= b + ROUNDING for a, b in pairwise(xs))
         assert runs_right == ("ps-back" not in wire.attrib["class"])
         target = plan.nodes[int(wire.attrib["data-to"].split(".")[0])]
-        if target.kind is Kind.FEEDBACK:
+        if target.kind is NodeKind.FEEDBACK:
             assert not runs_right
 
 
@@ -313,7 +313,7 @@ def test_a_drawing_reads_in_light_and_in_dark_and_says_its_name() -> None:
 
 def test_a_flow_with_one_node_and_a_flow_with_none_can_be_drawn() -> None:
     builder = PlanBuilder("alone", EPOCHS)
-    builder.add(Kind.INPUT, "words", (), [], {"out": SCHEMA})
+    builder.add(NodeKind.INPUT, "words", (), [], {"out": SCHEMA})
     assert len(Drawing(svg(builder.plan)).boxes) == 1
     assert Drawing(svg(Plan("nothing"))).boxes == {}
     assert mermaid(Plan("")).startswith("flowchart LR\n    accTitle: a flow\n")
@@ -323,7 +323,12 @@ def test_a_flow_with_one_node_and_a_flow_with_none_can_be_drawn() -> None:
 
 
 def test_an_item_stands_one_column_right_of_the_last_that_leads_to_it() -> None:
-    links = [Link(Cell(0), Cell(1)), Link(Cell(1), Cell(2)), Link(Cell(0), Cell(2)), Link(Cell(2), Cell(0))]
+    links = [
+        LayerLink(Cell(0), Cell(1)),
+        LayerLink(Cell(1), Cell(2)),
+        LayerLink(Cell(0), Cell(2)),
+        LayerLink(Cell(2), Cell(0)),
+    ]
     found = layered(3, links, first=(), last=(), at_end=())
     columns = [[cell for cell in column if cell < 3] for column in found.columns]
     assert columns == [[], [0], [1], [2], []]
@@ -332,7 +337,7 @@ def test_an_item_stands_one_column_right_of_the_last_that_leads_to_it() -> None:
 
 
 def test_crossings_that_an_order_can_avoid_are_avoided() -> None:
-    links = [Link(Cell(0), Cell(3)), Link(Cell(1), Cell(2))]
+    links = [LayerLink(Cell(0), Cell(3)), LayerLink(Cell(1), Cell(2))]
     columns = layered(4, links, first=(), last=(), at_end=()).columns
     assert columns[1].index(Cell(0)) - columns[1].index(Cell(1)) == (
         columns[2].index(Cell(3)) - columns[2].index(Cell(2))
@@ -341,7 +346,7 @@ def test_crossings_that_an_order_can_avoid_are_avoided() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=20))
 def test_without_the_links_that_go_back_no_cycle_is_left(pairs: list[tuple[int, int]]) -> None:
-    links = without_cycles(7, [Link(Cell(a), Cell(b)) for a, b in pairs])
+    links = without_cycles(7, [LayerLink(Cell(a), Cell(b)) for a, b in pairs])
     left = {(link.origin, link.target) for link in links if not link.goes_back}
     while left:
         targets = {target for _, target in left}
@@ -351,7 +356,7 @@ def test_without_the_links_that_go_back_no_cycle_is_left(pairs: list[tuple[int, 
 
 
 def test_a_graph_without_cycles_has_no_link_that_goes_back() -> None:
-    links = [Link(Cell(a), Cell(b)) for a in range(5) for b in range(a)]
+    links = [LayerLink(Cell(a), Cell(b)) for a in range(5) for b in range(a)]
     assert not any(link.goes_back for link in without_cycles(5, links))
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 
 import pointstamp as ps
 from pointstamp.running.status import InputStatus, LoopStatus, OutputStatus, RunStatus
-from pointstamp.show.query_display import Moment, QueryDisplay, line, panel
+from pointstamp.show.query_display import QueryDisplay, ShownMoment, line, panel
 
 STATUS = RunStatus(
     "graph [1]",
@@ -28,7 +28,7 @@ STATUS = RunStatus(
 )
 
 
-MOMENT = Moment(
+MOMENT = ShownMoment(
     name="graph [1]",
     elapsed_seconds=12.34,
     phase="working",

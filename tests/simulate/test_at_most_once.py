@@ -24,7 +24,7 @@ from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.network import SimulatedNetwork
 from pointstamp.simulate.outputs import first_difference
-from pointstamp.simulate.world import Ended, Run, SharedPlan, World
+from pointstamp.simulate.world import Ended, SharedPlan, World, WorldRun
 from pointstamp.worker.events import MessagePulled, MessageSent
 from pointstamp.worker.ports import DataMessage, Message
 from support.worlds import busy_flow, inputs_of, nested_flow
@@ -62,7 +62,7 @@ class Unreliable(SimulatedNetwork):
         return messages
 
 
-def unreliable(name: str, seed: int, workers: int = WORKERS, **faults: Any) -> tuple[Run, Verdict]:  # noqa: ANN401
+def unreliable(name: str, seed: int, workers: int = WORKERS, **faults: Any) -> tuple[WorldRun, Verdict]:  # noqa: ANN401
     """One world of a flow with these faults, and what the judge says of it."""
     plan = SharedPlan.of(FLOWS[name]().plan)
     world = World(plan, prepared(plan, inputs_of(plan)), workers=workers, seed=seed)
@@ -76,7 +76,7 @@ def unreliable(name: str, seed: int, workers: int = WORKERS, **faults: Any) -> t
     return run, judge(walker_of(plan), workers, run.events, at_rest=at_rest)
 
 
-def under_way(run: Run) -> int:
+def under_way(run: WorldRun) -> int:
     """How many batches were sent and not taken by anybody."""
     sent = sum(isinstance(event, MessageSent) for event in run.events)
     return sent - sum(isinstance(event, MessagePulled) for event in run.events)

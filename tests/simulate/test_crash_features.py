@@ -21,11 +21,11 @@ from pointstamp.simulate.choices import Choices
 from pointstamp.simulate.crash.choices import FIRST_NUMBER, FurtherChoices
 from pointstamp.simulate.crash.columns import COLUMN, by_epoch, complete_after, with_columns
 from pointstamp.simulate.crash.durability import DiedError, Durability, UnansweredError
-from pointstamp.simulate.crash.events import Crashed, Said, SavepointTaken
+from pointstamp.simulate.crash.events import Crashed, SavepointTaken, UserSaid
 from pointstamp.simulate.crash.features import NOTHING_FURTHER, Features
 from pointstamp.simulate.crash.setting import CrashRun
 from pointstamp.simulate.crash.storage import SimulatedStorage
-from pointstamp.simulate.feed import Item
+from pointstamp.simulate.feed import FedItem
 from pointstamp.simulate.seeds import cases
 from pointstamp.simulate.world import Ended
 from support.broken_recovery import simulator_of, sound_flows
@@ -149,7 +149,7 @@ def _features(run: CrashRun) -> set[str]:
     ticks = list(run.ticks.values())
     last = max(each.open_from for each in ticks)
     found = {
-        "said": any(isinstance(event, Said) for event in events),
+        "said": any(isinstance(event, UserSaid) for event in events),
         "savepoint": any(isinstance(event, SavepointTaken) for event in events),
         "power": any(isinstance(event, Crashed) and "the power failed" in event.what for event in events),
         "successor": after is not None,
@@ -164,7 +164,7 @@ def _features(run: CrashRun) -> set[str]:
 
 
 def test_rows_with_columns_are_the_same_rows_of_the_same_epochs() -> None:
-    items = [Item(pa.record_batch({"k": [10 * epoch + row for row in range(3)]})) for epoch in range(5)]
+    items = [FedItem(pa.record_batch({"k": [10 * epoch + row for row in range(3)]})) for epoch in range(5)]
     moved = with_columns({"a": items}, Choices(3))["a"]
     assert [item.batch.num_rows for item in moved] != [3] * 5, "some came in other units"
     found: dict[int, list[int]] = {}
@@ -177,7 +177,7 @@ def test_rows_with_columns_are_the_same_rows_of_the_same_epochs() -> None:
 
 
 def test_what_is_complete_after_some_units_never_comes_later() -> None:
-    items = [Item(pa.record_batch({"k": list(range(3))})) for _ in range(6)]
+    items = [FedItem(pa.record_batch({"k": list(range(3))})) for _ in range(6)]
     for seed in range(20):
         moved = with_columns({"a": items}, Choices(seed))["a"]
         complete = complete_after(moved)

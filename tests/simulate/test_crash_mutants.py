@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from pointstamp.simulate.crash.seeds import CrashOutcome
-from pointstamp.simulate.seeds import Kind, cases, simulate
+from pointstamp.simulate.seeds import FindingKind, cases, simulate
 from pointstamp.simulate.shrink import Shrinking
 from support import broken_durability, broken_recovery
 from support.broken_recovery import Mutant, OfBefore, forgetful, simulator_of, sound_flows
@@ -75,7 +75,7 @@ def test_an_operator_that_forgets_its_state_is_named_and_the_world_made_small() 
     shrinking = Shrinking(simulator, report.finding)
     smallest = shrinking.run()
     assert shrinking.is_repeatable
-    assert smallest.kind is Kind.DIFFERS
+    assert smallest.kind is FindingKind.DIFFERS
     assert "operator 'tally' keeps seen and declares no state" in smallest.reason
     assert smallest.case.crashes == 1
     assert smallest.case.rows is not None
@@ -89,6 +89,6 @@ def test_an_operator_that_forgets_its_state_is_named_where_a_savepoint_shows_it_
         outcome = simulator.run(case)
         if outcome.is_finding:
             break
-    assert outcome.kind is Kind.DIFFERS
+    assert outcome.kind is FindingKind.DIFFERS
     assert "a query that began with a savepoint of epoch" in outcome.reason
     assert "operator 'tally' keeps seen and declares no state" in outcome.reason

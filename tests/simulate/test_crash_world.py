@@ -20,7 +20,7 @@ from pointstamp.simulate.case import Case, prepared
 from pointstamp.simulate.crash import crashes
 from pointstamp.simulate.crash.events import Crashed, DriverFenced, EpochCommitted, GenerationBegan
 from pointstamp.simulate.crash.seeds import CrashSimulator
-from pointstamp.simulate.seeds import Kind, Report, cases, simulate
+from pointstamp.simulate.seeds import FindingKind, Report, cases, simulate
 from pointstamp.simulate.world import Ended
 from support.broken_recovery import OfBefore, Rescaled, simulator_of, sound_flows
 
@@ -141,7 +141,7 @@ def test_generations_may_differ_in_their_number_of_workers(name: str) -> None:
     for case in cases(range(30), 1, 1, (1, 4)):
         run = simulator.crash_run(case)
         assert run.ended is Ended.COMPLETE, (case, run.reason)
-        assert simulator.compared(run, {}) == (Kind.VALID, ""), case
+        assert simulator.compared(run, {}) == (FindingKind.VALID, ""), case
         sizes |= {event.workers for _, event in run.happened if isinstance(event, GenerationBegan)}
     assert sizes == {1, 2, 3, 4}
 

@@ -38,9 +38,9 @@ from pointstamp.judge.shape import Walker
 from pointstamp.judge.trace import check_writable, from_bytes, to_bytes
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.simulate.case import Case, prepared
-from pointstamp.simulate.feed import Item
+from pointstamp.simulate.feed import FedItem
 from pointstamp.simulate.outputs import first_difference
-from pointstamp.simulate.seeds import NOTHING_BY_CHANCE, Kind, Simulator, cases, simulate
+from pointstamp.simulate.seeds import NOTHING_BY_CHANCE, FindingKind, Simulator, cases, simulate
 from pointstamp.simulate.shrink import Shrinking
 from pointstamp.topology.ports import Location, OperatorIndex
 from pointstamp.worker.events import Counted, FrontiersMoved, MessagePulled, Notified, ProgressReceived
@@ -128,12 +128,12 @@ class FirstCounterFirst(Steps):
 @pytest.mark.parametrize(
     ("operator", "kind", "reason"),
     [
-        (Latest, Kind.DIFFERS, "output 'steps', time (0, 2), differs from the one-worker run"),
-        (FirstCounterFirst, Kind.FAILED, "AssertionError: ((0, 2),) after (("),
+        (Latest, FindingKind.DIFFERS, "output 'steps', time (0, 2), differs from the one-worker run"),
+        (FirstCounterFirst, FindingKind.FAILED, "AssertionError: ((0, 2),) after (("),
     ],
 )
 def test_a_flow_that_depends_on_chance_is_found_and_its_failure_made_small(
-    operator: type[Steps], kind: Kind, reason: str
+    operator: type[Steps], kind: FindingKind, reason: str
 ) -> None:
     inputs = pairs_inputs()
     inputs["right"][0][1].extend({"key": "a", "n": n} for n in range(7, 10))
@@ -327,7 +327,8 @@ def test_a_saved_trace_is_judged_alike_with_the_order_and_not_without() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [date(2024, 1, 1), b"x", frozenset({1}), Counted, float("nan"), 2**64, "\ud800", Kind.VALID]
+    "value",
+    [date(2024, 1, 1), b"x", frozenset({1}), Counted, float("nan"), 2**64, "\ud800", FindingKind.VALID],
 )
 def test_times_of_other_types_are_refused_in_words(value: Any) -> None:  # noqa: ANN401 - any value
     check_writable("it", [(1, "a", (None, 2.5)), Change(Location(0), (("x",),), 1)])
@@ -405,4 +406,4 @@ def test_a_case_feeds_the_items_that_it_names_at_their_own_times() -> None:
         (((1, 0),), [{"key": "c", "n": 2}]),
     ]
     assert [item.time for item in fed["right"]] == [((0, 5),)]
-    assert [item.root_at(7) for item in (*fed["right"], Item(fed["right"][0].batch))] == [(0, 5), 7]
+    assert [item.root_at(7) for item in (*fed["right"], FedItem(fed["right"][0].batch))] == [(0, 5), 7]

@@ -34,7 +34,7 @@ from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.view import ProgressView, initial_changes
 from pointstamp.rows import partition as dataflow_partition
 from pointstamp.simulate.network import SimulatedNetwork
-from pointstamp.simulate.seeds import Kind, cases, simulate
+from pointstamp.simulate.seeds import FindingKind, cases, simulate
 from pointstamp.topology import domain
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import Graph
@@ -545,4 +545,4 @@ def test_the_runtime_as_it_is_is_valid_in_the_same_worlds(flow: Callable[[], ps.
 def test_the_mutants_are_caught_by_many_properties_and_by_the_outputs() -> None:
     assert len(MUTANTS) >= 20
     assert len(set(MUTANTS.values())) >= 10
-    assert Kind.DIFFERS.value in MUTANTS.values()
+    assert FindingKind.DIFFERS.value in MUTANTS.values()

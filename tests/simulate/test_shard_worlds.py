@@ -17,7 +17,7 @@ import pointstamp as ps
 from pointstamp.query import mission
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.events import GenerationBegan
-from pointstamp.simulate.seeds import Kind, Simulator, cases, simulate
+from pointstamp.simulate.seeds import FindingKind, Simulator, cases, simulate
 from pointstamp.simulate.world import Ended
 from support.broken_recovery import Rescaled, simulator_of
 from support.worlds import SCHEMA, Steps, some_rows
@@ -94,7 +94,7 @@ def check_generations(seeds: range) -> Sizes:
     for case in cases(seeds, 1, 1, (1, 4)):
         run = simulator.crash_run(case)
         assert run.ended is Ended.COMPLETE, (case, run.reason)
-        assert simulator.compared(run, {}) == (Kind.VALID, ""), case
+        assert simulator.compared(run, {}) == (FindingKind.VALID, ""), case
         sizes |= {event.workers for _, event in run.happened if isinstance(event, GenerationBegan)}
     return sizes
 

@@ -24,7 +24,7 @@ from pointstamp.flow.plan import Plan
 from pointstamp.judge.conformance import Status
 from pointstamp.simulate.case import Case, parse_numbers, parse_rows, prepared, rows_text
 from pointstamp.simulate.outputs import first_difference
-from pointstamp.simulate.seeds import Kind, Outcome, Simulator, cases, replay, simulate, workers_of
+from pointstamp.simulate.seeds import FindingKind, Outcome, Simulator, cases, replay, simulate, workers_of
 from pointstamp.simulate.shrink import Shrinking, fewest
 from support.worlds import SCHEMA, Rows, Steps, busy_flow, simulator_of, some_rows
 
@@ -86,15 +86,15 @@ class Keeps(Steps):
 @pytest.mark.parametrize(
     ("plan", "kind", "reason"),
     [
-        (flow_with(Latest()), Kind.DIFFERS, "output 'out', epoch 0, differs from the one-worker run"),
-        (flow_with(Steps(), by_key=False), Kind.DIFFERS, "missing: {'key': "),
-        (flow_with(FirstEpochFirst()), Kind.FAILED, "AssertionError: (0,) after (1,)"),
-        (flow_with(Keeps()), Kind.INVALID, "holds for ever +1 of (0,) at output 0 of 'it'"),
+        (flow_with(Latest()), FindingKind.DIFFERS, "output 'out', epoch 0, differs from the one-worker run"),
+        (flow_with(Steps(), by_key=False), FindingKind.DIFFERS, "missing: {'key': "),
+        (flow_with(FirstEpochFirst()), FindingKind.FAILED, "AssertionError: (0,) after (1,)"),
+        (flow_with(Keeps()), FindingKind.INVALID, "holds for ever +1 of (0,) at output 0 of 'it'"),
     ],
     ids=["arrival order", "no exchange", "overlapping epochs", "a capability kept"],
 )
 def test_a_flow_that_depends_on_chance_is_found_and_its_failure_made_small(
-    plan: Plan, kind: Kind, reason: str
+    plan: Plan, kind: FindingKind, reason: str
 ) -> None:
     simulator, found = found_in(plan)
     assert found.kind is kind
@@ -137,7 +137,7 @@ def test_a_flow_that_remembers_its_last_run_is_called_unrepeatable() -> None:
     simulator, found = found_in(flow_with(Counts()))
     shrinking = Shrinking(simulator, found)
     shrinking.run()
-    assert found.kind is Kind.DIFFERS
+    assert found.kind is FindingKind.DIFFERS
     assert not shrinking.is_repeatable
 
 
@@ -294,4 +294,4 @@ def test_an_epoch_without_rows_is_an_epoch() -> None:
     inputs = prepared(flow_with(Steps()), {"rows": [[], some_rows(1)[0]]})
     assert [item.batch.num_rows for item in inputs["rows"]] == [0, 4]
     simulator = Simulator(flow_with(Steps()), inputs)
-    assert simulator.run(Case(1, 2)).kind is Kind.VALID
+    assert simulator.run(Case(1, 2)).kind is FindingKind.VALID

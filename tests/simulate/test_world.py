@@ -28,9 +28,9 @@ from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.simulate.case import Case, prepared
 from pointstamp.simulate.choices import Choices, parse_ranges, ranges_text
-from pointstamp.simulate.feed import Item, deal
+from pointstamp.simulate.feed import FedItem, deal
 from pointstamp.simulate.network import SimulatedClock, SimulatedNetwork, SimulatedTransport
-from pointstamp.simulate.seeds import Kind, Simulator
+from pointstamp.simulate.seeds import FindingKind, Simulator
 from pointstamp.simulate.world import Ended, World
 from pointstamp.worker.events import MessagePulled, ProgressReceived
 from pointstamp.worker.ports import Chooser, Clock, Transport
@@ -161,7 +161,7 @@ def test_the_simulated_ports_are_ports() -> None:
 def test_every_row_is_dealt_exactly_once_at_its_epoch(seed: int, workers: int, sizes: list[int]) -> None:
     schema = pa.schema([("n", pa.int64())])
     items = [
-        Item(pa.RecordBatch.from_pylist([{"n": n} for n in range(size)], schema=schema)) for size in sizes
+        FedItem(pa.RecordBatch.from_pylist([{"n": n} for n in range(size)], schema=schema)) for size in sizes
     ]
     dealt = deal({"rows": items}, workers, Choices(seed))["rows"]
     for epoch, size in enumerate(sizes):
@@ -233,7 +233,7 @@ def test_worlds_interleave_epochs_and_progress_in_many_ways() -> None:
     overlaps = late = 0
     for seed in range(20):
         outcome = simulator.run(Case(seed, 3))
-        assert outcome.kind is Kind.VALID, outcome.reason
+        assert outcome.kind is FindingKind.VALID, outcome.reason
         pulled = [event.time for event in outcome.run.events if isinstance(event, MessagePulled)]
         overlaps += any(later[0] < earlier[0] for earlier, later in pairwise(pulled))
         heard = [event for event in outcome.run.events if isinstance(event, ProgressReceived)]

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointstamp.errors import FlowError, SchemaError, StorageError
-from pointstamp.sinks.chain import FOLDER, FORMAT_VERSION, Chain, Commit, first_held, links_to
+from pointstamp.sinks.chain import FOLDER, FORMAT_VERSION, Chain, PublishedCommit, first_held, links_to
 from pointstamp.sinks.parquet import ParquetPublisher, ParquetSink
 from pointstamp.sinks.port import Staged
 from pointstamp.sinks.reading import published, read_published
@@ -47,8 +47,8 @@ def test_what_a_later_chain_needs_an_earlier_one_needs_too(one: int, other: int)
     assert {link for link in links_to(later) if link <= earlier} <= set(links_to(earlier))
 
 
-def _commit(number: int) -> Commit:
-    return Commit(number, number, [Staged("counts", number, number, f"counts/{number}", 1, 1, 1)])
+def _commit(number: int) -> PublishedCommit:
+    return PublishedCommit(number, number, [Staged("counts", number, number, f"counts/{number}", 1, 1, 1)])
 
 
 def _numbers(chain: Chain) -> list[int]:

@@ -22,9 +22,9 @@ import fsspec
 import pytest
 
 from pointstamp.errors import FlowError, SourceError, StorageError
-from pointstamp.sources.files import Files, files
+from pointstamp.sources.files import FolderSource, files
 from pointstamp.sources.folder import Entry, Folder, LocalFolder
-from pointstamp.sources.grouping import Grouping, Rules
+from pointstamp.sources.grouping import Grouping, GroupingRules
 from pointstamp.sources.inotify import Arrived, FolderEvents
 from pointstamp.sources.port import Position, Unit, Watch
 from pointstamp.sources.watching import EventWatch, Listing, ListingWatch
@@ -41,7 +41,7 @@ def _open_watch() -> Iterator[Open]:
     """Open watches that are closed when the test ends."""
     opened: list[Watch] = []
 
-    def open_watch(source: Files, position: Position = None) -> Watch:
+    def open_watch(source: FolderSource, position: Position = None) -> Watch:
         opened.append(source.watch(position))
         return opened[-1]
 
@@ -213,7 +213,7 @@ def test_a_group_without_files_is_a_unit_without_parts(tmp_path: Path, open_watc
     assert open_watch(source, source.after(None, unit)).poll() == []
 
 
-def refused(source: Files) -> str:
+def refused(source: FolderSource) -> str:
     with pytest.raises((FlowError, StorageError)) as caught:
         source.watch(None, available_now=True)
     return str(caught.value)
@@ -334,7 +334,7 @@ class Torn(LocalFolder):
         return [entry for entry in super().list() if self.count > 1 or entry.name != "a"]
 
 
-def listed(folder: Folder, rules: Rules) -> tuple[Listing, Grouping]:
+def listed(folder: Folder, rules: GroupingRules) -> tuple[Listing, Grouping]:
     grouping = Grouping(rules, folder, None)
     return Listing(folder, rules, grouping, Settling(folder.look)), grouping
 
@@ -344,7 +344,7 @@ def test_a_listing_that_shows_a_marker_before_its_file_is_made_again(tmp_path: P
     put(tmp_path, "a")
     put(tmp_path, border, content="")
     folder = Torn(str(tmp_path))
-    rules = Rules(group_by_marker="_done", until="_end")
+    rules = GroupingRules(group_by_marker="_done", until="_end")
     watch = ListingWatch(*listed(folder, rules), 0)
     assert [parts for _, parts in shown(watch.poll())] == [["a"]]
     watch.close()
@@ -363,7 +363,7 @@ class Dropping(FolderEvents):
 @needs_events
 def test_dropped_events_cost_one_listing_and_no_file(tmp_path: Path) -> None:
     put(tmp_path, "a")
-    folder, rules = LocalFolder(str(tmp_path)), Rules()
+    folder, rules = LocalFolder(str(tmp_path)), GroupingRules()
     events = Dropping(folder.path)
     watch = EventWatch(*listed(folder, rules), events)
     assert names(watch.poll()) == ["a"]
@@ -439,7 +439,7 @@ class Held(LocalFolder):
 
 
 def test_polling_does_not_wait_for_a_listing_and_begins_one_when_it_is_time(tmp_path: Path) -> None:
-    folder, rules, now = Held(str(tmp_path)), Rules(), [0.0]
+    folder, rules, now = Held(str(tmp_path)), GroupingRules(), [0.0]
     watch = ListingWatch(*listed(folder, rules), 10.0, lambda: now[0])
     put(tmp_path, "a")
     now[0] = 9.9
@@ -511,7 +511,9 @@ def test_keys_of_a_store_are_not_shown(tmp_path: Path) -> None:
 # Subfolders.
 
 
-def opened_says(caplog: pytest.LogCaptureFixture, source: Files, *, available_now: bool = False) -> list[str]:
+def opened_says(
+    caplog: pytest.LogCaptureFixture, source: FolderSource, *, available_now: bool = False
+) -> list[str]:
     caplog.clear()
     watch = source.watch(None, available_now=available_now)
     watch.poll()

@@ -30,7 +30,7 @@ from pointstamp.errors import TransportError
 from pointstamp.mesh import door
 from pointstamp.mesh.door import LOG_SECONDS, KeyPair, Refusals
 from pointstamp.mesh.mesh import Mesh
-from pointstamp.mesh.wire import Kind, seal
+from pointstamp.mesh.wire import MessageKind, seal
 from support.strangers import RAW, hear, port, spoken, tapped, until
 
 STRANGERS: Final = 300
@@ -115,7 +115,7 @@ def test_who_comes_late_is_refused_and_logged_with_its_address(
             push.curve_publickey, push.curve_secretkey = KeyPair.new() if key == "own" else stolen
             push.curve_serverkey = first.address.public_key
         push.connect(first.address.endpoint)
-        push.send(seal(Kind.CONTROL, 1, 0, 1) + b"stranger")
+        push.send(seal(MessageKind.CONTROL, 1, 0, 1) + b"stranger")
         # Once for the connection, and once at the door for who shows a key.
         until(lambda: first.collect() or first.refused >= (1 if key == "none" else 2))
         spoken(first, second)
@@ -151,7 +151,7 @@ def test_a_member_of_an_older_generation_with_its_own_keys_does_not_get_in() -> 
     with pair(generation=1) as (old, _), pair(generation=2) as (first, second):
         # It has learned the new address, and its key is of the generation before.
         old._pushes[1] = old._connected(1, first.address)
-        old.post(1, Kind.CONTROL, b"stale")
+        old.post(1, MessageKind.CONTROL, b"stale")
         until(lambda: first.collect() or first.refused >= 2)
         spoken(first, second)
         assert first.dropped_old == 0  # it was not even heard
@@ -172,7 +172,7 @@ def test_captured_bytes_that_are_sent_again_inside_the_connection_end_it_and_are
     with tapped() as (first, second, tap):
         spoken(first, second, 10)
         before = len(tap.captured)
-        second.post(0, Kind.CONTROL, PAYMENT)
+        second.post(0, MessageKind.CONTROL, PAYMENT)
         heard: list[bytes] = []
         until(lambda: hear(first, heard))
         assert PAYMENT not in tap.captured  # it is encrypted

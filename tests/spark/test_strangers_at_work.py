@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import pointstamp as ps
 from pointstamp.mesh.door import KeyPair
-from pointstamp.mesh.wire import Kind, seal
+from pointstamp.mesh.wire import MessageKind, seal
 from support.streams import SECONDS_MAX, counts_by_epoch, published_by_epoch, put, until
 
 pytestmark = pytest.mark.spark
@@ -72,7 +72,7 @@ def disturb(port: int, left: ExitStack) -> None:
             push.curve_publickey, push.curve_secretkey = KeyPair.new()
             push.curve_serverkey = KeyPair.new().public
         push.connect(f"tcp://127.0.0.1:{port}")
-        push.send(seal(Kind.CONTROL, 0, 1, 1) + b"stranger")
+        push.send(seal(MessageKind.CONTROL, 0, 1, 1) + b"stranger")
 
 
 def test_strangers_at_every_port_of_a_running_query_are_not_answered_and_cost_no_epoch(

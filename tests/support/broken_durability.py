@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pointstamp.journal.history import Chain
+from pointstamp.journal.history import SnapshotChain
 from pointstamp.journal.ledger import Ledger
 from pointstamp.journal.promises import Promises
 from pointstamp.query import beginning
@@ -208,7 +208,7 @@ def a_damaged_snapshot_gets_a_name(patch: Patch) -> None:
 
 # It was so: the only snapshot that was whole was removed as too old, while it was gone on from.
 def a_snapshot_in_use_is_too_old(patch: Patch) -> None:
-    def forget(self: Ledger, chain: Chain) -> None:
+    def forget(self: Ledger, chain: SnapshotChain) -> None:
         """Nothing is noted."""
 
     disks_are_damaged(patch)

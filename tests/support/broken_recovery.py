@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.journal.history import Chain, Ticked
+from pointstamp.journal.history import SnapshotChain, Ticked
 from pointstamp.journal.ledger import Ledger
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.query.beginning import Beginning
@@ -225,7 +225,7 @@ def channels_are_kept(patch: Patch) -> None:
 
 
 def the_input_does_not_go_back(patch: Patch) -> None:
-    def ticks_after(self: Ledger, chain: Chain | None) -> list[Ticked]:
+    def ticks_after(self: Ledger, chain: SnapshotChain | None) -> list[Ticked]:
         return [self.ticks[-1]] if self.ticks and self.ticks[-1].final else []
 
     patch.setattr(Ledger, "ticks_after", ticks_after)

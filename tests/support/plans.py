@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pointstamp.flow.builder import PlanBuilder, Scope, wired
 from pointstamp.flow.pact import EVERYWHERE, STAY, ExchangeBy, Pact
-from pointstamp.flow.plan import InputPort, Kind, Plan, RoundLimit
+from pointstamp.flow.plan import InputPort, NodeKind, Plan, RoundLimit
 from pointstamp.topology.domain import EPOCHS
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import Summary, delay, enter, feedback, identity, leave
@@ -68,11 +68,11 @@ class _Writer:
             pairs = [(i, o) for i in range(len(ports)) for o in range(len(outputs))]
             summaries = {pair: self.rng.choice(ways) for pair in pairs}
         node = self.builder.add(
-            Kind.OPERATOR, self.name("operator"), scope, ports, outputs, summaries=summaries
+            NodeKind.OPERATOR, self.name("operator"), scope, ports, outputs, summaries=summaries
         )
         self.keep(node.index, len(outputs), scope)
 
-    def door(self, kind: Kind, source: Source, scope: Scope, rounds: int, summary: Summary) -> None:
+    def door(self, kind: NodeKind, source: Source, scope: Scope, rounds: int, summary: Summary) -> None:
         node = self.builder.add(
             kind,
             self.name(kind.value),
@@ -88,7 +88,7 @@ class _Writer:
         inside = (*scope, self.rng.choice(["labels", "ranks", self.name("loop")]))
         depth = len(inside)
         for _ in range(self.rng.randint(1, 2)):
-            self.door(Kind.ENTER, self.some(scope), inside, len(scope), enter(len(scope)))
+            self.door(NodeKind.ENTER, self.some(scope), inside, len(scope), enter(len(scope)))
         variables = [self.variable(inside) for _ in range(self.rng.choice([1, 1, 2, 5]))]
         self.fill(inside)
         # What is fed back must not be the variable itself: an operator stands between.
@@ -97,12 +97,12 @@ class _Writer:
             port.source = self.streams[inside][-1]
             port.pact = ExchangeBy(("src",)) if self.rng.random() < 0.5 else STAY
         for _ in range(self.rng.randint(1, 2)):
-            self.door(Kind.LEAVE, self.some(inside), scope, depth, leave(depth))
+            self.door(NodeKind.LEAVE, self.some(inside), scope, depth, leave(depth))
 
     def variable(self, scope: Scope) -> InputPort:
         unwired = InputPort("in", None)
         node = self.builder.add(
-            Kind.FEEDBACK,
+            NodeKind.FEEDBACK,
             self.name("variable"),
             scope,
             [unwired],
@@ -120,7 +120,7 @@ class _Writer:
             if kind < 0.3 and len(scope) < 3:
                 self.loop(scope)
             elif kind < 0.4:
-                self.door(Kind.DELAY, self.some(scope), scope, len(scope), delay(1, len(scope)))
+                self.door(NodeKind.DELAY, self.some(scope), scope, len(scope), delay(1, len(scope)))
             else:
                 self.operator(scope)
 
@@ -131,13 +131,13 @@ def random_plan(seed: int) -> Plan:
     builder = PlanBuilder(rng.choice(["flow", *HARMFUL_NAMES]), EPOCHS)
     writer = _Writer(rng, builder)
     for number in range(rng.randint(1, 3)):
-        node = builder.add(Kind.INPUT, f"input {number}", (), [], {"out": SCHEMA})
+        node = builder.add(NodeKind.INPUT, f"input {number}", (), [], {"out": SCHEMA})
         writer.keep(node.index, 1, ())
     again = InputPort("in", None)
     if has_cycle := rng.random() < 0.3:
         # A cycle outside loops, into the next epoch.
         later = {(0, 0): (delay(1),)}
-        variable = builder.add(Kind.FEEDBACK, "variable", (), [again], {"out": SCHEMA}, summaries=later)
+        variable = builder.add(NodeKind.FEEDBACK, "variable", (), [again], {"out": SCHEMA}, summaries=later)
         writer.keep(variable.index, 1, ())
     writer.fill(())
     if has_cycle:
@@ -145,7 +145,7 @@ def random_plan(seed: int) -> Plan:
         again.source = writer.streams[()][-1]
     for number in range(rng.randint(0, 3)):
         port = wired("in", writer.some(()), writer.pact())
-        builder.add(Kind.OUTPUT, f"output {number}", (), [port], {})
+        builder.add(NodeKind.OUTPUT, f"output {number}", (), [port], {})
     return builder.plan
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from pointstamp.mesh.door import Address
 from pointstamp.mesh.mesh import FRAME_BYTES_MAX, Mesh
-from pointstamp.mesh.wire import Kind
+from pointstamp.mesh.wire import MessageKind
 
 SECONDS_MAX: Final = 120.0
 GREETING: Final = b"\xff" + b"\0" * 8 + b"\x7f\x03\x01" + b"CURVE".ljust(20, b"\0") + b"\0" * 32
@@ -44,7 +44,7 @@ def until(condition: Callable[[], object]) -> None:
 def spoken(first: Mesh, second: Mesh, count: int = 200) -> None:
     """The second member speaks and the first one hears exactly that."""
     for number in range(count):
-        second.post(0, Kind.CONTROL, b"%d" % number)
+        second.post(0, MessageKind.CONTROL, b"%d" % number)
     heard: list[bytes] = []
     until(lambda: len(hear(first, heard)) >= count)
     assert heard == [b"%d" % number for number in range(count)]

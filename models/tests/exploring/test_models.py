@@ -20,8 +20,8 @@ import pytest
 from pointstamp.errors import InternalError, UsageError
 from pointstamp_models.catalogue import ENTRIES
 from pointstamp_models.catalogue.clocks import AddsConsumed, HoldsBackAnything
-from pointstamp_models.exploring.entry import Check, Entry, Instance, Mutant, Outcome
 from pointstamp_models.exploring import models, report
+from pointstamp_models.exploring.entry import Check, Entry, Instance, Mutant, Outcome
 from pointstamp_models.exploring.judge import Kind, Task, Verdict, judge
 from pointstamp_models.spec.clocks import Clocks
 from pointstamp_models.spec.model import Label, LeadsTo, Model

@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import pytest
 
-from pointstamp_models.exploring.entry import Check
 from pointstamp_models.catalogue.snapshot_programs import (
     AHEAD,
     AHEAD_VERSIONS,
@@ -37,6 +36,7 @@ from pointstamp_models.catalogue.snapshots import (
     explain_random,
     explain_recoveries,
 )
+from pointstamp_models.exploring.entry import Check
 from pointstamp_models.exploring.transparency import (
     Execution,
     Generation,

@@ -28,8 +28,8 @@ from pointstamp_models.catalogue.borders import (
     VisibleAtEmission,
     forward,
 )
-from pointstamp_models.exploring.entry import Instance, Mutant
 from pointstamp_models.exploring import liveness
+from pointstamp_models.exploring.entry import Instance, Mutant
 from pointstamp_models.exploring.explorer import explore
 from pointstamp_models.exploring.incremental_average import AVERAGE, INPUTS, drive
 from pointstamp_models.spec.border_rules import Configuration

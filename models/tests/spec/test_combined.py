@@ -10,8 +10,8 @@ from graphlib import CycleError, TopologicalSorter
 import pytest
 
 from pointstamp_models.catalogue.combined import ENTRY, ShowsEveryStep, for_ever, on_line, on_loop
-from pointstamp_models.exploring.entry import Instance, Mutant
 from pointstamp_models.catalogue.propagation import line, loop, square_loop
+from pointstamp_models.exploring.entry import Instance, Mutant
 from pointstamp_models.exploring.explorer import Violation, explore
 from pointstamp_models.exploring.liveness import violation
 from pointstamp_models.spec.combined import CombinedState, CombinedTracker, could_result_in_order

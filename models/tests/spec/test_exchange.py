@@ -11,8 +11,8 @@ from functools import partial
 import pytest
 
 from pointstamp_models.catalogue.clocks import safe_along_every_path
-from pointstamp_models.exploring.entry import Check, Instance, Mutant
 from pointstamp_models.catalogue.exchange import A_ON_0, ENTRY, HoldsBackAnything, JustifiesNothingByOwning
+from pointstamp_models.exploring.entry import Check, Instance, Mutant
 from pointstamp_models.exploring.explorer import Violation, explore
 from pointstamp_models.exploring.liveness import violation
 from pointstamp_models.spec.exchange import Exchange, ExchangeState, Operation

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointstamp_models.exploring.entry import Instance, Mutant
 from pointstamp_models.catalogue.propagation import ENTRY, NonzeroFrontier, line, loop, one_at_x, square_loop
+from pointstamp_models.exploring.entry import Instance, Mutant
 from pointstamp_models.exploring.explorer import Violation, explore
 from pointstamp_models.exploring.liveness import violation
 from pointstamp_models.spec.graph import Graph, counters

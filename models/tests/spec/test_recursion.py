@@ -12,7 +12,6 @@ from random import Random
 
 import pytest
 
-from pointstamp_models.exploring.entry import Check
 from pointstamp_models.catalogue.recursion import (
     ENTRY,
     SMALLEST,
@@ -21,6 +20,7 @@ from pointstamp_models.catalogue.recursion import (
     published_procedure_is_rejected,
     random_base_graph,
 )
+from pointstamp_models.exploring.entry import Check
 from pointstamp_models.spec.could_result_in import CouldResultIn, is_transitive, messages_into_the_past
 from pointstamp_models.spec.recursion import (
     IN,

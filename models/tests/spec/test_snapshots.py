@@ -12,7 +12,6 @@ from functools import partial
 
 import pytest
 
-from pointstamp_models.exploring.entry import Instance, Mutant
 from pointstamp_models.catalogue.snapshot_programs import (
     AHEAD,
     AHEAD_VERSIONS,
@@ -29,6 +28,7 @@ from pointstamp_models.catalogue.snapshot_programs import (
     versioned,
 )
 from pointstamp_models.catalogue.snapshots import ENTRY
+from pointstamp_models.exploring.entry import Instance, Mutant
 from pointstamp_models.exploring.explorer import Violation, explore
 from pointstamp_models.exploring.liveness import violation
 from pointstamp_models.spec.model import Label

@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointstamp_models.exploring.entry import Instance, Mutant
 from pointstamp_models.catalogue.timely import (
     ENTRY,
     NotifiesByOwnQueues,
@@ -42,6 +41,7 @@ from pointstamp_models.catalogue.timely_graphs import (
     random_graph,
 )
 from pointstamp_models.exploring import liveness
+from pointstamp_models.exploring.entry import Instance, Mutant
 from pointstamp_models.exploring.explorer import Violation, explore
 from pointstamp_models.spec.could_result_in import (
     CouldResultIn,

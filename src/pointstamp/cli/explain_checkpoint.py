@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from pointstamp.errors import UsageError
 from pointstamp.journal.entries import GenerationStarted, Record
-from pointstamp.journal.history import Committed, Entry, FlowShape, Renewed, Summary, Ticked
+from pointstamp.journal.history import Committed, Entry, FlowShape, JournalSummary, Renewed, Ticked
 from pointstamp.journal.journal import Journal
 from pointstamp.query.starting import known_query_id
 from pointstamp.storage.anywhere import storage_at
@@ -63,7 +63,7 @@ def _rows(records: list[Record[Entry]]) -> Iterator[tuple[str, str, str]]:
                 committed = max(committed, entry.epoch)
                 left = f"commit {entry.number} by generation {record.generation}: {len(entry.staged)} pieces"
                 yield number, left, f"{epochs}, as generation {record.generation} computed them"
-            case Summary():
+            case JournalSummary():
                 committed = max((commit.epoch for commit in entry.commits), default=-1)
                 left = f"summary: ticks up to {entry.last_tick}, commits up to epoch {committed}"
                 yield number, left, f"ticks 0 to {entry.last_tick}, {_span(0, committed)}"
@@ -88,7 +88,7 @@ def _verdict(records: list[Record[Entry]]) -> str:
                 ticks = record.entry.number
             case Committed():
                 committed = max(committed, record.entry.epoch)
-            case Summary():
+            case JournalSummary():
                 ticks = record.entry.last_tick
                 committed = max((commit.epoch for commit in record.entry.commits), default=-1)
             case GenerationStarted() | FlowShape() | Renewed():

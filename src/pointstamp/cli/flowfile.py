@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, UsageError
-from pointstamp.flow.plan import Kind
+from pointstamp.flow.plan import NodeKind
 from pointstamp.judge.plan_shape import has_own_times
 
 _MODULE = "pointstamp_flow_file"
@@ -88,4 +88,4 @@ def _where(path: Path, error: Exception) -> str:
 
 def _example(flow: Dataflow) -> str:
     each = "(time, rows)" if has_own_times(flow.plan) else "rows"
-    return ", ".join(f"{name!r}: [{each}, {each}]" for name in flow.plan.named(Kind.INPUT))
+    return ", ".join(f"{name!r}: [{each}, {each}]" for name in flow.plan.named(NodeKind.INPUT))

@@ -157,10 +157,10 @@ def _run_stream(arguments: argparse.Namespace) -> int:
 def _files(flow: "Dataflow", arguments: argparse.Namespace) -> "list[InputFile]":
     """The file of each input of the flow."""
     from pointstamp.cli.run_files import InputFile, format_of
-    from pointstamp.flow.plan import Kind
+    from pointstamp.flow.plan import NodeKind
     from pointstamp.topology.domain import EPOCHS
 
-    declared = {name: node.outputs[0].schema for name, node in flow.plan.named(Kind.INPUT).items()}
+    declared = {name: node.outputs[0].schema for name, node in flow.plan.named(NodeKind.INPUT).items()}
     given = dict(arguments.input)
     if len(given) < len(arguments.input):
         raise UsageError("run: --input was given twice for one input; many files go into one folder.")
@@ -190,10 +190,10 @@ def _files(flow: "Dataflow", arguments: argparse.Namespace) -> "list[InputFile]"
 
 def _epochs(given: list[str], flow: "Dataflow") -> dict[str, str]:
     """The epoch column of each input that has one; a column without a name is for all inputs."""
-    from pointstamp.flow.plan import Kind
+    from pointstamp.flow.plan import NodeKind
     from pointstamp.running.feeding import epoch_columns
 
-    names = list(flow.plan.named(Kind.INPUT))
+    names = list(flow.plan.named(NodeKind.INPUT))
     epochs: dict[str, str] = {}
     for text in sorted(given, key=lambda each: "=" in each):
         name, equals, column = text.partition("=")

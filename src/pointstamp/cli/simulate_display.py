@@ -15,7 +15,7 @@ from pointstamp.judge.conformance import Status
 from pointstamp.judge.trace import describe_event
 from pointstamp.simulate.crash.events import WorldEvent, describe_world_event
 from pointstamp.simulate.crash.setting import CrashRun
-from pointstamp.simulate.seeds import Kind, Outcome, Report, Simulator
+from pointstamp.simulate.seeds import FindingKind, Outcome, Report, Simulator
 from pointstamp.simulate.shrink import Shrinking
 from pointstamp.worker.events import MessagePulled, MessageSent, Notified
 
@@ -127,7 +127,7 @@ def replayed_text(simulator: Simulator, outcome: Outcome) -> str:
 def finding_text(simulator: Simulator, found: Outcome) -> str:
     """A failing world: what is wrong, what was fed, what happened, and how to see it again."""
     lines = []
-    if found.kind is Kind.INVALID:
+    if found.kind is FindingKind.INVALID:
         trace = simulator.trace(found)
         lines += [trace.explained(found.verdict).rpartition("\n")[0]]
     else:

@@ -20,7 +20,7 @@ from pointstamp.errors import PointstampError, RecoveryError, StorageError, Usag
 
 if TYPE_CHECKING:
     from pointstamp.journal.entries import GenerationStarted
-    from pointstamp.journal.history import Chain, Committed, Entry
+    from pointstamp.journal.history import Committed, Entry, SnapshotChain
     from pointstamp.journal.journal import Journal
     from pointstamp.journal.ledger import Ledger
     from pointstamp.sources.port import Position, Source, Unit
@@ -153,13 +153,13 @@ class _Found:
 
     def inputs(self) -> "dict[str, Source]":
         """The inputs that the journal knows of, with nothing behind them."""
-        from pointstamp.journal.history import Summary, Ticked
+        from pointstamp.journal.history import JournalSummary, Ticked
 
         inputs: set[str] = set()
         for entry in self._journal().entries():
             if isinstance(entry, Ticked):
                 inputs.update(entry.units)
-            elif isinstance(entry, Summary):
+            elif isinstance(entry, JournalSummary):
                 inputs.update(entry.positions)
         return dict.fromkeys(inputs, _NoSource())
 
@@ -186,7 +186,7 @@ class _Found:
                 self.damages.append(str(error))
         return whole
 
-    def _newest_whole(self) -> "Chain | None":
+    def _newest_whole(self) -> "SnapshotChain | None":
         chains = self._ledger.chains() if self._ledger is not None else []
         names = ((chain, [part.name for link in chain.parts() for part in link]) for chain in chains)
         return next((chain for chain, parts in names if self._whole.issuperset(parts)), None)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError
 from pointstamp.flow.pact import STAY, Pact
-from pointstamp.flow.plan import InputPort, Kind, Node, OutputPort, Plan
+from pointstamp.flow.plan import InputPort, Node, NodeKind, OutputPort, Plan
 from pointstamp.flow.updates import Passes, Reduces
 from pointstamp.topology.domain import TimeOrder
 from pointstamp.topology.ports import OperatorIndex, Source
@@ -26,7 +26,7 @@ class PlanBuilder:
 
     def add(
         self,
-        kind: Kind,
+        kind: NodeKind,
         name: str,
         scope: Scope,
         inputs: Sequence[InputPort],
@@ -76,9 +76,9 @@ class PlanBuilder:
             node.name if len(node.outputs) == 1 else f"{node.name}, output '{node.outputs[source.port].name}'"
         )
 
-    def _unique(self, name: str, kind: Kind) -> str:
+    def _unique(self, name: str, kind: NodeKind) -> str:
         """The name itself for inputs and outputs; operators of one name are numbered."""
-        if kind in (Kind.INPUT, Kind.OUTPUT):
+        if kind in (NodeKind.INPUT, NodeKind.OUTPUT):
             if name in self.plan.named(kind):
                 raise FlowError(
                     f"flow '{self.plan.name}' has two {kind.value}s named '{name}'; give each its own name."

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.errors import FlowError
-from pointstamp.flow.pact import ExchangeBy, Stay
+from pointstamp.flow.pact import ExchangeBy, StayHere
 from pointstamp.flow.plan import InputPort, Plan
 
 _KINDS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], str]], ...]] = (
@@ -92,7 +92,7 @@ def _keys_of(plan: Plan, port: InputPort) -> list[pa.Field] | None:
         if isinstance(port.pact, ExchangeBy):
             schema = node.outputs[port.source.port].schema
             return [schema.field(key) for key in port.pact.keys]
-        if not node.kind.is_door or not isinstance(port.pact, Stay):
+        if not node.kind.is_door or not isinstance(port.pact, StayHere):
             return None
         port = node.inputs[0]
     return None

@@ -20,7 +20,7 @@ from pointstamp.flow.builder import PlanBuilder, Scope
 from pointstamp.flow.key_kinds import check_all_keys_meet
 from pointstamp.flow.marking import check_plan
 from pointstamp.flow.pact import ToEveryWorker
-from pointstamp.flow.plan import InputPort, Kind, Node, RoundLimit
+from pointstamp.flow.plan import InputPort, Node, NodeKind, RoundLimit
 from pointstamp.flow.stream import Stream, add_door, add_operator, scope_name
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.stateless import Concat
@@ -50,7 +50,7 @@ class Loop:
     def enter(self, stream: Stream) -> Stream:
         """Bring a stream from outside into round 0 of the loop."""
         self._check_scope(stream, self.outside, "enter", "outside the loop")
-        return add_door(Kind.ENTER, "enter", stream, self.scope, enter(len(self.outside)))
+        return add_door(NodeKind.ENTER, "enter", stream, self.scope, enter(len(self.outside)))
 
     def variable(self, schema: str | pa.Schema, name: str = "variable") -> Stream:
         """What comes round again; say with ``feedback`` what that is."""
@@ -58,7 +58,7 @@ class Loop:
         summaries = {(0, 0): (feedback(len(self.scope)),)}
         unwired = InputPort("in", None)
         node = self.builder.add(
-            Kind.FEEDBACK, name, self.scope, [unwired], {"out": declared}, summaries=summaries
+            NodeKind.FEEDBACK, name, self.scope, [unwired], {"out": declared}, summaries=summaries
         )
         node.limit = self._limit
         self._variables[node.index] = node
@@ -77,7 +77,7 @@ class Loop:
     def leave(self, stream: Stream) -> Stream:
         """Take a stream out of the loop; its round is dropped."""
         self._check_scope(stream, self.scope, "leave", "inside the loop")
-        return add_door(Kind.LEAVE, "leave", stream, self.outside, leave(len(self.scope)))
+        return add_door(NodeKind.LEAVE, "leave", stream, self.outside, leave(len(self.scope)))
 
     def _check_scope(self, stream: Stream, scope: tuple[str, ...], act: str, where: str) -> None:
         if stream.builder is not self.builder:

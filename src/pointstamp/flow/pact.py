@@ -15,7 +15,7 @@ ShardFunction: TypeAlias = Callable[[pa.RecordBatch], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class StayHere:
     """A batch stays on the worker that made it."""
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class ToEveryWorker:
         return "to every worker"
 
 
-Pact: TypeAlias = Stay | ExchangeBy | ExchangeByFunction | ToEveryWorker
+Pact: TypeAlias = StayHere | ExchangeBy | ExchangeByFunction | ToEveryWorker
 
-STAY: Final = Stay()
+STAY: Final = StayHere()
 EVERYWHERE: Final = ToEveryWorker()

@@ -27,7 +27,7 @@ from pointstamp.topology.ports import OperatorIndex, Source, Target
 from pointstamp.topology.summary import Summary
 
 
-class Kind(Enum):
+class NodeKind(Enum):
     """What a node is, for those who run it and for those who draw it."""
 
     INPUT = "input"
@@ -44,7 +44,7 @@ class Kind(Enum):
         return self in _DOORS
 
 
-_DOORS = {Kind.ENTER, Kind.LEAVE, Kind.FEEDBACK, Kind.DELAY}
+_DOORS = {NodeKind.ENTER, NodeKind.LEAVE, NodeKind.FEEDBACK, NodeKind.DELAY}
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Node:
 
     index: OperatorIndex
     name: str
-    kind: Kind
+    kind: NodeKind
     scope: tuple[str, ...]
     inputs: list[InputPort] = field(default_factory=list)
     outputs: list[OutputPort] = field(default_factory=list)
@@ -123,13 +123,13 @@ class Plan:
                     builder.connect(port.source, Target(node.index, number))
         return builder.build()
 
-    def named(self, kind: Kind) -> dict[str, Node]:
+    def named(self, kind: NodeKind) -> dict[str, Node]:
         """The nodes of one kind by name, in the order in which they were written."""
         return {node.name: node for node in self.nodes if node.kind is kind}
 
     def check_outputs(self) -> None:
         """Refuse a flow without outputs: whatever it computes, nobody would see it."""
-        if not self.named(Kind.OUTPUT):
+        if not self.named(NodeKind.OUTPUT):
             raise FlowError(
                 f"flow '{self.name}' has no output, so nothing that it computes could be seen. Name a result "
                 "before it runs: flow.output('result', stream)."
@@ -138,7 +138,7 @@ class Plan:
     def output_schemas(self) -> dict[str, pa.Schema]:
         """The schema of each output of the flow, by name."""
         schemas = {}
-        for name, node in self.named(Kind.OUTPUT).items():
+        for name, node in self.named(NodeKind.OUTPUT).items():
             source = node.inputs[0].source
             assert source is not None, f"output '{name}' reads nothing"
             schemas[name] = self.nodes[source.operator].outputs[source.port].schema

@@ -24,7 +24,7 @@ from pointstamp.flow.pact import (
     ShardFunction,
     ToEveryWorker,
 )
-from pointstamp.flow.plan import Kind
+from pointstamp.flow.plan import NodeKind
 from pointstamp.flow.probe import Probe
 from pointstamp.flow.reducing import Reducing, checked_name, checked_running, reducing
 from pointstamp.flow.updates import Passes, Reduces
@@ -238,7 +238,7 @@ class Stream:
         if epochs < 1:
             raise FlowError(f"{self}: delay needs at least one epoch, and was given {epochs}.")
         summary = delay(epochs, len(self.scope))
-        return add_door(Kind.DELAY, name, self, self.scope, summary, delay_epochs=epochs)
+        return add_door(NodeKind.DELAY, name, self, self.scope, summary, delay_epochs=epochs)
 
     def loop(self, name: str = "loop", *, max_rounds: int | None = None, at_limit: str = "error") -> "Loop":
         """Open a loop in this stream's scope: ``with stream.loop("labels") as loop``.
@@ -306,7 +306,7 @@ def add_operator(
     ports = [wired(port, stream.source, stream.pact) for port, stream in inputs.items()]
     check_keys_meet(first.builder.plan, name, ports)
     node = first.builder.add(
-        Kind.OPERATOR,
+        NodeKind.OPERATOR,
         name,
         first.scope,
         ports,
@@ -324,7 +324,7 @@ def add_operator(
 
 
 def add_door(
-    kind: Kind, name: str, stream: Stream, scope: Scope, summary: Summary, *, delay_epochs: int = 0
+    kind: NodeKind, name: str, stream: Stream, scope: Scope, summary: Summary, *, delay_epochs: int = 0
 ) -> Stream:
     """Add a node that only changes times; how its batches are shared is left to whoever reads them."""
     node = stream.builder.add(

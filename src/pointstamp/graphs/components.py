@@ -104,7 +104,7 @@ class EdgesToPairs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _WaitingEdges:
     """What has come for a time that is not complete yet, and the right to act on it."""
 
     again: Capability
@@ -123,7 +123,7 @@ class LeastLabels:
 
     def __init__(self) -> None:
         self._forest: Forest | None = None
-        self._waiting: dict[tuple[int, int], _Waiting] = {}
+        self._waiting: dict[tuple[int, int], _WaitingEdges] = {}
         # The right to report the epoch that is being worked on.
         self._report: Capability | None = None
 
@@ -160,7 +160,7 @@ class LeastLabels:
                 f"has times of its own, such as {context.epoch!r}. Use a flow without 'times'."
             )
         again, labels = context.retain(output="again"), context.retain(output="labels")
-        self._waiting[context.time] = _Waiting(again, labels, [batch])
+        self._waiting[context.time] = _WaitingEdges(again, labels, [batch])
 
     def on_frontier(self, context: Context) -> None:
         """Take in the rounds that are complete, and report the epochs that are."""

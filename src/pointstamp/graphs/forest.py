@@ -48,7 +48,7 @@ class Pairs(NamedTuple):
     other: Ids
 
 
-class Saved(NamedTuple):
+class SavedForest(NamedTuple):
     """What a forest keeps, or what has changed of it."""
 
     labels: Pairs
@@ -117,7 +117,7 @@ class Forest:
         self._mark(changed)
         return self._labelled(changed)
 
-    def save(self, *, changes_only: bool) -> Saved:
+    def save(self, *, changes_only: bool) -> SavedForest:
         """All labels and members, or those that changed since they were last saved."""
         assert not self._changed, "an epoch has not been reported"
         count = self._vertices.count
@@ -125,7 +125,7 @@ class Forest:
         slots = np.arange(count) if marks is None else np.flatnonzero(marks)
         self._is_unsaved = _flags(None, count)
         labels, members = slots[self._is_mine[slots]], slots[self._label[slots] != slots]
-        return Saved(self._labelled(labels), self._labelled(members), marks is None)
+        return SavedForest(self._labelled(labels), self._labelled(members), marks is None)
 
     def restore(self, labels: Pairs, followers: Pairs) -> None:
         """Begin with mine and their labels, and with followers, each with a label of mine."""

@@ -64,7 +64,7 @@ class Committed(msgspec.Struct, frozen=True, tag=True):
         return sum(part.size_bytes for part in self.parts)
 
 
-class Kept(msgspec.Struct, frozen=True, tag=True):
+class KeptSnapshot(msgspec.Struct, frozen=True, tag=True):
     """The last snapshot is kept, under a name."""
 
     savepoint: str
@@ -98,7 +98,7 @@ class Savepoint(msgspec.Struct, frozen=True):
     commits: list[Committed]
 
 
-class Summary(msgspec.Struct, frozen=True, tag=True):
+class JournalSummary(msgspec.Struct, frozen=True, tag=True):
     """What all older entries said, as far as it is still needed."""
 
     shape: FlowShape
@@ -112,11 +112,11 @@ class Summary(msgspec.Struct, frozen=True, tag=True):
     promises: list[Said] = []
 
 
-Entry: TypeAlias = FlowShape | Ticked | Renewed | Committed | Kept | Dropped | Said | Summary
+Entry: TypeAlias = FlowShape | Ticked | Renewed | Committed | KeptSnapshot | Dropped | Said | JournalSummary
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class SnapshotChain:
     """A snapshot that can be gone on from: the whole one and what changed since, oldest first."""
 
     commits: Sequence[Committed]

@@ -18,16 +18,16 @@ import msgspec
 from pointstamp.errors import RecoveryError, SourceError
 from pointstamp.journal.entries import Generation, GenerationStarted
 from pointstamp.journal.history import (
-    Chain,
     Committed,
     Dropped,
     Entry,
     FlowShape,
-    Kept,
+    JournalSummary,
+    KeptSnapshot,
     Renewed,
     Said,
     Savepoint,
-    Summary,
+    SnapshotChain,
     Ticked,
 )
 from pointstamp.journal.journal import Journal
@@ -58,7 +58,7 @@ class Ledger:
         self.commits: list[Committed] = []
         self.savepoints: list[Savepoint] = []
         self.promises: dict[str, Promises] = {}
-        self._gone_on_from: Chain | None = None
+        self._gone_on_from: SnapshotChain | None = None
         self._entries = 0
         for entry in journal.entries():
             self._apply(entry)
@@ -76,20 +76,20 @@ class Ledger:
         """The last commit."""
         return self.commits[-1] if self.commits else None
 
-    def chain(self) -> Chain | None:
+    def chain(self) -> SnapshotChain | None:
         """The last snapshot; None where there is none."""
         return self._chain_at(len(self.commits) - 1) if self.commits else None
 
-    def chains(self) -> list[Chain]:
+    def chains(self) -> list[SnapshotChain]:
         """Every snapshot that is kept, the newest first."""
         return [self._chain_at(number) for number in reversed(range(len(self.commits)))]
 
-    def ticks_after(self, chain: Chain | None) -> list[Ticked]:
+    def ticks_after(self, chain: SnapshotChain | None) -> list[Ticked]:
         """The ticks to read again after a snapshot, or all."""
         settled = -1 if chain is None else chain.commits[-1].settled
         return [tick for tick in self.ticks if tick.number > settled]
 
-    def go_on_from(self, chain: Chain) -> None:
+    def go_on_from(self, chain: SnapshotChain) -> None:
         """Take note that this snapshot is in use, and that all later ones are damaged."""
         self._gone_on_from = chain
 
@@ -120,7 +120,7 @@ class Ledger:
         """Begin a journal with what another query has kept; its commits are none of this one's own."""
         before = len(savepoint.commits)
         self._append(
-            Summary(
+            JournalSummary(
                 shape,
                 savepoint.positions,
                 savepoint.last_tick,
@@ -209,7 +209,7 @@ class Ledger:
     def keep(self, savepoint: str) -> None:
         """Keep the last snapshot under a name; there must be one."""
         assert self.commits, "there is nothing to keep"
-        self._append(Kept(savepoint))
+        self._append(KeptSnapshot(savepoint))
 
     def drop(self, savepoint: str) -> None:
         """Keep a savepoint no more; its files go with what is needed no more."""
@@ -239,7 +239,7 @@ class Ledger:
             commit if commit is self.commits[-1] else msgspec.structs.replace(commit, staged=[])
             for commit in self.commits
         ]
-        summary = Summary(
+        summary = JournalSummary(
             self.shape,
             self.positions,
             self.last_tick,
@@ -292,7 +292,7 @@ class Ledger:
                 self._gone_on_from = None
                 if entry.savepoint is not None:
                     self._keep_last()
-            case Kept(savepoint):
+            case KeptSnapshot(savepoint):
                 self.commits[-1] = msgspec.structs.replace(self.commits[-1], savepoint=savepoint)
                 self._keep_last()
             case Dropped(name):
@@ -303,10 +303,10 @@ class Ledger:
                 ]
             case Said():
                 self.promises.setdefault(entry.input, Promises()).say(entry.epoch, entry.waiting)
-            case Summary():
+            case JournalSummary():
                 self._take_over(entry)
 
-    def _take_over(self, summary: Summary) -> None:
+    def _take_over(self, summary: JournalSummary) -> None:
         self.shape = summary.shape
         self.positions.update(summary.positions)
         self.last_tick = summary.last_tick
@@ -319,9 +319,9 @@ class Ledger:
         self.promises = {n: Promises.of(said for said in summary.promises if said.input == n) for n in names}
         self._entries = 0
 
-    def _chain_at(self, place: int) -> Chain:
+    def _chain_at(self, place: int) -> SnapshotChain:
         first = next(number for number in reversed(range(place + 1)) if self.commits[number].is_whole)
-        return Chain(self.commits[first : place + 1])
+        return SnapshotChain(self.commits[first : place + 1])
 
     def _keep_last(self) -> None:
         chain = self._chain_at(len(self.commits) - 1)
@@ -333,7 +333,7 @@ class Ledger:
             self.last_tick,
             self.open_from,
             # Where its last part is damaged, an older one of the chain is gone on from.
-            self.ticks_after(Chain(chain.commits[:1])),
+            self.ticks_after(SnapshotChain(chain.commits[:1])),
             [msgspec.structs.replace(each, staged=[]) for each in chain.commits],
         )
         self.savepoints = [*(each for each in self.savepoints if each.name != name), savepoint]

@@ -15,7 +15,7 @@ from typing import Any
 
 from pointstamp.errors import RecoveryError
 from pointstamp.flow.pact import ExchangeBy, ExchangeByFunction, Pact
-from pointstamp.flow.plan import Kind, Node, Plan
+from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.journal.history import FlowShape
 from pointstamp.reduce.aggregate import Aggregate, Aggregation
 from pointstamp.reduce.reductions import RunningReduce
@@ -73,13 +73,13 @@ def check_outputs(sink: Sink, publisher: Publisher, before: FlowShape | None, no
 
 def _outputs(shape: FlowShape) -> dict[str, str]:
     """The outputs of a flow, with a word for the columns of each."""
-    prefix = f"{Kind.OUTPUT.value} "
+    prefix = f"{NodeKind.OUTPUT.value} "
     return {p.removeprefix(prefix): word for p, word in shape.places.items() if p.startswith(prefix)}
 
 
 def _word(plan: Plan, node: Node) -> str:
     columns = [f"{field.name} {field.type}" for port in node.outputs for field in port.schema]
-    if node.kind is Kind.OUTPUT:
+    if node.kind is NodeKind.OUTPUT:
         columns = [f"{field.name} {field.type}" for field in plan.output_schemas()[node.name]]
     name, keeps = _logic(node.logic)
     keys = [key for port in node.inputs for key in _exchanged_by(port.pact)]

@@ -67,7 +67,7 @@ class Cut(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Everybody has told everything that happened before the last cut."""
 
 
-class Commit(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class CommitTold(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """An epoch was committed."""
 
     epoch: int
@@ -92,14 +92,14 @@ class Found(msgspec.Struct, frozen=True, tag=True, array_like=True):
     words: str
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class JudgeFailed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The judge itself has failed."""
 
     words: str
 
 
-Said: TypeAlias = Begin | Take | Cut | Commit | End
-Answered: TypeAlias = Stands | Found | Failed
+Said: TypeAlias = Begin | Take | Cut | CommitTold | End
+Answered: TypeAlias = Stands | Found | JudgeFailed
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_said = msgspec.msgpack.Decoder(Said).decode
@@ -213,7 +213,7 @@ class Bench:
                 self._online.take(said.worker, decode_events(said.events))
             case Cut():
                 self._online.cut()
-            case Commit():
+            case CommitTold():
                 self._online.committed(said.epoch)
             case End():
                 self._is_at_rest = True
@@ -277,7 +277,7 @@ def main(file_number: int, folder: str) -> None:
                 connection.sendall(framed(bench.found(rule)))
                 return
             except Exception:
-                connection.sendall(framed(Failed(traceback.format_exc())))
+                connection.sendall(framed(JudgeFailed(traceback.format_exc())))
                 return
             stands = bench.stands()
             if stands is not None:

@@ -24,12 +24,12 @@ from pointstamp.judge.bench import (
     TRACE,
     Answered,
     Begin,
-    Commit,
+    CommitTold,
     Cut,
     End,
-    Failed,
     Found,
     Frames,
+    JudgeFailed,
     Said,
     Stands,
     Take,
@@ -83,7 +83,7 @@ class JudgeProcess:
 
     def committed(self, epoch: int) -> None:
         """An epoch was committed."""
-        self._say(Commit(epoch))
+        self._say(CommitTold(epoch))
 
     def end(self) -> None:
         """Everything has come."""
@@ -138,7 +138,7 @@ class JudgeProcess:
             case Found():
                 trace = Path(self._begun.folder.name, TRACE).read_bytes()
                 self._standing = self._standing._replace(finding=Finding(answer.words, trace))
-            case Failed():
+            case JudgeFailed():
                 self._failure = answer.words
 
     def _say(self, message: Said) -> None:

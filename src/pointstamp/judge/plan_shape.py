@@ -11,7 +11,7 @@ Of a summary that a user declares only the numbers are read; its own arithmetic 
 
 from collections.abc import Iterator
 
-from pointstamp.flow.plan import Kind, Node, Plan
+from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.judge.roots import OwnTimes
 from pointstamp.judge.shape import Edge, PortShape, Shape, Walker
 from pointstamp.topology.domain import EPOCHS, RootSummary
@@ -69,15 +69,15 @@ def _inside(
     """The ways through a node, by what was written: a door's kind, a delay's epochs, what was declared."""
     still = (0,) * node.input_rounds
     match node.kind:
-        case Kind.ENTER:
+        case NodeKind.ENTER:
             yield Edge(origin, target, (0, *still), (0,))
-        case Kind.LEAVE:
+        case NodeKind.LEAVE:
             yield Edge(origin, target, (0, *still[1:]))
-        case Kind.FEEDBACK if node.scope:
+        case NodeKind.FEEDBACK if node.scope:
             yield Edge(origin, target, (0, *still[1:], 1))
-        case Kind.DELAY:
+        case NodeKind.DELAY:
             yield Edge(origin, target, (node.delay_epochs, *still))
-        case Kind.FEEDBACK | Kind.OPERATOR | Kind.INPUT | Kind.OUTPUT:
+        case NodeKind.FEEDBACK | NodeKind.OPERATOR | NodeKind.INPUT | NodeKind.OUTPUT:
             declared = (node.declared or {}).get((node.inputs[i].name, node.outputs[o].name))
             if declared is None:
                 yield Edge(origin, target, (0, *still))

@@ -1,8 +1,8 @@
 """Key columns of every Arrow type as one of two: integers of 64 bits, or bytes.
 
-A ``Codec`` brings a column to that form and back, so that two values are the same key exactly where the coded
-values are equal. Nulls stay nulls, and are a key. Floats are the same key as SQL and the exchange see it:
--0.0 is 0.0, and every NaN is one. A struct is the slot of its fields in a key index of their own, and a list
+A ``KeyCodec`` brings a column to that form and back, so that two values are the same key exactly where the
+coded values are equal. Nulls stay nulls, and are a key. Floats are the same key as SQL and the exchange see
+it: -0.0 is 0.0, and every NaN is one. A struct is the slot of its fields in a key index of their own, and a list
 is the bytes of the slots of its elements: exact, however deep, without Python per row.
 """
 
@@ -40,7 +40,7 @@ class ElementIndex(Protocol):
 IndexOf: TypeAlias = Callable[[pa.Schema], ElementIndex]
 
 
-class Codec(Protocol):
+class KeyCodec(Protocol):
     """A column of one type as WORDS or BYTES, and back."""
 
     coded: pa.DataType
@@ -54,7 +54,7 @@ class Codec(Protocol):
         ...
 
 
-def codec_of(field: pa.Field, index_of: IndexOf) -> Codec:
+def codec_of(field: pa.Field, index_of: IndexOf) -> KeyCodec:
     """The codec of a column; SchemaError names a column that cannot be a key."""
     kind: pa.DataType = field.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -116,7 +116,7 @@ class Cast:
 class Through:
     """Another encoding of the same values: their codec, with one step before and after."""
 
-    def __init__(self, inner: Codec, before: Convert, after: Convert) -> None:
+    def __init__(self, inner: KeyCodec, before: Convert, after: Convert) -> None:
         self.coded = inner.coded
         self._inner, self._before, self._after = inner, before, after
 

@@ -38,7 +38,7 @@ from pointstamp.errors import TransportError
 from pointstamp.mesh import door
 from pointstamp.mesh.door import Address, Doorman, KeyPair, Refusals, Watchman, has_news
 from pointstamp.mesh.peers import Peers
-from pointstamp.mesh.wire import ENVELOPE_BYTES, Body, Kind, seal, unseal
+from pointstamp.mesh.wire import ENVELOPE_BYTES, Body, MessageKind, seal, unseal
 from pointstamp.progress.pointstamp import WorkerIndex
 
 SILENCE_SECONDS_MAX: Final = 10.0
@@ -154,7 +154,7 @@ class Mesh:
                 )
             self._pushes[peer] = self._connected(peer, address)
         for peer in self._pushes:
-            self.post(peer, Kind.HELLO, b"")
+            self.post(peer, MessageKind.HELLO, b"")
 
     def greet(self) -> bool:
         """Take part in the meeting without waiting; True when connected with all, who have said hello."""
@@ -251,7 +251,7 @@ class Mesh:
         if linger_ms:
             for peer in self._pushes.keys() - self._peers.left - self._peers.lost:
                 try:
-                    self.post(peer, Kind.GOODBYE, b"")
+                    self.post(peer, MessageKind.GOODBYE, b"")
                 except TransportError:
                     continue
             self._hear_goodbyes(linger_ms)
@@ -286,7 +286,7 @@ class Mesh:
             frame = pull.recv(zmq.NOBLOCK)
             kind, sender, generation, sequence = unseal(frame)
             bodies: Sequence[Body] = ()
-            if kind >= Kind.DATA and pull.getsockopt(zmq.RCVMORE):
+            if kind >= MessageKind.DATA and pull.getsockopt(zmq.RCVMORE):
                 bodies = self._bodies()
             if not 0 <= sender < len(self._expected) or sender == self.member:
                 raise TransportError(
@@ -297,9 +297,9 @@ class Mesh:
             if sequence != self._expected[sender]:
                 raise self._out_of_order(sender, sequence)
             self._expected[sender] = sequence + 1
-            if kind == Kind.HELLO:
+            if kind == MessageKind.HELLO:
                 self._peers.said_hello(sender)
-            elif kind == Kind.GOODBYE:
+            elif kind == MessageKind.GOODBYE:
                 self._peers.said_goodbye(sender)
             else:
                 parcels.append(Parcel(WorkerIndex(sender), kind, memoryview(frame)[ENVELOPE_BYTES:], bodies))

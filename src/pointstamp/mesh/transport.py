@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from pointstamp.mesh.mesh import Mesh, Parcel
-from pointstamp.mesh.wire import Codec, Kind
+from pointstamp.mesh.wire import MessageCodec, MessageKind
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.worker.ports import Message
 
@@ -12,7 +12,7 @@ from pointstamp.worker.ports import Message
 class ZmqTransport:
     """The Transport of a worker that is a member of a mesh; messages that steer the worker are put aside."""
 
-    def __init__(self, mesh: Mesh, codec: Codec) -> None:
+    def __init__(self, mesh: Mesh, codec: MessageCodec) -> None:
         self.mesh = mesh
         self.sent = 0
         self.received = 0
@@ -29,7 +29,7 @@ class ZmqTransport:
         """What has arrived, oldest first per sender, without waiting."""
         messages = []
         for parcel in self.mesh.collect():
-            if parcel.kind == Kind.CONTROL:
+            if parcel.kind == MessageKind.CONTROL:
                 self.control.append(parcel)
             else:
                 messages.append(self._codec.decode(*parcel))

@@ -39,7 +39,7 @@ Body: TypeAlias = Any
 """Anything with the buffer protocol: ``pa.Buffer`` on the way out, bytes or a memoryview on the way in."""
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """What a message is."""
 
     HELLO = 1
@@ -62,7 +62,7 @@ class Envelope(NamedTuple):
 _MAGIC: Final = 0xB1
 _ENVELOPE: Final = struct.Struct("<BBHIQ")
 ENVELOPE_BYTES: Final = _ENVELOPE.size
-_KINDS: Final = frozenset(Kind)
+_KINDS: Final = frozenset(MessageKind)
 
 
 def seal(kind: int, sender: int, generation: int, sequence: int) -> bytes:
@@ -194,7 +194,7 @@ def _has_dictionary(kind: pa.DataType) -> bool:
 _Unpack: TypeAlias = Callable[[Body], Any]
 
 
-class Codec:
+class MessageCodec:
     """Turns the messages of one flow into frames and back; used by one worker."""
 
     def __init__(self, schemas: Mapping[Location, pa.Schema], root: TimeOrder[Any] = EPOCHS) -> None:
@@ -208,27 +208,27 @@ class Codec:
         self._last: tuple[ProgressBatch | None, bytes] = (None, b"")
 
     @classmethod
-    def of(cls, plan: Plan, graph: Graph) -> "Codec":
+    def of(cls, plan: Plan, graph: Graph) -> "MessageCodec":
         """The codec of a plan: each input's batches have the schema of the output that it reads."""
         return cls(schemas_by_location(plan, graph), plan.root)
 
-    def encode(self, message: Message) -> tuple[Kind, bytes, Sequence[Body]]:
+    def encode(self, message: Message) -> tuple[MessageKind, bytes, Sequence[Body]]:
         """A message as its kind, its header, and the frames that follow."""
         if isinstance(message, ProgressBatch):
             if self._last[0] is not message:
                 self._last = message, self._encode_progress(message)
-            return Kind.PROGRESS, self._last[1], ()
+            return MessageKind.PROGRESS, self._last[1], ()
         if not self.times.is_epochs:
             self.times.check(message.time)
         header = self._pack((message.location, message.time))
-        return Kind.DATA, header, (self._formats[message.location].encode(message.batch),)
+        return MessageKind.DATA, header, (self._formats[message.location].encode(message.batch),)
 
     def decode(self, sender: WorkerIndex, kind: int, header: Body, bodies: Sequence[Body]) -> Message:
         """The message; TransportError, which names the sender, for what cannot be one."""
         try:
-            if kind == Kind.PROGRESS and not bodies:
+            if kind == MessageKind.PROGRESS and not bodies:
                 return self._decode_progress(sender, header)
-            if kind == Kind.DATA and len(bodies) == 1:
+            if kind == MessageKind.DATA and len(bodies) == 1:
                 location, time = self._unpack_data(header)
                 if not self.times.is_epochs:
                     time = self.times.restore(time)

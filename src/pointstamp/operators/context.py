@@ -99,12 +99,12 @@ class Context:
             batches = to_batches(data, port.schema, who)
         port.sent.extend((at, batch) for batch in batches if batch.num_rows)
 
-    def session(self, capability: Capability, *, at: Time | None = None) -> "Session":
+    def session(self, capability: Capability, *, at: Time | None = None) -> "SendSession":
         """Send several times with one capability: ``with context.session(capability) as session``.
 
         At the end of the block the capability is dropped, unless it is kept with ``session.keep()``.
         """
-        return Session(self, capability, at)
+        return SendSession(self, capability, at)
 
     def retain(self, *, at: Time | None = None, output: int | str = 0) -> Capability:
         """Keep the right to send later, at the time that is being handled or a later one."""
@@ -180,7 +180,7 @@ class Context:
         return self._authority.is_first(time)
 
 
-class Session:
+class SendSession:
     """Sends with one capability, at its time or a later one."""
 
     def __init__(self, context: Context, capability: Capability, at: Time | None) -> None:
@@ -198,7 +198,7 @@ class Session:
         """Do not drop the capability at the end of the block."""
         self._is_kept = True
 
-    def __enter__(self) -> "Session":
+    def __enter__(self) -> "SendSession":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from pointstamp.errors import NotStored, RecoveryError, StorageError
 from pointstamp.journal.entries import Generation
-from pointstamp.journal.history import Chain, Entry, FlowShape
+from pointstamp.journal.history import Entry, FlowShape, SnapshotChain
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
 from pointstamp.journal.parts import decode_part
+from pointstamp.journal.saved_part import PartSaved
 from pointstamp.journal.shape import check_outputs, check_shape, shape_of
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.mission import Mission
-from pointstamp.journal.saved_part import PartSaved
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.savepoints import adopt_savepoint
 from pointstamp.query.unneeded import remove_unneeded
@@ -36,7 +36,7 @@ class Beginning:
     generation: Generation
     ledger: Ledger
     publisher: Publisher
-    chain: Chain | None
+    chain: SnapshotChain | None
     mission: Mission
 
     def coordinator(self, spec: QuerySpec, now_seconds: float) -> Coordinator:
@@ -128,7 +128,7 @@ def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None
             publisher.publish(commit.number, commit.epoch, commit.staged)
 
 
-def newest_whole(spec: QuerySpec, ledger: Ledger) -> Chain | None:
+def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:
     """The newest snapshot of which every part is there and whole; RecoveryError where none is."""
     damages: list[str] = []
     looked: dict[str, str | None] = {}

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pointstamp.errors import InternalError
-from pointstamp.journal.history import Chain, Committed, Ticked
+from pointstamp.journal.history import Committed, SnapshotChain, Ticked
 from pointstamp.journal.ledger import Ledger
 from pointstamp.query.intake import Intake
 from pointstamp.query.orders import Ahead, AskAhead, Order, Progressed, Save, Saved, Tick, TickRead
@@ -46,7 +46,7 @@ class Coordinator:
         workers: int,
         units_per_tick: Mapping[str, int | None],
         *,
-        chain: Chain | None,
+        chain: SnapshotChain | None,
         now_seconds: float,
         policy: SnapshotPolicy | None = None,
         epoch_columns: Mapping[str, str] | None = None,

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.flow.plan import Kind, Plan
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
 from pointstamp.query.crew import InProcessLauncher, Launcher
 from pointstamp.query.observing import Judge
@@ -174,7 +174,7 @@ def _counted(plan: Plan, name: str, batches: Mapping[int, pa.RecordBatch]) -> Ro
 
 def _unused_column(plan: Plan) -> str:
     """A name for a column that no input declares."""
-    declared = {name for node in plan.named(Kind.INPUT).values() for name in node.outputs[0].schema.names}
+    declared = {name for node in plan.named(NodeKind.INPUT).values() for name in node.outputs[0].schema.names}
     name = EPOCH
     while name in declared:
         name += "'"
@@ -192,7 +192,7 @@ def _stamped(batches: Mapping[int, pa.RecordBatch], column: str) -> Rows:
 
 
 def _schema(plan: Plan, name: str) -> pa.Schema:
-    return plan.named(Kind.INPUT)[name].outputs[0].schema
+    return plan.named(NodeKind.INPUT)[name].outputs[0].schema
 
 
 def _none(schema: pa.Schema) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from pointstamp.errors import SourceError
-from pointstamp.flow.plan import Kind
+from pointstamp.flow.plan import NodeKind
 from pointstamp.journal.parts import encode_part
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.query.mission import Mission
@@ -101,7 +101,7 @@ class Member:
         self._last_epochs: deque[tuple[int, int]] = deque()  # of each tick that is not settled
         self._settled = -1
         self.rows_in = dict.fromkeys(mission.sources, 0)
-        self.rows_out = dict.fromkeys(mission.plan.named(Kind.OUTPUT), 0)
+        self.rows_out = dict.fromkeys(mission.plan.named(NodeKind.OUTPUT), 0)
         self.rows_late: dict[str, int] = {}
         self._is_finishing = False
         self._told: tuple[int, int] | None = None
@@ -228,7 +228,7 @@ class Member:
 
     def _take_late(self, name: str, epoch: int, rows: pa.RecordBatch, tick: Tick, part: Part) -> None:
         """Do with late rows what their input says."""
-        policy = self.mission.plan.named(Kind.INPUT)[name].late
+        policy = self.mission.plan.named(NodeKind.INPUT)[name].late
         if policy == "error":
             raise SourceError(
                 f"input '{name}' has a row of epoch {epoch} in tick {tick.number}, after it was said that "
@@ -301,7 +301,7 @@ class Member:
 
     def _locations(self) -> list[Location]:
         graph = self.worker.graph
-        ends = self.mission.plan.named(Kind.OUTPUT) or self.mission.plan.named(Kind.OPERATOR)
+        ends = self.mission.plan.named(NodeKind.OUTPUT) or self.mission.plan.named(NodeKind.OPERATOR)
         return [
             graph.location(Target(node.index, port))
             for node in ends.values()
@@ -324,7 +324,7 @@ class Member:
         An input that will send nothing more is as good as closed. So what is counted elsewhere is what a
         tracker would count whose inputs were: no less than what there is.
         """
-        inputs = {node.index for node in self.mission.plan.named(Kind.INPUT).values()}
+        inputs = {node.index for node in self.mission.plan.named(NodeKind.INPUT).values()}
         counted = [(number, time[0]) for number, time, count in self._counts() if count > 0]
         if all(at >= epoch for _, at in counted):
             ports = self.worker.graph.ports

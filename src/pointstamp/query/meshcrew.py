@@ -6,7 +6,7 @@ import msgspec
 
 from pointstamp.errors import PointstampError, TransportError
 from pointstamp.mesh.mesh import Mesh
-from pointstamp.mesh.wire import Kind, unreadable
+from pointstamp.mesh.wire import MessageKind, unreadable
 from pointstamp.query.crew import CrewError
 from pointstamp.query.orders import Order, Report, decode_report, encode
 
@@ -20,7 +20,7 @@ class MeshCrew:
     def post(self, worker: int, order: Order) -> None:
         """Give an order to a member."""
         try:
-            self._mesh.post(worker, Kind.CONTROL, encode(order))
+            self._mesh.post(worker, MessageKind.CONTROL, encode(order))
         except TransportError as error:
             raise self._lost(error) from None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from pointstamp.flow.plan import Kind, Plan
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.journal.dealers import dealers_of
 from pointstamp.journal.parts import decode_part, parts_needed, restored_from
 from pointstamp.journal.saved_part import PartSaved
@@ -49,7 +49,7 @@ class Mission:
 
     def declared(self, name: str) -> pa.Schema:
         """The columns of an input as operators see them."""
-        schema: pa.Schema = self.plan.named(Kind.INPUT)[name].outputs[0].schema
+        schema: pa.Schema = self.plan.named(NodeKind.INPUT)[name].outputs[0].schema
         return schema
 
     def restored(self, worker: int) -> Restored | None:

@@ -23,7 +23,7 @@ from time import monotonic
 from typing import Final, NamedTuple, Protocol
 
 from pointstamp.errors import InternalError, StorageError
-from pointstamp.query.orders import Finished, Observed, Report, Saved, TellEvents
+from pointstamp.query.orders import EventsObserved, Finished, Report, Saved, TellEvents
 from pointstamp.running.control import Failed
 from pointstamp.running.telling import EventTeller
 from pointstamp.storage.port import Storage
@@ -96,8 +96,8 @@ class Judge(Protocol):
 class Reporter(EventTeller):
     """The log of a member whose events are judged; used by the member's thread alone."""
 
-    def __init__(self, tell: Callable[[Observed], None]) -> None:
-        super().__init__(lambda events, count: tell(Observed(events, count)))
+    def __init__(self, tell: Callable[[EventsObserved], None]) -> None:
+        super().__init__(lambda events, count: tell(EventsObserved(events, count)))
         self._answer = tell
 
     def before(self, tell: Callable[[Report], None]) -> Callable[[Report], None]:
@@ -112,7 +112,7 @@ class Reporter(EventTeller):
 
     def answer(self, asked: int | None) -> None:
         """Tell what has happened, also if nothing has."""
-        self._answer(Observed(*self.taken(), asked))
+        self._answer(EventsObserved(*self.taken(), asked))
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ class Verification:
 
     # What members tell.
 
-    def observed(self, worker: int, report: Observed) -> None:
+    def observed(self, worker: int, report: EventsObserved) -> None:
         """A member has told what happened."""
         if report.count:
             self._told[worker] += report.count

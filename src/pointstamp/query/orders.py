@@ -119,7 +119,7 @@ class Ahead(msgspec.Struct, frozen=True, tag=True, array_like=True):
     least: int | None
 
 
-class Observed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class EventsObserved(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The next so many events of the member's worker; ``asked`` is the question that they answer, if any."""
 
     events: bytes
@@ -132,7 +132,7 @@ class Finished(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 Report: TypeAlias = (
-    Ready | Saved | Progressed | TickRead | Counts | Ahead | Observed | InCall | Finished | Failed
+    Ready | Saved | Progressed | TickRead | Counts | Ahead | EventsObserved | InCall | Finished | Failed
 )
 
 encode = msgspec.msgpack.Encoder().encode

@@ -7,14 +7,14 @@ from pointstamp.query.meshcrew import MeshCrew
 from pointstamp.query.mission import Mission
 from pointstamp.query.orders import Finish, Leave, Order
 from pointstamp.query.serving import serve
-from pointstamp.running.gang import Gang
+from pointstamp.running.gang import ProcessGang
 from pointstamp.running.workerprocess import Seat
 
 
 class ProcessCrew(MeshCrew):
     """Members in processes, which end with this one."""
 
-    def __init__(self, gang: Gang) -> None:
+    def __init__(self, gang: ProcessGang) -> None:
         assert gang.mesh is not None
         super().__init__(gang.mesh)
         self._gang = gang
@@ -50,7 +50,7 @@ class ProcessLauncher:
 
     def launch(self, mission: Mission) -> ProcessCrew:
         """Start a process for each member; they have met when this returns."""
-        gang = Gang(
+        gang = ProcessGang(
             mission.plan,
             mission.workers,
             run=partial(_serve, mission),

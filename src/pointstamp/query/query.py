@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 
 from pointstamp.errors import FlowError, PointstampError, RecoveryError
-from pointstamp.flow.plan import Kind, Plan
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
 from pointstamp.query.orders import Counts
@@ -295,7 +295,7 @@ class Query:
                 )
 
     def _check_output(self, output: str) -> None:
-        known = self._supervisor.spec.plan.named(Kind.OUTPUT)
+        known = self._supervisor.spec.plan.named(NodeKind.OUTPUT)
         if output not in known:
             raise FlowError(
                 f"flow '{self.name}' has no output '{output}'; it has "

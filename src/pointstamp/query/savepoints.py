@@ -18,9 +18,9 @@ from pointstamp.journal.history import Committed, Entry, FlowShape, Savepoint
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
 from pointstamp.journal.parts import moved_part
+from pointstamp.journal.saved_part import PartSaved
 from pointstamp.journal.shape import check_shape, shape_of
 from pointstamp.query.mission import part_name
-from pointstamp.journal.saved_part import PartSaved
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.unneeded import remove_parts
 from pointstamp.sources.port import Source

@@ -16,7 +16,7 @@ import msgspec
 from pointstamp.errors import PointstampError
 from pointstamp.mesh.mesh import Mesh, Parcel
 from pointstamp.mesh.transport import ZmqTransport
-from pointstamp.mesh.wire import Codec, Kind, unreadable
+from pointstamp.mesh.wire import MessageCodec, MessageKind, unreadable
 from pointstamp.query.member import Member
 from pointstamp.query.mission import Mission
 from pointstamp.query.observing import Reporter
@@ -34,11 +34,11 @@ def serve(mission: Mission, mesh: Mesh, worker: int, *, log: EventLog | None = N
     driver = mission.workers
 
     def post(report: Report) -> None:
-        mesh.post(driver, Kind.CONTROL, encode(report))
+        mesh.post(driver, MessageKind.CONTROL, encode(report))
 
     reporter = Reporter(post) if mission.is_observed else None
     tell = post if reporter is None else reporter.before(post)
-    transport = ZmqTransport(mesh, Codec.of(mission.plan, mission.plan.graph()))
+    transport = ZmqTransport(mesh, MessageCodec.of(mission.plan, mission.plan.graph()))
     scribe = ThreadScribe()
     mesh.watch([scribe.fileno()])
     member: Member | None = None

@@ -21,10 +21,10 @@ from pointstamp.query.orders import (
     Ahead,
     AskCounts,
     Counts,
+    EventsObserved,
     Finish,
     Finished,
     Leave,
-    Observed,
     Progressed,
     Ready,
     Report,
@@ -144,7 +144,7 @@ class Session:
             return
         with suppress(CrewError):
             for worker, report in self._crew.collect():
-                if isinstance(report, Observed):
+                if isinstance(report, EventsObserved):
                     self.verification.observed(worker, report)
         self.verification.hear_out()
 
@@ -249,7 +249,7 @@ class Session:
                     self._counts.pop(0).set_result(report)
             case Ahead():
                 self.coordinator.left_ahead(report)
-            case Observed():
+            case EventsObserved():
                 if self.verification is not None:
                     self.verification.observed(worker, report)
             case InCall():

@@ -6,7 +6,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from pointstamp.errors import AlreadyStored, FlowError, NotStored, RecoveryError
-from pointstamp.flow.plan import Kind, Plan
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.query.queryspec import QuerySpec, SavepointPlace
 from pointstamp.running.feeding import EpochColumns, epoch_columns
 from pointstamp.sinks.parquet import ParquetSink
@@ -86,7 +86,7 @@ def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) ->
             "and saved."
         )
     plan.check_outputs()
-    names = list(plan.named(Kind.INPUT))
+    names = list(plan.named(NodeKind.INPUT))
     if set(streams) != set(names):
         raise FlowError(
             f"flow '{plan.name}' has the inputs {listed(names)} and was given {listed(streams)}; give one "

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pointstamp import errors
 from pointstamp.errors import InternalError, OperatorError, PointstampError, StorageError, words_of
 from pointstamp.mesh.mesh import Mesh, Parcel
-from pointstamp.mesh.wire import BatchFormat, Kind, TimeFormat, unreadable
+from pointstamp.mesh.wire import BatchFormat, MessageKind, TimeFormat, unreadable
 from pointstamp.topology.domain import Time
 
 # From the driving process to a worker.
@@ -44,7 +44,7 @@ class CloseInput(msgspec.Struct, frozen=True, tag=True, array_like=True):
     input: str
 
 
-class Watch(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class WatchFrontier(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Tell the frontier of a location now and whenever it moves."""
 
     location: int
@@ -64,7 +64,7 @@ class Stop(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """End, wherever you are."""
 
 
-Order: TypeAlias = SendRows | AdvanceInput | CloseInput | Watch | AskCounts | Sync | Stop
+Order: TypeAlias = SendRows | AdvanceInput | CloseInput | WatchFrontier | AskCounts | Sync | Stop
 
 # From a worker to the driving process.
 
@@ -137,7 +137,7 @@ _decode_report = msgspec.msgpack.Decoder(Report).decode
 
 def post(mesh: Mesh, member: int, content: Order | Report, bodies: Sequence[pa.Buffer] = ()) -> None:
     """Put an order or a report on its way."""
-    mesh.post(member, Kind.CONTROL, _encode(content), bodies)
+    mesh.post(member, MessageKind.CONTROL, _encode(content), bodies)
 
 
 def order_in(parcel: Parcel) -> Order:
@@ -152,7 +152,7 @@ def order_in(parcel: Parcel) -> Order:
 def report_in(parcel: Parcel) -> Report:
     """The report that came from a worker."""
     try:
-        if parcel.kind != Kind.CONTROL:
+        if parcel.kind != MessageKind.CONTROL:
             raise ValueError(f"kind {parcel.kind}, which only workers take")
         report: Report = _decode_report(parcel.header)
     except (msgspec.MsgspecError, ValueError) as error:

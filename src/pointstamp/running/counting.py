@@ -8,16 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from pointstamp.flow.plan import Kind
+from pointstamp.flow.plan import NodeKind
 from pointstamp.rows.schema import to_batches
-from pointstamp.running.feeding import Run, RunInput
+from pointstamp.running.feeding import FeedableRun, RunInput
 from pointstamp.running.status import RowCounts
 
 
-def count_rows(run: Run) -> RowCounts:
+def count_rows(run: FeedableRun) -> RowCounts:
     """Count the rows of a run from now on; input handles that were taken before are not counted."""
     rows = RowCounts(dict.fromkeys(run.inputs, 0))
-    for name, node in run.plan.named(Kind.INPUT).items():
+    for name, node in run.plan.named(NodeKind.INPUT).items():
         run.inputs[name] = _CountedInput(run.inputs[name], node.outputs[0].schema, rows)
     hand_over = run.on_result
 

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.running.feeding import Feeder, Run
+from pointstamp.running.feeding import FeedableRun, Feeder
 
 
 class Collector:
@@ -31,7 +31,7 @@ class Collector:
 
 
 def drive(
-    run: Run,
+    run: FeedableRun,
     feeder: Feeder,
     collector: Collector,
     *,

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.flow.plan import Kind, Plan
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.progress.tracker import Tracker
 from pointstamp.rows.epochcolumn import by_epoch, check_declared, with_epochs
 from pointstamp.rows.late import LatePolicy, late_rows
@@ -73,7 +73,7 @@ class RunInput(Protocol):
         ...
 
 
-class Run(Protocol):
+class FeedableRun(Protocol):
     """A flow that runs somewhere and is driven from here."""
 
     plan: Plan
@@ -177,7 +177,7 @@ class _Reader:
 class Feeder:
     """Feeds the inputs of a run; changed by ``feed`` alone."""
 
-    run: Run
+    run: FeedableRun
     readers: list[_Reader]
     control: FlowControl
     fed: list[Any] = field(default_factory=list)
@@ -214,11 +214,15 @@ class Feeder:
 
 
 def feeder(
-    run: Run, data: Mapping[str, Any], *, epoch: EpochColumns = None, control: FlowControl | None = None
+    run: FeedableRun,
+    data: Mapping[str, Any],
+    *,
+    epoch: EpochColumns = None,
+    control: FlowControl | None = None,
 ) -> Feeder:
     """Prepare to feed a run with a user's data, one value for each input of the flow."""
     plan = run.plan
-    names = list(plan.named(Kind.INPUT))
+    names = list(plan.named(NodeKind.INPUT))
     missing = [name for name in names if name not in data]
     unknown = [name for name in data if name not in names]
     if missing or unknown:
@@ -232,14 +236,14 @@ def feeder(
     readers = []
     for name in names:
         counts = name not in columns and plan.root is EPOCHS
-        items = items_of(plan, name, data[name], columns.get(name), plan.named(Kind.INPUT)[name].late)
+        items = items_of(plan, name, data[name], columns.get(name), plan.named(NodeKind.INPUT)[name].late)
         readers.append(_Reader(run.input(name), items, counts=counts))
     return Feeder(run, readers, control or FlowControl())
 
 
 def epoch_columns(plan: Plan, epoch: EpochColumns) -> dict[str, str]:
     """The epoch column of each input that has one, after a look whether they fit the flow."""
-    inputs = plan.named(Kind.INPUT)
+    inputs = plan.named(NodeKind.INPUT)
     if epoch is not None and not isinstance(epoch, str | Mapping):
         raise FlowError(
             f"flow '{plan.name}': epoch= needs the name of a column, or such a name for each input by the "
@@ -264,7 +268,7 @@ def items_of(
     late: LatePolicy = "error",
 ) -> Iterator[Item]:
     """What a user gave for an input, as pairs of a root time and rows; late ones as the policy says."""
-    schema = plan.named(Kind.INPUT)[name].outputs[0].schema
+    schema = plan.named(NodeKind.INPUT)[name].outputs[0].schema
     who = f"input '{name}'"
     if plan.root is not EPOCHS:
         return _timed_items(who, value)

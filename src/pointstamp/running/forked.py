@@ -124,7 +124,7 @@ def _nowhere() -> int:
     return os.open(os.devnull, os.O_WRONLY)
 
 
-class _Server:
+class _ServerHandle:
     """Our side of the process that forks; started when it is first needed, and again where it was lost."""
 
     def __init__(self) -> None:
@@ -183,6 +183,6 @@ class _Server:
         self._socket = self._process = None
 
 
-_server: Final = _Server()
+_server: Final = _ServerHandle()
 atexit.register(_server.end)
 os.register_at_fork(after_in_child=_server.forget)

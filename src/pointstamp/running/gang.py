@@ -1,7 +1,7 @@
 """A gang of worker processes: started together, met together, and ended together.
 
-``Gang`` starts n processes, which inherit nothing of this one (``pointstamp.running.forked``), lets them and
-the driving process meet in one mesh, says who has died and of what, and ends them all. The members speak
+``ProcessGang`` starts n processes, which inherit nothing of this one (``pointstamp.running.forked``), lets
+them and the driving process meet in one mesh, says who has died and of what, and ends them all. They speak
 through unix sockets in a private folder, which is gone as soon as they have met; nothing is left behind,
 whoever is killed and when.
 """
@@ -50,7 +50,7 @@ class Death(NamedTuple):
     words: str
 
 
-class Gang:
+class ProcessGang:
     """Worker processes that belong to one run, and the mesh that joins them with this process."""
 
     def __init__(

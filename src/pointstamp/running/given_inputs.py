@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pointstamp.errors import FlowError
-from pointstamp.flow.plan import Kind, Plan
+from pointstamp.flow.plan import NodeKind, Plan
 
 
 def given_inputs(
@@ -33,7 +33,7 @@ def given_inputs(
     data = {**given, **streams}
     parameters = inspect.signature(verb).parameters.values()
     options = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
-    for name in plan.named(Kind.INPUT):
+    for name in plan.named(NodeKind.INPUT):
         if name in options and name not in data:
             raise FlowError(
                 f"flow '{plan.name}' has an input '{name}', and '{name}' is also an option of "

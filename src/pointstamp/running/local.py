@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.flow.plan import Kind, Plan
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.flow.probe import Probe
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.progress.tracker import Tracker
@@ -50,7 +50,7 @@ class LocalInput:
 
     def __init__(self, workers: Sequence[Worker], name: str) -> None:
         self._handles = [worker.input(name) for worker in workers]
-        ports = workers[0].plan.named(Kind.INPUT)[name].outputs
+        ports = workers[0].plan.named(NodeKind.INPUT)[name].outputs
         self._schema, self._late_schema = ports[0].schema, ports[-1].schema
         self._turn = 0
         self.name = name
@@ -116,9 +116,9 @@ class LocalRun:
         ]
         self.graph = self.workers[0].graph
         self.inputs: dict[str, RunInput] = {
-            name: LocalInput(self.workers, name) for name in plan.named(Kind.INPUT)
+            name: LocalInput(self.workers, name) for name in plan.named(NodeKind.INPUT)
         }
-        self._outputs = {name: Target(node.index, 0) for name, node in plan.named(Kind.OUTPUT).items()}
+        self._outputs = {name: Target(node.index, 0) for name, node in plan.named(NodeKind.OUTPUT).items()}
         self.settle()
 
     def input(self, name: str) -> RunInput:

@@ -7,7 +7,7 @@ many messages there are and from which time to which.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pointstamp.flow.plan import Kind, Plan
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.progress.pointstamp import Pointstamp
 from pointstamp.progress.tracker import Tracker
 from pointstamp.topology.domain import EPOCHS, Time
@@ -60,7 +60,7 @@ def place_words(plan: Plan, graph: Graph, place: Place, rows: Mapping[Location, 
         messages = number_words(place.count, "message")
         return f"{messages} {when}{content} for {graph.describe(place.location)}"
     node = plan.nodes[port.operator]
-    who = f"input '{node.name}'" if node.kind is Kind.INPUT else graph.describe(place.location)
+    who = f"input '{node.name}'" if node.kind is NodeKind.INPUT else graph.describe(place.location)
     return f"{who} may still send at {first}" + ("" if first == last else " and later")
 
 

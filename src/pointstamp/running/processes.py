@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, PointstampError, TransportError
-from pointstamp.flow.plan import Kind, Plan
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.flow.probe import Probe
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh, Parcel
 from pointstamp.mesh.wire import BatchFormat, TimeFormat, schemas_by_location
@@ -41,7 +41,7 @@ from pointstamp.running.control import (
     Stop,
     Sync,
     Synced,
-    Watch,
+    WatchFrontier,
     error_of,
     post,
     report_in,
@@ -49,7 +49,7 @@ from pointstamp.running.control import (
     time_in,
 )
 from pointstamp.running.feeding import OnResult, RunInput
-from pointstamp.running.gang import Gang
+from pointstamp.running.gang import ProcessGang
 from pointstamp.running.processinput import ProcessInput
 from pointstamp.running.quiet import Quiet
 from pointstamp.running.telling import decode_events
@@ -89,13 +89,13 @@ class ProcessRun:
         self.graph = plan.graph()
         self.times = TimeFormat(plan.root)
         schemas = schemas_by_location(plan, self.graph)
-        self._outputs = {name: Target(node.index, 0) for name, node in plan.named(Kind.OUTPUT).items()}
+        self._outputs = {name: Target(node.index, 0) for name, node in plan.named(NodeKind.OUTPUT).items()}
         self._rows = {
             name: BatchFormat(schemas[self.graph.location(port)]) for name, port in self._outputs.items()
         }
         self.inputs: dict[str, RunInput] = {
             name: ProcessInput(self, node, self.graph, processes)
-            for name, node in plan.named(Kind.INPUT).items()
+            for name, node in plan.named(NodeKind.INPUT).items()
         }
         self._processes = processes
         watched: list[int] = [self.graph.location(port) for port in self._outputs.values()] or [WHOLE_FLOW]
@@ -113,7 +113,7 @@ class ProcessRun:
         self._orders_since_step = False
         self._next_look = 0.0
         self._is_closed = False
-        self._gang = Gang(
+        self._gang = ProcessGang(
             plan,
             processes,
             run=None if judge is None else partial(run_worker, plan, is_judged=True),
@@ -189,7 +189,7 @@ class ProcessRun:
             )
         if location not in self._frontiers:
             self._frontiers[location] = {}
-            self.order_all(Watch(location))
+            self.order_all(WatchFrontier(location))
             self._until(lambda: len(self._frontiers[location]) == self._processes)
         return self._has_passed(location, time)
 

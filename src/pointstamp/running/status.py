@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
 from pointstamp.errors import FlowError
-from pointstamp.flow.plan import Kind, Node, Plan
+from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.order.multiset import SignedMultiset
 from pointstamp.progress.pointstamp import Pointstamp
 from pointstamp.progress.tracker import Tracker
@@ -136,11 +136,11 @@ def status_from(plan: Plan, tracker: Tracker, rows: RowCounts) -> RunStatus:
             _frontier(tracker, Source(node.index, 0)),
             rows.late.get(name, 0),
         )
-        for name, node in plan.named(Kind.INPUT).items()
+        for name, node in plan.named(NodeKind.INPUT).items()
     )
     outputs = tuple(
         _output(plan, tracker, node, rows.finished.get(name, 0))
-        for name, node in plan.named(Kind.OUTPUT).items()
+        for name, node in plan.named(NodeKind.OUTPUT).items()
     )
     loops = _loops(plan, tracker.graph, counted_by(tracker).items())
     return RunStatus(plan.name, inputs, outputs, tuple(loops), tracker.is_complete())

@@ -18,11 +18,11 @@ import msgspec
 import pyarrow as pa
 
 from pointstamp.errors import OperatorError, PointstampError, words_of
-from pointstamp.flow.plan import Kind, Plan
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.mesh.door import Address
 from pointstamp.mesh.mesh import Mesh, Parcel
 from pointstamp.mesh.transport import ZmqTransport
-from pointstamp.mesh.wire import BatchFormat, Codec, schemas_by_location
+from pointstamp.mesh.wire import BatchFormat, MessageCodec, schemas_by_location
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.rows.late import LATE_PORT
 from pointstamp.running.control import (
@@ -41,7 +41,7 @@ from pointstamp.running.control import (
     Stop,
     Sync,
     Synced,
-    Watch,
+    WatchFrontier,
     failure_of,
     order_in,
     post,
@@ -166,7 +166,7 @@ class WorkerProcess:
 
     def __init__(self, plan: Plan, mesh: Mesh, seat: Seat, *, is_judged: bool = False) -> None:
         graph: Graph = plan.graph()
-        codec = Codec.of(plan, graph)
+        codec = MessageCodec.of(plan, graph)
         self._mesh = mesh
         self._driver = seat.workers
         self._transport = ZmqTransport(mesh, codec)
@@ -182,10 +182,10 @@ class WorkerProcess:
             log=self._teller,
         )
         schemas = schemas_by_location(plan, graph)
-        outputs = plan.named(Kind.OUTPUT)
+        outputs = plan.named(NodeKind.OUTPUT)
         self._inputs = {
             name: [BatchFormat(port.schema) for port in node.outputs]
-            for name, node in plan.named(Kind.INPUT).items()
+            for name, node in plan.named(NodeKind.INPUT).items()
         }
         at = {name: graph.location(Target(node.index, 0)) for name, node in outputs.items()}
         self._outputs = {name: BatchFormat(schemas[location]) for name, location in at.items()}
@@ -236,7 +236,7 @@ class WorkerProcess:
                 self._worker.inputs[name].advance_to(root)
             case CloseInput(name):
                 self._worker.inputs[name].close()
-            case Watch(location):
+            case WatchFrontier(location):
                 self._watched[location] = None
             case AskCounts():
                 self._tell(Counts(self._counts()))

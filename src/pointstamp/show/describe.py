@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pointstamp.errors import PointstampError
-from pointstamp.flow.plan import InputPort, Kind, Node, Plan
+from pointstamp.flow.plan import InputPort, Node, NodeKind, Plan
 from pointstamp.rows.ddl import to_ddl
 from pointstamp.topology.domain import Domain, Epochs, TimeOrder
 from pointstamp.topology.ports import Source
@@ -24,13 +24,13 @@ from pointstamp.topology.summary import Advance, Stay, Summary
 Scope: TypeAlias = tuple[str, ...]
 
 _KINDS = {
-    Kind.INPUT: "input",
-    Kind.OUTPUT: "output",
-    Kind.OPERATOR: "operator",
-    Kind.ENTER: "enters the loop",
-    Kind.LEAVE: "leaves the loop",
-    Kind.FEEDBACK: "comes round again",
-    Kind.DELAY: "delay",
+    NodeKind.INPUT: "input",
+    NodeKind.OUTPUT: "output",
+    NodeKind.OPERATOR: "operator",
+    NodeKind.ENTER: "enters the loop",
+    NodeKind.LEAVE: "leaves the loop",
+    NodeKind.FEEDBACK: "comes round again",
+    NodeKind.DELAY: "delay",
 }
 
 
@@ -57,7 +57,7 @@ class ScopeTree:
 def describe(plan: Plan) -> str:
     """The whole flow as readable text, the same for the same plan."""
     lines = [f"flow {quoted(plan.name)}, times {times_of(plan.root, 0)}"]
-    for kind in (Kind.INPUT, Kind.OUTPUT):
+    for kind in (NodeKind.INPUT, NodeKind.OUTPUT):
         ends = plan.named(kind)
         lines.append(f"{kind.value}s:" if ends else f"{kind.value}s: none")
         lines.extend(f"  {quoted(name)}: {schema_of_end(plan, node)}" for name, node in ends.items())
@@ -102,7 +102,7 @@ def _node_lines(plan: Plan, node: Node) -> Iterator[str]:
     if not node.kind.is_door:
         for input_name, output_name, words in changed_times(plan, node):
             yield f"  from {quoted(input_name)} to {quoted(output_name)} {_become(words)}"
-    if node.kind.is_door and node.kind is not Kind.FEEDBACK:
+    if node.kind.is_door and node.kind is not NodeKind.FEEDBACK:
         return  # it sends what it reads
     for output in node.outputs:
         who = "" if len(node.outputs) == 1 else f"on {quoted(output.name)} "

@@ -39,7 +39,7 @@ _ASK_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ShownMoment:
     """A query at one moment, as it is shown."""
 
     name: str
@@ -54,7 +54,7 @@ class Moment:
     facts: Sequence[tuple[str, str]]
 
 
-def line(moment: Moment) -> str:
+def line(moment: ShownMoment) -> str:
     """A moment as one line of text."""
     said = [
         f"{moment.elapsed_seconds:5.1f} s: {_counted(moment.epochs, 'epoch')} published",
@@ -68,7 +68,7 @@ def line(moment: Moment) -> str:
     return "; ".join([", ".join(said), moment.phase, *waits])
 
 
-def panel(moment: Moment) -> RenderableType:
+def panel(moment: ShownMoment) -> RenderableType:
     """A moment as a heading and a table for a terminal."""
     heading = Text(f"{moment.name}  {moment.elapsed_seconds:.1f} s  {moment.phase}", style="bold")
     table = Table.grid(padding=(0, 2, 0, 2))
@@ -150,11 +150,11 @@ class QueryDisplay:
             self._news = news
             self._console.print(line(moment), soft_wrap=True, markup=False, highlight=False, emoji=False)
 
-    def _moment(self) -> Moment:
+    def _moment(self) -> ShownMoment:
         query, watch = self._query, self._watch
         phase = str(query.status["message"])
         watch.count()
-        return Moment(
+        return ShownMoment(
             query.name,
             monotonic() - self._started,
             phase,

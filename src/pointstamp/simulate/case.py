@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, UsageError
-from pointstamp.flow.plan import Kind, Plan
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.judge.plan_shape import has_own_times
 from pointstamp.rows.schema import to_batches
 from pointstamp.simulate.choices import parse_ranges, ranges_text
-from pointstamp.simulate.feed import Item, Items
+from pointstamp.simulate.feed import FedItem, Items
 
 RowName: TypeAlias = tuple[str, int, int]
 """An input, the number of one of its items, which is the epoch, and a row of that."""
@@ -58,7 +58,7 @@ class Case:
             for name, items in inputs.items()
         }
 
-    def _rows_of(self, name: str, number: int, item: Item) -> Item:
+    def _rows_of(self, name: str, number: int, item: FedItem) -> FedItem:
         if self.rows is None:
             return item
         count = item.batch.num_rows
@@ -104,7 +104,7 @@ def parse_numbers(what: str, text: str) -> tuple[int, ...]:
 
 def prepared(plan: Plan, given: Any) -> dict[str, Items]:  # noqa: ANN401 - whatever a user wrote
     """A user's inputs as one batch per item, checked against what the flow declares."""
-    declared = plan.named(Kind.INPUT)
+    declared = plan.named(NodeKind.INPUT)
     lists, each = ("items", "(time, rows)") if has_own_times(plan) else ("epochs", "rows")
     if not isinstance(given, Mapping):
         example = ", ".join(f"{name!r}: [{each}, {each}]" for name in declared)
@@ -128,7 +128,7 @@ def _epochs(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - whate
             "Put brackets around the rows of a single epoch."
         )
     return [
-        Item(_one_batch(plan, name, rows, f"input '{name}', epoch {epoch}"))
+        FedItem(_one_batch(plan, name, rows, f"input '{name}', epoch {epoch}"))
         for epoch, rows in enumerate(given)
     ]
 
@@ -139,7 +139,7 @@ def _timed_items(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - 
             f"input '{name}' needs a list of (time, rows) pairs, because the flow has times of its own, and "
             f"came as {type(given).__name__}. Put brackets around a single pair."
         )
-    items: list[Item] = []
+    items: list[FedItem] = []
     current = plan.root.minimum()
     for number, pair in enumerate(given):
         who = f"input '{name}', item {number}"
@@ -151,7 +151,7 @@ def _timed_items(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - 
         time, rows = pair
         _check_goes_on(plan, who, current, time)
         current = time
-        items.append(Item(_one_batch(plan, name, rows, who), (time,)))
+        items.append(FedItem(_one_batch(plan, name, rows, who), (time,)))
     return items
 
 
@@ -172,7 +172,7 @@ def _check_goes_on(plan: Plan, who: str, current: Any, time: Any) -> None:  # no
 
 
 def _one_batch(plan: Plan, name: str, rows: Any, who: str) -> pa.RecordBatch:  # noqa: ANN401 - any rows
-    schema = plan.named(Kind.INPUT)[name].outputs[0].schema
+    schema = plan.named(NodeKind.INPUT)[name].outputs[0].schema
     batches = to_batches(rows, schema, who)
     if not batches:
         return pa.RecordBatch.from_pylist([], schema=schema)

@@ -17,7 +17,7 @@ from pointstamp.topology.domain import Time
 from pointstamp.worker.input import InputHandle
 
 
-class Item(NamedTuple):
+class FedItem(NamedTuple):
     """Rows of one time; the batch may be empty."""
 
     batch: pa.RecordBatch
@@ -29,7 +29,7 @@ class Item(NamedTuple):
         return position if self.time is None else self.time[0]
 
 
-Items: TypeAlias = Sequence[Item]
+Items: TypeAlias = Sequence[FedItem]
 """What one input is fed; times never go back."""
 
 Dealt: TypeAlias = list[list[list[pa.RecordBatch]]]

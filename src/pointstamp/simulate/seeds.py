@@ -18,7 +18,7 @@ from pointstamp.judge.trace import Header, Trace
 from pointstamp.simulate.case import Case, RowName
 from pointstamp.simulate.feed import Items
 from pointstamp.simulate.outputs import Difference, Outputs, first_difference
-from pointstamp.simulate.world import STEPS_MAX, Ended, Run, SharedPlan, World
+from pointstamp.simulate.world import STEPS_MAX, Ended, SharedPlan, World, WorldRun
 
 NOTHING_BY_CHANCE: Final = Case(seed=0, workers=1, choices=frozenset())
 """The world to compare with."""
@@ -30,7 +30,7 @@ _EXPECTED_MAX: Final = 100
 """So many runs on one worker are remembered: while shrinking each is used a few times and never again."""
 
 
-class Kind(Enum):
+class FindingKind(Enum):
     """What came of a world."""
 
     VALID = "valid"
@@ -46,15 +46,15 @@ class Outcome:
     """What came of one world, and why."""
 
     case: Case
-    kind: Kind
+    kind: FindingKind
     reason: str
     verdict: Verdict
-    run: Run
+    run: WorldRun
 
     @property
     def is_finding(self) -> bool:
         """Whether something is wrong with the flow or with us."""
-        return self.kind not in (Kind.VALID, Kind.UNKNOWN)
+        return self.kind not in (FindingKind.VALID, FindingKind.UNKNOWN)
 
     def is_like(self, other: "Outcome") -> bool:
         """Whether both are the same kind of failure."""
@@ -73,7 +73,7 @@ class Simulator:
         self._walker = walker_of(plan)
         self.shape = self._walker.shape
         self._steps_max = steps_max
-        self._expected: dict[tuple[tuple[int, ...] | None, tuple[RowName, ...] | None], Run] = {}
+        self._expected: dict[tuple[tuple[int, ...] | None, tuple[RowName, ...] | None], WorldRun] = {}
 
     def run(self, case: Case) -> Outcome:
         """Run one world, judge it, and compare what it put out with the run on one worker."""
@@ -101,20 +101,20 @@ class Simulator:
         own = self.plan.root if self.shape.has_own_times else None
         return first_difference(expected, got, own)
 
-    def _found(self, case: Case, run: Run, verdict: Verdict) -> tuple[Kind, str]:
+    def _found(self, case: Case, run: WorldRun, verdict: Verdict) -> tuple[FindingKind, str]:
         if verdict.status is Status.INVALID:
-            return Kind.INVALID, str(verdict)
+            return FindingKind.INVALID, str(verdict)
         if run.ended is Ended.FAILED:
-            return Kind.FAILED, run.reason
+            return FindingKind.FAILED, run.reason
         if run.ended is Ended.STUCK:
-            return Kind.FAILED, f"the flow is stuck: {run.reason}"
+            return FindingKind.FAILED, f"the flow is stuck: {run.reason}"
         if run.ended is Ended.GIVEN_UP or verdict.status is Status.UNKNOWN:
-            return Kind.UNKNOWN, run.reason or str(verdict)
+            return FindingKind.UNKNOWN, run.reason or str(verdict)
         expected = self._one_worker_outputs(case)
         if expected is None:
-            return Kind.UNKNOWN, "on one worker the flow does not complete with these rows"
+            return FindingKind.UNKNOWN, "on one worker the flow does not complete with these rows"
         difference = self.difference(expected, run.outputs)
-        return (Kind.DIFFERS, str(difference)) if difference is not None else (Kind.VALID, "")
+        return (FindingKind.DIFFERS, str(difference)) if difference is not None else (FindingKind.VALID, "")
 
     def _one_worker_outputs(self, case: Case) -> Outputs | None:
         key = (case.epochs, case.rows)
@@ -125,7 +125,7 @@ class Simulator:
         expected = self._expected[key]
         return expected.outputs if expected.ended is Ended.COMPLETE else None
 
-    def _world(self, case: Case) -> Run:
+    def _world(self, case: Case) -> WorldRun:
         inputs = case.select(self.inputs)
         return World(
             self.plan,
@@ -154,7 +154,7 @@ class Report:
         self.worlds += 1
         self.events += len(outcome.run.events)
         self.crashes += outcome.run.crashes
-        if outcome.kind is Kind.UNKNOWN:
+        if outcome.kind is FindingKind.UNKNOWN:
             self.unknown.append(outcome)
         if outcome.is_finding:
             self.finding = outcome

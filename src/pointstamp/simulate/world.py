@@ -49,7 +49,7 @@ class Ended(Enum):
 
 
 @dataclass(slots=True)
-class Run:
+class WorldRun:
     """What happened in a world: the events, the outputs per time, how it ended, the choices it took."""
 
     events: list[Event]
@@ -80,7 +80,7 @@ class SharedPlan(Plan):
         return self.built
 
 
-class _Log:
+class _WorldLog:
     """Keeps every event in order."""
 
     def __init__(self) -> None:
@@ -108,8 +108,8 @@ class World:
         self._inputs = inputs
         self._count = workers
         self._steps_max = steps_max
-        self._log = _Log()
-        self._run = Run(self._log.events, {})
+        self._log = _WorldLog()
+        self._run = WorldRun(self._log.events, {})
         self._workers: list[Worker] = []
         self._scripts: list[tuple[int, Script]] = []
         self._paces = [one_of(choices, PACES) for _ in range(workers)]
@@ -123,7 +123,7 @@ class World:
         self._is_idle = [False] * workers
         self._turn = 0
 
-    def run(self) -> Run:
+    def run(self) -> WorldRun:
         """Let it happen until nothing can happen any more, something fails, or the limit is reached."""
         run = self._run
         # A capability in a cycle of references would be released whenever the collector comes by.

@@ -41,7 +41,7 @@ _TRIES_MAX: Final = 100
 _NAME: Final = re.compile(rf"{FOLDER}/(\d{{12,}})\.json")
 
 
-class Commit(msgspec.Struct, frozen=True):
+class PublishedCommit(msgspec.Struct, frozen=True):
     """What one publication added: the files of the epochs after the previous commit's, up to its own."""
 
     number: int
@@ -67,7 +67,7 @@ class Columns(msgspec.Struct, frozen=True):
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.arrow)))
 
 
-class Link(msgspec.Struct, frozen=True):
+class ChainLink(msgspec.Struct, frozen=True):
     """One object of the chain: consecutive commits, and all that a reader must know besides.
 
     The outputs are all that there have been up to here: one may begin or end with any commit, and its columns
@@ -76,7 +76,7 @@ class Link(msgspec.Struct, frozen=True):
 
     query: str
     outputs: dict[str, Columns]
-    commits: list[Commit]
+    commits: list[PublishedCommit]
 
 
 def first_held(number: int) -> int:
@@ -112,7 +112,7 @@ class Chain:
         """The number of the last commit, None before the first."""
         return max(self._numbers(), default=None)
 
-    def links(self, after: int = -1) -> list[Link]:
+    def links(self, after: int = -1) -> list[ChainLink]:
         """Everything published after a commit, the oldest first; refused where there is a gap.
 
         The first link may also hold commits up to that one.
@@ -127,12 +127,12 @@ class Chain:
                 )
         return links
 
-    def last(self) -> Link | None:
+    def last(self) -> ChainLink | None:
         """The link with the last commit, without a look at those before it; None before the first."""
         links = self._read(lambda newest: [newest])
         return links[0] if links else None
 
-    def _read(self, chosen: Callable[[int], list[int]]) -> list[Link]:
+    def _read(self, chosen: Callable[[int], list[int]]) -> list[ChainLink]:
         """The links that are chosen by the newest one's number."""
         before: int | None = None
         for _ in range(_TRIES_MAX):
@@ -152,7 +152,7 @@ class Chain:
         self,
         query: str,
         outputs: dict[str, Columns],
-        commit: Commit,
+        commit: PublishedCommit,
         look: Callable[[], None] = lambda: None,
     ) -> None:
         """Publish a commit, unless it has been; StorageError if it cannot be the next one.
@@ -168,7 +168,7 @@ class Chain:
                 there = self._check_next(query, outputs, commit, newest)
                 look()
                 held = self._commits(first_held(commit.number), newest)
-                link = Link(query, {**there, **outputs}, [*held, commit])
+                link = ChainLink(query, {**there, **outputs}, [*held, commit])
                 self.storage.create(_name(commit.number), encode_link(link, commit.number))
             except (AlreadyStored, NotStored):
                 # Another driver, which this one replaces or which replaces this one, was faster.
@@ -176,7 +176,7 @@ class Chain:
         self._remove_held([*numbers, commit.number])
 
     def _check_next(
-        self, query: str, outputs: dict[str, Columns], commit: Commit, newest: int | None
+        self, query: str, outputs: dict[str, Columns], commit: PublishedCommit, newest: int | None
     ) -> dict[str, Columns]:
         """The outputs that there are; one that is gone from the flow stays among them."""
         expected, through, there = 0, -1, dict[str, Columns]()
@@ -204,18 +204,18 @@ class Chain:
             )
         return there
 
-    def check_query(self, link: Link, query: str) -> None:
+    def check_query(self, link: ChainLink, query: str) -> None:
         """StorageError where a link is of another query."""
         if link.query != query:
             raise self._broken(f"it holds the output of '{link.query}', and '{query}' came; runs do not mix")
 
-    def sync(self, link: Link) -> None:
+    def sync(self, link: ChainLink) -> None:
         """See to it that a link that was seen stays, whoever has written it."""
         # One that is gone was replaced by a later one, whose writer has taken the folder to the disk.
         with suppress(NotStored):
             self.storage.sync(_name(link.commits[-1].number))
 
-    def _check_same(self, query: str, commit: Commit) -> None:
+    def _check_same(self, query: str, commit: PublishedCommit) -> None:
         for link in self.links():
             for there in link.commits:
                 if there.number == commit.number:
@@ -229,7 +229,7 @@ class Chain:
                     )
         raise self._broken(f"commit {commit.number} was there and is gone")
 
-    def _commits(self, first: int, newest: int | None) -> list[Commit]:
+    def _commits(self, first: int, newest: int | None) -> list[PublishedCommit]:
         """The commits from ``first`` to the newest."""
         if newest is None or first > newest:
             return []
@@ -250,7 +250,7 @@ class Chain:
         found = (_NAME.fullmatch(name) for name in self.storage.list(f"{FOLDER}/"))
         return [int(each[1]) for each in found if each]
 
-    def _link(self, number: int) -> Link:
+    def _link(self, number: int) -> ChainLink:
         try:
             return decode_link(self.storage.read(_name(number)), number)
         except NotStored:
@@ -262,17 +262,17 @@ class Chain:
         return StorageError(f"the manifests in '{self.storage.address}/{FOLDER}': {what}.")
 
 
-def encode_link(link: Link, number: int) -> bytes:
+def encode_link(link: ChainLink, number: int) -> bytes:
     """Link ``number`` as it is stored: sealed with its name, so that it is known where it belongs."""
     return seal_json(msgspec.json.encode(link), _name(number), FORMAT_VERSION)
 
 
-def decode_link(stored: bytes, number: int) -> Link:
+def decode_link(stored: bytes, number: int) -> ChainLink:
     """A link as it was written; StorageError where it was altered, or is another one."""
     name = _name(number)
     content = unseal_json(stored, name, FORMAT_VERSION)
     try:
-        link = msgspec.json.decode(content, type=Link)
+        link = msgspec.json.decode(content, type=ChainLink)
     except msgspec.DecodeError as error:
         raise StorageError(f"'{name}' cannot be read as a manifest: {error}") from error
     if [commit.number for commit in link.commits] != list(range(first_held(number), number + 1)):
@@ -284,12 +284,12 @@ def _name(number: int) -> str:
     return f"{FOLDER}/{number:012d}.json"
 
 
-def _sorted(commit: Commit) -> tuple[int, bool, list[Staged]]:
+def _sorted(commit: PublishedCommit) -> tuple[int, bool, list[Staged]]:
     files = sorted(commit.files, key=lambda file: file.path)
     return commit.epochs_through, commit.is_complete, files
 
 
-def changed_columns(link: Link, outputs: dict[str, Columns]) -> list[str]:
+def changed_columns(link: ChainLink, outputs: dict[str, Columns]) -> list[str]:
     """The outputs that are published with other columns than these."""
     both = [name for name in outputs if name in link.outputs]
     return [name for name in both if link.outputs[name].schema() != outputs[name].schema()]

@@ -30,7 +30,7 @@ _NAME: Final = re.compile(rf"{PLACE}/(\d{{12,}})\.json")
 _TRIES_MAX: Final = 100
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True):
+class KeptCompaction(msgspec.Struct, frozen=True, array_like=True):
     """An older compaction that is still there, and when it was made."""
 
     number: int
@@ -48,7 +48,7 @@ class Compaction(msgspec.Struct, frozen=True):
     is_complete: bool
     files: list[Staged]
     at_seconds: float
-    kept: list[Kept]
+    kept: list[KeptCompaction]
 
 
 def encode_compaction(compaction: Compaction) -> bytes:
@@ -67,7 +67,7 @@ def decode_compaction(content: bytes, number: int, place: str) -> Compaction:
         raise StorageError(f"'{place}/{name}' cannot be read as a compaction: {error}.") from error
 
 
-class Moment(msgspec.Struct, frozen=True):
+class PublishedMoment(msgspec.Struct, frozen=True):
     """Everything that is published up to one commit."""
 
     query: str
@@ -80,7 +80,7 @@ class Moment(msgspec.Struct, frozen=True):
     """So many of the files are of commits after the newest compaction."""
 
 
-def moment(storage: Storage, newest: Compaction | None, tail: int = 0) -> Moment | None:
+def moment(storage: Storage, newest: Compaction | None, tail: int = 0) -> PublishedMoment | None:
     """What is published, but for the last commits, on top of the newest compaction; None where nothing is."""
     through = -1 if newest is None else newest.commits_through
     links = Chain(storage).links(after=through)
@@ -92,7 +92,7 @@ def moment(storage: Storage, newest: Compaction | None, tail: int = 0) -> Moment
     said = links[-1] if links else newest  # a link has every output there ever was
     last = commits[-1] if commits else newest
     assert said is not None and last is not None  # noqa: PT018 - one of them is there
-    return Moment(
+    return PublishedMoment(
         said.query,
         said.outputs,
         commits[-1].number if commits else through,

@@ -23,7 +23,7 @@ from typing import Final
 
 from pointstamp.errors import AlreadyStored, FlowError, NotStored
 from pointstamp.sinks.chain import FOLDER, Chain
-from pointstamp.sinks.compactions import Compaction, Compactions, Kept, Moment, moment
+from pointstamp.sinks.compactions import Compaction, Compactions, KeptCompaction, PublishedMoment, moment
 from pointstamp.sinks.files import folder_name
 from pointstamp.sinks.merging import Maker, Stopped, Unreadable, is_no_newer, merge
 from pointstamp.sinks.port import Staged
@@ -187,7 +187,7 @@ class ParquetCompactor:
         self._left_alone.add(error.file.path)
         self._has_more = True
 
-    def _kept(self, before: Compaction | None) -> list[Kept]:
+    def _kept(self, before: Compaction | None) -> list[KeptCompaction]:
         """The one before, and those that say since when files are replaced: a few, some time apart.
 
         The one before stays so that whoever lists them while two follow one another finds one of them.
@@ -198,7 +198,7 @@ class ParquetCompactor:
         apart = self._policy.keep_seconds / _KEPT_PER_GRACE
         if len(kept) > 1 and kept[-1].at_seconds - kept[-2].at_seconds < apart:
             kept.pop()
-        return [*kept, Kept(before.number, before.at_seconds)]
+        return [*kept, KeptCompaction(before.number, before.at_seconds)]
 
     # Removing.
 
@@ -206,7 +206,7 @@ class ParquetCompactor:
         """Remove what has been replaced, files only for long enough; whether there is more of it."""
         self._compactions.remove_unneeded(newest)
         latest = self._now_seconds() - self._policy.keep_seconds
-        known = [*newest.kept, Kept(newest.number, newest.at_seconds)]
+        known = [*newest.kept, KeptCompaction(newest.number, newest.at_seconds)]
         old = [each.number for each in known if each.at_seconds <= latest]
         if not old or old[-1] <= self._cleaned:
             return False
@@ -234,7 +234,7 @@ class ParquetCompactor:
 class _Work:
     """What a turn does: everything up to a commit, and the groups of it that become one file each."""
 
-    now: Moment
+    now: PublishedMoment
     groups: list[list[Staged]]
 
 

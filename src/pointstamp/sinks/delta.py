@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from pointstamp.errors import FlowError, NotStored, RecoveryError, SchemaError, StorageError
 from pointstamp.sinks import files
-from pointstamp.sinks.files import Files, Origin, folder_name
+from pointstamp.sinks.files import Origin, StagedFiles, folder_name
 from pointstamp.sinks.port import Staged
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
@@ -71,10 +71,10 @@ class DeltaSink:
                 ) from error
         return replace(self, query=query, schemas=dict(schemas))
 
-    def writer(self, worker: int, generation: int) -> Files:
+    def writer(self, worker: int, generation: int) -> StagedFiles:
         """For one worker, on its host."""
         origin = Origin(self.query, generation)
-        return Files(self.open_storage(self.path), _folders(self.schemas), self.schemas, origin, worker)
+        return StagedFiles(self.open_storage(self.path), _folders(self.schemas), self.schemas, origin, worker)
 
     def publisher(self) -> "DeltaPublisher":
         """For the driver."""

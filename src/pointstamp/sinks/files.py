@@ -34,7 +34,7 @@ _NAME: Final = re.compile(
 )
 
 
-class Files:
+class StagedFiles:
     """Stages the files of one worker; ``folders`` are where those of each output go, below the storage."""
 
     def __init__(
@@ -44,14 +44,14 @@ class Files:
         schemas: Mapping[str, pa.Schema],
         origin: "Origin",
         worker: int,
-        layout: "Layout | None" = None,
+        layout: "FileLayout | None" = None,
     ) -> None:
         self._storage = storage
         self._folders = folders
         self._schemas = schemas
         self._origin = origin
         self._worker = worker
-        self._layout = layout or Layout()
+        self._layout = layout or FileLayout()
 
     def stage(self, output: str, epochs: Epochs) -> list[Staged]:
         """Write all rows of these epochs into one file a folder; none where there are no rows."""
@@ -90,7 +90,7 @@ class Files:
         return fitted.add_column(0, EPOCH_COLUMN, epochs)
 
 
-class Layout(NamedTuple):
+class FileLayout(NamedTuple):
     """By which columns the files of each output are laid out in folders, and in how many at most."""
 
     columns: Mapping[str, tuple[str, ...]] = {}

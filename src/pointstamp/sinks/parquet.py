@@ -24,9 +24,9 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError, RecoveryError, StorageError
 from pointstamp.sinks import files, hive
-from pointstamp.sinks.chain import Chain, Columns, Commit, changed_columns
+from pointstamp.sinks.chain import Chain, Columns, PublishedCommit, changed_columns
 from pointstamp.sinks.compactor import ParquetCompactor
-from pointstamp.sinks.files import Files, Layout, Origin, folder_name
+from pointstamp.sinks.files import FileLayout, Origin, StagedFiles, folder_name
 from pointstamp.sinks.port import Staged
 from pointstamp.sinks.tiers import CompactionPolicy
 from pointstamp.storage.anywhere import storage_at
@@ -75,12 +75,12 @@ class ParquetSink:
             )
         return replace(self, query=query, schemas=dict(schemas))
 
-    def writer(self, worker: int, generation: int) -> Files:
+    def writer(self, worker: int, generation: int) -> StagedFiles:
         """For one worker, on its host."""
         storage = self.open_storage(self.path)
         origin = Origin(self.query, generation)
-        layout = Layout({output: self._columns(output) for output in self.schemas}, self.partitions_max)
-        return Files(storage, self._folders(), self.schemas, origin, worker, layout)
+        layout = FileLayout({output: self._columns(output) for output in self.schemas}, self.partitions_max)
+        return StagedFiles(storage, self._folders(), self.schemas, origin, worker, layout)
 
     def publisher(self) -> "ParquetPublisher":
         """For the driver."""
@@ -143,7 +143,7 @@ class ParquetPublisher:
     ) -> None:
         """Look whether all files are there as they were written, then commit; a complete one is the last."""
         ordered = sorted(staged, key=lambda file: file.path)
-        commit = Commit(number, epochs_through, ordered, is_complete)
+        commit = PublishedCommit(number, epochs_through, ordered, is_complete)
         self._chain.append(self._query, self._outputs, commit, look=lambda: self._look_for(ordered))
 
     def published_through(self) -> int | None:

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError
 from pointstamp.sources.folder import Folder, LocalFolder, no_folder, open_folder
-from pointstamp.sources.grouping import Grouping, Rules
+from pointstamp.sources.grouping import Grouping, GroupingRules
 from pointstamp.sources.inotify import FolderEvents, can_watch
 from pointstamp.sources.port import Part, Position, Unit, Watch
 from pointstamp.sources.reading import read_file
@@ -60,7 +60,7 @@ def files(
     settle_seconds: float = SETTLE_SECONDS,
     skip: Collection[str] = (),
     storage_options: Mapping[str, Any] | None = None,
-) -> "Files":
+) -> "FolderSource":
     """The files of a folder, those there and those to come: each file one epoch, or each group of files.
 
     - ``format``: ``"parquet"``, ``"csv"`` with a header line, ``"json"`` with one object a line, or
@@ -111,22 +111,22 @@ def files(
             f"files {str(path)!r}: settle_seconds must be zero or more, and came as {settle_seconds}. Give "
             "seconds; 0 where files appear whole."
         )
-    rules = Rules(pattern, group_by_marker, until, in_order, format in _MAY_SHARE)
+    rules = GroupingRules(pattern, group_by_marker, until, in_order, format in _MAY_SHARE)
     # Workers may run in another folder than the driver, so a local path is made absolute here.
     place = str(path) if "://" in str(path) else str(Path(path).absolute())
     options = dict(storage_options or {})
-    return Files(
+    return FolderSource(
         place, format, rules, units_per_tick, list_every_seconds, options, frozenset(skip), settle_seconds
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class FolderSource:
     """A source of files in one folder; made by ``files``."""
 
     path: str
     format: Format
-    rules: Rules
+    rules: GroupingRules
     units_per_tick: int | None
     list_every_seconds: float | None
     storage_options: Mapping[str, Any] = field(repr=False)  # it may hold keys

@@ -35,7 +35,7 @@ _NEVER_INPUT: Final = (".tmp", ".inprogress", ".crc")
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class GroupingRules:
     """Which names are files with rows, which are markers, and what a position is."""
 
     pattern: str = "*"
@@ -64,7 +64,7 @@ class Rules:
 class Grouping:
     """What was taken and what waits for a marker; changed by its watch alone, as names arrive."""
 
-    def __init__(self, rules: Rules, folder: Folder, position: Position) -> None:
+    def __init__(self, rules: GroupingRules, folder: Folder, position: Position) -> None:
         self.is_finished = False
         self._rules = rules
         self._folder = folder

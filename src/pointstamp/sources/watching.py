@@ -22,7 +22,7 @@ from time import monotonic
 from typing import Final
 
 from pointstamp.sources.folder import Entry, Folder
-from pointstamp.sources.grouping import Grouping, Rules
+from pointstamp.sources.grouping import Grouping, GroupingRules
 from pointstamp.sources.inotify import FolderEvents
 from pointstamp.sources.port import Unit
 from pointstamp.sources.wholeness import Settling, State
@@ -36,7 +36,7 @@ class Listing:
     What waits because somebody writes it, or may, is looked at again by the next call.
     """
 
-    def __init__(self, folder: Folder, rules: Rules, grouping: Grouping, settling: Settling) -> None:
+    def __init__(self, folder: Folder, rules: GroupingRules, grouping: Grouping, settling: Settling) -> None:
         self._folder = folder
         self._rules = rules
         self._grouping = grouping

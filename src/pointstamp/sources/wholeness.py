@@ -84,7 +84,7 @@ def by_lease(handle: int) -> State:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _Unsettled:
     stamp: Any
     since: float
 
@@ -101,7 +101,7 @@ class Settling:
         self._look = look
         self._settle_seconds = settle_seconds
         self._clock = clock
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _Unsettled] = {}
 
     def state(self, name: str) -> State:
         """What is known of a file by now; one that has not changed for long enough counts as whole."""
@@ -121,5 +121,5 @@ class Settling:
         now = self._clock()
         waiting = self._waiting.get(name)
         if waiting is None or waiting.stamp != stamp:
-            self._waiting[name] = waiting = _Waiting(stamp, now)
+            self._waiting[name] = waiting = _Unsettled(stamp, now)
         return now - waiting.since >= self._settle_seconds

@@ -27,7 +27,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pointstamp.errors import NotStored, PointstampError, RecoveryError, TransportError
 from pointstamp.mesh.door import Address
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
-from pointstamp.mesh.wire import Kind
+from pointstamp.mesh.wire import MessageKind
 from pointstamp.query.crew import CrewError
 from pointstamp.query.meshcrew import MeshCrew
 from pointstamp.query.mission import Mission
@@ -96,7 +96,7 @@ class Task:
         except BaseException as error:  # whatever it is, the driver must hear of it
             failure = failure_of(error, traceback.format_exc())
             try:
-                mesh.post(mission.workers, Kind.CONTROL, encode(failure))
+                mesh.post(mission.workers, MessageKind.CONTROL, encode(failure))
             except (PointstampError, KeyError):
                 return failure  # the driver is gone, or was never met
             return failure

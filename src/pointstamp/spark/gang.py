@@ -23,7 +23,7 @@ from pointstamp.errors import PointstampError, SchemaError, TransportError
 from pointstamp.flow.plan import Plan
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
 from pointstamp.mesh.transport import ZmqTransport
-from pointstamp.mesh.wire import Codec, Kind
+from pointstamp.mesh.wire import MessageCodec, MessageKind
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.rows.schema import fit
 from pointstamp.running.control import failure_of
@@ -64,7 +64,7 @@ Report: TypeAlias = FileWritten | Done | Failed
 
 
 @dataclass(frozen=True, slots=True)
-class Gang:
+class SparkGang:
     """Everything that a task needs to know; it travels to the executors with the function."""
 
     plan: Plan
@@ -94,7 +94,7 @@ class Gang:
 class _Member:
     """One worker of the gang while it runs."""
 
-    def __init__(self, gang: Gang, number: int) -> None:
+    def __init__(self, gang: SparkGang, number: int) -> None:
         self.gang = gang
         self.number = WorkerIndex(number)
         self.files = EpochFiles(gang.path, gang.run, number, gang.outputs)
@@ -109,7 +109,7 @@ class _Member:
             generation=self.gang.generation,
             silence_seconds_max=self.gang.silence_seconds_max,
         )
-        transport = ZmqTransport(mesh, Codec.of(self.gang.plan, self.gang.plan.graph()))
+        transport = ZmqTransport(mesh, MessageCodec.of(self.gang.plan, self.gang.plan.graph()))
         ask = partial(meet, context, mesh.address, self.gang.versions, self.gang.meeting)
         early = EarlyTransport(transport, ask)
         try:
@@ -194,7 +194,7 @@ class _Member:
         for peer in range(self.gang.workers):
             if peer != self.number:
                 try:
-                    mesh.post(peer, Kind.CONTROL, b"failed")
+                    mesh.post(peer, MessageKind.CONTROL, b"failed")
                 except (TransportError, KeyError):
                     continue  # it has gone already, or was never met
 

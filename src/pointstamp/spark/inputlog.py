@@ -23,7 +23,7 @@ import fsspec
 from pyspark.sql import DataFrame
 
 from pointstamp.errors import FlowError, PointstampError
-from pointstamp.sources.files import Files, files
+from pointstamp.sources.files import FolderSource, files
 from pointstamp.sources.port import Unit
 from pointstamp.spark.failures import cause_in_words, in_words
 from pointstamp.spark.fingerprint import check_same_rows
@@ -77,7 +77,7 @@ class StreamLog:
         for old in storage.list(_END):
             storage.delete(old)
 
-    def source(self) -> Files:
+    def source(self) -> FolderSource:
         """The log as the workers read it."""
         return files(
             self._folder,
@@ -152,7 +152,7 @@ class StreamLog:
         self.when_failed()
 
 
-def static_log(name: str, frame: DataFrame, checkpoint: str) -> Files:
+def static_log(name: str, frame: DataFrame, checkpoint: str) -> FolderSource:
     """A DataFrame that does not stream, written once, as a source that has come to its end.
 
     Where it was written before, FlowError if it has other rows by now: nobody would read them.

@@ -38,7 +38,7 @@ from pointstamp.spark.gang import (
     Done,
     Failed,
     FileWritten,
-    Gang,
+    SparkGang,
     decode_report,
     is_consequence,
 )
@@ -78,7 +78,7 @@ def run(
     def write() -> list[Staged]:
         with meeting_folder(spark) as meeting:
             is_packed = not reads_as_it_is(spark, chosen, specs, count)
-            gang = Gang(
+            gang = SparkGang(
                 plan,
                 specs,
                 count,

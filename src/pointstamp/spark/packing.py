@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pointstamp.errors import SchemaError
 from pointstamp.flow.pact import ExchangeBy
-from pointstamp.flow.plan import Kind, Plan
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.rows.columns import binaries, integers
 from pointstamp.rows.epochcolumn import by_epoch, with_epochs
 from pointstamp.rows.partition import partition
@@ -58,7 +58,7 @@ def input_specs(plan: Plan, graph: Graph, epochs: Mapping[str, str]) -> list[Inp
     """The inputs of a plan, with the key that all their readers exchange by, if there is one."""
     routes = routes_of(plan, graph)
     specs = []
-    for number, (name, node) in enumerate(plan.named(Kind.INPUT).items()):
+    for number, (name, node) in enumerate(plan.named(NodeKind.INPUT).items()):
         pacts = {route.pact for route in routes[node.index, 0]}
         pact = next(iter(pacts)) if len(pacts) == 1 else None
         keys = pact.keys if isinstance(pact, ExchangeBy) else None

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pointstamp.errors import OperatorError, PointstampError, words_of
-from pointstamp.flow.plan import Kind, Node
+from pointstamp.flow.plan import Node, NodeKind
 from pointstamp.operators.authority import Authority
 from pointstamp.operators.context import Context
 from pointstamp.operators.portstate import InputState, OutputState, moves_of
@@ -42,7 +42,7 @@ class Instance:
                 port.schema,
                 graph.location(Source(node.index, o)),
                 operator.outputs[o],
-                reports_loss=node.kind is not Kind.INPUT,
+                reports_loss=node.kind is not NodeKind.INPUT,
             )
             for o, port in enumerate(node.outputs)
         ]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pointstamp.errors import LoopError
-from pointstamp.flow.pact import STAY, Pact, Stay
-from pointstamp.flow.plan import Kind, Node, Plan
+from pointstamp.flow.pact import STAY, Pact, StayHere
+from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import Graph
 from pointstamp.topology.ports import Location, OperatorIndex, Source, Target
@@ -66,7 +66,7 @@ def _follow(
     for node, number in readers.get(source, []):
         # The last pact on the way decides; copies before another pact are made by an operator of their own.
         asked = node.inputs[number].pact
-        shared = pact if isinstance(asked, Stay) else asked
+        shared = pact if isinstance(asked, StayHere) else asked
         if node.kind.is_door:
             further = (*moves, _move_of(node, graph))
             yield from _follow(graph, readers, Source(node.index, 0), shared, further)
@@ -79,7 +79,7 @@ def _move_of(node: Node, graph: Graph) -> Move:
     (summary,) = graph.operators[node.index].summaries[0, 0]
     move = summary.for_rows()
     limit = node.limit
-    if node.kind is not Kind.FEEDBACK or limit is None:
+    if node.kind is not NodeKind.FEEDBACK or limit is None:
         return move
     loop = node.scope[-1]
 

@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from pointstamp.flow.plan import Kind, Node
+from pointstamp.flow.plan import Node, NodeKind
 from pointstamp.operators.capability import hold
 from pointstamp.state.declared import stateful_of
 from pointstamp.state.pieces import Piece
@@ -141,7 +141,7 @@ class Snapshots:
         for instance in instances.values():
             instance.snapped = epoch
             # An input handles nothing.
-            instance.limit = None if instance.node.kind is Kind.INPUT else epoch
+            instance.limit = None if instance.node.kind is NodeKind.INPUT else epoch
 
     def restore(self, instance: Instance, saved: RestoredInstance, epoch: int) -> None:
         """Let a fresh operator go on from what was saved of it, with what it held and awaited."""
@@ -168,7 +168,7 @@ class Snapshots:
 
         What an input sends for later epochs is read again, unless it arrives later than it was sent.
         """
-        if instance.node.kind is Kind.INPUT:
+        if instance.node.kind is NodeKind.INPUT:
             return bool(arrival[0] > time[0])
         return instance.limit is not None and bool(arrival[0] > instance.limit)
 
@@ -225,7 +225,7 @@ class Snapshots:
 
     def _release(self, instance: Instance) -> bool:
         """Let an operator see what it may see now; whether there is anything."""
-        if instance.node.kind is Kind.INPUT:
+        if instance.node.kind is NodeKind.INPUT:
             return False
         following = (target.epoch for target in self._targets if target.epoch > instance.snapped)
         limit = next(following, self._horizon)
@@ -264,7 +264,7 @@ def _held_by(instance: Instance) -> tuple[list[Held], list[Awaited]]:
         for _ in range(count - for_requests.get((number, time), 0))
     ]
     # The capability of an input is its position, which the ticks say.
-    if instance.node.kind is Kind.INPUT:
+    if instance.node.kind is NodeKind.INPUT:
         held = []
     awaited = [
         Awaited(-1 if request.port is None else instance.inputs.index(request.port), request.time)

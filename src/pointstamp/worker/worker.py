@@ -14,8 +14,8 @@ from typing import Final
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, RecoveryError
-from pointstamp.flow.pact import ExchangeBy, ExchangeByFunction, Stay
-from pointstamp.flow.plan import Kind, Plan
+from pointstamp.flow.pact import ExchangeBy, ExchangeByFunction, StayHere
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.operators.endpoints import Collect, Deliver
 from pointstamp.operators.portstate import OutputState
 from pointstamp.progress.broadcast import ProgressBatch
@@ -257,10 +257,10 @@ class Worker:
                 continue
             if self._snapshots is not None and self._snapshots.is_ahead(instance, time, arrival):
                 target = place_of(self.instances[route.operator].node)
-                sent = time[0] if instance.node.kind is Kind.INPUT else -1
+                sent = time[0] if instance.node.kind is NodeKind.INPUT else -1
                 instance.ahead.append(SentAhead(number, target, route.port, arrival, batch, sent))
             self._send_along(route, output, time, arrival, batch, changes)
-        if instance.node.kind is Kind.INPUT:
+        if instance.node.kind is NodeKind.INPUT:
             self.messages_in += len(changes) - before
 
     def _send_along(
@@ -295,7 +295,7 @@ class Worker:
             worker = workers_by(route.pact, batch, self.workers, who)
             parts = split(batch, worker, self.workers)
             return [(WorkerIndex(peer), part) for peer, part in enumerate(parts) if part is not None]
-        if self.workers == 1 or isinstance(route.pact, Stay):
+        if self.workers == 1 or isinstance(route.pact, StayHere):
             return ((self.worker, batch),)
         if isinstance(route.pact, ExchangeBy):
             parts = partition(batch, route.pact.keys, self.workers)
@@ -363,7 +363,7 @@ class Worker:
                 self._log_start(node.index, least)
                 continue
             instance = self.instances[node.index]
-            if node.kind is Kind.INPUT:
+            if node.kind is NodeKind.INPUT:
                 self.inputs[node.name] = InputHandle(
                     instance, self.finish, at=None if restored is None else restored.epoch + 1
                 )
@@ -398,7 +398,11 @@ class Worker:
                     "when it was saved, and is not connected to that any more. Bring it back."
                 )
             route, output = routes[0], instance.outputs[ahead.output]
-            if not saved.must_regain and isinstance(route.pact, Stay) and self._keeps_state(route.operator):
+            if (
+                not saved.must_regain
+                and isinstance(route.pact, StayHere)
+                and self._keeps_state(route.operator)
+            ):
                 raise RecoveryError(
                     f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to {ahead.target} "
                     "without an exchange, and another number of workers saved them: nobody can say whose "

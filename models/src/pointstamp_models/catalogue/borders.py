@@ -13,8 +13,8 @@ from functools import partial
 from random import Random
 from typing import Final, TypeAlias
 
-from pointstamp_models.exploring.entry import Check, Entry, Instance, Mutant, Outcome
 from pointstamp_models.exploring.causality import apply_trace, preserves_causality, random_permutation
+from pointstamp_models.exploring.entry import Check, Entry, Instance, Mutant, Outcome
 from pointstamp_models.exploring.explorer import DEADLOCK
 from pointstamp_models.exploring.incremental_average import AVERAGE, INPUTS, figure
 from pointstamp_models.exploring.transparency import (

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from pointstamp_models.exploring.entry import Entry, Instance, Mutant
 from pointstamp_models.catalogue.propagation import line, loop
+from pointstamp_models.exploring.entry import Entry, Instance, Mutant
 from pointstamp_models.spec.broadcasting import WorkerIndex
 from pointstamp_models.spec.combined import CombinedState, CombinedTracker, WholeBatchExchange
 from pointstamp_models.spec.exchange import ExchangeState

@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from pointstamp_models.exploring.entry import Check, Entry, Instance, Mutant, Outcome
 from pointstamp_models.catalogue.snapshot_programs import (
     AHEAD,
     AHEAD_VERSIONS,
@@ -35,6 +34,7 @@ from pointstamp_models.catalogue.snapshot_programs import (
     WINDOW_NOTIFIED,
     WINDOW_VERSIONS,
 )
+from pointstamp_models.exploring.entry import Check, Entry, Instance, Mutant, Outcome
 from pointstamp_models.exploring.explorer import DEADLOCK, explore
 from pointstamp_models.exploring.transparency import (
     Execution,

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from pointstamp_models.exploring.entry import Entry, Instance, Mutant
 from pointstamp_models.catalogue.timely_facts import CHECKS
 from pointstamp_models.catalogue.timely_graphs import (
     AsksAgain,
@@ -25,6 +24,7 @@ from pointstamp_models.catalogue.timely_graphs import (
     domains_graph,
     loop_graph,
 )
+from pointstamp_models.exploring.entry import Entry, Instance, Mutant
 from pointstamp_models.spec.could_result_in import CouldResultIn
 from pointstamp_models.spec.multiset import chain
 from pointstamp_models.spec.node import Edge, Graph, Location, Message, Node, Time

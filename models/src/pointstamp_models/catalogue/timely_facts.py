@@ -8,7 +8,6 @@ were not. The runs of two composed graphs are compared with the runs of the whol
 from random import Random
 from typing import Final
 
-from pointstamp_models.exploring.entry import Check, Outcome
 from pointstamp_models.catalogue.timely_graphs import (
     buffered_parts,
     chain_parts,
@@ -16,6 +15,7 @@ from pointstamp_models.catalogue.timely_graphs import (
     past_graph,
     random_graph,
 )
+from pointstamp_models.exploring.entry import Check, Outcome
 from pointstamp_models.exploring.explorer import explore
 from pointstamp_models.spec.composition import Composed, Hidden, Observation, compose, missing_run
 from pointstamp_models.spec.could_result_in import (

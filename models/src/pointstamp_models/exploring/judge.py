@@ -15,8 +15,8 @@ from enum import StrEnum
 from time import monotonic
 from typing import Any, TypeAlias
 
-from pointstamp_models.exploring.entry import AnyModel, Check, Instance, Mutant
 from pointstamp_models.exploring import liveness
+from pointstamp_models.exploring.entry import AnyModel, Check, Instance, Mutant
 from pointstamp_models.exploring.explorer import DEADLOCK, Exploration, Progress, Violation, explore
 from pointstamp_models.spec.model import Model
 

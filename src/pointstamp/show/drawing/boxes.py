@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 from unicodedata import east_asian_width
 
-from pointstamp.flow.plan import Kind, Node, Plan
+from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.show.describe import changed_times, limit_words, one_line, schema_of_end
 
 NAME_SIZE: Final = 13
@@ -41,7 +41,7 @@ def box_of(plan: Plan, node: Node) -> Box:
     name = cut(node.name, NAME_CHARACTERS_MAX)
     lines = tuple(cut(line, LINE_CHARACTERS_MAX) for line in _lines(plan, node))
     names = ([port.name for port in node.inputs], [port.name for port in node.outputs])
-    shows = node.kind is Kind.OPERATOR and (len(names[0]) > 1 or len(names[1]) > 1)
+    shows = node.kind is NodeKind.OPERATOR and (len(names[0]) > 1 or len(names[1]) > 1)
     width = max(text_width(name, NAME_SIZE), *(text_width(line, SMALL_SIZE) for line in ("", *lines)))
     heading = _LINE_HEIGHT + 2 + _LINE_HEIGHT * len(lines)
     rows = max(map(len, names)) if shows else 0
@@ -64,7 +64,7 @@ def _port_y(number: int, count: int, height: float, heading: float, rows: int) -
 
 
 def _lines(plan: Plan, node: Node) -> list[str]:
-    if node.kind in (Kind.INPUT, Kind.OUTPUT):
+    if node.kind in (NodeKind.INPUT, NodeKind.OUTPUT):
         return [node.kind.value, schema_of_end(plan, node)]
     ways = changed_times(plan, node)
     if node.kind.is_door:

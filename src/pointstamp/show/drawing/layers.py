@@ -20,7 +20,7 @@ _SWEEPS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LayerLink:
     """A link from one item to another; ports are places on their sides, from 0 at the top to 1."""
 
     origin: Cell
@@ -40,7 +40,7 @@ class Layers:
 
 def layered(
     items: int,
-    links: Sequence[Link],
+    links: Sequence[LayerLink],
     *,
     first: Collection[Cell],
     last: Collection[Cell],
@@ -76,7 +76,7 @@ def layered(
     return Layers(_ordered(columns, links, chains), tuple(chains))
 
 
-def without_cycles(items: int, links: Sequence[Link]) -> list[Link]:
+def without_cycles(items: int, links: Sequence[LayerLink]) -> list[LayerLink]:
     """The links, those that close a cycle marked as going back; a link to the same item is one."""
     outgoing: list[list[int]] = [[] for _ in range(items)]
     for number, link in enumerate(links):
@@ -104,14 +104,14 @@ def without_cycles(items: int, links: Sequence[Link]) -> list[Link]:
                 on_way.add(target)
                 stack.append((target, iter(outgoing[target])))
     return [
-        Link(link.origin, link.target, link.origin_port, link.target_port, goes_back=True)
+        LayerLink(link.origin, link.target, link.origin_port, link.target_port, goes_back=True)
         if number in closing
         else link
         for number, link in enumerate(links)
     ]
 
 
-def _columns(inner: Iterable[Cell], links: Sequence[Link]) -> dict[Cell, int]:
+def _columns(inner: Iterable[Cell], links: Sequence[LayerLink]) -> dict[Cell, int]:
     """The column of each item: 1, or one more than the last of those that lead to it."""
     column_of = dict.fromkeys(inner, 1)
     incoming: dict[Cell, int] = dict.fromkeys(column_of, 0)
@@ -141,7 +141,7 @@ class _Step:
     right_port: float
 
 
-def _steps(links: Sequence[Link], chains: Sequence[tuple[Cell, ...]]) -> list[_Step]:
+def _steps(links: Sequence[LayerLink], chains: Sequence[tuple[Cell, ...]]) -> list[_Step]:
     steps = []
     for link, chain in zip(links, chains, strict=True):
         for number in range(len(chain) - 1):
@@ -152,7 +152,7 @@ def _steps(links: Sequence[Link], chains: Sequence[tuple[Cell, ...]]) -> list[_S
 
 
 def _ordered(
-    columns: list[list[Cell]], links: Sequence[Link], chains: Sequence[tuple[Cell, ...]]
+    columns: list[list[Cell]], links: Sequence[LayerLink], chains: Sequence[tuple[Cell, ...]]
 ) -> tuple[tuple[Cell, ...], ...]:
     """The columns with the fewest crossings that some sweeps to the mean of the neighbours find."""
     steps = _steps(links, chains)

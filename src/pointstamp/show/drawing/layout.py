@@ -13,15 +13,15 @@ everything else in their scope.
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from pointstamp.flow.plan import Kind, Node, Plan
+from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.show.describe import Scope, ScopeTree, scope_tree, times_of
 from pointstamp.show.drawing.boxes import NAME_SIZE, SMALL_SIZE, Box, box_of, cut, text_width
-from pointstamp.show.drawing.scene import Item, Part, Piece, Point, Scene, arrange
+from pointstamp.show.drawing.scene import Piece, Point, Scene, SceneItem, ScenePart, arrange
 from pointstamp.topology.ports import OperatorIndex, Source, Target
 
 MARGIN: Final = 20.0
 HEADING_HEIGHT: Final = 34.0
-_BORDER_PLACE: Final = Item(0.0, 10.0)
+_BORDER_PLACE: Final = SceneItem(0.0, 10.0)
 
 Key: TypeAlias = OperatorIndex | Scope | tuple[str, int]
 """What an item of a scope is: a node, a loop, or the place on the border of a wire with a number."""
@@ -63,7 +63,7 @@ class Wire:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class DrawingLayout:
     """A whole drawing; frames from the outside in."""
 
     width: float
@@ -73,7 +73,7 @@ class Layout:
     wires: tuple[Wire, ...]
 
 
-def layout(plan: Plan) -> Layout:
+def layout(plan: Plan) -> DrawingLayout:
     """Where everything is drawn."""
     composer = _Composer(plan)
     tree = scope_tree(plan)
@@ -84,7 +84,7 @@ def layout(plan: Plan) -> Layout:
         Wire(edge.source, edge.target, edge.start, tuple(edge.pieces), edge.label, edge.goes_back)
         for edge in composer.edges
     ]
-    return Layout(
+    return DrawingLayout(
         whole.width + 2 * MARGIN,
         whole.height + 2 * MARGIN,
         tuple(sorted(composer.boxes, key=lambda placed: placed.node.index)),
@@ -151,9 +151,9 @@ class _Composer:
         scope = tree.scope
         edges = tuple(edge for edge in self.edges if edge.runs_in(scope))
         items: dict[Key, int] = {}
-        sizes: list[Item] = []
+        sizes: list[SceneItem] = []
 
-        def add(key: Key, size: Item) -> None:
+        def add(key: Key, size: SceneItem) -> None:
             if key not in items:
                 items[key] = len(sizes)
                 sizes.append(size)
@@ -161,10 +161,10 @@ class _Composer:
         for member in tree.members:
             if isinstance(member, Node):
                 box = self.all_boxes[member.index]
-                add(member.index, Item(box.width, box.height))
+                add(member.index, SceneItem(box.width, box.height))
             else:
                 inner = self.scenes[member.scope].scene
-                add(member.scope, Item(inner.width, inner.height))
+                add(member.scope, SceneItem(inner.width, inner.height))
         for edge in edges:
             add(_key(scope, edge.origin, "entry", edge), _BORDER_PLACE)
             add(_key(scope, edge.end, "exit", edge), _BORDER_PLACE)
@@ -173,7 +173,7 @@ class _Composer:
             [self._part(scope, edge, items) for edge in edges],
             entries=[number for key, number in items.items() if _is_place(key, "entry")],
             exits=[number for key, number in items.items() if _is_place(key, "exit")],
-            at_end=[items[node.index] for node in tree.nodes() if node.kind is Kind.OUTPUT],
+            at_end=[items[node.index] for node in tree.nodes() if node.kind is NodeKind.OUTPUT],
             heading=self._heading(scope),
             padding=14.0,
         )
@@ -206,15 +206,17 @@ class _Composer:
             self.frames.append(Frame(loop.scope, name, times, left, top, inner.width, inner.height))
             self.place(loop, left, top)
 
-    def _part(self, scope: Scope, edge: _Edge, items: dict[Key, int]) -> Part:
+    def _part(self, scope: Scope, edge: _Edge, items: dict[Key, int]) -> ScenePart:
         is_last = edge.end.scope == scope
-        return Part(
+        return ScenePart(
             items[_key(scope, edge.origin, "entry", edge)],
             self._offset(scope, edge, edge.origin, "exit"),
             items[_key(scope, edge.end, "exit", edge)],
             self._offset(scope, edge, edge.end, "entry"),
             label_width=text_width(edge.label, SMALL_SIZE) if is_last else 0.0,
-            goes_back=is_last and edge.end.kind is Kind.FEEDBACK and edge.origin.scope[: len(scope)] == scope,
+            goes_back=is_last
+            and edge.end.kind is NodeKind.FEEDBACK
+            and edge.origin.scope[: len(scope)] == scope,
         )
 
     def _offset(self, scope: Scope, edge: _Edge, node: Node, place: str) -> float:
@@ -228,11 +230,11 @@ class _Composer:
             return inner.scene.corners[inner.items[place, edge.number]][1] + _BORDER_PLACE.height / 2
         return _BORDER_PLACE.height / 2
 
-    def _heading(self, scope: Scope) -> Item:
+    def _heading(self, scope: Scope) -> SceneItem:
         if not scope:
-            return Item(text_width(cut(self.plan.name, 60), 16), HEADING_HEIGHT)
+            return SceneItem(text_width(cut(self.plan.name, 60), 16), HEADING_HEIGHT)
         name, times = self._frame_words(scope)
-        return Item(text_width(name, NAME_SIZE) + text_width(times, SMALL_SIZE) + 36, HEADING_HEIGHT)
+        return SceneItem(text_width(name, NAME_SIZE) + text_width(times, SMALL_SIZE) + 36, HEADING_HEIGHT)
 
     def _frame_words(self, scope: Scope) -> tuple[str, str]:
         return f"loop {cut(scope[-1], 32)}", f"times {times_of(self.plan.root, len(scope))}"

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pointstamp.flow.plan import Kind, Node, Plan
+from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.show.describe import (
     ScopeTree,
     changed_times,
@@ -28,13 +28,13 @@ from pointstamp.show.describe import (
 from pointstamp.topology.ports import Source
 
 _SHAPES: Final = {
-    Kind.INPUT: ("([", "])"),
-    Kind.OUTPUT: ("([", "])"),
-    Kind.OPERATOR: ("[", "]"),
-    Kind.ENTER: ("(", ")"),
-    Kind.LEAVE: ("(", ")"),
-    Kind.FEEDBACK: ("{{", "}}"),
-    Kind.DELAY: ("(", ")"),
+    NodeKind.INPUT: ("([", "])"),
+    NodeKind.OUTPUT: ("([", "])"),
+    NodeKind.OPERATOR: ("[", "]"),
+    NodeKind.ENTER: ("(", ")"),
+    NodeKind.LEAVE: ("(", ")"),
+    NodeKind.FEEDBACK: ("{{", "}}"),
+    NodeKind.DELAY: ("(", ")"),
 }
 
 _ARROW: Final = "#8594;"
@@ -75,9 +75,9 @@ def _scope_lines(plan: Plan, tree: ScopeTree) -> Iterator[str]:
 
 def _node(plan: Plan, node: Node) -> str:
     lines = [escaped(node.name) or "(no name)"]  # an empty label is a syntax error
-    if node.kind in (Kind.INPUT, Kind.OUTPUT):
+    if node.kind in (NodeKind.INPUT, NodeKind.OUTPUT):
         lines.append(escaped(f"{node.kind.value} {schema_of_end(plan, node)}"))
-    elif node.kind is Kind.OPERATOR:
+    elif node.kind is NodeKind.OPERATOR:
         lines.extend(
             f"{escaped(i)} {_ARROW} {escaped(o)} {escaped(words or 'never')}"
             for i, o, words in changed_times(plan, node)
@@ -90,7 +90,7 @@ def _node(plan: Plan, node: Node) -> str:
 
 def _edge(plan: Plan, node: Node, number: int, source: Source) -> str:
     origin, port = plan.nodes[source.operator], node.inputs[number]
-    comes_back = node.kind is Kind.FEEDBACK
+    comes_back = node.kind is NodeKind.FEEDBACK
     ports = [
         origin.outputs[source.port].name if len(origin.outputs) > 1 else "",
         port.name if len(node.inputs) > 1 else "",

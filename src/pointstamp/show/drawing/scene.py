@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from pointstamp.show.drawing.layers import Cell, Layers, Link, layered, without_cycles
+from pointstamp.show.drawing.layers import Cell, LayerLink, Layers, layered, without_cycles
 from pointstamp.show.drawing.ranks import Level, rows
 
 Point: TypeAlias = tuple[float, float]
@@ -27,7 +27,7 @@ _CORNER: Final = 7.0
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class SceneItem:
     """Something that takes room: the box of a node, the frame of a loop, or a place on the border."""
 
     width: float
@@ -35,7 +35,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ScenePart:
     """The part of a wire that runs in this scope: items by number, and how far below their tops it ends."""
 
     origin: int
@@ -47,7 +47,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class DrawnCourse:
     """Where a part of a wire runs."""
 
     start: Point
@@ -62,17 +62,17 @@ class Scene:
     width: float
     height: float
     corners: tuple[Point, ...]
-    courses: tuple[Course, ...]
+    courses: tuple[DrawnCourse, ...]
 
 
 def arrange(
-    items: Sequence[Item],
-    parts: Sequence[Part],
+    items: Sequence[SceneItem],
+    parts: Sequence[ScenePart],
     *,
     entries: Collection[int] = (),
     exits: Collection[int] = (),
     at_end: Collection[int] = (),
-    heading: Item,
+    heading: SceneItem,
     padding: float,
 ) -> Scene:
     """Lay out one scope; entries are places on its left border, exits on its right."""
@@ -84,12 +84,12 @@ class _Arrangement:
 
     def __init__(
         self,
-        items: Sequence[Item],
-        parts: Sequence[Part],
+        items: Sequence[SceneItem],
+        parts: Sequence[ScenePart],
         entries: Collection[int],
         exits: Collection[int],
         at_end: Collection[int],
-        heading: Item,
+        heading: SceneItem,
         padding: float,
     ) -> None:
         self.items = items
@@ -180,7 +180,7 @@ class _Arrangement:
         ending = [part for part in self.parts if self.column_of[Cell(part.target)] == column]
         return max((part.label_width + ARROW for part in ending if self._has_arrow(part)), default=0.0)
 
-    def _has_arrow(self, part: Part) -> bool:
+    def _has_arrow(self, part: ScenePart) -> bool:
         return self.items[part.target].width > 0
 
     # Wires that go back.
@@ -202,7 +202,7 @@ class _Arrangement:
     def _coming(self, column: int) -> list[int]:
         return [each for each in self.lanes if self.column_of[Cell(self.parts[each].target)] == column]
 
-    def _course_back(self, number: int) -> Course:
+    def _course_back(self, number: int) -> DrawnCourse:
         """Right, down into its lane, back, up, and right again."""
         part = self.parts[number]
         start, end = self._ends(part)
@@ -213,11 +213,11 @@ class _Arrangement:
         up = self.left[target] - self._label_width(target) - _SLOT_WIDTH * place
         lane = self.bottom + _LANE_HEIGHT * (self.lanes.index(number) + 1)
         pieces = _rounded([start, (down, start[1]), (down, lane), (up, lane), (up, end[1]), end])
-        return Course(start, pieces, True)
+        return DrawnCourse(start, pieces, True)
 
     # Wires that go on.
 
-    def _course(self, number: int, width: float) -> Course:
+    def _course(self, number: int, width: float) -> DrawnCourse:
         part, chain = self.parts[number], self.layers.chains[number]
         start, end = self._ends(part)
         if self.column_of[chain[-1]] == len(self.layers.columns) - 1:
@@ -240,9 +240,9 @@ class _Arrangement:
             )
             middle = (begins + ends) / 2
             pieces += [((begins, y),), ((middle, y), (middle, following), (ends, following))]
-        return Course(start, (*pieces, (end,)), False)
+        return DrawnCourse(start, (*pieces, (end,)), False)
 
-    def _ends(self, part: Part) -> tuple[Point, Point]:
+    def _ends(self, part: ScenePart) -> tuple[Point, Point]:
         (x, y), (other_x, other_y) = self._corner(Cell(part.origin)), self._corner(Cell(part.target))
         return (x + self.items[part.origin].width, y + part.origin_offset), (
             other_x,
@@ -250,8 +250,8 @@ class _Arrangement:
         )
 
 
-def _link(items: Sequence[Item], part: Part) -> Link:
-    return Link(
+def _link(items: Sequence[SceneItem], part: ScenePart) -> LayerLink:
+    return LayerLink(
         Cell(part.origin),
         Cell(part.target),
         part.origin_offset / items[part.origin].height,

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from pointstamp.flow.plan import Kind, Plan
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.show.describe import one_line, quoted, schema_words, source_words, times_of
 from pointstamp.show.drawing.boxes import NAME_SIZE, SMALL_SIZE, cut
-from pointstamp.show.drawing.layout import MARGIN, Frame, Layout, PlacedBox, Wire, layout
+from pointstamp.show.drawing.layout import MARGIN, DrawingLayout, Frame, PlacedBox, Wire, layout
 from pointstamp.show.drawing.scene import ARROW, Piece, Point
 
 _COMMANDS: Final = {1: "L", 2: "Q", 3: "C"}
@@ -123,7 +123,7 @@ def _way(start: Point, pieces: Iterable[Piece]) -> str:
 def _box(plan: Plan, placed: PlacedBox) -> Iterator[str]:
     node, box, x, y = placed.node, placed.box, placed.x, placed.y
     kind = "door" if node.kind.is_door else node.kind.value
-    radius = {Kind.OPERATOR: 5.0}.get(node.kind, min(box.height / 2, 18.0))
+    radius = {NodeKind.OPERATOR: 5.0}.get(node.kind, min(box.height / 2, 18.0))
     yield f'<g class="ps-node ps-{kind}" id="ps-node-{node.index}">'
     yield f"<title>{_text(f'{quoted(node.name)}, {node.kind.value}')}</title>"
     yield (
@@ -154,7 +154,7 @@ def _port(x: float, y: float, words: str) -> str:
     return f'<circle class="ps-port" {at}><title>{_text(words)}</title></circle>'
 
 
-def _labels(drawn: Layout) -> Iterator[str]:
+def _labels(drawn: DrawingLayout) -> Iterator[str]:
     """Pacts stand on their wire, just before its end."""
     for wire in drawn.wires:
         if wire.label:

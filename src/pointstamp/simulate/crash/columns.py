@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pointstamp.simulate.choices import Choices
-from pointstamp.simulate.feed import Item, Items
+from pointstamp.simulate.feed import FedItem, Items
 
 COLUMN: Final = "its epoch"
 _MOVES: Final = (0, 0, 1, -1, 2, -2)
@@ -43,7 +43,7 @@ def by_epoch(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         yield epoch, rows.filter(pc.equal(epochs, epoch))
 
 
-def _last(item: Item) -> int:
+def _last(item: FedItem) -> int:
     return max(item.batch.column(COLUMN).to_pylist(), default=-1)
 
 
@@ -55,7 +55,7 @@ def _moved(items: Items, choices: Choices) -> Items:
             place = epoch + _MOVES[choices.choose(len(_MOVES))]
             units[min(max(place, 0), len(items) - 1)].append(stamped.slice(row, 1))
     return [
-        Item(pa.concat_batches(rows) if rows else _stamped(item.batch.slice(0, 0), []))
+        FedItem(pa.concat_batches(rows) if rows else _stamped(item.batch.slice(0, 0), []))
         for item, rows in zip(items, units, strict=True)
     ]
 

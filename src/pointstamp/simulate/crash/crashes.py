@@ -15,7 +15,7 @@ from pointstamp.simulate.crash.events import Crashed
 from pointstamp.simulate.crash.setting import Doom
 
 if TYPE_CHECKING:
-    from pointstamp.simulate.crash.crew import Life, Place
+    from pointstamp.simulate.crash.crew import Life, MemberPlace
 
 _OPERATIONS_MAX: Final = 8
 _RECOVERY_OPERATIONS_MAX: Final = 20
@@ -137,7 +137,7 @@ def _doom(world: Drivers, operations_max: int) -> None:
     world.doomed = Doom(world.choices.choose(operations_max), bool(world.choices.choose(2)))
 
 
-def _lose(world: Drivers, life: "Life", place: "Place") -> None:
+def _lose(world: Drivers, life: "Life", place: "MemberPlace") -> None:
     """A member dies; what it was writing is done, cut off between two operations, or not done."""
     jobs, durability = place.scribe.jobs, world.durability
     life.crew.lose(place)

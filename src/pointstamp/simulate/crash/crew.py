@@ -98,7 +98,7 @@ class SimulatedScribe:
         return not self.jobs and not self.results
 
 
-class _Log:
+class _CrewLog:
     """Takes events down with their generation."""
 
     def __init__(self, happened: list[Happened], generation: int) -> None:
@@ -114,7 +114,7 @@ MakeMember = Callable[..., Member]
 
 
 @dataclass(slots=True)
-class Place:
+class MemberPlace:
     """Where one member runs: it starts at its first step, and may die at any."""
 
     number: int
@@ -141,8 +141,8 @@ class SimulatedCrew:
 
     mission: Mission
     network: SimulatedNetwork
-    places: list[Place]
-    log: _Log
+    places: list[MemberPlace]
+    log: _CrewLog
     choices: Choices
     silent_activations_max: int
     make_member: MakeMember = Member
@@ -175,7 +175,7 @@ class SimulatedCrew:
 
     # For the world.
 
-    def step(self, place: Place) -> None:
+    def step(self, place: MemberPlace) -> None:
         """Let one member take its orders and do one thing; what it raises is told to the driver."""
         try:
             if place.member is None:
@@ -189,12 +189,12 @@ class SimulatedCrew:
             place.die()
             place.reports.put(error)
 
-    def lose(self, place: Place) -> None:
+    def lose(self, place: MemberPlace) -> None:
         """A member dies, and its driver hears of it some time."""
         place.die()
         place.reports.put(None)
 
-    def _start(self, place: Place) -> Member:
+    def _start(self, place: MemberPlace) -> Member:
         number = place.number
         member = self.make_member(
             self.mission,
@@ -262,7 +262,7 @@ def new_crew(
     network = SimulatedNetwork(mission.workers, clock, choices)
     network.delays_max = [list(row) for row in delays_max]
     places = [
-        Place(
+        MemberPlace(
             number,
             Channel(clock, choices, control_delay_max),
             Channel(clock, choices, control_delay_max),
@@ -275,7 +275,7 @@ def new_crew(
         mission,
         network,
         places,
-        _Log(happened, mission.generation),
+        _CrewLog(happened, mission.generation),
         choices,
         silent_activations_max,
         make_member,

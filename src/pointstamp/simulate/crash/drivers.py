@@ -14,7 +14,7 @@ from pointstamp.query.crew import CrewError
 from pointstamp.query.orders import Finish
 from pointstamp.query.session import Session
 from pointstamp.query.unneeded import remove_unneeded
-from pointstamp.simulate.crash.crew import Life, Place, new_crew
+from pointstamp.simulate.crash.crew import Life, MemberPlace, new_crew
 from pointstamp.simulate.crash.durability import DiedError, UnansweredError
 from pointstamp.simulate.crash.events import (
     Crashed,
@@ -45,7 +45,7 @@ class Drivers(Setting):
         """Let things happen, to the end of the world or up to a moment."""
         raise NotImplementedError
 
-    def _drive(self, life: Life, _: Place | None) -> None:
+    def _drive(self, life: Life, _: MemberPlace | None) -> None:
         """One round of a driver, which may be its last."""
         doomed = self.doomed if life is self.newest else None
         if doomed is not None:

@@ -102,7 +102,7 @@ def _plain(_: int) -> int:
     return 0
 
 
-class Commit(msgspec.Struct, frozen=True):
+class StoredCommit(msgspec.Struct, frozen=True):
     """A commit as it was published."""
 
     epochs_through: int
@@ -115,7 +115,7 @@ class SimulatedSink:
     def __init__(self, durability: Durability) -> None:
         self._durability = durability
         self._pieces: dict[str, tuple[int, str, dict[int, list[pa.RecordBatch]]]] = {}
-        self.commits: list[Commit] = []
+        self.commits: list[StoredCommit] = []
         self.visible: dict[tuple[str, Time], list[pa.RecordBatch]] = {}
         self._discarded: dict[str, tuple[int, str, dict[int, list[pa.RecordBatch]]]] = {}
         self._sure = 0
@@ -153,7 +153,7 @@ class SimulatedSink:
 
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         """Make a commit visible, once; InternalError where the contract is broken."""
-        commit = Commit(epochs_through, tuple(staged))
+        commit = StoredCommit(epochs_through, tuple(staged))
 
         def done() -> None:
             self._publish(number, commit)
@@ -197,7 +197,7 @@ class SimulatedSink:
         if piece is not None:  # another driver may have been faster
             self._discarded[path] = piece
 
-    def _publish(self, number: int, commit: Commit) -> None:
+    def _publish(self, number: int, commit: StoredCommit) -> None:
         if number < len(self.commits):
             if self.commits[number] != commit:
                 raise InternalError(

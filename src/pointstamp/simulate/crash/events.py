@@ -40,7 +40,7 @@ class Crashed(msgspec.Struct, frozen=True, tag=True):
     what: str
 
 
-class Said(msgspec.Struct, frozen=True, tag=True):
+class UserSaid(msgspec.Struct, frozen=True, tag=True):
     """It was said that nothing before an epoch comes of an input any more."""
 
     input: str
@@ -59,7 +59,7 @@ class DriverFenced(msgspec.Struct, frozen=True, tag=True):
 
 
 WorldEvent: TypeAlias = (
-    GenerationBegan | TickTaken | EpochCommitted | Crashed | Said | SavepointTaken | DriverFenced
+    GenerationBegan | TickTaken | EpochCommitted | Crashed | UserSaid | SavepointTaken | DriverFenced
 )
 
 
@@ -84,7 +84,7 @@ def describe_world_event(event: WorldEvent) -> str:
             return f"commit {event.number}: everything up to epoch {event.epoch}"
         case Crashed():
             return f"CRASH: {event.what}"
-        case Said():
+        case UserSaid():
             return f"it was said that input '{event.input}' is complete before epoch {event.epoch}"
         case SavepointTaken():
             return f"savepoint '{event.name}' was taken at epoch {event.epoch}"

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pointstamp.journal.history import Ticked
 from pointstamp.simulate.choices import Choices
 from pointstamp.simulate.crash.columns import COLUMN, by_epoch, complete_after, with_columns
-from pointstamp.simulate.feed import SPLITS_MAX, Item, Items, split
+from pointstamp.simulate.feed import SPLITS_MAX, FedItem, Items, split
 from pointstamp.sources.port import Part, Position, Unit
 
 _UNITS_PER_TICK: Final = (1, 1, 2, None)
@@ -146,7 +146,7 @@ class Feed:
         completed = max((tick.complete_to for tick in ticks), default=0)
         length = max([completed, *(epoch + 1 for epochs in rows.values() for epoch in epochs)])
         return {
-            name: [Item(_joined(epochs.get(epoch, []), self._schema(name))) for epoch in range(length)]
+            name: [FedItem(_joined(epochs.get(epoch, []), self._schema(name))) for epoch in range(length)]
             for name, epochs in rows.items()
         }
 

@@ -12,7 +12,7 @@ from pointstamp.errors import RecoveryError
 from pointstamp.journal.history import Entry, Savepoint
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
-from pointstamp.simulate.crash.setting import CrashRun, Kept
+from pointstamp.simulate.crash.setting import CrashRun, KeptChoices
 from pointstamp.simulate.crash.world import CrashWorld
 from pointstamp.simulate.world import Ended
 
@@ -39,7 +39,7 @@ def run_with_successor(world: CrashWorld, *, steps_max: int) -> CrashRun:
         crashes=_CRASHES[world.further.choose(len(_CRASHES))],
         seed=0,
         steps_max=steps_max,
-        begins_with=Kept(world, name),
+        begins_with=KeptChoices(world, name),
     )
     known = dict.fromkeys(world.feed.columns, savepoint.open_from)
     successor.user.said, successor.user.asked = dict(known), dict(known)

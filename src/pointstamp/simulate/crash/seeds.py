@@ -32,7 +32,7 @@ from pointstamp.simulate.crash.trace import CrashHeader, CrashTrace
 from pointstamp.simulate.crash.world import CrashWorld
 from pointstamp.simulate.feed import Items
 from pointstamp.simulate.outputs import Outputs
-from pointstamp.simulate.seeds import Kind, Outcome, Simulator
+from pointstamp.simulate.seeds import FindingKind, Outcome, Simulator
 from pointstamp.simulate.world import STEPS_MAX, Ended, World
 
 
@@ -67,10 +67,10 @@ class CrashSimulator(Simulator):
         outcome = self.judged(case, self.crash_run(case))
         run = outcome.run
         assert isinstance(run, CrashRun)
-        if outcome.kind is not Kind.VALID or run.successor is None:
+        if outcome.kind is not FindingKind.VALID or run.successor is None:
             return outcome
         after = self.judged(case, run.successor)
-        if after.kind is Kind.VALID:
+        if after.kind is FindingKind.VALID:
             return outcome
         words = f"a query that began with a savepoint of epoch {run.successor.since}: {after.reason}"
         return replace(after, reason=words)
@@ -88,9 +88,9 @@ class CrashSimulator(Simulator):
         explained = self._explained(case, run)
         if explained is not None and explained.flaw is not None:
             objections["explained"] = explained.flaw
-        kind, reason = Kind.VALID, ""
+        kind, reason = FindingKind.VALID, ""
         if run.ended is Ended.GIVEN_UP or verdict.status is Status.UNKNOWN:
-            kind, reason = Kind.UNKNOWN, run.reason or str(verdict)
+            kind, reason = FindingKind.UNKNOWN, run.reason or str(verdict)
         else:
             kind, reason = self.compared(run, objections)
         return CrashOutcome(case, kind, reason, verdict, run, objections, explained)
@@ -109,11 +109,11 @@ class CrashSimulator(Simulator):
         )
         return run_with_successor(world, steps_max=self._steps_max)
 
-    def compared(self, run: CrashRun, objections: dict[str, str]) -> tuple[Kind, str]:
+    def compared(self, run: CrashRun, objections: dict[str, str]) -> tuple[FindingKind, str]:
         """What is published against a run without failures; then the objection whose words help most."""
         expected = self._without_failures(run)
         if expected is None:
-            return Kind.UNKNOWN, "on one worker the flow does not complete with these rows"
+            return FindingKind.UNKNOWN, "on one worker the flow does not complete with these rows"
         # What operators keep for epochs after the last tick is computed by nobody when the query ends, unless
         # that is the end of time; and what was published before a savepoint is not published after it.
         last = max(run.published_through, run.complete_to - 1)
@@ -124,7 +124,7 @@ class CrashSimulator(Simulator):
         for judge_name, kind in _KINDS.items():
             if judge_name in objections:
                 return kind, objections[judge_name]
-        return Kind.VALID, ""
+        return FindingKind.VALID, ""
 
     def _without_failures(self, run: CrashRun) -> Outputs | None:
         alone = World(self.plan, run.fed, workers=1, seed=0, kept=frozenset()).run()
@@ -164,10 +164,10 @@ def crash_trace(simulator: Simulator, outcome: CrashOutcome) -> CrashTrace:
 
 
 _KINDS = {
-    "failed": Kind.FAILED,
-    "published": Kind.DIFFERS,
-    "conformance": Kind.INVALID,
-    "explained": Kind.UNEXPLAINED,
+    "failed": FindingKind.FAILED,
+    "published": FindingKind.DIFFERS,
+    "conformance": FindingKind.INVALID,
+    "explained": FindingKind.UNEXPLAINED,
 }
 
 

@@ -28,7 +28,7 @@ from pointstamp.simulate.crash.storage import SimulatedStorage
 from pointstamp.simulate.crash.user import User
 from pointstamp.simulate.feed import Items
 from pointstamp.simulate.network import SimulatedClock
-from pointstamp.simulate.world import STEPS_MAX, Run
+from pointstamp.simulate.world import STEPS_MAX, WorldRun
 
 
 class Doom(NamedTuple):
@@ -39,7 +39,7 @@ class Doom(NamedTuple):
 
 
 @dataclass(slots=True)
-class CrashRun(Run):
+class CrashRun(WorldRun):
     """What happened in a world with crashes; ``outputs`` is what was published."""
 
     since: int = -1
@@ -59,7 +59,7 @@ class CrashRun(Run):
     """What was said of operators that keep something between epochs and declare no state."""
 
 
-class Kept(NamedTuple):
+class KeptChoices(NamedTuple):
     """A savepoint, and the world that has it."""
 
     of: "Setting"
@@ -88,7 +88,7 @@ class Setting:
         seed: int,
         kept: frozenset[int] | None = None,
         steps_max: int = STEPS_MAX,
-        begins_with: Kept | None = None,
+        begins_with: KeptChoices | None = None,
     ) -> None:
         self.choices, self.further, self.features = self._chosen(seed, kept, begins_with)
         choices = self.choices
@@ -141,7 +141,7 @@ class Setting:
         self.durability.before = self._before_operation
 
     def _chosen(
-        self, seed: int, kept: frozenset[int] | None, begins_with: Kept | None
+        self, seed: int, kept: frozenset[int] | None, begins_with: KeptChoices | None
     ) -> tuple[Choices, FurtherChoices, Features]:
         """The choices of a new world, or those of the one that it follows, which are not used up."""
         if begins_with is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pointstamp.simulate.crash.events import Said, SavepointTaken
+from pointstamp.simulate.crash.events import SavepointTaken, UserSaid
 
 if TYPE_CHECKING:
     from pointstamp.query.session import Session
@@ -59,7 +59,7 @@ def say(world: "Drivers", source: "SimulatedSource") -> None:
         if epoch >= session.coordinator.ledger.open_from:
             session.advance(source.name, epoch)
         world.user.said[source.name] = epoch
-        world.note(life.generation, Said(source.name, epoch))
+        world.note(life.generation, UserSaid(source.name, epoch))
 
     life.calls.append(call)
 

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 from pointstamp.errors import PointstampWarning
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.simulate.crash.crashes import crash
-from pointstamp.simulate.crash.crew import Life, Place
+from pointstamp.simulate.crash.crew import Life, MemberPlace
 from pointstamp.simulate.crash.drivers import Drivers, FoundError
 from pointstamp.simulate.crash.setting import CrashRun
 from pointstamp.simulate.crash.user import is_answered, say, take_savepoint, unsaid
@@ -36,7 +36,7 @@ _END_OF_TIME: Final = 2**62
 # Nothing takes as long as this: after it nothing will happen any more.
 _QUIET_TICKS_MAX: Final = 700
 
-Act: TypeAlias = "Callable[[Life, Place | None], None]"
+Act: TypeAlias = "Callable[[Life, MemberPlace | None], None]"
 
 
 class CrashWorld(Drivers):
@@ -119,9 +119,9 @@ class CrashWorld(Drivers):
             act(life, place)
             self._quiet_ticks = 0
 
-    def _ready(self, now: int) -> list[tuple[Act, Life, Place | None]]:
+    def _ready(self, now: int) -> list[tuple[Act, Life, MemberPlace | None]]:
         """Everything that could be done now, by whomever."""
-        ready: list[tuple[Act, Life, Place | None]] = []
+        ready: list[tuple[Act, Life, MemberPlace | None]] = []
         for life in self.lives:
             if life.driver_is_alive and not life.is_asleep and self._has_news(life):
                 ready.append((self._drive, life, None))
@@ -167,10 +167,10 @@ class CrashWorld(Drivers):
 
     # Acting.
 
-    def _step(self, life: Life, place: Place | None) -> None:
+    def _step(self, life: Life, place: MemberPlace | None) -> None:
         assert place is not None
         life.crew.step(place)
 
-    def _write(self, life: Life, place: Place | None) -> None:
+    def _write(self, life: Life, place: MemberPlace | None) -> None:
         assert place is not None
         place.scribe.work()
