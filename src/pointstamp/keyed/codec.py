@@ -2,8 +2,8 @@
 
 A ``KeyCodec`` brings a column to that form and back, so that two values are the same key exactly where the
 coded values are equal. Nulls stay nulls, and are a key. Floats are the same key as SQL and the exchange see
-it: -0.0 is 0.0, and every NaN is one. A struct is the slot of its fields in a key index of their own, and a list
-is the bytes of the slots of its elements: exact, however deep, without Python per row.
+it: -0.0 is 0.0, and every NaN is one. A struct is the slot of its fields in a key index of their own,
+and a list is the bytes of the slots of its elements: exact, however deep, without Python per row.
 """
 
 from collections.abc import Callable
