@@ -23,7 +23,7 @@ from support import broken_recovery
 
 ROOT: Final = Path(__file__).parent.parent
 DOCUMENT: Final = (ROOT / "docs" / "paper_to_code.md").read_text()
-FROM_THE_ROOT: Final = ("tests/", "examples/", "benchmarks/", "docs/")
+FROM_THE_ROOT: Final = ("tests/", "models/", "examples/", "benchmarks/", "docs/")
 FEATURES: Final = 90
 STATUSES: Final = ("done", "partly", "not yet")
 
@@ -80,6 +80,8 @@ def in_section(start: str) -> list[Table]:
 
 def file_of(reference: str) -> Path:
     path = reference.partition("::")[0]
+    if path.startswith("pointstamp_models/"):
+        return ROOT / "models" / "src" / path
     return ROOT / path if path.startswith(FROM_THE_ROOT) else ROOT / "src" / "pointstamp" / path
 
 
