@@ -8,7 +8,9 @@ Families, and what only each can find:
 """
 
 import re
+import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +149,14 @@ def a_request_is_forgotten(patch: Patch) -> None:
     patch.setattr(Notifications, "ask", forget)
 
 
+def broken_there(mutant: Callable[[Patch], None], logic: Callable[[], Any]) -> Any:  # noqa: ANN401
+    """An operator whose process is broken when it is made: processes inherit nothing that a test patches."""
+    if not getattr(sys, "is_broken_by_a_test", False):
+        sys.is_broken_by_a_test = True  # type: ignore[attr-defined]
+        mutant(pytest.MonkeyPatch())
+    return logic()
+
+
 @pytest.mark.parametrize("form", ["three workers", "two processes"])
 @pytest.mark.parametrize(
     ("mutant", "caught_by"),
@@ -160,8 +170,13 @@ def a_request_is_forgotten(patch: Patch) -> None:
 def test_a_broken_worker_is_raised_with_a_trace_that_is_judged_alike(
     mutant: Callable[[Patch], None], caught_by: str, form: str, monkeypatch: Patch
 ) -> None:
-    mutant(monkeypatch)
     flow = busy_flow()
+    if form == "two processes":
+        for node in flow.plan.nodes:
+            if node.logic is not None:
+                node.logic = partial(broken_there, mutant, node.logic)
+    else:
+        mutant(monkeypatch)
     with pytest.raises(InternalError, match=rf"flow 'busy' has broken .*: {caught_by} ") as error:
         flow.run_local(inputs_of(flow), verify=True, **FORMS[form])
     named = re.search(r"The events are in (\S+);", str(error.value))
