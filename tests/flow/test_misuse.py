@@ -181,7 +181,7 @@ def test_an_aggregate_of_an_expression_asks_for_a_column(aggregate: Any) -> None
 
 def test_what_is_no_aggregate_is_refused_with_its_name() -> None:
     sales = ps.Dataflow("test").input("sales", "shop string, price double")
-    with pytest.raises(FlowError, match=r"of stream 'sales': 'total' must be an aggregate.*'price' of type str"):
+    with pytest.raises(FlowError, match=r"'sales': 'total' must be an aggregate.*'price' of type str"):
         sales.reduce("shop", total="price")  # type: ignore[arg-type]
 
 
