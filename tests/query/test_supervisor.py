@@ -330,6 +330,30 @@ def test_a_disk_that_was_full_once_is_gone_over() -> None:
     assert sink.rows() == expected(flow, data)
 
 
+@dataclass(frozen=True)
+class RefusingSink(MemorySink):
+    """Publishes nothing, so many times in a row, from this commit on."""
+
+    refusals: list[int] = field(default_factory=list)
+
+    def publish(self, number: int, epochs_through: int, staged: object) -> None:
+        if self.refusals and number == self.refusals[0]:
+            self.refusals.pop(0)
+            raise StorageError(f"commit {number} could not be published: the server does not answer.")
+        super().publish(number, epochs_through, staged)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("refusals", [1, 2, 4])
+def test_a_sink_that_refuses_several_times_in_a_row_is_gone_over(refusals: int) -> None:
+    # The second refusal falls into the beginning of a generation, which is in the journal by then: the next
+    # try took it for the one of another driver, and the query ended as if it had been replaced by itself.
+    flow = FLOWS["running"]()
+    data = rows_of(flow, 4, seed=3)
+    sink = RefusingSink(refusals=[1] * refusals)
+    run(spec_of(flow, data, MemoryStorage(), sink, restarts=QUICK))
+    assert sink.rows() == expected(flow, data)
+
+
 def test_a_disk_that_stays_full_ends_the_query_in_words(caplog: pytest.LogCaptureFixture) -> None:
     flow = FLOWS["running"]()
     restarts = RestartPolicy(restarts_max=3, pause_seconds=0.0)

@@ -9,6 +9,7 @@ It keeps the invariant of the journal: whoever returns from here is the only one
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pointstamp.errors import NotStored, RecoveryError, StorageError
@@ -57,9 +58,18 @@ class Beginning:
 
 
 def begin_generation(
-    spec: QuerySpec, owner: str, at_seconds: float, *, writer: str | None = None
+    spec: QuerySpec,
+    owner: str,
+    at_seconds: float,
+    *,
+    writer: str | None = None,
+    on_taken_over: Callable[[Ledger], None] = lambda ledger: None,
 ) -> Beginning:
-    """Take the journal over, and find what to go on from; every older driver is fenced from here on."""
+    """Take the journal over, and find what to go on from; every older driver is fenced from here on.
+
+    ``on_taken_over`` is told the ledger as soon as this generation is in the journal. What comes after that may
+    fail; whoever tries again then asks this ledger, and not an older one, whether somebody else took over.
+    """
     journal: Journal[Entry] = Journal.open(spec.storage, Entry, writer=writer, query=spec.query_id)
     sink = spec.sink.for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
     publisher = sink.publisher()
@@ -69,6 +79,7 @@ def begin_generation(
     check_outputs(sink, publisher, before, _shape_now(spec, before))
     generation = journal.start_generation(owner, at_seconds)
     ledger = Ledger(journal, spec.sources, chains_kept=spec.snapshots.keep)
+    on_taken_over(ledger)
     shape = _shape_now(spec, ledger.shape)
     if ledger.shape is None and spec.savepoint is not None:
         adopt_savepoint(spec, ledger, shape)

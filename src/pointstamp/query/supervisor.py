@@ -150,9 +150,9 @@ class Supervisor:
             # A driver that was held up until its workers gave it up may have been replaced meanwhile. It must
             # find that out here: the next generation would be newer than its successor's, and fence that.
             self._ledger.check_not_fenced()
-        begun = begin_generation(spec, f"process {os.getpid()} on {socket.gethostname()}", time())
+        owner = f"process {os.getpid()} on {socket.gethostname()}"
+        begun = begin_generation(spec, owner, time(), on_taken_over=self._take_over)
         self.generation, ledger = begun.generation, begun.ledger
-        self._ledger = ledger
         self._note_commit(ledger.committed)
         self._counted = (monotonic(), 0)
         self.phase = "starting workers"
@@ -187,6 +187,9 @@ class Supervisor:
             finally:
                 self._verified_before += 0 if verification is None else verification.events
                 self._session = None
+
+    def _take_over(self, ledger: Ledger) -> None:
+        self._ledger = ledger
 
     def _verify(self, begun: Beginning) -> Verification | None:
         judge = self.spec.judge
