@@ -67,8 +67,8 @@ def begin_generation(
 ) -> Beginning:
     """Take the journal over, and find what to go on from; every older driver is fenced from here on.
 
-    ``on_taken_over`` is told the ledger as soon as this generation is in the journal. What comes after that may
-    fail; whoever tries again then asks this ledger, and not an older one, whether somebody else took over.
+    ``on_taken_over`` is told the ledger as soon as this generation is in the journal. What comes after that
+    may fail; the next try then asks this ledger, and not an older one, whether somebody else took over.
     """
     journal: Journal[Entry] = Journal.open(spec.storage, Entry, writer=writer, query=spec.query_id)
     sink = spec.sink.for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
