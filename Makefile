@@ -43,7 +43,7 @@ RESOLUTION = highest
 test-resolution: setup
 	$(UV) venv --quiet --clear --python .venv/bin/python .venv-$(RESOLUTION)
 	$(UV) pip install --quiet --python .venv-$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
-		--editable ".[spark,connect,delta]" --group dev
+		--editable ".[spark,connect,delta]" --editable models --group dev
 	.venv-$(RESOLUTION)/bin/python scripts/test.py
 
 docs: setup

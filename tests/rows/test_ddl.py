@@ -8,6 +8,8 @@ The round trip, as a property, finds what quoting and escaping forget. Refusals 
 import os
 import sys
 from collections.abc import Iterator
+from inspect import signature
+from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.types as spark_types
@@ -19,6 +21,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from pointstamp.errors import SchemaError
 from pointstamp.rows.ddl import parse_ddl, to_ddl
+
+# Before pyspark 4.2 there was no choice.
+ZONE: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
 
 SPARK_TYPES = {
     "boolean": spark_types.BooleanType(),
@@ -109,7 +114,7 @@ def test_the_arrow_types_are_those_of_pyspark(name: str, declared: str) -> None:
         return  # Arrow has no such column; see the refusals
     spark = spark_types.StructType([spark_types.StructField(column, SPARK_TYPES[name], nullable)])
     for case in (text, text.replace(name, name.upper()) if "<" not in name else text):
-        assert parse_ddl(case).equals(to_arrow_schema(spark, timezone="UTC"), check_metadata=True)
+        assert parse_ddl(case).equals(to_arrow_schema(spark, **ZONE), check_metadata=True)
 
 
 def test_strings_of_limited_length_are_strings() -> None:
