@@ -7,7 +7,7 @@ and takes snapshots on demand (``checkpoint``, ``savepoint``).
 
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
@@ -58,7 +58,6 @@ class Query:
         self._companions = companions
         self._error: BaseException | None = None
         self._run_id = str(uuid.uuid4())
-        self._on_end: list[Callable[[], None]] = []
         self._being_taken: set[str] = set()  # the names of savepoints that are not durable yet
         self._thread = threading.Thread(
             target=self._run, name=f"pointstamp-{supervisor.spec.plan.name}", daemon=True
@@ -265,13 +264,6 @@ class Query:
                 self._error = self._error or companion.failure()
                 with suppress(Exception):
                     companion.stop()
-            for each in self._on_end:
-                with suppress(Exception):
-                    each()
-
-    def when_ended(self, function: Callable[[], None]) -> None:
-        """Call a function when the query has ended, for whatever reason."""
-        self._on_end.append(function)
 
     def _answer(self, future: "Future[T]", timeout: float | None = _ANSWER_SECONDS_MAX) -> T:
         """The answer of the query's thread; what ended the query, if it has ended instead."""
