@@ -102,7 +102,7 @@ def operator(
     schemas = {output: as_schema(schema) for output, schema in named.items()}
     _check_methods(name, logic, schemas)
     given = summaries if summaries is not None else getattr(logic, "summaries", None)
-    rounds = len(next(iter(read.values())).scope)
+    rounds = len(next(iter(read.values())).loops)
     factory: Callable[[], Any] = logic if isinstance(logic, type) else partial(copy.deepcopy, logic)
     made = add_operator(
         name,
