@@ -63,17 +63,6 @@ class Query:
             target=self._run, name=f"pointstamp-{supervisor.spec.plan.name}", daemon=True
         )
 
-    def begin(self) -> "Query":
-        """Start the thread and what feeds the query; called once, by whoever made it."""
-        self._thread.start()
-        try:
-            for companion in self._companions:
-                companion.start()
-        except BaseException:
-            self.stop(finish=False)
-            raise
-        return self
-
     # As StreamingQuery has it.
 
     @property
@@ -232,6 +221,16 @@ class Query:
 
     # Inside.
 
+    def _begin(self) -> None:
+        """Start the thread and what feeds the query."""
+        self._thread.start()
+        try:
+            for companion in self._companions:
+                companion.start()
+        except BaseException:
+            self.stop(finish=False)
+            raise
+
     def _drop(self, session: Session, name: str) -> None:
         ledger, spec = session.coordinator.ledger, self._supervisor.spec
         check_kept(name, ledger.savepoints, f"query '{self.name}'")
@@ -297,6 +296,13 @@ class Query:
     def __repr__(self) -> str:
         state = "active" if self.isActive else "ended"
         return f"Query('{self.name}', {state}, epoch {self.epoch}, generation {self.generation})"
+
+
+def begin_query(supervisor: Supervisor, companions: Sequence[Companion] = ()) -> Query:
+    """Begin a query that a supervisor keeps going and companions feed."""
+    query = Query(supervisor, companions)
+    query._begin()  # noqa: SLF001 - this function is the one that makes and begins queries
+    return query
 
 
 def tracker_of(plan: Plan, counts: Counts) -> Tracker:
