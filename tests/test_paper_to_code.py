@@ -23,7 +23,7 @@ from support import broken_recovery
 
 ROOT: Final = Path(__file__).parent.parent
 DOCUMENT: Final = (ROOT / "docs" / "paper_to_code.md").read_text()
-FROM_THE_ROOT: Final = ("tests/", "examples/", "benchmarks/", "docs/")
+FROM_THE_ROOT: Final = ("tests/", "models/", "examples/", "benchmarks/", "docs/")
 FEATURES: Final = 90
 STATUSES: Final = ("done", "partly", "not yet")
 
@@ -80,7 +80,10 @@ def in_section(start: str) -> list[Table]:
 
 def file_of(reference: str) -> Path:
     path = reference.partition("::")[0]
-    return ROOT / path if path.startswith(FROM_THE_ROOT) else ROOT / "src" / "pointstamp" / path
+    if path.startswith(FROM_THE_ROOT):
+        return ROOT / path
+    models = ROOT / "models" / "src"
+    return models / path if path.startswith("pointstamp_models/") else ROOT / "src" / "pointstamp" / path
 
 
 @cache
