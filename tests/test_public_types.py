@@ -217,8 +217,10 @@ def test_no_public_function_answers_with_any() -> None:
 
 
 def attributes(public: type) -> set[str]:
-    """The public attributes that the methods of a class set."""
-    nodes = ast.walk(ast.parse(textwrap.dedent(inspect.getsource(public))))
+    """The public attributes that the methods of a class and of those it inherits from ours set."""
+    ours = [each for each in public.__mro__ if each.__module__.startswith("pointstamp")]
+    trees = [ast.parse(textwrap.dedent(inspect.getsource(each))) for each in ours]
+    nodes = (node for tree in trees for node in ast.walk(tree))
     stored = (each for each in nodes if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store))
     return {
         each.attr
