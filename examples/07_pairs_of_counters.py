@@ -50,12 +50,8 @@ if __name__ == "__main__":
             "seen",
             run.is_done("seen", (0, 0)),
         )
-        print(
-            "held back by",
-            run.why("seen")[0].pointstamp.time,
-            "of",
-            run.graph.describe(run.why("seen")[0].pointstamp.location),
-        )
+        holder = run.why("seen")[0]
+        print("held back by", holder.pointstamp.time, "of", holder.place)
         run.input("payments").advance_to((0, 5))
         run.settle()
         print("payments followed: seen", run.is_done("seen", (999, 4)))

@@ -80,9 +80,10 @@ def in_section(start: str) -> list[Table]:
 
 def file_of(reference: str) -> Path:
     path = reference.partition("::")[0]
-    if path.startswith("pointstamp_models/"):
-        return ROOT / "models" / "src" / path
-    return ROOT / path if path.startswith(FROM_THE_ROOT) else ROOT / "src" / "pointstamp" / path
+    if path.startswith(FROM_THE_ROOT):
+        return ROOT / path
+    models = ROOT / "models" / "src"
+    return models / path if path.startswith("pointstamp_models/") else ROOT / "src" / "pointstamp" / path
 
 
 @cache

@@ -23,7 +23,7 @@ def test_a_star_import_brings_every_name_that_is_not_one_of_pythons_own() -> Non
 
 
 def test_an_unknown_name_says_what_there_is() -> None:
-    with pytest.raises(AttributeError, match="pointstamp has no 'Dataflows'; it has Aggregate"):
+    with pytest.raises(AttributeError, match="pointstamp has no 'Dataflows'; it has Accumulator, Aggregate"):
         getattr(ps, "Dataflows")  # noqa: B009 - it is the access that is tested
 
 

@@ -12,63 +12,104 @@ from pointstamp.version import __version__
 if TYPE_CHECKING:
     from pointstamp.dataflow import Dataflow
     from pointstamp.errors import PointstampError, PointstampWarning
+    from pointstamp.flow.logic import (
+        DeclaredOperator,
+        IsNotified,
+        OperatorLike,
+        Receives,
+        Starts,
+        WatchesFrontiers,
+    )
     from pointstamp.flow.loop import Loop
     from pointstamp.flow.operator import operator
     from pointstamp.flow.probe import Probe
     from pointstamp.flow.stream import Stream
     from pointstamp.operators.capability import Capability
-    from pointstamp.operators.context import Context
+    from pointstamp.operators.context import Context, SendSession
+    from pointstamp.operators.stateless import Row
+    from pointstamp.order.antichain import Antichain
+    from pointstamp.progress.pointstamp import Pointstamp
+    from pointstamp.progress.why import Holder
     from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
     from pointstamp.query.query import Query
-    from pointstamp.reduce.aggregate import Aggregate, count, mean
+    from pointstamp.reduce.aggregate import Accumulator, Aggregate, count, mean
     from pointstamp.reduce.aggregate import max as max  # noqa: A004 - SQL's words, as ps.max and not starred
     from pointstamp.reduce.aggregate import min as min  # noqa: A004 - as above
     from pointstamp.reduce.aggregate import sum as sum  # noqa: A004 - as above
-    from pointstamp.running.feeding import FlowControl
+    from pointstamp.running.feeding import FlowControl, RunInput
     from pointstamp.running.local import LocalRun
     from pointstamp.running.results import OutputTables, Results
+    from pointstamp.running.status import InputStatus, LoopStatus, OutputStatus, RunStatus
     from pointstamp.sinks.compactor import Compacted, compact
     from pointstamp.sinks.delta import DeltaSink
     from pointstamp.sinks.parquet import ParquetSink
-    from pointstamp.sinks.port import Sink, Staged
+    from pointstamp.sinks.port import Compactor, Publisher, Sink, Staged, Writer
     from pointstamp.sinks.reading import published_files, read_published
     from pointstamp.sinks.tiers import CompactionPolicy
     from pointstamp.sources.files import files
-    from pointstamp.sources.port import Source
+    from pointstamp.sources.port import Part, Source, Unit, Watch
     from pointstamp.state import saved
-    from pointstamp.state.pieces import Piece
-    from pointstamp.topology.domain import Time
+    from pointstamp.state.pieces import Piece, Stateful
+    from pointstamp.storage.port import Storage
+    from pointstamp.topology.domain import RootSummary, Time, TimeOrder
     from pointstamp.topology.stacks import Stacks
     from pointstamp.topology.summary import Summary, delay
 
 _HOMES = {
+    "Accumulator": "reduce.aggregate",
     "Aggregate": "reduce.aggregate",
+    "Antichain": "order.antichain",
     "Capability": "operators.capability",
     "Compacted": "sinks.compactor",
     "CompactionPolicy": "sinks.tiers",
+    "Compactor": "sinks.port",
     "Context": "operators.context",
     "Dataflow": "dataflow",
+    "DeclaredOperator": "flow.logic",
     "DeltaSink": "sinks.delta",
     "FlowControl": "running.feeding",
+    "Holder": "progress.why",
+    "InputStatus": "running.status",
+    "IsNotified": "flow.logic",
     "LocalRun": "running.local",
     "Loop": "flow.loop",
+    "LoopStatus": "running.status",
+    "OperatorLike": "flow.logic",
+    "OutputStatus": "running.status",
     "OutputTables": "running.results",
     "ParquetSink": "sinks.parquet",
+    "Part": "sources.port",
     "Piece": "state.pieces",
+    "Pointstamp": "progress.pointstamp",
     "PointstampError": "errors",
     "PointstampWarning": "errors",
     "Probe": "flow.probe",
+    "Publisher": "sinks.port",
     "Query": "query.query",
+    "Receives": "flow.logic",
     "RestartPolicy": "query.policy",
     "Results": "running.results",
+    "RootSummary": "topology.domain",
+    "Row": "operators.stateless",
+    "RunInput": "running.feeding",
+    "RunStatus": "running.status",
+    "SendSession": "operators.context",
     "Sink": "sinks.port",
     "SnapshotPolicy": "query.policy",
     "Source": "sources.port",
     "Stacks": "topology.stacks",
     "Staged": "sinks.port",
+    "Starts": "flow.logic",
+    "Stateful": "state.pieces",
+    "Storage": "storage.port",
     "Stream": "flow.stream",
     "Summary": "topology.summary",
     "Time": "topology.domain",
+    "TimeOrder": "topology.domain",
+    "Unit": "sources.port",
+    "Watch": "sources.port",
+    "WatchesFrontiers": "flow.logic",
+    "Writer": "sinks.port",
     "compact": "sinks.compactor",
     "count": "reduce.aggregate",
     "delay": "topology.summary",
@@ -84,33 +125,60 @@ _HOMES = {
 }
 
 __all__ = [
+    "Accumulator",
     "Aggregate",
+    "Antichain",
     "Capability",
     "Compacted",
     "CompactionPolicy",
+    "Compactor",
     "Context",
     "Dataflow",
+    "DeclaredOperator",
     "DeltaSink",
     "FlowControl",
+    "Holder",
+    "InputStatus",
+    "IsNotified",
     "LocalRun",
     "Loop",
+    "LoopStatus",
+    "OperatorLike",
+    "OutputStatus",
     "OutputTables",
     "ParquetSink",
+    "Part",
     "Piece",
+    "Pointstamp",
     "PointstampError",
     "PointstampWarning",
     "Probe",
+    "Publisher",
     "Query",
+    "Receives",
     "RestartPolicy",
     "Results",
+    "RootSummary",
+    "Row",
+    "RunInput",
+    "RunStatus",
+    "SendSession",
     "Sink",
     "SnapshotPolicy",
     "Source",
     "Stacks",
     "Staged",
+    "Starts",
+    "Stateful",
+    "Storage",
     "Stream",
     "Summary",
     "Time",
+    "TimeOrder",
+    "Unit",
+    "Watch",
+    "WatchesFrontiers",
+    "Writer",
     "__version__",
     "compact",
     "count",

@@ -19,7 +19,7 @@ from pointstamp.errors import FlowError
 from pointstamp.flow.builder import PlanBuilder, wired
 from pointstamp.flow.loop import feed
 from pointstamp.flow.plan import InputPort, NodeKind, Plan
-from pointstamp.flow.stream import Stream, scope_name
+from pointstamp.flow.stream import Stream, scope_name, wiring
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
 from pointstamp.operators.endpoints import Collect
 from pointstamp.query import local_query
@@ -139,8 +139,9 @@ class Dataflow:
 
     def feedback(self, variable: Stream, stream: Stream) -> None:
         """Let a stream come out of a variable of this flow."""
-        node = self.plan.nodes[variable.source.operator]
-        if variable.builder is not self._builder or node.kind is not NodeKind.FEEDBACK or node.scope:
+        at = wiring(variable)
+        node = self.plan.nodes[at.source.operator]
+        if at.builder is not self._builder or node.kind is not NodeKind.FEEDBACK or node.scope:
             raise FlowError(
                 f"flow '{self.name}': feedback needs a variable of this flow, and came with {variable}."
             )
@@ -148,14 +149,15 @@ class Dataflow:
 
     def output(self, name: str, stream: Stream) -> None:
         """Let a stream be a result of the flow, under a name."""
-        if stream.builder is not self._builder:
+        at = wiring(stream)
+        if at.builder is not self._builder:
             raise FlowError(f"output '{name}' of flow '{self.name}' was given {stream} of another flow.")
-        if stream.scope:
+        if stream.loops:
             raise FlowError(
-                f"output '{name}' was given {stream}, which is in {scope_name(stream.scope)}. Leave the loop "
+                f"output '{name}' was given {stream}, which is in {scope_name(stream.loops)}. Leave the loop "
                 "first."
             )
-        port = wired("in", stream.source, stream.pact)
+        port = wired("in", at.source, at.pact)
         self._builder.add(NodeKind.OUTPUT, name, (), [port], {}, logic=Collect)
 
     def run_local(

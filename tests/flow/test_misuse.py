@@ -122,9 +122,9 @@ def test_concat_of_different_schemas_shows_both() -> None:
 def test_an_operator_without_methods_or_inputs_is_refused() -> None:
     stream = ps.Dataflow("test").input("numbers", "x long")
     with pytest.raises(FlowError, match="operator 'lazy' is a object without any of on_start"):
-        ps.operator("lazy", object(), numbers=stream)
+        ps.operator("lazy", object(), numbers=stream)  # type: ignore[call-overload]
     with pytest.raises(FlowError, match="operator 'alone' needs at least one input"):
-        ps.operator("alone", object())
+        ps.operator("alone", object())  # type: ignore[call-overload]
 
 
 def test_a_cycle_without_a_feedback_cannot_even_be_written_and_limits_are_checked() -> None:

@@ -137,7 +137,7 @@ def test_a_stream_that_is_given_for_an_option_of_an_operator_is_an_input(name: s
 def test_an_input_of_an_operator_that_is_no_stream_or_comes_twice_is_refused() -> None:
     rows = people()
     with pytest.raises(FlowError, match=r"operator 'first' was given 3 for its input 'rows', .* a stream"):
-        ps.operator("first", First(), rows=3)  # type: ignore[arg-type]
+        ps.operator("first", First(), rows=3)  # type: ignore[call-overload]
     with pytest.raises(FlowError, match="operator 'first' was given the input 'rows' twice"):
         ps.operator("first", First(), inputs={"rows": rows}, rows=rows)
 

@@ -26,7 +26,7 @@ from scipy.sparse.csgraph import connected_components as scipy_components
 from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.graphs import connected_components
-from pointstamp.running.local import LocalRun
+from pointstamp.running.local import LocalRun, workers_of
 from pointstamp.worker.events import Event, MessageSent
 
 Edges = npt.NDArray[np.int64]
@@ -232,7 +232,7 @@ def test_workers_may_step_in_any_order_while_epochs_overlap(
             run.send(epoch, chance.randint(1, 4))
             for _ in range(chance.randrange(30)):
                 # One worker may be far ahead of another, which hears of its own epochs late.
-                chance.choice(run.run.workers).step()
+                chance.choice(workers_of(run.run)).step()
         run.finish()
         run.check()
 

@@ -19,7 +19,7 @@ import pytest
 import pointstamp as ps
 from pointstamp.query.pacing import Pacing
 from pointstamp.query.processcrew import ProcessLauncher
-from pointstamp.query.query import Query
+from pointstamp.query.query import begin_query
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.rows.partition import partition
@@ -146,7 +146,7 @@ def test_a_member_stops_reading_while_another_does_not_handle_what_it_was_sent(
         decoded_bytes_max=BATCHES_MAX * BATCH_BYTES,
         closes=True,
     )
-    query = Query(Supervisor(spec, ProcessLauncher())).begin()
+    query = begin_query(Supervisor(spec, ProcessLauncher()))
     try:
         query.awaitTermination()
     finally:

@@ -237,9 +237,7 @@ def test_times_are_done_when_they_are_done_and_what_holds_them_back_is_said() ->
         assert run.frontier("out") == [(0,)]
         assert not run.is_done("out", 0)
         assert not run.is_done(probe, 0)
-        assert {run.graph.describe(holder.pointstamp.location) for holder in run.why("out")} == {
-            "output 0 of 'second'"
-        }
+        assert {holder.place for holder in run.why("out")} == {"output 0 of 'second'"}
         with pytest.raises(FlowError, match=r"has nothing left to do.*Advance or close its inputs"):
             run.step_until(lambda: run.is_done("out", 0))
         run.input("second").advance_to(3)

@@ -18,7 +18,7 @@ import pointstamp as ps
 from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
 from pointstamp.running.counting import count_rows
-from pointstamp.running.local import LocalRun
+from pointstamp.running.local import LocalRun, workers_of
 from pointstamp.running.status import RowCounts, describe_interruption, status_from, status_of
 from pointstamp.topology.ports import Location
 from support.times import Pairs
@@ -145,7 +145,7 @@ def test_the_rounds_of_a_loop_are_those_that_its_operator_has_still_to_see_or_se
     flow = countdown(lambda time, batch: seen.append(time[1]))
     shown: set[int] = set()
     with flow.open_local(workers) as run:
-        for worker in run.workers:
+        for worker in workers_of(run):
             worker.silent_activations_max = 1  # so that counts are at most one activation old
         run.input("numbers").send(rows(12))
         run.input("numbers").close()
@@ -175,7 +175,7 @@ def test_a_loop_is_told_for_each_epoch_and_an_outer_loop_has_its_own_round() -> 
         out = outer.leave(left)
     flow.output("out", out)
     with flow.open_local() as run:
-        run.workers[0].silent_activations_max = 1
+        workers_of(run)[0].silent_activations_max = 1
         for epoch in range(2):
             run.input("numbers").send(rows(6))
             run.input("numbers").advance_to(epoch + 1)
@@ -203,9 +203,9 @@ def test_what_holds_an_output_back_is_named_from_its_origin_on() -> None:
 
 def test_of_several_holders_the_farthest_upstream_comes_first() -> None:
     with pairs().open_local() as run:
-        run.workers[0].silent_activations_max = 0  # nothing is activated, only progress moves
+        workers_of(run)[0].silent_activations_max = 0  # nothing is activated, only progress moves
         run.input("left").send(rows(1))
-        run.workers[0].step()
+        workers_of(run)[0].step()
         only_left = status_of(run).outputs[0]
     assert only_left.held_by == (
         "input 'left' may still send at epoch 0",
@@ -251,12 +251,12 @@ def test_messages_that_wait_are_counted_and_the_rest_of_many_holders_is_a_number
         (output,) = status_of(run).outputs
         assert len(output.held_by) == 3
         assert output.held_by_more == 3
-        run.workers[0].silent_activations_max = 0  # nothing is activated, only progress moves
+        workers_of(run)[0].silent_activations_max = 0  # nothing is activated, only progress moves
         run.input("input 0").send(rows(1))
         run.input("input 0").send(rows(2))
         for number in range(6):
             run.input(f"input {number}").close()
-        run.workers[0].step()
+        workers_of(run)[0].step()
         (output,) = status_of(run).outputs
     assert output.held_by == ("2 messages at epoch 0 for input 0 of 'concat'",)
 
@@ -309,7 +309,7 @@ def test_what_waits_in_a_loop_is_told_first_and_with_its_rows() -> None:
 def test_a_run_can_be_described_in_the_middle_of_a_propagation() -> None:
     with countdown().open_local() as run:
         run.input("numbers").send(rows(5))
-        run.workers[0].view.tracker._readable = False
+        workers_of(run)[0].view.tracker._readable = False
         words = describe_interruption(run)
     assert words == (
         "flow 'countdown' was interrupted; loop 'down' is in round 0 of epoch 0; "
@@ -322,7 +322,7 @@ def test_only_the_first_places_are_named_and_an_input_at_several_times_by_its_fi
     streams = [flow.input(f"input {n}", "x long") for n in range(7)]
     flow.output("out", streams[0].concat(*streams[1:]))
     with flow.open_local(2) as run:
-        run.workers[1].input("input 0").advance_to(3)
+        workers_of(run)[1].input("input 0").advance_to(3)
         words = describe_interruption(run)
     assert words.startswith(
         "flow 'wide' was interrupted; input 'input 0' may still send at epoch 0 and later; "
@@ -346,9 +346,9 @@ def test_counts_alone_give_the_same_status() -> None:
         run.input("numbers").advance_to(1)
         for _ in range(40):
             run.step()
-        here = run.workers[0].view.tracker
-        elsewhere = Tracker(run.graph)
-        places = map(Location, range(len(run.graph.ports)))
+        here = workers_of(run)[0].view.tracker
+        elsewhere = Tracker(here.graph)
+        places = map(Location, range(len(here.graph.ports)))
         elsewhere.update_all(
             Change(place, time, count) for place in places for time, count in here.occurrences(place).items()
         )

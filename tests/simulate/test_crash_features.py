@@ -18,11 +18,10 @@ import pytest
 from pointstamp.errors import NotStored
 from pointstamp.simulate.case import Case
 from pointstamp.simulate.choices import Choices
-from pointstamp.simulate.crash.choices import FIRST_NUMBER, FurtherChoices
 from pointstamp.simulate.crash.columns import COLUMN, by_epoch, complete_after, with_columns
 from pointstamp.simulate.crash.durability import DiedError, Durability, UnansweredError
 from pointstamp.simulate.crash.events import Crashed, SavepointTaken, UserSaid
-from pointstamp.simulate.crash.features import NOTHING_FURTHER, Features
+from pointstamp.simulate.crash.features import FIRST_NUMBER, NOTHING_FURTHER, Features, further_choices
 from pointstamp.simulate.crash.setting import CrashRun
 from pointstamp.simulate.crash.storage import SimulatedStorage
 from pointstamp.simulate.feed import FedItem
@@ -106,16 +105,16 @@ def test_a_later_object_of_the_same_folder_makes_it_sure(storage: SimulatedStora
 
 
 def test_further_choices_have_numbers_of_their_own_and_are_plain_where_they_are_not_kept() -> None:
-    first, further = Choices(7), FurtherChoices(7)
+    first, further = Choices(7), further_choices(7)
     drawn = [(first.choose(10), further.choose(10)) for _ in range(50)]
     assert any(a != b for a, b in drawn), "they are two streams"
     assert min(further.made) >= FIRST_NUMBER > max(first.made)
-    again = FurtherChoices(7, frozenset(further.made[:1]))
+    again = further_choices(7, frozenset(further.made[:1]))
     assert [again.choose(10) for _ in range(50)].count(0) == 49
 
 
 def test_a_world_without_further_choices_has_no_features() -> None:
-    assert Features.of(FurtherChoices(7, frozenset())) == NOTHING_FURTHER
+    assert Features.of(further_choices(7, frozenset())) == NOTHING_FURTHER
     run = simulator_of(sound_flows()["running"]()).crash_run(Case(7, 2, crashes=3, choices=frozenset()))
     assert run.ended is Ended.COMPLETE
     assert run.successor is None

@@ -21,7 +21,7 @@ from pointstamp.flow import loop as loops
 from pointstamp.flow import stream as streams
 from pointstamp.flow.builder import PlanBuilder
 from pointstamp.flow.plan import Node
-from pointstamp.flow.stream import Stream
+from pointstamp.flow.stream import Stream, wiring
 from pointstamp.operators.authority import Authority
 from pointstamp.operators.context import Context
 from pointstamp.operators.notify import Notifications, Request
@@ -381,7 +381,8 @@ def feedback_stays_in_its_round(patch: Patch) -> None:
 
 
 def without_exchange(stream: Stream) -> Stream:
-    return Stream(stream.builder, stream.source, stream.schema, stream.scope)
+    at = wiring(stream)
+    return Stream(at.builder, at.source, stream.schema, at.scope)
 
 
 def an_exchange_before_a_door_is_lost(patch: Patch) -> None:

@@ -190,7 +190,7 @@ class Fails:
         raise LookupError("no such thing")
 
 
-def world_of(logic: object, *, steps_max: int = 1000) -> World:
+def world_of(logic: ps.DeclaredOperator[str], *, steps_max: int = 1000) -> World:
     flow = ps.Dataflow("one operator")
     flow.output("out", ps.operator("it", logic, rows=flow.input("rows", SCHEMA).exchange("key")))
     inputs = prepared(flow.plan, {"rows": [[{"key": "a", "n": 3}], [{"key": "b", "n": 2}]]})

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from pointstamp.flow.plan import Plan
-from pointstamp.running.local import LocalRun
+from pointstamp.running.local import LocalRun, workers_of
 from pointstamp.state.declared import stateful_of
 from pointstamp.state.pieces import Piece, merged, owned
 from pointstamp.topology.ports import OperatorIndex
@@ -30,7 +30,7 @@ class Journey:
 
     @property
     def workers(self) -> int:
-        return len(self.run.workers)
+        return len(workers_of(self.run))
 
     def next_epoch(self, data: Mapping[str, Any]) -> None:
         """Send one epoch, in as many parts as there are batches, and let it come to its end."""
@@ -44,12 +44,12 @@ class Journey:
 
     def save(self, *, changes_only: bool) -> None:
         """Let every operator on every worker save what it keeps."""
-        for number, worker in enumerate(self.run.workers):
+        for number, worker in enumerate(workers_of(self.run)):
             for index, instance in worker.instances.items():
                 stateful = stateful_of(instance.logic, instance.name)
                 pieces = {} if stateful is None else stateful.save(changes_only=changes_only)
                 for name, piece in pieces.items():
-                    chains = self.saved.setdefault((index, name), [[] for _ in self.run.workers])
+                    chains = self.saved.setdefault((index, name), [[] for _ in workers_of(self.run)])
                     chains[number].append(piece)
                     self._witnesses.append((piece.table, written(piece.table)))
 
@@ -58,7 +58,7 @@ class Journey:
         saved, self.saved = self.saved, {}
         self.run.close()
         self.run = LocalRun(self.plan, workers, on_result=self._keep)
-        for worker, each in enumerate(self.run.workers):
+        for worker, each in enumerate(workers_of(self.run)):
             for index, instance in each.instances.items():
                 stateful = stateful_of(instance.logic, instance.name)
                 if stateful is not None:

@@ -50,7 +50,7 @@ def test_an_output_may_feed_many_inputs() -> None:
     source = builder.add("in", outputs=[OUTSIDE])
     sinks = [builder.add(f"sink {i}", inputs=[OUTSIDE]) for i in range(3)]
     wire(builder, *(((source, 0), (sink, 0)) for sink in sinks))
-    assert builder.build().targets(Source(source, 0)) == [Target(sink, 0) for sink in sinks]
+    assert builder.build().connections == tuple((Source(source, 0), Target(sink, 0)) for sink in sinks)
 
 
 def test_an_input_with_two_sources_is_refused() -> None:

@@ -201,7 +201,7 @@ def _after_one_epoch(flow: ps.Dataflow, pairs: list[tuple[int, int]]) -> Chain:
     return rig.chain
 
 
-def _flow_with(logic: object) -> ps.Dataflow:
+def _flow_with(logic: ps.DeclaredOperator[str]) -> ps.Dataflow:
     flow = ps.Dataflow("refused")
     flow.output("out", ps.operator("mine", logic, x=flow.input("numbers", "k long, v long").exchange("k")))
     return flow
@@ -248,7 +248,7 @@ def test_an_operator_that_keeps_something_without_declaring_it_is_named_once() -
 
 
 @pytest.mark.parametrize("logic", [Declared(), Windows(), Reminders()])
-def test_declared_state_and_held_capabilities_need_no_warning(logic: object) -> None:
+def test_declared_state_and_held_capabilities_need_no_warning(logic: ps.DeclaredOperator[str]) -> None:
     _after_one_epoch(_flow_with(logic), [(1, 1), (2, 2)])
 
 

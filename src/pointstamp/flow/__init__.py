@@ -1,1 +1,6 @@
-"""The flow that users write: streams, loops, operators of their own, and the plan that comes of it."""
+"""The flow that users write: streams, loops, operators of their own, and the plan that comes of it.
+
+``stream`` and ``operator`` are what users call; they add nodes by ``builder`` to a ``plan``, with a ``pact``
+for each input. ``key_kinds``, ``marking`` and ``updates`` refuse what would give wrong rows. ``logic`` has
+the types.
+"""

@@ -1,6 +1,7 @@
 """Writing a plan: nodes are added and wired here, and what cannot work is refused where it is written."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -88,6 +89,19 @@ class PlanBuilder:
         if name not in taken:
             return name
         return next(numbered for n in count(2) if (numbered := f"{name} {n}") not in taken)
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """Where a stream stands in a plan that is being written, and how its batches are shared."""
+
+    builder: PlanBuilder
+    source: Source
+    scope: Scope
+    pact: Pact = STAY
+
+    def __str__(self) -> str:
+        return f"stream '{self.builder.describe(self.source)}'"
 
 
 def wired(name: str, source: Source, pact: Pact = STAY) -> InputPort:

@@ -21,7 +21,7 @@ from pointstamp.flow.key_kinds import check_all_keys_meet
 from pointstamp.flow.marking import check_plan
 from pointstamp.flow.pact import ToEveryWorker
 from pointstamp.flow.plan import InputPort, Node, NodeKind, RoundLimit
-from pointstamp.flow.stream import Stream, add_door, add_operator, scope_name
+from pointstamp.flow.stream import Stream, add_door, add_operator, scope_name, wiring
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.stateless import Concat
 from pointstamp.rows.schema import as_schema
@@ -40,52 +40,52 @@ class Loop:
                 f"loop '{name}': max_rounds must be at least 1 and at_limit 'error' or 'stop'; they came as "
                 f"{max_rounds} and '{at_limit}'."
             )
-        self.builder = builder
-        self.outside = outside
-        self.scope = builder.open_scope(outside, name)
-        self.name = self.scope[-1]
+        self._builder = builder
+        self._outside = outside
+        self._scope = builder.open_scope(outside, name)
+        self.name = self._scope[-1]
         self._limit = None if max_rounds is None else RoundLimit(max_rounds, at_limit == "error")
         self._variables: dict[int, Node] = {}
 
     def enter(self, stream: Stream) -> Stream:
         """Bring a stream from outside into round 0 of the loop."""
-        self._check_scope(stream, self.outside, "enter", "outside the loop")
-        return add_door(NodeKind.ENTER, "enter", stream, self.scope, enter(len(self.outside)))
+        self._check_scope(stream, self._outside, "enter", "outside the loop")
+        return add_door(NodeKind.ENTER, "enter", stream, self._scope, enter(len(self._outside)))
 
     def variable(self, schema: str | pa.Schema, name: str = "variable") -> Stream:
         """What comes round again; say with ``feedback`` what that is."""
         declared = as_schema(schema)
-        summaries = {(0, 0): (feedback(len(self.scope)),)}
+        summaries = {(0, 0): (feedback(len(self._scope)),)}
         unwired = InputPort("in", None)
-        node = self.builder.add(
-            NodeKind.FEEDBACK, name, self.scope, [unwired], {"out": declared}, summaries=summaries
+        node = self._builder.add(
+            NodeKind.FEEDBACK, name, self._scope, [unwired], {"out": declared}, summaries=summaries
         )
         node.limit = self._limit
         self._variables[node.index] = node
-        return Stream(self.builder, Source(node.index, 0), declared, self.scope)
+        return Stream(self._builder, Source(node.index, 0), declared, self._scope)
 
     def feedback(self, variable: Stream, stream: Stream) -> None:
         """Let a stream come out of the variable, one round later."""
-        known = self._variables.get(variable.source.operator)
+        known = self._variables.get(wiring(variable).source.operator)
         if known is None:
             raise FlowError(
                 f"loop '{self.name}': feedback needs a variable of this loop, and came with {variable}."
             )
-        self._check_scope(stream, self.scope, "feedback", "inside the loop")
+        self._check_scope(stream, self._scope, "feedback", "inside the loop")
         feed(known, stream, f"loop '{self.name}'")
 
     def leave(self, stream: Stream) -> Stream:
         """Take a stream out of the loop; its round is dropped."""
-        self._check_scope(stream, self.scope, "leave", "inside the loop")
-        return add_door(NodeKind.LEAVE, "leave", stream, self.outside, leave(len(self.scope)))
+        self._check_scope(stream, self._scope, "leave", "inside the loop")
+        return add_door(NodeKind.LEAVE, "leave", stream, self._outside, leave(len(self._scope)))
 
     def _check_scope(self, stream: Stream, scope: tuple[str, ...], act: str, where: str) -> None:
-        if stream.builder is not self.builder:
+        if wiring(stream).builder is not self._builder:
             raise FlowError(f"loop '{self.name}': {stream} belongs to another flow.")
-        if stream.scope != scope:
+        if stream.loops != scope:
             raise FlowError(
                 f"loop '{self.name}': {act} takes a stream from {where}, and {stream} is in "
-                f"{scope_name(stream.scope)}. Enter or leave the loops between, one by one."
+                f"{scope_name(stream.loops)}. Enter or leave the loops between, one by one."
             )
 
     def __enter__(self) -> "Loop":
@@ -117,14 +117,15 @@ def feed(variable: Node, stream: Stream, who: str) -> None:
             f"{who}: the variable '{variable.name}' is declared as {declared.to_string()!r} and fed with "
             f"{stream.schema.to_string()!r}; both must be the same."
         )
-    if isinstance(stream.pact, ToEveryWorker):
+    if isinstance(wiring(stream).pact, ToEveryWorker):
         copied = {"out": stream.schema}
         stream = add_operator("copies", Concat, {"in": stream}, copied, sends=Passes.ROWS)[0]
-    variable.inputs[0].source = stream.source
-    variable.inputs[0].pact = stream.pact
+    at = wiring(stream)
+    variable.inputs[0].source = at.source
+    variable.inputs[0].pact = at.pact
     try:
-        check_plan(stream.builder.plan)
-        check_all_keys_meet(stream.builder.plan)
+        check_plan(at.builder.plan)
+        check_all_keys_meet(at.builder.plan)
     except FlowError:
         variable.inputs[0] = InputPort("in", None)  # as before, so that something else can be fed
         raise

@@ -29,68 +29,94 @@ in a failure.
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, TypeAlias, overload
 
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
+from pointstamp.flow.logic import DeclaredOperator, NamedSchemas, OneSchema, OperatorLike
 from pointstamp.flow.stream import Stream, add_operator
-from pointstamp.operators.context import Context
 from pointstamp.rows.schema import as_schema
 from pointstamp.state.declared import declares_state
 from pointstamp.topology.summary import Summary, identity
 
-
-@runtime_checkable
-class Receives(Protocol):
-    """An operator that wants the batches that arrive."""
-
-    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
-        """A batch has arrived at the named input, at ``context.time``."""
-        ...
+Inputs: TypeAlias = Mapping[str, Stream] | Stream | None
+Summaries: TypeAlias = Mapping[tuple[str, str], Sequence[Summary]] | Stream | None
 
 
-@runtime_checkable
-class IsNotified(Protocol):
-    """An operator that asks to be told when times are complete."""
-
-    def on_notify(self, context: Context) -> None:
-        """The time that was asked for, ``context.time``, is complete."""
-        ...
-
-
-@runtime_checkable
-class WatchesFrontiers(Protocol):
-    """An operator that wants to know whenever what may still arrive has changed."""
-
-    def on_frontier(self, context: Context) -> None:
-        """The frontier of some input has moved."""
-        ...
+@overload
+def operator(
+    name: str,
+    logic: OperatorLike,
+    *,
+    outputs: NamedSchemas,
+    inputs: Inputs = None,
+    summaries: Summaries = None,
+    **streams: Stream,
+) -> tuple[Stream, ...]: ...
 
 
-@runtime_checkable
-class Starts(Protocol):
-    """An operator that does something before anything arrives, or keeps its first capabilities."""
+@overload
+def operator(
+    name: str,
+    logic: OperatorLike,
+    *,
+    outputs: OneSchema,
+    inputs: Inputs = None,
+    summaries: Summaries = None,
+    **streams: Stream,
+) -> Stream: ...
 
-    def on_start(self, context: Context) -> None:
-        """The run begins, at the least time of all."""
-        ...
+
+# Before the mapping, so that an attribute of unknown type, as pyarrow's are, counts as one schema.
+@overload
+def operator(
+    name: str,
+    logic: DeclaredOperator[str],
+    *,
+    inputs: Inputs = None,
+    summaries: Summaries = None,
+    **streams: Stream,
+) -> Stream: ...
+
+
+@overload
+def operator(
+    name: str,
+    logic: DeclaredOperator[NamedSchemas],
+    *,
+    inputs: Inputs = None,
+    summaries: Summaries = None,
+    **streams: Stream,
+) -> tuple[Stream, ...]: ...
+
+
+@overload
+def operator(
+    name: str,
+    logic: DeclaredOperator[OneSchema],
+    *,
+    inputs: Inputs = None,
+    summaries: Summaries = None,
+    **streams: Stream,
+) -> Stream: ...
 
 
 def operator(
     name: str,
-    logic: Any,  # noqa: ANN401 - a plain object with any of the methods above
+    logic: OperatorLike,
     *,
-    inputs: Mapping[str, Stream] | Stream | None = None,
-    outputs: str | pa.Schema | Mapping[str, str | pa.Schema] | Stream | None = None,
-    summaries: Mapping[tuple[str, str], Sequence[Summary]] | Stream | None = None,
+    inputs: Inputs = None,
+    outputs: OneSchema | NamedSchemas | Stream | None = None,
+    summaries: Summaries = None,
     **streams: Stream,
-) -> Any:  # noqa: ANN401 - one stream, or a tuple of them
+) -> Stream | tuple[Stream, ...]:
     """Add an operator of one's own; return its output stream, or a tuple of them if it has several.
 
     Inputs are given by name, as keywords or, with any name at all, in the mapping ``inputs``; a stream that
     is given for an option is an input of that name. ``outputs`` and ``summaries`` may also be attributes of
-    the object.
+    the object. One schema gives one stream; a mapping of several gives a tuple, in its order. (A mapping of
+    one name gives that stream itself, which a type checker cannot know: give the schema without a name.)
     """
     options = {"inputs": inputs, "outputs": outputs, "summaries": summaries}
     swallowed = {option: given for option, given in options.items() if isinstance(given, Stream)}
@@ -102,7 +128,7 @@ def operator(
     schemas = {output: as_schema(schema) for output, schema in named.items()}
     _check_methods(name, logic, schemas)
     given = summaries if summaries is not None else getattr(logic, "summaries", None)
-    rounds = len(next(iter(read.values())).scope)
+    rounds = len(next(iter(read.values())).loops)
     factory: Callable[[], Any] = logic if isinstance(logic, type) else partial(copy.deepcopy, logic)
     made = add_operator(
         name,

@@ -9,4 +9,9 @@ from pointstamp.topology.ports import Source
 class Probe:
     """Names an output of the flow; a running flow answers for it (``Running.is_done``)."""
 
-    source: Source
+    _source: Source
+
+
+def probed(probe: Probe) -> Source:
+    """The output that a probe names; for those who run plans, and not for users."""
+    return probe._source  # noqa: SLF001 - this function is the one way to it

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.flow.builder import PlanBuilder, Scope, wired
+from pointstamp.flow.builder import PlanBuilder, Scope, Wiring, wired
 from pointstamp.flow.key_kinds import check_keys_meet
 from pointstamp.flow.marking import check_reduces
 from pointstamp.flow.other_words import no_such_verb
@@ -54,11 +54,13 @@ class Stream:
     def __init__(
         self, builder: PlanBuilder, source: Source, schema: pa.Schema, scope: Scope, pact: Pact = STAY
     ) -> None:
-        self.builder = builder
-        self.source = source
         self.schema = schema
-        self.scope = scope
-        self.pact = pact
+        self._wiring = Wiring(builder, source, scope, pact)
+
+    @property
+    def loops(self) -> tuple[str, ...]:
+        """The names of the loops that this stream is in, outermost first."""
+        return self._wiring.scope
 
     # How the batches are shared among the workers.
 
@@ -146,7 +148,7 @@ class Stream:
 
     def probe(self) -> Probe:
         """A place to ask, while the flow runs, how far this stream has come."""
-        return Probe(self.source)
+        return Probe(self._wiring.source)
 
     # One row at a time.
 
@@ -221,7 +223,7 @@ class Stream:
         schema = reduced_schema(f"'{name}' of {self}", self.schema, keys, aggregates)
         logic = RunningReduce if asked.running else WindowedReduce
         reduces = Reduces(keys, aggregates, asked.running)
-        check_reduces(self.builder.plan, self.source, reduces, f"'{name}' of {self}")
+        check_reduces(self._wiring.builder.plan, self._wiring.source, reduces, f"'{name}' of {self}")
         return add_operator(
             name,
             partial(logic, self.schema, keys, aggregates),
@@ -237,8 +239,8 @@ class Stream:
         """The same batches, that many epochs later."""
         if epochs < 1:
             raise FlowError(f"{self}: delay needs at least one epoch, and was given {epochs}.")
-        summary = delay(epochs, len(self.scope))
-        return add_door(NodeKind.DELAY, name, self, self.scope, summary, delay_epochs=epochs)
+        summary = delay(epochs, len(self.loops))
+        return add_door(NodeKind.DELAY, name, self, self.loops, summary, delay_epochs=epochs)
 
     def loop(self, name: str = "loop", *, max_rounds: int | None = None, at_limit: str = "error") -> "Loop":
         """Open a loop in this stream's scope: ``with stream.loop("labels") as loop``.
@@ -248,7 +250,7 @@ class Stream:
         """
         from pointstamp.flow.loop import Loop  # a loop is made of streams, and a stream opens one
 
-        return Loop(self.builder, name, self.scope, max_rounds=max_rounds, at_limit=at_limit)
+        return Loop(self._wiring.builder, name, self.loops, max_rounds=max_rounds, at_limit=at_limit)
 
     def _add(
         self, name: str, logic: Callable[[], Any], schema: pa.Schema, passes: Passes = Passes.ROWS
@@ -257,10 +259,11 @@ class Stream:
 
     def _with(self, pact: Pact) -> "Stream":
         stream = self
-        if isinstance(self.pact, ToEveryWorker):
+        if isinstance(self._wiring.pact, ToEveryWorker):
             # Copies were asked for first, so they must be made before they are shared anew.
             stream = self._add("copies", Concat, self.schema)
-        return Stream(self.builder, stream.source, stream.schema, stream.scope, pact)
+        at = wiring(stream)
+        return Stream(at.builder, at.source, stream.schema, at.scope, pact)
 
     def _check_columns(self, act: str, columns: Iterable[str]) -> None:
         for column in columns:
@@ -278,7 +281,12 @@ class Stream:
             raise AttributeError(no_such_verb(str(self), name, verbs), name=name, obj=self)
 
     def __str__(self) -> str:
-        return f"stream '{self.builder.describe(self.source)}'"
+        return str(self._wiring)
+
+
+def wiring(stream: Stream) -> Wiring:
+    """Where a stream stands in its plan; for those who write plans, and not for users."""
+    return stream._wiring  # noqa: SLF001 - this function is the one way to it
 
 
 def add_operator(
@@ -293,8 +301,9 @@ def add_operator(
     sends: Passes | Reduces | None = None,
 ) -> list[Stream]:
     """Add an operator that reads these streams; return its outputs as streams."""
-    first = next(iter(inputs.values()))
-    for other in inputs.values():
+    read = {port: wiring(stream) for port, stream in inputs.items()}
+    first = next(iter(read.values()))
+    for other in read.values():
         if other.builder is not first.builder:
             raise FlowError(f"operator '{name}' reads {first} and {other}, which belong to different flows.")
         if other.scope != first.scope:
@@ -303,7 +312,7 @@ def add_operator(
                 f"{scope_name(other.scope)}; its inputs must stand in one scope. Enter or leave the loops "
                 "first."
             )
-    ports = [wired(port, stream.source, stream.pact) for port, stream in inputs.items()]
+    ports = [wired(port, at.source, at.pact) for port, at in read.items()]
     check_keys_meet(first.builder.plan, name, ports)
     node = first.builder.add(
         NodeKind.OPERATOR,
@@ -327,17 +336,18 @@ def add_door(
     kind: NodeKind, name: str, stream: Stream, scope: Scope, summary: Summary, *, delay_epochs: int = 0
 ) -> Stream:
     """Add a node that only changes times; how its batches are shared is left to whoever reads them."""
-    node = stream.builder.add(
+    at = wiring(stream)
+    node = at.builder.add(
         kind,
         name,
         scope,
-        [wired("in", stream.source)],
+        [wired("in", at.source)],
         {"out": stream.schema},
-        input_rounds=len(stream.scope),
+        input_rounds=len(at.scope),
         summaries={(0, 0): (summary,)},
         delay_epochs=delay_epochs,
     )
-    return Stream(stream.builder, Source(node.index, 0), stream.schema, scope, stream.pact)
+    return Stream(at.builder, Source(node.index, 0), stream.schema, scope, at.pact)
 
 
 def scope_name(scope: Scope) -> str:

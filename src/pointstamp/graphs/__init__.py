@@ -1,4 +1,8 @@
-"""Graph algorithms, written with the public API only."""
+"""Graph algorithms, written with the public API only.
+
+``components`` is the flow and its operator, which keeps a ``forest``; that finds vertices by ``vertices``,
+members by ``members``, and merges small dense graphs by ``collapse``.
+"""
 
 from pointstamp.graphs.components import connected_components
 

@@ -230,9 +230,9 @@ def _pairs_of(labels: pa.Table) -> Pairs:
 
 
 def _check_stream(edges: Stream, src: str, dst: str, diff: str | None) -> None:
-    if edges.scope:
+    if edges.loops:
         raise FlowError(
-            f"connected_components was given {edges}, which is in loop '{edges.scope[-1]}'; it goes from "
+            f"connected_components was given {edges}, which is in loop '{edges.loops[-1]}'; it goes from "
             "epoch to epoch, and in a loop there are rounds as well. Leave the loop first."
         )
     for name in (src, dst, *(() if diff is None else (diff,))):

@@ -19,13 +19,12 @@ from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
 
 from pointstamp.errors import InternalError, ProgressError
-from pointstamp.order.antichain import Antichain
 from pointstamp.order.frontier import MutableAntichain
 from pointstamp.progress.pointstamp import Change
 from pointstamp.topology.domain import Domain, Time
 from pointstamp.topology.graph import Graph
 from pointstamp.topology.levels import PointKey, point_key
-from pointstamp.topology.ports import Location, Port
+from pointstamp.topology.ports import Location
 from pointstamp.topology.summary import Summary
 
 Move: TypeAlias = Callable[[Time], Time | None] | None
@@ -110,11 +109,6 @@ class Tracker:
         """Whether a message at this time may still arrive at, or leave, this port."""
         less_equal = self.graph.domains[location].less_equal
         return any(less_equal(lower, time) for lower in self.frontier(location))
-
-    def frontier_at(self, port: Port) -> Antichain[Time]:
-        """The frontier of a port as a value that can be kept and compared."""
-        location = self.graph.location(port)
-        return Antichain.of(self.graph.domains[location], self.frontier(location))
 
     def occurrences(self, location: Location) -> dict[Time, int]:
         """The counts at a location as they are known here; counts may be negative for a while."""

@@ -29,6 +29,8 @@ class Holder:
     path: tuple[Port, ...]
     summary: Summary
     arrival: Time
+    place: str
+    """The port where it stands, in words."""
     description: str
 
     def __str__(self) -> str:
@@ -61,11 +63,12 @@ def holders(tracker: Tracker, port: Port) -> list[Holder]:
 def _holder(graph: Graph, point: Pointstamp, count: int, way: _Way, arrival: Time) -> Holder:
     hops = " -> ".join(graph.describe(location) for location in way.locations)
     times = "is outstanding" if count == 1 else f"is outstanding {count} times"
-    here = f"time {point.time} {times} at {graph.describe(point.location)}"
+    place = graph.describe(point.location)
+    here = f"time {point.time} {times} at {place}"
     if len(way.locations) > 1:
         here += f" and could result in {arrival} at {graph.describe(way.locations[-1])}, by {hops}"
     path = tuple(graph.ports[location] for location in way.locations)
-    return Holder(point, count, path, way.summary, arrival, here)
+    return Holder(point, count, path, way.summary, arrival, place, here)
 
 
 def _ways_to(graph: Graph, target: Location) -> dict[Location, list[_Way]]:

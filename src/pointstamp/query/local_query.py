@@ -18,7 +18,7 @@ from pointstamp.query.crew import InProcessLauncher, Launcher
 from pointstamp.query.observing import Judge
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.query.processcrew import ProcessLauncher
-from pointstamp.query.query import Query
+from pointstamp.query.query import Query, begin_query
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.starting import (
     check_epochs,
@@ -87,7 +87,7 @@ def start(
     launcher: Launcher = InProcessLauncher()
     if processes is not None:
         launcher = ProcessLauncher(silence_seconds_max=silence_seconds_max)
-    return Query(Supervisor(check_sink(spec), launcher)).begin()
+    return begin_query(Supervisor(check_sink(spec), launcher))
 
 
 def run_to_end(

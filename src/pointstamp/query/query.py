@@ -7,7 +7,7 @@ and takes snapshots on demand (``checkpoint``, ``savepoint``).
 
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
@@ -58,22 +58,10 @@ class Query:
         self._companions = companions
         self._error: BaseException | None = None
         self._run_id = str(uuid.uuid4())
-        self._on_end: list[Callable[[], None]] = []
         self._being_taken: set[str] = set()  # the names of savepoints that are not durable yet
         self._thread = threading.Thread(
             target=self._run, name=f"pointstamp-{supervisor.spec.plan.name}", daemon=True
         )
-
-    def begin(self) -> "Query":
-        """Start the thread and what feeds the query; called once, by whoever made it."""
-        self._thread.start()
-        try:
-            for companion in self._companions:
-                companion.start()
-        except BaseException:
-            self.stop(finish=False)
-            raise
-        return self
 
     # As StreamingQuery has it.
 
@@ -233,6 +221,16 @@ class Query:
 
     # Inside.
 
+    def _begin(self) -> None:
+        """Start the thread and what feeds the query."""
+        self._thread.start()
+        try:
+            for companion in self._companions:
+                companion.start()
+        except BaseException:
+            self.stop(finish=False)
+            raise
+
     def _drop(self, session: Session, name: str) -> None:
         ledger, spec = session.coordinator.ledger, self._supervisor.spec
         check_kept(name, ledger.savepoints, f"query '{self.name}'")
@@ -265,13 +263,6 @@ class Query:
                 self._error = self._error or companion.failure()
                 with suppress(Exception):
                     companion.stop()
-            for each in self._on_end:
-                with suppress(Exception):
-                    each()
-
-    def when_ended(self, function: Callable[[], None]) -> None:
-        """Call a function when the query has ended, for whatever reason."""
-        self._on_end.append(function)
 
     def _answer(self, future: "Future[T]", timeout: float | None = _ANSWER_SECONDS_MAX) -> T:
         """The answer of the query's thread; what ended the query, if it has ended instead."""
@@ -305,6 +296,13 @@ class Query:
     def __repr__(self) -> str:
         state = "active" if self.isActive else "ended"
         return f"Query('{self.name}', {state}, epoch {self.epoch}, generation {self.generation})"
+
+
+def begin_query(supervisor: Supervisor, companions: Sequence[Companion] = ()) -> Query:
+    """Begin a query that a supervisor keeps going and companions feed."""
+    query = Query(supervisor, companions)
+    query._begin()  # noqa: SLF001 - this function is the one that makes and begins queries
+    return query
 
 
 def tracker_of(plan: Plan, counts: Counts) -> Tracker:

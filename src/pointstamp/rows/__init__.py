@@ -1,1 +1,6 @@
-"""Rows: schemas and their text, hashes, and who owns which row."""
+"""Rows: schemas and their text, hashes, and who owns which row.
+
+``schema`` checks rows at every border, and reads the text of a schema by ``ddl``. ``partition`` splits a
+batch by its owners, by the hash of ``hashing``; ``epochcolumn`` and ``late`` are about rows that say their
+epochs.
+"""

@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError
 from pointstamp.flow.plan import NodeKind, Plan
-from pointstamp.flow.probe import Probe
+from pointstamp.flow.probe import Probe, probed
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.why import Holder, holders
 from pointstamp.rows.schema import to_batches
 from pointstamp.running.feeding import OnResult, RunInput
 from pointstamp.topology.domain import Time
-from pointstamp.topology.ports import Location, Port, Source, Target
+from pointstamp.topology.ports import Location, Port, Target
 from pointstamp.worker.ports import EventLog, Message
 from pointstamp.worker.worker import Worker
 
@@ -103,7 +103,7 @@ class LocalRun:
         self.plan = plan
         self.on_result = on_result
         self._parts: dict[tuple[str, Time], list[pa.RecordBatch]] = {}
-        self.workers = [
+        self._workers = [
             Worker(
                 plan,
                 LocalTransport(WorkerIndex(number), inboxes),
@@ -114,21 +114,21 @@ class LocalRun:
             )
             for number in range(workers)
         ]
-        self.graph = self.workers[0].graph
+        self._graph = self._workers[0].graph
         self.inputs: dict[str, RunInput] = {
-            name: LocalInput(self.workers, name) for name in plan.named(NodeKind.INPUT)
+            name: LocalInput(self._workers, name) for name in plan.named(NodeKind.INPUT)
         }
         self._outputs = {name: Target(node.index, 0) for name, node in plan.named(NodeKind.OUTPUT).items()}
         self.settle()
 
     def input(self, name: str) -> RunInput:
         """The handle of an input."""
-        self.workers[0].input(name)  # raises for a name that is not there
+        self._workers[0].input(name)  # raises for a name that is not there
         return self.inputs[name]
 
     def step(self) -> bool:
         """Let every worker do one thing; where none has anything to do, hand over results and say False."""
-        stepped = [worker.step() for worker in self.workers]
+        stepped = [worker.step() for worker in self._workers]
         if any(stepped):
             return True
         self._emit()
@@ -150,13 +150,13 @@ class LocalRun:
 
     def is_done(self, place: Probe | str, time: Any) -> bool:  # noqa: ANN401 - a root time
         """Whether nothing at this time or before it can pass any more: a probe, or an output by name."""
-        location = self.graph.location(self._port(place))
-        rounds = self.graph.domains[location].rounds
+        location = self._graph.location(self._port(place))
+        rounds = self._graph.domains[location].rounds
         if rounds:
             raise FlowError(
                 "is_done asks about a place outside loops; probe the stream that leaves the loop."
             )
-        return not any(worker.view.tracker.may_come(location, (time,)) for worker in self.workers)
+        return not any(worker.view.tracker.may_come(location, (time,)) for worker in self._workers)
 
     def is_time_done(self, time: Any) -> bool:  # noqa: ANN401 - a root time
         """Whether nothing at this time or before it can reach any output any more, or is anywhere at all."""
@@ -165,8 +165,8 @@ class LocalRun:
         less_equal = self.plan.root.less_equal
         return not any(
             less_equal(counted[0], time)
-            for worker in self.workers
-            for number in range(len(self.graph.ports))
+            for worker in self._workers
+            for number in range(len(self._graph.ports))
             for counted in worker.view.tracker.occurrences(Location(number))
         )
 
@@ -181,24 +181,24 @@ class LocalRun:
 
     def frontier(self, place: Probe | str) -> list[Time]:
         """What may still pass, as the first worker knows it; empty means complete."""
-        return list(self.workers[0].view.tracker.frontier(self.graph.location(self._port(place))))
+        return list(self._workers[0].view.tracker.frontier(self._graph.location(self._port(place))))
 
     def tracker(self) -> Tracker:
         """The progress of the flow as the first worker knows it; not to be changed."""
-        return self.workers[0].view.tracker
+        return self._workers[0].view.tracker
 
     def why(self, place: Probe | str) -> list[Holder]:
         """What holds the frontier of a place back."""
-        return holders(self.workers[0].view.tracker, self._port(place))
+        return holders(self._workers[0].view.tracker, self._port(place))
 
     @property
     def is_complete(self) -> bool:
         """Whether everything is done and nothing can come any more."""
-        return all(worker.is_complete for worker in self.workers)
+        return all(worker.is_complete for worker in self._workers)
 
     def close(self) -> None:
         """End the run, wherever it is."""
-        for worker in self.workers:
+        for worker in self._workers:
             worker.close()
 
     def __enter__(self) -> "LocalRun":
@@ -209,8 +209,7 @@ class LocalRun:
 
     def _port(self, place: Probe | str) -> Port:
         if isinstance(place, Probe):
-            port: Source = place.source
-            return port
+            return probed(place)
         if place not in self._outputs:
             known = ", ".join(f"'{name}'" for name in self._outputs) or "none"
             raise FlowError(f"flow '{self.plan.name}' has no output '{place}'; it has {known}.")
@@ -231,4 +230,9 @@ class LocalRun:
 
     def _sort_key(self, part: tuple[str, Time]) -> Any:  # noqa: ANN401 - any sort key
         name, time = part
-        return self.graph.domains[self.graph.location(self._outputs[name])].sort_key(time)
+        return self._graph.domains[self._graph.location(self._outputs[name])].sort_key(time)
+
+
+def workers_of(run: LocalRun) -> Sequence[Worker]:
+    """The workers of a run, by number; for those who look into one between two steps, and not for users."""
+    return run._workers  # noqa: SLF001 - this function is the one way to them

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError, PointstampError, TransportError
 from pointstamp.flow.plan import NodeKind, Plan
-from pointstamp.flow.probe import Probe
+from pointstamp.flow.probe import Probe, probed
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh, Parcel
 from pointstamp.mesh.wire import BatchFormat, TimeFormat, schemas_by_location
 from pointstamp.progress.pointstamp import Change
@@ -383,7 +383,7 @@ class ProcessRun:
 
     def _port(self, place: Probe | str) -> Port:
         if isinstance(place, Probe):
-            return place.source
+            return probed(place)
         if place not in self._outputs:
             known = ", ".join(f"'{name}'" for name in self._outputs) or "none"
             raise FlowError(f"flow '{self.plan.name}' has no output '{place}'; it has {known}.")

@@ -10,7 +10,7 @@ reads counts and queues only, and never a frontier.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pointstamp.errors import FlowError
 from pointstamp.flow.plan import Node, NodeKind, Plan
@@ -18,11 +18,11 @@ from pointstamp.order.multiset import SignedMultiset
 from pointstamp.progress.pointstamp import Pointstamp
 from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.why import holders
+from pointstamp.running.local import LocalRun, workers_of
 from pointstamp.running.places import Place, counted_by, place_words, places_of, time_words
 from pointstamp.topology.domain import EPOCHS, Time
 from pointstamp.topology.graph import Graph
 from pointstamp.topology.ports import Location, Source, Target
-from pointstamp.worker.worker import Worker
 
 HOLDERS_MAX: Final = 3
 PLACES_MAX: Final = 5
@@ -115,16 +115,9 @@ class RunStatus:
         return min((n for each in self.outputs if (n := each.epochs_complete) is not None), default=None)
 
 
-class Observed(Protocol):
-    """A run whose workers are in this process."""
-
-    plan: Plan
-    workers: list[Worker]
-
-
-def status_of(run: Observed, rows: RowCounts | None = None) -> RunStatus:
+def status_of(run: LocalRun, rows: RowCounts | None = None) -> RunStatus:
     """The status of a run between two steps, as its first worker knows it."""
-    return status_from(run.plan, run.workers[0].view.tracker, rows or RowCounts())
+    return status_from(run.plan, workers_of(run)[0].view.tracker, rows or RowCounts())
 
 
 def status_from(plan: Plan, tracker: Tracker, rows: RowCounts) -> RunStatus:
@@ -178,9 +171,9 @@ def _loops(plan: Plan, graph: Graph, counted: Iterable[tuple[Pointstamp, int]]) 
 # When a run is interrupted.
 
 
-def describe_interruption(run: Observed) -> str:
+def describe_interruption(run: LocalRun) -> str:
     """Where a run was when it was interrupted: the round of each loop, and what circulates, in words."""
-    plan, graph = run.plan, run.workers[0].graph
+    plan, graph = run.plan, workers_of(run)[0].graph
     counted = _counted_everywhere(run)
     rows = _rows_waiting(run)
     said = [f"flow '{plan.name}' was interrupted", *_rounds_reached(run, counted)]
@@ -197,27 +190,27 @@ def _circulating_first(graph: Graph, place: Place) -> tuple[bool, bool, int]:
     return is_sender, graph.domains[place.location].rounds == 0, place.location
 
 
-def _rounds_reached(run: Observed, counted: Mapping[Pointstamp, int]) -> Iterator[str]:
+def _rounds_reached(run: LocalRun, counted: Mapping[Pointstamp, int]) -> Iterator[str]:
     """For each loop that is not done the last round that anything there has come to."""
     plan, reached = run.plan, _last_active(run)
-    for loop in _loops(plan, run.workers[0].graph, counted.items()):
+    for loop in _loops(plan, workers_of(run)[0].graph, counted.items()):
         last = max(loop.last_round, reached.get((loop.scope, loop.epoch), 0))
         where = "' in loop '".join(reversed(loop.scope))
         yield f"loop '{where}' is in round {last} of {time_words(plan, (loop.epoch,))}"
 
 
-def _counted_everywhere(run: Observed) -> dict[Pointstamp, int]:
+def _counted_everywhere(run: LocalRun) -> dict[Pointstamp, int]:
     """What the first worker has been told, and what none has told yet: workers speak now and then only."""
-    total = SignedMultiset(counted_by(run.workers[0].view.tracker))
-    for worker in run.workers:
+    total = SignedMultiset(counted_by(workers_of(run)[0].view.tracker))
+    for worker in workers_of(run):
         total.extend((Pointstamp(at, time), diff) for at, time, diff in worker.view.unsent())
     return {point: count for point, count in total.items() if count > 0}
 
 
-def _rows_waiting(run: Observed) -> dict[Location, int]:
+def _rows_waiting(run: LocalRun) -> dict[Location, int]:
     """The rows in the queues of each input on all workers."""
     found: dict[Location, int] = {}
-    for worker in run.workers:
+    for worker in workers_of(run):
         for instance in worker.instances.values():
             for port, _, batch in instance.inbox:
                 location = instance.inputs[port].location
@@ -225,10 +218,10 @@ def _rows_waiting(run: Observed) -> dict[Location, int]:
     return found
 
 
-def _last_active(run: Observed) -> dict[tuple[Scope, Any], int]:
+def _last_active(run: LocalRun) -> dict[tuple[Scope, Any], int]:
     """The highest round of each loop and root time that an operator was last active in."""
     found: dict[tuple[Scope, Any], int] = {}
-    for worker in run.workers:
+    for worker in workers_of(run):
         for instance in worker.instances.values():
             try:
                 time = instance.context.time

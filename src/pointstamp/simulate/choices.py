@@ -19,10 +19,10 @@ _BITS = 32
 class Choices:
     """The choices of one world, made one after the other; a ``Chooser`` for workers."""
 
-    def __init__(self, seed: int, kept: frozenset[int] | None = None) -> None:
+    def __init__(self, seed: int, kept: frozenset[int] | None = None, *, first: int = 0) -> None:
         self._draw = random.Random(seed).getrandbits  # noqa: S311 - the seed must decide, not chance
         self._kept = kept
-        self._drawn = 0
+        self._drawn = first  # the number of the next choice
         self.made: list[int] = []
         """The choices whose answer was another than the plain one."""
 

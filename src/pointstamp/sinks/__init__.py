@@ -1,1 +1,5 @@
-"""Where finished epochs go: staged by the workers, published once, read whole."""
+"""Where finished epochs go: staged by the workers, published once, read whole.
+
+``port`` is what is asked of a sink; ``parquet`` and ``delta`` are two, whose workers stage ``files``. What is
+published is a ``chain``, which ``reading`` reads and ``compactor`` shortens.
+"""

@@ -18,7 +18,7 @@ from pointstamp.journal.history import Ticked
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
 from pointstamp.query.observing import Judge
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
-from pointstamp.query.query import Query
+from pointstamp.query.query import Query, begin_query
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.starting import (
     check_epochs,
@@ -105,7 +105,7 @@ def start(
     launcher = SparkLauncher(spark, silence_seconds_max=silence_seconds_max)
     supervisor = Supervisor(check_sink(spec), launcher)
     launcher.is_wanted = lambda: not supervisor.is_dropped
-    return Query(supervisor, [_AfterWorkers(log, supervisor) for log in logs.values()]).begin()
+    return begin_query(supervisor, [_AfterWorkers(log, supervisor) for log in logs.values()])
 
 
 def _checked_streams(streams: Mapping[str, Any], *, begins_with_savepoint: bool) -> list[str]:

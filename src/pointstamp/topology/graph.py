@@ -60,19 +60,11 @@ class Graph:
             raise TopologyError(f"{port} is not in this graph, which has {len(self.operators)} operators")
         return found
 
-    def operator_of(self, location: Location) -> Operator:
-        """The operator that the port belongs to."""
-        return self.operators[self.ports[location].operator]
-
     def describe(self, location: Location) -> str:
         """A port in words: ``output 0 of 'map'``."""
         port = self.ports[location]
         kind = "output" if isinstance(port, Source) else "input"
         return f"{kind} {port.port} of '{self.operators[port.operator].name}'"
-
-    def targets(self, source: Source) -> list[Target]:
-        """The inputs that an output feeds."""
-        return [target for origin, target in self.connections if origin == source]
 
     def _domain(self, port: Port) -> Domain:
         operator = self.operators[port.operator]

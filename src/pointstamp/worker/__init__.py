@@ -1,1 +1,6 @@
-"""One worker: a copy of the whole flow, its operators, its ports to the outside, its snapshots."""
+"""One worker: a copy of the whole flow, its operators, its ports to the outside, its snapshots.
+
+``worker`` alone decides what happens next: it takes batches from ``input`` and the transport of ``ports``,
+sends them along ``routes`` and lets each ``instance`` act on its ``inbox``. ``snapshots`` saves instances;
+``events`` say what has happened.
+"""

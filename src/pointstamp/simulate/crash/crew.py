@@ -125,7 +125,6 @@ class MemberPlace:
     member: Member | None = None
     is_alive: bool = True
     is_idle: bool = False
-    stalled_until: int = 0
 
     def die(self) -> None:
         """Lose everything that is in memory; what is held is nobody's mistake."""

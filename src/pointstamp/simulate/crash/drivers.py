@@ -50,7 +50,7 @@ class Drivers(Setting):
         doomed = self.doomed if life is self.newest else None
         if doomed is not None:
             self.doomed = None
-            self.durability.dies_after, self.durability.dies_late = doomed
+            self.durability.dies_after, self.durability.dies_late = doomed.after, doomed.is_late
         self._acts_as_driver = life
         try:
             self._round(life)
@@ -111,8 +111,8 @@ class Drivers(Setting):
         """Begin a generation; all older ones are replaced, whether they know it or not."""
         self.recover_at = None
         self._drivers += 1
-        if self.doomed is not None:
-            self.durability.dies_after, self.durability.dies_late = self.doomed
+        if (doomed := self.doomed) is not None:
+            self.durability.dies_after, self.durability.dies_late = doomed.after, doomed.is_late
             self.doomed = None
         self._acts_as_driver = True
         try:

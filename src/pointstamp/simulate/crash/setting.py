@@ -17,11 +17,10 @@ from pointstamp.journal.ledger import Ledger
 from pointstamp.query.member import Member
 from pointstamp.query.queryspec import QuerySpec, SavepointPlace
 from pointstamp.simulate.choices import Choices
-from pointstamp.simulate.crash.choices import FurtherChoices
 from pointstamp.simulate.crash.crew import Life, MakeMember
 from pointstamp.simulate.crash.durability import Durability, SimulatedSink
 from pointstamp.simulate.crash.events import EpochCommitted, Happened, TickTaken, WorldEvent
-from pointstamp.simulate.crash.features import NOTHING_FURTHER, Features
+from pointstamp.simulate.crash.features import NOTHING_FURTHER, Features, further_choices
 from pointstamp.simulate.crash.feed import Feed
 from pointstamp.simulate.crash.makeup import Makeup
 from pointstamp.simulate.crash.storage import SimulatedStorage
@@ -142,12 +141,12 @@ class Setting:
 
     def _chosen(
         self, seed: int, kept: frozenset[int] | None, begins_with: KeptChoices | None
-    ) -> tuple[Choices, FurtherChoices, Features]:
+    ) -> tuple[Choices, Choices, Features]:
         """The choices of a new world, or those of the one that it follows, which are not used up."""
         if begins_with is not None:
             before = begins_with.of
             return before.choices, before.further, replace(before.features, savepoints_one_in=0)
-        further = FurtherChoices(seed, kept)
+        further = further_choices(seed, kept)
         return (
             Choices(seed, kept),
             further,

@@ -1,0 +1,240 @@
+"""The public API as a type checker and a user see it.
+
+Families, and what only each can find:
+- a flow written as a user would, with ``assert_type`` beside each step: mypy, which checks this file with all
+  others, finds a type that got lost; a wrong call is marked with what mypy must say of it, and mypy finds a
+  mark that is not needed;
+- the signatures of all public names: what they mention is public, too, and none answers with Any;
+- the attributes of public objects: none is there that only the package itself needs.
+"""
+
+import ast
+import inspect
+import textwrap
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any, Final, assert_type
+
+import pyarrow as pa
+import pytest
+
+import pointstamp as ps
+from pointstamp.errors import FlowError
+
+# As a user writes it.
+
+
+class Doubled:
+    """One output, said in text."""
+
+    outputs = "n long"
+
+    def on_receive(self, context: ps.Context, port: str, batch: pa.RecordBatch) -> None:
+        assert_type(context.time, ps.Time)
+        assert_type(context.workers, int)
+        context.send([{"n": 2 * row["n"]} for row in batch.to_pylist()])
+
+
+class Split:
+    """Two outputs, by name, sent with a capability when a time is complete."""
+
+    outputs: typing.ClassVar = {"small": "n long", "large": "n long"}
+
+    def __init__(self) -> None:
+        self.held: list[tuple[ps.Capability, int]] = []
+
+    def on_receive(self, context: ps.Context, port: str, batch: pa.RecordBatch) -> None:
+        capability = assert_type(context.retain(output="small"), ps.Capability)
+        context.send(batch, output="large")
+        self.held.append((capability, batch.num_rows))
+
+    def on_frontier(self, context: ps.Context) -> None:
+        assert_type(context.frontier(), ps.Antichain[ps.Time])
+        done = [held for held in self.held if context.is_complete(held[0].time)]
+        self.held = [held for held in self.held if held not in done]
+        for capability, rows in done:
+            with context.session(capability) as session:
+                assert_type(session, ps.SendSession)
+                session.send([{"n": rows}])
+
+
+class Silent:
+    """An operator that says nothing of its outputs."""
+
+    def on_notify(self, context: ps.Context) -> None:
+        raise AssertionError("nobody asked")
+
+
+class NoOperator:
+    """Has none of the four methods."""
+
+
+def written() -> ps.Dataflow:
+    flow = ps.Dataflow("typed")
+    numbers = assert_type(flow.input("numbers", "n long"), ps.Stream)
+    doubled = assert_type(ps.operator("doubled", Doubled(), numbers=numbers), ps.Stream)
+    small, large = assert_type(ps.operator("split", Split(), numbers=doubled), tuple[ps.Stream, ...])
+    assert_type(ps.operator("silent", Silent(), outputs="n long", numbers=numbers), ps.Stream)
+    with assert_type(large.loop("halve"), ps.Loop) as loop:
+        again = assert_type(loop.variable("n long"), ps.Stream)
+        entered = assert_type(loop.enter(large), ps.Stream)
+        more = entered.concat(again).map(_halved, "n long").filter(lambda batch: [n > 0 for n in _n(batch)])
+        loop.feedback(again, more)
+        assert_type(more.loops, tuple[str, ...])
+        left = assert_type(loop.leave(more), ps.Stream)
+    flow.output("small", small)
+    flow.output("left", assert_type(left.count("n", running=True), ps.Stream))
+    return flow
+
+
+def _n(batch: pa.RecordBatch) -> list[int]:
+    numbers: list[int] = batch["n"].to_pylist()
+    return numbers
+
+
+def _halved(row: ps.Row) -> ps.Row:
+    return {"n": row["n"] // 2}
+
+
+def test_a_flow_with_two_outputs_and_a_loop_is_typed_from_its_inputs_to_its_results() -> None:
+    results = assert_type(written().run_local(numbers=[pa.table({"n": [1, 2]})]), ps.Results)
+    small = assert_type(results["small"], ps.OutputTables)
+    assert small[0].to_pydict() == {"n": [2]}
+    assert results["left"][0].sort_by("n").to_pydict() == {"n": [1, 2], "count": [2, 1]}
+
+
+def test_a_run_by_hand_is_typed() -> None:
+    flow = ps.Dataflow("typed")
+    numbers = flow.input("numbers", "n long")
+    flow.output("numbers", numbers)
+    probe = assert_type(numbers.probe(), ps.Probe)
+    with assert_type(flow.open_local(), ps.LocalRun) as run:
+        handle = assert_type(run.input("numbers"), ps.RunInput)
+        assert_type(run.is_done(probe, 0), bool)
+        (holder,) = assert_type(run.why("numbers"), list[ps.Holder])
+        assert_type(holder.pointstamp, ps.Pointstamp)
+        assert assert_type(holder.place, str) == "output 0 of 'numbers'"
+        handle.close()
+        run.settle()
+        assert run.is_done(probe, 0)
+
+
+def test_what_is_no_operator_is_refused_by_the_type_checker_and_by_the_flow() -> None:
+    numbers = ps.Dataflow("typed").input("numbers", "n long")
+    with pytest.raises(FlowError, match="'none' is a NoOperator without any of on_start"):
+        ps.operator("none", NoOperator(), outputs="n long", numbers=numbers)  # type: ignore[call-overload]
+    with pytest.raises(FlowError, match="'none' is a str without any of on_start"):
+        ps.operator("none", "an operator", outputs="n long", numbers=numbers)  # type: ignore[call-overload]
+
+
+# Signatures.
+
+NOT_EXPORTED: Final = {
+    "pointstamp.flow.plan.Plan": "a flow as plain data, for programs that read it; documented in its module",
+    "pointstamp.order.partial.PartialOrder": "what a TimeOrder is without its least time",
+    "pointstamp.progress.tracker.Tracker": "what a display reads; nothing in it is for users",
+    "pointstamp.running.processes.ProcessRun": "has the methods of LocalRun",
+    "pointstamp.sinks.compactor.ParquetCompactor": "a Compactor",
+    "pointstamp.sinks.delta.DeltaPublisher": "a Publisher",
+    "pointstamp.sinks.files.StagedFiles": "a Writer",
+    "pointstamp.sinks.parquet.ParquetPublisher": "a Publisher",
+    "pointstamp.sources.files.FolderSource": "a Source",
+    "pointstamp.topology.domain.Domain": "asked for by the checks of a plan",
+    "pointstamp.topology.ports.Source": "an output in a path; its name is that of where rows come from",
+    "pointstamp.topology.ports.Target": "an input in a path",
+}
+
+ANSWERS_ANY: Final = {
+    "Accumulator.result": "an Arrow or numpy array, which have no types",
+    "Context.epoch": "the root time, of whatever type the flow has",
+    "RunInput.time": "the root time, of whatever type the flow has",
+    "Source.after": "a position is the source's own",
+    "TimeOrder.sort_key": "anything that Python sorts",
+}
+
+
+class _ElseWhere:
+    """Stands for a class that is imported only where types are checked."""
+
+
+NAMES: Final[dict[str, Any]] = {
+    **{name: getattr(ps, name) for name in ps._HOMES},
+    **dict.fromkeys(("DataFrame", "SparkSession"), _ElseWhere),
+}
+
+
+def functions(public: object) -> Iterator[tuple[str, Callable[..., object]]]:
+    """A function itself; of a class its public methods and properties, with those it inherits from ours."""
+    if inspect.isfunction(public):
+        yield public.__name__, public
+    if inspect.isclass(public):
+        ours = (each for each in public.__mro__ if each.__module__.startswith("pointstamp"))
+        for name, value in (item for each in ours for item in vars(each).items()):
+            function = getattr(value, "fget", None) or getattr(value, "__func__", value)
+            is_ours = not name.startswith("_") or (public is ps.Dataflow and name == "__init__")
+            if is_ours and inspect.isfunction(function):
+                yield name, function
+
+
+def hints() -> Iterator[tuple[str, str, object]]:
+    """The name of each public function, method or class, of each parameter or field, and its type."""
+    for name, public in ((name, getattr(ps, name)) for name in ps._HOMES):
+        for method, function in functions(public):
+            where = name if name == method else f"{name}.{method}"
+            for parameter, hint in typing.get_type_hints(function, localns=NAMES).items():
+                yield where, parameter, hint
+        if inspect.isclass(public):
+            for attribute, hint in typing.get_type_hints(public, localns=NAMES).items():
+                if not attribute.startswith("_"):
+                    yield name, attribute, hint
+
+
+def parts(hint: object) -> Iterator[object]:
+    """Everything that a type is made of."""
+    yield typing.get_origin(hint) or hint
+    for argument in typing.get_args(hint):
+        for each in argument if isinstance(argument, list) else [argument]:
+            yield from parts(each)
+
+
+def test_every_class_that_a_public_signature_mentions_is_public() -> None:
+    public = [getattr(ps, name) for name in ps._HOMES]
+    met = {
+        f"{each.__module__}.{each.__qualname__}"
+        for _, _, hint in hints()
+        for each in parts(hint)
+        if inspect.isclass(each) and each.__module__.startswith("pointstamp.") and each not in public
+    }
+    assert met == set(NOT_EXPORTED)
+
+
+def test_no_public_function_answers_with_any() -> None:
+    found = {where for where, parameter, hint in hints() if parameter == "return" and hint is Any}
+    assert found == set(ANSWERS_ANY)
+
+
+# Attributes.
+
+
+def attributes(public: type) -> set[str]:
+    """The public attributes that the methods of a class and of those it inherits from ours set."""
+    ours = [each for each in public.__mro__ if each.__module__.startswith("pointstamp")]
+    trees = [ast.parse(textwrap.dedent(inspect.getsource(each))) for each in ours]
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    stored = (each for each in nodes if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store))
+    return {
+        each.attr
+        for each in stored
+        if isinstance(each.value, ast.Name) and each.value.id == "self" and not each.attr.startswith("_")
+    }
+
+
+def test_public_objects_have_no_attributes_but_those_that_are_for_users() -> None:
+    classes = {name: public for name in ps._HOMES if inspect.isclass(public := getattr(ps, name))}
+    assert {name: found for name, public in classes.items() if (found := attributes(public))} == {
+        "Dataflow": {"name"},
+        "LocalRun": {"plan", "inputs", "on_result"},
+        "Loop": {"name"},
+        "OutputTables": {"name", "schema"},
+        "Stream": {"schema"},
+    }
