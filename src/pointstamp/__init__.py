@@ -47,7 +47,7 @@ _HOMES = {
     "Compacted": "sinks.compactor",
     "CompactionPolicy": "sinks.tiers",
     "Context": "operators.context",
-    "Dataflow": "flow",
+    "Dataflow": "dataflow",
     "DeltaSink": "sinks.delta",
     "FlowControl": "running.feeding",
     "LocalRun": "running.local",
