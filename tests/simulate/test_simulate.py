@@ -89,7 +89,7 @@ class Keeps(Steps):
         (flow_with(Latest()), FindingKind.DIFFERS, "output 'out', epoch 0, differs from the one-worker run"),
         (flow_with(Steps(), by_key=False), FindingKind.DIFFERS, "missing: {'key': "),
         (flow_with(FirstEpochFirst()), FindingKind.FAILED, "AssertionError: (0,) after (1,)"),
-        (flow_with(Keeps()), FindingKind.INVALID, "holds for ever +1 of (0,) at output 0 of 'it'"),
+        (flow_with(Keeps()), FindingKind.INVALID, "never gives up +1 of (0,) at output 0 of 'it'"),
     ],
     ids=["arrival order", "no exchange", "overlapping epochs", "a capability kept"],
 )

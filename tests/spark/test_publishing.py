@@ -96,7 +96,7 @@ def test_the_frames_read_what_the_commit_lists_and_no_leftover_or_foreign_file(
     with pytest.raises(FlowError, match=r"holds the output of another run"):
         _copy().run(spark, numbers=frame, epoch="at", output=str(tmp_path))
     (tmp_path / files[0].path).unlink()
-    with pytest.raises(StorageError, match=r"must have \d+ bytes and is not there. It was removed"):
+    with pytest.raises(StorageError, match=r"must have \d+ bytes, but is not there. It was removed"):
         frames.read(spark, str(tmp_path))
 
 

@@ -35,6 +35,6 @@ def add_to(add_parser: AddParser) -> None:
 def _refuse(arguments: argparse.Namespace) -> int:
     del arguments
     raise UsageError(
-        "check needs the models, which are not installed; they are a package of their own. Install it: "
-        "pip install pointstamp-models"
+        "check needs the models, a package of their own, which is not installed. Install it: pip install "
+        "pointstamp-models"
     )

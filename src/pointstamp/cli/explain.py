@@ -52,8 +52,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0 if explained.flaw is None else 1
     if "://" not in arguments.what and not path.is_dir():
         raise UsageError(
-            f"explain: there is neither a file nor a folder {arguments.what}; give a trace, or the "
-            "checkpoint of a query."
+            f"explain: there is no file and no folder {arguments.what}; give a trace, or the checkpoint of a "
+            "query."
         )
     from pointstamp.cli.explain_checkpoint import checkpoint_text
 

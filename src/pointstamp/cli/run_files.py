@@ -76,7 +76,7 @@ def format_of(name: str, path: str, *, may_be_empty: bool = False) -> str:
         if len(found) != 1:
             what = "files of several formats" if found else "no Parquet, CSV or JSON-lines files"
             raise UsageError(
-                f"input '{name}': the folder {path} has {what}; give a folder with files of one."
+                f"input '{name}': the folder {path} has {what}; give a folder with files of one format."
             )
         return str(found.pop())
     if not place.exists():

@@ -39,8 +39,8 @@ class Dealer:
             batches = [fit(batch, pact.columns, "the saved keys") for batch in named.to_batches()]
         except SchemaError as error:
             raise RecoveryError(
-                f"{who} is kept by keys of other types than the exchange {pact} before it has: {error} "
-                "Declare the types of those columns, or start with as many workers as before."
+                f"{who} is kept by keys whose types differ from those of the exchange {pact} before it: "
+                f"{error} Declare the types of those columns, or start with as many workers as before."
             ) from error
         owners = [workers_by(pact, batch, workers, f"exchange {pact}") for batch in batches]
         return table.filter(pa.array(np.concatenate(owners) == worker))
@@ -48,26 +48,26 @@ class Dealer:
     def _pact(self, keys: Sequence[str], workers: int, who: str) -> ExchangeByFunction:
         """The function that says whose rows are, if there is one and the keys are what it looks at."""
         first = self.pacts[0]
-        saved = f"{who} was saved by another number of workers than {workers}"
+        saved = f"{who} was saved by a number of workers other than {workers}"
         if not isinstance(first, ExchangeByFunction) or not self._agree():
             said = " and ".join(dict.fromkeys(map(str, self.pacts)))
             raise RecoveryError(
-                f"{saved}, and rows come to it {said}: nobody can say by which of these it is to be dealt "
-                "out. Start with as many workers as before, or exchange all inputs by one function of named "
-                "columns."
+                f"{saved}, and rows come to it {said}: it is not known by which of these its rows should be "
+                "divided among the workers. Start with as many workers as before, or exchange all inputs by "
+                "one function of named columns."
             )
         if first.columns is None:
             named = ", ".join(map(repr, keys))
             raise RecoveryError(
-                f"{saved} behind an exchange {first}: nobody can say of its keys alone whose they are. Start "
-                "with as many workers as before, or name the columns that the function looks at and keep the "
-                f"state by them, as in exchange({named}, by=...)."
+                f"{saved} behind an exchange {first}: its keys alone do not say which worker owns them. "
+                "Start with as many workers as before, or name the columns that the function looks at and "
+                f"keep the state by them, as in exchange({named}, by=...)."
             )
         if len(keys) != len(first.columns.names):
             raise RecoveryError(
-                f"{saved} behind an exchange {first}, and is kept by {', '.join(keys)}: the function cannot "
-                "be asked about that. Start with as many workers as before, or keep it by the columns of the "
-                "exchange."
+                f"{saved} behind an exchange {first}, and is kept by {', '.join(keys)}: the function needs "
+                "the columns of the exchange. Start with as many workers as before, or keep the state by "
+                "the columns of the exchange."
             )
         return first
 

@@ -184,8 +184,8 @@ class Ledger:
         ]
         name, locator = changed[0]
         return SourceError(
-            f"input '{name}': '{locator}' was changed after a part of its rows was committed, and the rest "
-            "of them is to be read again: what is published was computed from other bytes. Restore it as it "
+            f"input '{name}': '{locator}' was changed after a part of its rows was committed, and the other "
+            "rows must be read again: what is published was computed from the old content. Restore it as it "
             "was, or begin with a new checkpoint and a new output."
         )
 

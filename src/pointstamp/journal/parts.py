@@ -90,7 +90,7 @@ def decode_part(content: bytes, part: PartSaved, query: str) -> SavedPart:
         return msgspec.msgpack.decode(_unsealed(content, part, query), type=SavedPart)
     except msgspec.MsgspecError as error:
         raise StorageError(
-            f"'{part.name}' is whole and cannot be read as a snapshot part: {error}."
+            f"'{part.name}' is intact, but cannot be read as a part of a snapshot: {error}."
         ) from error
 
 
@@ -110,9 +110,9 @@ def _unsealed(content: bytes, part: PartSaved, query: str) -> bytes:
     inside = unseal(content, KIND, part.name, owner=query, version=VERSION)
     if checksum_of(content) != part.crc32:
         raise StorageError(
-            f"'{part.name}' is whole, and is not the one that was committed: its checksum is "
-            f"{checksum_of(content):08x}, and {part.crc32:08x} was written. It is of a copy of the "
-            "checkpoint that went on by itself."
+            f"'{part.name}' is intact, but is not the part that was committed: its checksum is "
+            f"{checksum_of(content):08x}, and that of the committed part is {part.crc32:08x}. It comes from "
+            "a copy of the checkpoint with which another query went on."
         )
     return inside
 
@@ -211,8 +211,9 @@ def _rows(
         if savers:
             raise RecoveryError(
                 f"{place} has the state '{name}', which has no keys and was saved by worker "
-                f"{', '.join(map(str, savers))} of another number of workers; nobody can say whose it is "
-                f"among {workers}. Start with as many workers as before, or declare keys for it."
+                f"{', '.join(map(str, savers))} of another number of workers; it is not known which of "
+                f"{workers} workers should have it. Start with as many workers as before, or declare keys "
+                "for it."
             )
         return tables[0]
     table = pa.concat_tables(tables)

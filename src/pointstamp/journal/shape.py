@@ -49,8 +49,8 @@ def check_shape(before: FlowShape, now: FlowShape, *, accept_changes: bool) -> N
     ]
     raise RecoveryError(
         f"flow '{now.name}' is not the one that was saved; {'; '.join(said)}. State is found again by name. "
-        "Bring the names back, or pass accept_changes=True to lose the state of what is gone and to begin "
-        "without any for what is new."
+        "Bring the names back, or pass accept_changes=True: then what is gone loses its state, and what is "
+        "new begins without any."
     )
 
 
@@ -64,10 +64,10 @@ def check_outputs(sink: Sink, publisher: Publisher, before: FlowShape | None, no
     changed = [name for name in {**had, **has} if had.get(name) != has.get(name)]
     if before is not None and changed:
         raise RecoveryError(
-            f"flow '{now.name}' has other outputs than it had ({', '.join(changed)}), and the sink "
-            f"{type(sink).__name__} has no check_outputs by which it would say whether it can go on with "
-            "them; nothing was changed. Take the change back, give the sink's publisher that method, or "
-            "begin with a new checkpoint and a new output."
+            f"flow '{now.name}' has other outputs than before ({', '.join(changed)}), and the sink "
+            f"{type(sink).__name__} has no method check_outputs to say whether it can go on with them; "
+            "nothing was changed. Take the change back, give the sink's publisher that method, or begin "
+            "with a new checkpoint and a new output."
         )
 
 

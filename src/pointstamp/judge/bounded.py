@@ -86,5 +86,5 @@ class BoundedJudge:
             file.write(Path(self._folder.name, "trace").read_bytes())
         return (
             f"flow '{self._plan.name}' has broken a rule that every run must keep, and was ended: {words}. "
-            f"What was handed over before was verified. The events are in {file.name}; please report them."
+            f"Everything handed over before was verified. The events are in {file.name}; please report them."
         )

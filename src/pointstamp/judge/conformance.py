@@ -43,11 +43,13 @@ from pointstamp.worker.events import (
 PROPERTIES: Final = {
     "RecvCapEnabled": "a message that is pulled was sent to that worker and not pulled before",
     "NoLateMessages": "nothing arrives at or before a time that was notified or passed",
-    "DnegOwned": "nobody drops a capability that it does not own",
+    "DnegOwned": "no worker drops a capability that it does not own",
     "DselfAbove": "a capability is minted at or above something owned before the activation",
     "DdataAbove": "a message is sent strictly above something owned before the activation",
     "ArrivesLater": "a message arrives where and when its source could result in it",
-    "RecordCount": "what truly exists is what anybody knows of, is told of, and has yet to tell",
+    "RecordCount": (
+        "what truly exists is what a worker counts, what is on its way to it, and what is not told yet"
+    ),
     "TempJustified": "what a worker has yet to tell is justified by what it owns",
     "SendUpdEnabled": "a batch of progress is a part of what its worker has yet to tell",
     "GaplessSequence": "batches of progress are numbered without gaps and applied in that order, once",
@@ -57,11 +59,13 @@ PROPERTIES: Final = {
     "FrontierNeverRegresses": "no frontier moves back",
     "Converged": "after a propagation every frontier is the implied frontier of the counts",
     "OperatorFrontierNotAhead": "no operator is shown a frontier ahead of the propagated one",
-    "NotifiedComplete": "a time of which completion is told is before every input's frontier",
+    "NotifiedComplete": "a time that is told as complete is before every input's frontier",
     "NotifiedInOrder": "of two comparable times the earlier is told first",
-    "TakenInOrder": "who takes times in order is told of none while an earlier one may come, epochs first",
+    "TakenInOrder": (
+        "an operator that takes times in order is told of none while an earlier one may come, epochs first"
+    ),
     "NotifiedWasAsked": "an operator is told of a time that it has asked for, once for each request",
-    "AskedOnce": "an operator has one request for a time at most that was not served",
+    "AskedOnce": "an operator has at most one request for a time that was not served",
     "AskedIsServed": "no request is left when everything is complete",
     "Completes": "when all inputs are closed and nothing is left to do, every frontier is empty",
 }

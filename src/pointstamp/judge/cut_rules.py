@@ -33,12 +33,20 @@ from pointstamp.worker.events import (
 )
 
 SNAPSHOT_PROPERTIES: Final = {
-    "SnapshotOwnWorkDone": "who takes the snapshot of an epoch owns and awaits nothing up to it",
-    "SnapshotNothingArrives": "nothing that exists could still bring an earlier epoch to who has taken it",
-    "SnapshotHeldBack": "nobody sees anything beyond an epoch before its snapshot is taken",
+    "SnapshotOwnWorkDone": (
+        "an operator that takes the snapshot of an epoch owns and awaits nothing up to it"
+    ),
+    "SnapshotNothingArrives": (
+        "nothing that exists could still bring an earlier epoch to an operator that has taken it"
+    ),
+    "SnapshotHeldBack": "no operator sees anything beyond an epoch before its snapshot is taken",
     "SnapshotsInOrder": "every operator takes the snapshots of later and later epochs",
-    "NothingAfterSnapshot": "who has taken the snapshot of an epoch handles, mints and sends nothing of it",
-    "RestoredStart": "who goes on after an epoch holds nothing of it when it first tells how far it is",
+    "NothingAfterSnapshot": (
+        "an operator that has taken the snapshot of an epoch handles, mints and sends nothing of it"
+    ),
+    "RestoredStart": (
+        "a worker that goes on after an epoch holds nothing of it when it first tells how far it is"
+    ),
     "CommitWhole": "an epoch is committed when every operator of every worker has taken its snapshot",
     "CommitEvery": "an epoch of which a snapshot was taken is committed, and before any later one",
     "CommitsInOrder": "later and later epochs are committed, each once, over all restarts",

@@ -111,7 +111,7 @@ def from_bytes(data: bytes) -> Trace:
     first, _, rest = data.partition(b"\n")
     header = msgspec.json.decode(first, type=Header)
     if header.format != FORMAT:
-        raise UsageError(f"the trace has format {header.format}, and this version reads format {FORMAT}.")
+        raise UsageError(f"the trace has format {header.format}, but this version reads format {FORMAT}.")
     decode = msgspec.json.Decoder(Event).decode
     events = map(decode, rest.split(b"\n")[:-1])
     return Trace(header, tuple(map(_exactly, events) if header.shape.has_own_times else events))
@@ -135,7 +135,7 @@ def check_writable(flow: str, values: Iterable[Any]) -> None:
                 continue
             case _:
                 raise UsageError(
-                    f"flow '{flow}' has times with {value!r} of type {type(value).__name__} in them, which "
+                    f"flow '{flow}' has times that contain {value!r} of type {type(value).__name__}, which "
                     "cannot be written to a trace. Make times of tuples, strings, numbers and None."
                 )
 
@@ -176,9 +176,9 @@ def load(path: Path) -> Trace:
     try:
         return from_bytes(path.read_bytes())
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read as a trace: {error.strerror}.") from error
+        raise UsageError(f"{path} cannot be read as a trace: {error.strerror}.") from error
     except msgspec.MsgspecError as error:
-        raise UsageError(f"{path}: is not a trace of pointstamp: {error}.") from error
+        raise UsageError(f"{path} is not a trace of pointstamp: {error}.") from error
 
 
 def describe_event(shape: Shape, event: Event) -> str:

@@ -109,19 +109,20 @@ def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None
     committed = own[-1].epoch if own else -1
     if through is not None and through > committed:
         raise RecoveryError(
-            f"query '{spec.plan.name}' has published everything up to epoch {through}, and its journal in "
-            f"{spec.storage.address} knows of commits up to epoch {committed} only; to go on would publish "
-            "again. This is the output of another query, or the last entries are lost: restore them from a "
-            "copy, or begin with a new checkpoint and a new place for the output."
+            f"the output of query '{spec.plan.name}' holds everything up to epoch {through}, but the journal "
+            f"in {spec.storage.address} knows of commits up to epoch {committed} only; going on would "
+            "publish the epochs between a second time. Either this is the output of another query, or the "
+            "last entries of the journal are lost: restore them from a copy, or begin with a new checkpoint "
+            "and a new place for the output."
         )
     # Each is published before the next is committed, so that only the last may be missing.
     before = own[-2].epoch if len(own) > 1 else -1
     if own and own[-1].number > 0 and (through is None or through < before):
         has = "has nothing" if through is None else f"ends with epoch {through}"
         raise RecoveryError(
-            f"query '{spec.plan.name}' has commits up to epoch {committed} in {spec.storage.address}, and "
-            f"the output {has}. It is another one, or was emptied: give the output that this checkpoint "
-            "began with, or begin with a new checkpoint, too."
+            f"query '{spec.plan.name}' has commits up to epoch {committed} in {spec.storage.address}, but "
+            f"the output {has}. Either this is another output, or it was emptied: give the output that this "
+            "checkpoint began with, or begin with a new checkpoint as well."
         )
     for commit in own:
         if through is None or commit.epoch > through:
@@ -146,8 +147,8 @@ def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:
         if damages:
             ledger.go_on_from(chain)
             _log.warning(
-                "query '%s': %s Went back to the snapshot of epoch %s; epochs up to %s are computed again "
-                "and not published again.",
+                "query '%s': %s The query goes back to the snapshot of epoch %s; epochs up to %s are "
+                "computed again, but not published again.",
                 spec.plan.name,
                 damages[0],
                 chain.epoch,

@@ -200,7 +200,9 @@ class Coordinator:
             return None
         epoch, is_whole, savepoints = self._targets.popleft()
         if epoch != report.epoch:
-            raise InternalError(f"epoch {report.epoch} was saved by all while {epoch} was to come first.")
+            raise InternalError(
+                f"all members have saved epoch {report.epoch}, but epoch {epoch} must be saved first."
+            )
         del self._saves[epoch]
         parts = [saves[number].part for number in range(self.workers)]
         last = self.ledger.committed

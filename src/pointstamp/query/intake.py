@@ -53,14 +53,14 @@ class Intake:
         """FlowError where an input cannot be said to be complete before this epoch."""
         if name not in self._promises:
             raise FlowError(
-                f"input '{name}' has no epoch column, so its epochs are complete when their tick is; only "
-                f"inputs with one are advanced: {', '.join(self._promises) or 'none'}."
+                f"input '{name}' has no epoch column, so its epochs are complete when their tick is. Only "
+                f"inputs with an epoch column can be advanced: {', '.join(self._promises) or 'none'}."
             )
         before = self._promises[name].last
         if epoch < before:
             raise FlowError(
-                f"input '{name}' was said to be complete before epoch {before} and now before {epoch}; that "
-                "cannot be taken back."
+                f"input '{name}' was said to be complete before epoch {before}; it cannot go back to epoch "
+                f"{epoch}. Advance it to epoch {before} or later."
             )
 
     def advance(self, name: str, epoch: int) -> None:

@@ -146,8 +146,8 @@ def _source(plan: Plan, name: str, given: Any, column: str | None) -> Source:  #
 def _check_again(name: str, given: Any) -> None:  # noqa: ANN401 - whatever came
     if hasattr(given, "__next__"):
         raise FlowError(
-            f"input '{name}' was given an iterator, which can be read once; what is to be recovered must be "
-            "read again. Give a list, or a source such as ps.files(path)."
+            f"input '{name}' was given an iterator, which can be read only once; a run with a checkpoint "
+            "must be able to read its inputs again. Give a list, or a source such as ps.files(path)."
         )
 
 

@@ -232,9 +232,9 @@ class Member:
         if policy == "error":
             raise SourceError(
                 f"input '{name}' has a row of epoch {epoch} in tick {tick.number}, after it was said that "
-                f"everything before epoch {max(tick.open_from, tick.promised.get(name, 0))} is complete; it "
-                f"is in '{part.locator}'. Say so later, give such rows a later epoch, or say late='output' "
-                "or late='drop' with the input."
+                f"everything before epoch {max(tick.open_from, tick.promised.get(name, 0))} is complete; the "
+                f"row is in '{part.locator}'. Advance the input later, give such rows a later epoch, or "
+                "declare the input with late='output' or late='drop'."
             )
         if tick.open_from <= self._restored_epoch:
             return  # they are in what was saved

@@ -220,8 +220,8 @@ class Verification:
                 deadline, before = monotonic() + ANSWER_SECONDS_MAX, self.events
             if monotonic() > deadline:
                 raise InternalError(
-                    f"the judge of this run has not answered for {ANSWER_SECONDS_MAX:g} seconds, with "
-                    f"{self._behind} events before it. Everything that is published was verified."
+                    f"the judge of this run has not answered for {ANSWER_SECONDS_MAX:g} seconds; "
+                    f"{self._behind} events wait for it. Everything published so far was verified."
                 )
 
     @property
@@ -249,6 +249,6 @@ class Verification:
         except StorageError as error:
             where = f"The events could not be saved: {error}"
         raise InternalError(
-            f"the run has broken a rule that it must keep, and was ended: {finding.words}. What is published "
-            f"was verified before. {where}"
+            f"the run has broken a rule that every run must keep, and was ended: {finding.words}. Everything "
+            f"published so far was verified. {where}"
         )

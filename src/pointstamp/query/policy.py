@@ -27,13 +27,13 @@ class SnapshotPolicy:
     def __post_init__(self) -> None:
         if (self.epochs is not None and self.epochs < 1) or (self.seconds or 0) < 0:
             raise FlowError(
-                f"snapshots need an interval of at least one epoch, or of seconds, and were given "
+                "snapshots need an interval of at least 1 epoch or of 0 seconds or more, but were given "
                 f"epochs={self.epochs} and seconds={self.seconds}."
             )
         if self.chain_max < 1 or self.keep < 1:
             raise FlowError(
-                f"snapshots were given chain_max={self.chain_max} and keep={self.keep}; both are at least 1, "
-                "or there would be nothing to go on from."
+                f"snapshots were given chain_max={self.chain_max} and keep={self.keep}; both must be at "
+                "least 1, or there would be no snapshot to go on from."
             )
 
     def is_due(self, epochs: int, seconds: float) -> bool:
@@ -61,7 +61,10 @@ class RestartPolicy:
 
     def __post_init__(self) -> None:
         if self.restarts_max < 0:
-            raise FlowError(f"restarts_max is {self.restarts_max}; 0 means that a query never starts again.")
+            raise FlowError(
+                f"restarts_max is {self.restarts_max}, but must be 0 or more; with 0 a query never starts "
+                "again."
+            )
 
 
 class RestartBudget:

@@ -33,8 +33,8 @@ def check_name(name: object, query: str) -> None:
     """FlowError where something is no name for a savepoint."""
     if not isinstance(name, str) or not name.strip():
         raise FlowError(
-            f"query '{query}': a savepoint needs a name to be found by, and came with {name!r}. Give a text "
-            "such as 'monday'; to save without a name, use checkpoint()."
+            f"query '{query}': a savepoint needs a name, and {name!r} is not one. Give a string such as "
+            "'monday'; to save without a name, use checkpoint()."
         )
 
 
@@ -45,8 +45,8 @@ def check_new(name: str, kept: Sequence[Savepoint], being_taken: Collection[str]
         return
     is_what = "is being taken" if before is None else f"was taken at epoch {before.commits[-1].epoch}"
     raise FlowError(
-        f"query '{query}': a savepoint '{name}' {is_what}, and a name is given once. Choose another, such "
-        f"as '{name} 2'."
+        f"query '{query}': a savepoint '{name}' {is_what}, and a name is given once. Choose another name, "
+        f"such as '{name} 2'."
     )
 
 
@@ -120,7 +120,10 @@ def _found(spec: QuerySpec) -> Savepoint:
     journal: Journal[Entry] = Journal.open(storage, Entry, query=query)
     other = Ledger(journal, spec.sources)
     if other.shape is None:
-        raise RecoveryError(f"'{storage.address}' is no checkpoint: it has no journal to find '{name}' in.")
+        raise RecoveryError(
+            f"'{storage.address}' is not a checkpoint: it has no journal in which savepoint '{name}' could "
+            "be found."
+        )
     check_shape(other.shape, shape_of(spec.plan, other.shape.query), accept_changes=spec.accept_changes)
     for savepoint in other.savepoints:
         if savepoint.name == name:

@@ -154,7 +154,7 @@ class Session:
         for answer in self._counts:
             answer.set_exception(error or RecoveryError("the query has ended before it could answer."))
         for _, saved in self._saves:
-            lost = RecoveryError("the workers were lost before the snapshot was whole.")
+            lost = RecoveryError("the workers were lost before the snapshot was complete.")
             saved.set_exception(error or lost)
         self._counts.clear()
         self._saves.clear()
@@ -216,7 +216,7 @@ class Session:
                 self._receive(worker, report)
             if monotonic() > deadline:
                 raise TransportError(
-                    f"members {sorted(set(range(self._workers)) - self._finished)} have not left "
+                    f"members {sorted(set(range(self._workers)) - self._finished)} are still there "
                     f"{LEAVE_SECONDS_MAX:g} seconds after the last epoch."
                 )
             self._crew.wait(_POLL_SECONDS)

@@ -43,8 +43,8 @@ def known_query_id(storage: Storage) -> str:
 def _check_no_journal(storage: Storage) -> None:
     if storage.list("journal/"):
         raise RecoveryError(
-            f"'{storage.address}' has a journal, and no object '{QUERY}' that says whose it is. Restore "
-            f"'{QUERY}' from a copy, or begin with a new checkpoint."
+            f"'{storage.address}' has a journal, but no object '{QUERY}', which says to which query the "
+            f"journal belongs. Restore '{QUERY}' from a copy, or begin with a new checkpoint."
         )
 
 
@@ -62,12 +62,14 @@ def sink_at(output: str | Sink) -> Sink:
         return ParquetSink(output)
     lacking = [method for method in _SINK_METHODS if not callable(getattr(output, method, None))]
     if lacking or isinstance(output, type):
-        came = f"the class {output.__name__}" if isinstance(output, type) else f"{type(output).__name__}"
-        without = f", which has no {' and no '.join(lacking)}" if lacking else ", and not as an object of it"
+        given = (
+            f"the class {output.__name__}" if isinstance(output, type) else f"of type {type(output).__name__}"
+        )
+        without = f", which has no {' and no '.join(lacking)}" if lacking else ", not an object of it"
         raise FlowError(
-            f"output must be a folder's path or a sink, and came as {came}{without}. A sink is an object "
-            f"with the methods {', '.join(_SINK_METHODS)}, as ps.Sink says: ps.DeltaSink(path), or one of "
-            "your own."
+            f"output must be the path of a folder, or a sink; this one is {given}{without}. A sink is an "
+            f"object with the methods {', '.join(_SINK_METHODS)}, as ps.Sink says: ps.DeltaSink(path), or "
+            "one of your own."
         )
     return output
 
@@ -82,14 +84,14 @@ def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) ->
     """The epoch columns by input, after a look whether inputs and columns fit the flow."""
     if plan.root is not EPOCHS:
         raise FlowError(
-            f"flow '{plan.name}' has times of its own; here flows have epochs, which are what is published "
-            "and saved."
+            f"flow '{plan.name}' has times of its own; a query needs a flow whose times are epochs, because "
+            "it saves and publishes by epoch."
         )
     plan.check_outputs()
     names = list(plan.named(NodeKind.INPUT))
     if set(streams) != set(names):
         raise FlowError(
-            f"flow '{plan.name}' has the inputs {listed(names)} and was given {listed(streams)}; give one "
+            f"flow '{plan.name}' has the inputs {listed(names)}, but was given {listed(streams)}; give one "
             "for each."
         )
     return epoch_columns(plan, epoch)

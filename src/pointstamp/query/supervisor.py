@@ -239,9 +239,9 @@ class Supervisor:
             if is_mistake and cause is not None:
                 raise cause from None
             raise RecoveryError(
-                f"query '{self.spec.plan.name}' has ended after {self.restarts} restarts: {words} Published "
-                f"is everything up to epoch {self.committed_epoch}; start it again with the same checkpoint "
-                "to go on from there."
+                f"query '{self.spec.plan.name}' has ended after {self.restarts} restarts: {words} Everything "
+                f"up to epoch {self.committed_epoch} is published; start the query again with the same "
+                "checkpoint to go on from there."
             ) from error
         self.restarts += 1
         if self._lost_seconds is not None:  # that it goes on is said when it does
@@ -269,8 +269,8 @@ class Supervisor:
             self._lost_seconds = None
             self.recovery_seconds.append(took)
             _log.warning(
-                "query '%s': %s; went on from epoch %s after %.1f s, as generation %s (restart %s of at most "
-                "%s)",
+                "query '%s': %s; the query went on from epoch %s after %.1f s, as generation %s (restart %s "
+                "of at most %s)",
                 self.spec.plan.name,
                 self._lost_words.rstrip("."),
                 self.committed_epoch + 1,

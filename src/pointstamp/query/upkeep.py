@@ -86,7 +86,8 @@ class Upkeep:
                 self.failures += 1
                 failed_seconds = min(max(PAUSE_AFTER_FAILURE_SECONDS, 2 * failed_seconds), _PAUSE_SECONDS_MAX)
                 _log.warning(
-                    "query '%s': its output could not be compacted (failure %s, tried again in %g s): %s",
+                    "query '%s': the output could not be compacted (failure %s; the next attempt is in %g "
+                    "s): %s",
                     self._query,
                     self.failures,
                     failed_seconds,

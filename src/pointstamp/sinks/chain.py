@@ -122,8 +122,9 @@ class Chain:
             if link.query != links[-1].query:
                 number = link.commits[-1].number
                 raise self._broken(
-                    f"'{_name(number)}' is of '{link.query}', and '{_name(links[-1].commits[-1].number)}' of "
-                    f"'{links[-1].query}'. One of them is in the place of another: restore it from a copy"
+                    f"'{_name(number)}' belongs to '{link.query}', but "
+                    f"'{_name(links[-1].commits[-1].number)}' to '{links[-1].query}'. One of them lies in "
+                    "the place of another: restore it from a copy"
                 )
         return links
 
@@ -144,7 +145,9 @@ class Chain:
             except NotStored as error:
                 # With a newer link the missing one was replaced meanwhile; without, it is lost.
                 if newest == before:
-                    raise self._broken(f"link {newest} is there, and not all before it: {error}") from error
+                    raise self._broken(
+                        f"link {newest} is there, but not all links before it: {error}"
+                    ) from error
                 before = newest
         raise self._broken(f"links disappeared while they were read, {_TRIES_MAX} times")
 
@@ -186,20 +189,22 @@ class Chain:
             there = last.outputs
             for name in changed_columns(last, outputs):
                 raise self._broken(
-                    f"output '{name}' has the columns {', '.join(there[name].names)}, and "
-                    f"{', '.join(outputs[name].names)} came"
+                    f"output '{name}' has the columns {', '.join(there[name].names)}, but commit "
+                    f"{commit.number} has {', '.join(outputs[name].names)}"
                 )
             if last.commits[-1].is_complete:
-                raise self._broken(f"commit {newest} is its last one, and commit {commit.number} came")
+                raise self._broken(
+                    f"commit {newest} is marked as the last one, but commit {commit.number} was given"
+                )
             expected, through = newest + 1, last.commits[-1].epochs_through
         if commit.number != expected:
-            raise self._broken(f"commit {expected} is the next one, and commit {commit.number} came")
+            raise self._broken(f"commit {expected} must come next, but commit {commit.number} was given")
         epochs = [(file.first_epoch, file.last_epoch) for file in commit.files]
         if commit.epochs_through < through or not all(
             through < first <= last <= commit.epochs_through for first, last in epochs
         ):
             raise self._broken(
-                f"commit {commit.number} must hold epochs after {through} up to {commit.epochs_through}, and "
+                f"commit {commit.number} must hold epochs after {through} up to {commit.epochs_through}, but "
                 f"has files of the epochs {sorted(epochs)}"
             )
         return there
@@ -207,7 +212,10 @@ class Chain:
     def check_query(self, link: ChainLink, query: str) -> None:
         """StorageError where a link is of another query."""
         if link.query != query:
-            raise self._broken(f"it holds the output of '{link.query}', and '{query}' came; runs do not mix")
+            raise self._broken(
+                f"they belong to the output of '{link.query}', and '{query}' may not publish there; runs do "
+                "not mix"
+            )
 
     def sync(self, link: ChainLink) -> None:
         """See to it that a link that was seen stays, whoever has written it."""
@@ -223,9 +231,10 @@ class Chain:
                         self.sync(link)
                         return
                     raise self._broken(
-                        f"commit {commit.number} of '{link.query}' is published with {len(there.files)} "
-                        f"files through epoch {there.epochs_through}, and other content came under this "
-                        f"number from '{query}': {len(commit.files)} files through {commit.epochs_through}"
+                        f"commit {commit.number} of '{link.query}' is already published with "
+                        f"{len(there.files)} files through epoch {there.epochs_through}, but '{query}' gave "
+                        f"other content under this number: {len(commit.files)} files through "
+                        f"{commit.epochs_through}"
                     )
         raise self._broken(f"commit {commit.number} was there and is gone")
 
@@ -276,7 +285,7 @@ def decode_link(stored: bytes, number: int) -> ChainLink:
     except msgspec.DecodeError as error:
         raise StorageError(f"'{name}' cannot be read as a manifest: {error}") from error
     if [commit.number for commit in link.commits] != list(range(first_held(number), number + 1)):
-        raise StorageError(f"'{name}' must hold the commits {first_held(number)} to {number}, and does not")
+        raise StorageError(f"'{name}' must hold the commits {first_held(number)} to {number}, but does not")
     return link
 
 

@@ -123,7 +123,7 @@ class Compactions:
                 if number == before:
                     break
                 before = number
-        raise StorageError(f"'{self.storage.address}/{PLACE}': compactions go while they are read.")
+        raise StorageError(f"'{self.storage.address}/{PLACE}': compactions disappear while they are read.")
 
     def read(self, number: int) -> Compaction:
         """One of them; NotStored where it is gone."""

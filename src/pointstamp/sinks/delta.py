@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _METADATA: Final = "pointstamp"
 _BEGIN_ANEW: Final = (
-    "begin with a new checkpoint and a new path; with savepoint= it goes on from what was kept in this one"
+    "begin with a new checkpoint and a new path; with savepoint= the new query goes on from a savepoint of "
+    "this one"
 )
 
 
@@ -66,8 +67,8 @@ class DeltaSink:
                 _deltalake().Schema.from_arrow(columns)
             except Exception as error:  # deltalake's errors have no common kind
                 raise SchemaError(
-                    f"output '{output}' has columns that Delta has no types for: {error}. Cast them "
-                    "in the flow."
+                    f"output '{output}' has columns for which Delta has no types: {error}. Cast them in the "
+                    "flow."
                 ) from error
         return replace(self, query=query, schemas=dict(schemas))
 
@@ -106,9 +107,9 @@ class DeltaPublisher:
         for output in self._sink.schemas:
             if output not in before and before and self._last(output) != reached:
                 raise RecoveryError(
-                    f"output '{output}' is new, and '{self._sink.path}' has commits up to {reached} of this "
-                    "query without it, which its table would lack; nothing was changed. Take the change "
-                    f"back, or {_BEGIN_ANEW}."
+                    f"output '{output}' is new, but '{self._sink.path}' already has commits up to {reached} "
+                    "of this query, which the table of the new output would lack; nothing was changed. Take "
+                    f"the change back, or {_BEGIN_ANEW}."
                 )
 
     def _last(self, output: str) -> int:
@@ -192,8 +193,8 @@ class DeltaPublisher:
         expected = 0 if last is None else last + 1
         if commit.number != expected:
             raise StorageError(
-                f"the table '{self._address(output)}': commit {expected} of '{self._sink.query}' is the next "
-                f"one, and commit {commit.number} came."
+                f"the table '{self._address(output)}': commit {expected} of '{self._sink.query}' must come "
+                f"next, but commit {commit.number} was given."
             )
         return False
 
@@ -241,11 +242,11 @@ class DeltaPublisher:
     def _check_columns(self, output: str, table: "DeltaTable") -> None:
         """Deltalake adds files with whatever columns to a table, so they are compared here."""
         there = [(column.name, column.type) for column in table.schema().fields]
-        came = [(column.name, column.type) for column in self._columns(output).fields]
-        if there != came:
+        given = [(column.name, column.type) for column in self._columns(output).fields]
+        if there != given:
             raise StorageError(
-                f"the table '{self._address(output)}' has the columns {_listed(there)}, and output "
-                f"'{output}' has {_listed(came)}. Give another path, or change the table's columns."
+                f"the table '{self._address(output)}' has the columns {_listed(there)}, but output "
+                f"'{output}' has {_listed(given)}. Give another path, or change the table's columns."
             )
 
     def _added(self, file: Staged) -> "AddAction":
@@ -269,7 +270,7 @@ class DeltaPublisher:
                 if mark != wanted:
                     raise StorageError(
                         f"the table '{self._address(output)}': commit {commit.number} of "
-                        f"'{self._sink.query}' is published with other content than what came now."
+                        f"'{self._sink.query}' was published before with other content."
                     )
                 self._sync(output, entry["version"])
                 return
@@ -306,7 +307,7 @@ def _deltalake() -> ModuleType:
         import deltalake
     except ImportError as error:
         raise FlowError(
-            "Delta tables need the package deltalake on the driver, and it is not installed. Install "
+            "Delta tables need the package deltalake on the driver, which is not installed. Install "
             "pointstamp[delta]."
         ) from error
     return deltalake

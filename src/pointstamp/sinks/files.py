@@ -145,8 +145,8 @@ def damage(address: str, file: Staged, content: bytes) -> str | None:
     if len(content) == file.size_bytes and zlib.crc32(content) == file.crc32:
         return None
     return (
-        f"'{address}/{file.path}' is not as it was published: {file.size_bytes} bytes with the CRC-32 "
-        f"{file.crc32:08x} were, {len(content)} with {zlib.crc32(content):08x} are there. Restore it from a "
+        f"'{address}/{file.path}' is not as it was published: it had {file.size_bytes} bytes with the CRC-32 "
+        f"{file.crc32:08x}, and now has {len(content)} with {zlib.crc32(content):08x}. Restore it from a "
         "copy."
     )
 
@@ -162,8 +162,8 @@ def missing(storage: Storage, files: Iterable[Staged]) -> Iterator[str]:
     for file in files:
         size = storage.size(file.path)
         if size != file.size_bytes:
-            came = "is not there" if size is None else f"has {size} bytes"
-            yield f"'{storage.address}/{file.path}' must have {file.size_bytes} bytes and {came}."
+            found = "is not there" if size is None else f"has {size} bytes"
+            yield f"'{storage.address}/{file.path}' must have {file.size_bytes} bytes, but {found}."
 
 
 def file_schema(output: str, schema: pa.Schema) -> pa.Schema:

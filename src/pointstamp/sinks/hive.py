@@ -52,10 +52,13 @@ def check_columns(output: str, schema: pa.Schema, columns: Sequence[str]) -> Non
             raise SchemaError(
                 f"output '{output}' cannot be partitioned by '{column}', which is "
                 f"{schema.field(column).type}: folders take whole numbers, strings, booleans, dates and "
-                "decimals. Make one of these of it in the flow, for example a date of a time."
+                "decimals. Convert the column in the flow, for example a time into a date."
             )
     if len(set(columns)) < len(columns):
-        raise SchemaError(f"output '{output}' is to be partitioned twice by one of {list(columns)}.")
+        raise SchemaError(
+            f"output '{output}' is partitioned twice by a column: partition_by={list(columns)}. Name each "
+            "column once."
+        )
 
 
 def split(output: str, table: pa.Table, columns: Sequence[str], partitions_max: int) -> Iterator[Partition]:
@@ -66,8 +69,8 @@ def split(output: str, table: pa.Table, columns: Sequence[str], partitions_max: 
     numbers, count = _numbered(table, columns)
     if count > partitions_max:
         raise SchemaError(
-            f"output '{output}' has rows for {count:,} folders in one commit of a worker, partitioned by "
-            f"{', '.join(columns)}, and {partitions_max:,} are allowed: each becomes a file. Partition by "
+            f"output '{output}', partitioned by {', '.join(columns)}, has rows for {count:,} folders in one "
+            f"commit of one worker, but {partitions_max:,} are allowed: each becomes a file. Partition by "
             "columns with fewer values, or give the sink a larger partitions_max."
         )
     order = np.argsort(numbers, kind="stable")
@@ -148,8 +151,8 @@ def _folder(output: str, column: str, value: pa.Scalar) -> str:
     if len(name.encode()) > _NAME_BYTES_MAX:
         raise SchemaError(
             f"output '{output}' has a value of {len(text):,} characters in '{column}', by which its files "
-            f"are partitioned; with the column's name a folder has {_NAME_BYTES_MAX} bytes at most. "
-            "Partition by a column with shorter values."
+            "are partitioned; the name of a folder, which holds the column's name and the value, has at "
+            f"most {_NAME_BYTES_MAX} bytes. Partition by a column with shorter values."
         )
     return name
 

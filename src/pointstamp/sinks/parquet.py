@@ -55,8 +55,8 @@ class ParquetSink:
         by = self.partition_by
         if isinstance(by, str) or (isinstance(by, Mapping) and any(isinstance(v, str) for v in by.values())):
             raise FlowError(
-                f"the sink at '{self.path}' was given partition_by={by!r}; columns are given as a list, also "
-                "if it is one: partition_by=['day']."
+                f"the sink at '{self.path}' was given partition_by={by!r}; give the columns as a list, also "
+                "a single one: partition_by=['day']."
             )
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "ParquetSink":
@@ -70,7 +70,7 @@ class ParquetSink:
         unknown = [each for each in self.partition_by if each not in schemas]
         if isinstance(self.partition_by, Mapping) and unknown:
             raise FlowError(
-                f"the sink at '{self.path}' was given partition_by for {unknown}, and the outputs are "
+                f"the sink at '{self.path}' was given partition_by for {unknown}, but the outputs are "
                 f"{list(schemas)}. Name one of these."
             )
         return replace(self, query=query, schemas=dict(schemas))
@@ -132,9 +132,9 @@ class ParquetPublisher:
             ) from error
         for name in changed_columns(last, self._outputs):
             raise RecoveryError(
-                f"output '{name}' has the columns {_listed(self._outputs[name])}, and what is published of "
-                f"it in '{self._storage.address}' has {_listed(last.outputs[name])}; nothing was changed. "
-                "Take the change back, or give the output another name: it begins with the next epoch, and "
+                f"output '{name}' has the columns {_listed(self._outputs[name])}, but is published in "
+                f"'{self._storage.address}' with {_listed(last.outputs[name])}; nothing was changed. Take "
+                "the change back, or give the output another name: it then begins with the next epoch, and "
                 f"what is published as '{name}' stays."
             )
 
@@ -159,8 +159,9 @@ class ParquetPublisher:
         # Not for a commit that is published: its files may have been replaced by larger ones.
         for problem in files.missing(self._storage, staged):
             raise StorageError(
-                f"{problem} A worker has written it, so the folder is not one that driver and workers share, "
-                "or it was removed. Give a path on a file system that all of them reach."
+                f"{problem} A worker has written it, so either this folder is not one that driver and "
+                "workers share, or the file was removed. Give a path on a file system that all of them "
+                "reach."
             )
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:

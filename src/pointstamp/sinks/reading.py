@@ -149,8 +149,8 @@ def _at_a_moment(
             if gone.file in _files_of(found):
                 raise StorageError(f"{gone} It was removed or changed after it was published.") from None
     raise StorageError(
-        f"'{path}': files were replaced while they were read, {_TRIES_MAX} times. Let those that were "
-        "replaced stay for longer: CompactionPolicy(keep_seconds=...)."
+        f"'{path}': files were replaced while they were read, {_TRIES_MAX} times. Keep replaced files for "
+        "longer: CompactionPolicy(keep_seconds=...)."
     )
 
 
@@ -171,7 +171,7 @@ def _files_of(found: Published) -> Iterator[Staged]:
 def _of(path: str | os.PathLike[str], found: Published, output: str) -> PublishedOutput:
     if output not in found.outputs:
         there = ", ".join(f"'{name}'" for name in found.outputs)
-        raise FlowError(f"'{path}' has the outputs {there}, and not '{output}'. Ask for one of these.")
+        raise FlowError(f"'{path}' has the outputs {there}, but not '{output}'. Ask for one of these.")
     return found.outputs[output]
 
 

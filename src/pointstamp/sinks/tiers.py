@@ -41,13 +41,13 @@ class CompactionPolicy:
     def __post_init__(self) -> None:
         if self.files < 2 or self.file_bytes < 1:
             raise FlowError(
-                f"compaction was given files={self.files} and file_bytes={self.file_bytes}; it merges at "
-                "least 2 files, into files of at least 1 byte."
+                f"compaction was given files={self.files} and file_bytes={self.file_bytes}; files must be at "
+                "least 2, and file_bytes at least 1."
             )
         if self.keep_seconds < 0 or self.pause_seconds < 0:
             raise FlowError(
                 f"compaction was given keep_seconds={self.keep_seconds} and "
-                f"pause_seconds={self.pause_seconds}; both are 0 or more."
+                f"pause_seconds={self.pause_seconds}; both must be 0 or more."
             )
 
 

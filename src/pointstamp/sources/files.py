@@ -39,9 +39,9 @@ Format: TypeAlias = Literal["parquet", "csv", "json", "arrow"]
 _LIST_EVERY_SECONDS: Final = 1.0
 _MAY_SHARE: Final = ("parquet", "arrow")
 _ONLY_SUBFOLDERS: Final = (
-    "files '%s': there are subfolders, such as '%s', and no files, and what is in subfolders is not read. "
-    "Give a subfolder itself, or markers that list the files (group_by_marker=); on Spark, a table that is "
-    "partitioned into subfolders is read by spark.readStream or spark.read."
+    "files '%s': the folder holds subfolders, such as '%s', but no files, and files in subfolders are not "
+    "read. Give a subfolder itself, or markers that list the files (group_by_marker=); on Spark, read a "
+    "table that is partitioned into subfolders with spark.readStream or spark.read."
 )
 
 _log = logging.getLogger("pointstamp.query")
@@ -85,31 +85,33 @@ def files(
     """
     if format not in get_args(Format):
         raise FlowError(
-            f"files {str(path)!r}: the format must be one of {', '.join(get_args(Format))}, and came as "
-            f"{format!r}. Choose one of these."
+            f"files {str(path)!r}: the format must be one of {', '.join(get_args(Format))}, not {format!r}. "
+            "Choose one of these."
         )
     if isinstance(skip, str):
-        raise FlowError(f"files {str(path)!r}: skip takes a list of names, and came as text: [{skip!r}].")
+        raise FlowError(
+            f"files {str(path)!r}: skip must be a list of names, not a string. Write skip=[{skip!r}]."
+        )
     for what, given in (("group_by_marker", group_by_marker), ("until", until)):
         if given is not None and (not given or "/" in given):
             raise FlowError(
-                f"files {str(path)!r}: {what} must be a name without '/', and came as {given!r}. Give one "
-                "such as '_done'."
+                f"files {str(path)!r}: {what} must be a name without '/', not {given!r}. Give one such as "
+                "'_done'."
             )
     if units_per_tick is not None and units_per_tick < 1:
         raise FlowError(
-            f"files {str(path)!r}: a tick takes at least one unit, and units_per_tick came as "
-            f"{units_per_tick}. Give a number from 1 on, or None for all there are."
+            f"files {str(path)!r}: units_per_tick must be at least 1, not {units_per_tick}. Give a number "
+            "from 1 on, or None for all units that are there."
         )
     if list_every_seconds is not None and not list_every_seconds >= 0:
         raise FlowError(
-            f"files {str(path)!r}: list_every_seconds must be zero or more, and came as "
-            f"{list_every_seconds}. Give seconds, or None."
+            f"files {str(path)!r}: list_every_seconds must be zero or more, not {list_every_seconds}. Give "
+            "seconds, or None."
         )
     if not settle_seconds >= 0:
         raise FlowError(
-            f"files {str(path)!r}: settle_seconds must be zero or more, and came as {settle_seconds}. Give "
-            "seconds; 0 where files appear whole."
+            f"files {str(path)!r}: settle_seconds must be zero or more, not {settle_seconds}. Give seconds; "
+            "0 where files appear whole."
         )
     rules = GroupingRules(pattern, group_by_marker, until, in_order, format in _MAY_SHARE)
     # Workers may run in another folder than the driver, so a local path is made absolute here.

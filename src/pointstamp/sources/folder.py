@@ -222,6 +222,6 @@ def _only_subfolders(files: Iterable[Entry], folders: Iterable[str]) -> Sequence
 def no_folder(path: str, error: OSError) -> StorageError:
     """The error for a folder that cannot be listed or watched."""
     return StorageError(
-        f"the folder {path!r} must be there and readable for its files to be found, and is not: "
-        f"{error.strerror or error}. Create it; where this is a file, give its folder and pattern=."
+        f"the folder {path!r} cannot be listed: {error.strerror or error}. Create it; if this is the path of "
+        "a file, give its folder and pattern=."
     )

@@ -78,16 +78,17 @@ class Rows:
         taken, rows, _ = before
         items, rows_now, _ = now or (0, 0, "")
         if items < taken:
-            came = f"{_count(items, 'item')} with {_count(rows_now, 'row')}"
+            found = f"{_count(items, 'item')} with {_count(rows_now, 'row')}"
         elif rows_now != rows:
-            came = f"{_count(rows_now, 'row')} in place of these"
+            found = f"{_count(rows_now, 'row')} in place of these"
         else:
-            came = "as many rows with other values"
+            found = "as many rows with other values"
         who = f"input '{self.name}'" if self.name else self.describe()
         return FlowError(
-            f"{who}: this checkpoint has taken {_count(taken, 'item')} with {_count(rows, 'row')} before, "
-            f"and what came now has {came}. It goes on with the same rows, and with what is added after "
-            "them: give the same again, or begin with a new checkpoint and a new output."
+            f"{who}: this checkpoint has already taken {_count(taken, 'item')} with {_count(rows, 'row')}, "
+            f"but the data given now has {found}. A checkpoint goes on with the same rows, and with rows "
+            "that are added after them: give the same rows again, or begin with a new checkpoint and a new "
+            "output."
         )
 
 

@@ -54,16 +54,17 @@ def read_file(
                 )
             if part.identity is not None and folder.identity(part.locator, handle) != part.identity:
                 raise StorageError(
-                    f"{who}: it has the {part.size_bytes} bytes that it had when it was found, and they are "
-                    "others now. Files must stay as they are until what was computed of them is committed."
+                    f"{who}: its content has changed since it was found, and its size is still "
+                    f"{part.size_bytes} bytes. Files must stay as they are until what was computed from them "
+                    "is committed."
                 )
             for batch in _READERS[format_name](handle, part, schema, who):
                 if batch.num_rows:
                     yield fit(batch, schema, who)
     except FileNotFoundError as error:
         raise StorageError(
-            f"{who}: it was found and is not there any more. Keep files until what was computed of them is "
-            "committed."
+            f"{who}: it was found, but is not there any more. Keep files until what was computed from them "
+            "is committed."
         ) from error
     except OSError as error:
         # Arrow says so of bytes that it cannot decode, too.
@@ -78,7 +79,7 @@ def _corrupt(who: str, format_name: str, error: Exception) -> SourceError:
     """The error for a file that is as it was found and cannot be decoded: it will not get better."""
     return SourceError(
         f"{who}: it cannot be read as {format_name}: {_line(error)}. Files must appear whole: write "
-        "elsewhere, then rename. To go on without what it holds, name it in ps.files(..., skip=[...])."
+        "elsewhere, then rename. To go on without this file, name it in ps.files(..., skip=[...])."
     )
 
 
@@ -136,8 +137,8 @@ def _csv(handle: Handle, part: Part, schema: pa.Schema, who: str) -> Iterator[pa
     except pa.ArrowException as error:
         words = re.sub(r"In CSV column #(\d+)", lambda found: _column(header, int(found[1])), _line(error))
         raise SchemaError(
-            f"{who}: rows must have the declared types and came otherwise: {words}. Correct the file, or "
-            "declare another type."
+            f"{who}: its rows do not have the declared types: {words}. Correct the file, or declare another "
+            "type."
         ) from error
 
 
@@ -151,8 +152,8 @@ def _json(handle: Handle, part: Part, schema: pa.Schema, who: str) -> Iterator[p
             return
         where = _json_culprit(handle, part, schema)
         raise SchemaError(
-            f"{who}{where}: objects must have the declared types and came otherwise: {_line(error)}. "
-            "Correct the file, or declare another type."
+            f"{who}{where}: its objects do not have the declared types: {_line(error)}. Correct the file, or "
+            "declare another type."
         ) from error
 
 
@@ -233,12 +234,12 @@ def _check_columns(names: list[str], schema: pa.Schema, who: str) -> None:
     check_asked(names, schema, who)
     if missing := [name for name in schema.names if name not in names]:
         raise SchemaError(
-            f"{who}: {_named(missing)} declared and not in it; it has {_named(names)}. "
-            "Declare what the files have, or leave this file out with pattern=."
+            f"{who}: the file has no column {_named(missing)}, which the input declares; it has "
+            f"{_named(names)}. Declare what the files have, or leave this file out with pattern=."
         )
     if twice := [name for name in schema.names if names.count(name) > 1]:
         raise SchemaError(
-            f"{who}: {_named(twice)} must be there once and came twice. Rename one in the file."
+            f"{who}: the file has more than one column {_named(twice)}. Rename one of them in the file."
         )
 
 

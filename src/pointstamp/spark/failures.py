@@ -40,14 +40,15 @@ def in_words(message: str, *, published: str = " Nothing was published.") -> Poi
     if lost is not None:
         why = (lost[2] or "no reason given").strip().rstrip(".")
         return TransportError(
-            f"executor {lost[1]} died while the flow ran: {why}.{published} Look into its log; "
-            "for lack of memory raise spark.executor.memoryOverhead, where the workers' memory is counted."
+            f"executor {lost[1]} died while the flow ran: {why}.{published} Look at its log; if it ran out "
+            "of memory, raise spark.executor.memoryOverhead, which is where the memory of the workers is "
+            "counted."
         )
     if "Python worker exited unexpectedly" in message:
         return TransportError(
-            f"a worker's Python process died while the flow ran.{published} For lack of memory "
-            "raise spark.executor.memoryOverhead or the host's; otherwise look into the executor's log, with "
-            "spark.sql.execution.pyspark.udf.faulthandler.enabled=true for where it crashed."
+            f"a worker's Python process died while the flow ran.{published} If it ran out of memory, raise "
+            "spark.executor.memoryOverhead or the host's memory; otherwise look at the executor's log, with "
+            "spark.sql.execution.pyspark.udf.faulthandler.enabled=true to see where it crashed."
         )
     return FlowError(f"Spark could not run the workers: {_main_line(message)}")
 

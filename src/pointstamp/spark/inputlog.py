@@ -103,7 +103,8 @@ class StreamLog:
                 self._query = writer.start()
             except Exception as error:  # Spark's and py4j's errors have no common kind
                 raise FlowError(
-                    f"input '{self._name}': Structured Streaming does not start: {cause_in_words(str(error))}"
+                    f"input '{self._name}': Structured Streaming could not start: "
+                    f"{cause_in_words(str(error))}"
                 ) from None
         threading.Thread(target=self._watch, name=f"pointstamp-log-{self._name}", daemon=True).start()
 
@@ -199,8 +200,8 @@ def _make_folder(folder: str, kind: str, name: str) -> None:
     if before != kind:
         words = {"stream": "a streaming DataFrame", "static": "a DataFrame that does not stream"}
         raise FlowError(
-            f"input '{name}' is {words[kind]}, and was {words.get(before, 'something else')} when this "
-            "checkpoint was begun. Give the same, or begin with a new checkpoint and a new output."
+            f"input '{name}' is {words[kind]}, but was {words.get(before, 'something else')} when this "
+            "checkpoint began. Give the same kind, or begin with a new checkpoint and a new output."
         )
 
 
@@ -212,4 +213,4 @@ def _remove_folder(address: str) -> None:
     except FileNotFoundError:
         pass
     except Exception as error:  # whatever the library of a store raises
-        _log.warning("'%s' is needed no more and could not be removed: %s", address, error)
+        _log.warning("'%s' is no longer needed, but could not be removed: %s", address, error)

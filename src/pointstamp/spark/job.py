@@ -114,7 +114,7 @@ def run(
 def _temporary_folder(spark: SparkSession) -> str:
     if is_connect(spark):
         raise FlowError(
-            "a Connect session runs the workers on other hosts, which do not see a temporary folder of this "
+            "a Connect session runs the workers on other hosts, which cannot see a temporary folder of this "
             "one. Give output= on a file system that all of them and this process reach."
         )
     folder = tempfile.mkdtemp(prefix="pointstamp-")
@@ -177,5 +177,7 @@ def _files(reports: list[FileWritten | Done | Failed], workers: int) -> list[Sta
         raise kind(first.message)
     done = sum(isinstance(report, Done) for report in reports)
     if done != workers:
-        raise InternalError(f"{done} of {workers} workers have said that they are done, and none has failed.")
+        raise InternalError(
+            f"only {done} of {workers} workers have reported that they are done, though none has failed."
+        )
     return [each.file for each in reports if isinstance(each, FileWritten)]

@@ -49,6 +49,6 @@ def discard(path: str, run: str, schemas: Mapping[str, pa.Schema]) -> None:
 
 def _taken(path: str) -> FlowError:
     return FlowError(
-        f"'{path}' holds the output of another run ({FOLDER} is there), and runs do not mix. Give another "
-        "path, or remove the folder first."
+        f"'{path}' holds the output of another run ({FOLDER} is there), and a folder belongs to one run. "
+        "Give another path, or remove the folder first."
     )

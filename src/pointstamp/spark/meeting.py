@@ -88,9 +88,9 @@ def gather_in(
         if monotonic() > deadline:
             raise TransportError(
                 f"worker {number} has waited {seconds_max:g} seconds for worker "
-                f"{', '.join(place.name for place in awaited)} of {members}, which Spark has started and "
-                "whose Python has not come this far. Look into Spark's log, and whether the host has memory "
-                "and processors for so many workers."
+                f"{', '.join(place.name for place in awaited)} of {members}, which Spark has started, but "
+                "whose Python process has not reported yet. Look at Spark's log, and check that the host "
+                "has memory and cores for so many workers."
             )
         sleep(_LOOK_SECONDS)
     return [place.read_bytes() for place in places]

@@ -52,9 +52,9 @@ def choose_workers(spark: SparkSession, wanted: int | None, *, spare: int = 0) -
         needed = max(count, 1) + spare
         beside = " and Structured Streaming needs one beside them" if spare else ""
         raise FlowError(
-            f"{max(count, 1)} workers were asked for, and Spark has {slots} slots; all workers run at "
-            f"once, one to a slot{beside}. Ask for fewer, or start Spark with more cores (local[{needed}], "
-            "more executors, or a larger spark.executor.cores or spark.cores.max)."
+            f"{max(count, 1)} workers were asked for, but Spark has {slots} slots; all workers run at once, "
+            f"one to a slot{beside}. Ask for fewer, or start Spark with more cores (local[{needed}], more "
+            "executors, or a larger spark.executor.cores or spark.cores.max)."
         )
     return count
 

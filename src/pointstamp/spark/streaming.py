@@ -114,14 +114,15 @@ def _checked_streams(streams: Mapping[str, Any], *, begins_with_savepoint: bool)
         if not _is_frame(each) and not hasattr(each, "watch"):
             raise FlowError(
                 f"input '{name}' must be a DataFrame, streaming or not, or a source such as ps.files(path), "
-                f"and came as {_kind(each)}."
+                f"not {_kind(each)}."
             )
     check_sources({name: each for name, each in streams.items() if not _is_frame(each)})
     streaming = [name for name, each in streams.items() if _is_frame(each) and each.isStreaming]
     if streaming and begins_with_savepoint:
         raise FlowError(
-            f"input '{streaming[0]}' is a streaming DataFrame, whose offsets a savepoint does not have. "
-            "Begin with one where the workers read the inputs themselves, as with ps.files."
+            f"input '{streaming[0]}' is a streaming DataFrame, and a savepoint does not hold its offsets. A "
+            "query can begin with a savepoint only where the workers read the inputs themselves, as with "
+            "ps.files."
         )
     return streaming
 
@@ -216,8 +217,8 @@ def check_frames(plan: Plan, frames: Mapping[str, Any]) -> None:
     for name, each in frames.items():
         if not _is_frame(each):
             raise FlowError(
-                f"flow '{plan.name}', input '{name}': run() on Spark needs a DataFrame of Spark's, and "
-                f"{_kind(each)} came. Make one with spark.createDataFrame(), or use run_local()."
+                f"flow '{plan.name}', input '{name}': run() on Spark needs a DataFrame of Spark, not "
+                f"{_kind(each)}. Make one with spark.createDataFrame(), or use run_local()."
             )
         if each.isStreaming:
             raise FlowError(

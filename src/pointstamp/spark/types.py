@@ -41,8 +41,9 @@ def spark_schema(schema: pa.Schema, who: str) -> pa.Schema:
     for name in schema.names:
         if name.lower() in taken:
             raise SchemaError(
-                f"{who}: column '{name}' has the name of another one; Spark does not tell capital letters "
-                "from small ones, and 'epoch' is the column with each row's epoch. Rename it in the flow."
+                f"{who}: column '{name}' has the name of another column; Spark does not distinguish capital "
+                "letters from small ones, and 'epoch' is the column with each row's epoch. Rename it in the "
+                "flow."
             )
         taken.add(name.lower())
     return pa.schema([_field(field, f"{who}: column '{field.name}'") for field in schema])

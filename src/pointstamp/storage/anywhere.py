@@ -68,14 +68,14 @@ def storage_at(path: str | os.PathLike[str], **options: Any) -> Storage:  # noqa
     if found and found[1] != "file":
         if found[2] == "/":
             raise StorageError(
-                f"the address '{path}' has one slash after '{found[1]}:', and fsspec would take it for a "
+                f"the address '{path}' has one slash after '{found[1]}:', so fsspec would take it for a "
                 f"local folder. Write '{found[1]}://'."
             )
         return FsspecStorage(path, options)
     if options:
         raise StorageError(
-            f"the folder '{path}' is a local one, which takes no options, and was given "
-            f"{', '.join(sorted(options))}. Leave them out, or give an address such as s3://bucket/folder."
+            f"the folder '{path}' is local and takes no options, but was given {', '.join(sorted(options))}. "
+            "Leave them out, or give an address such as s3://bucket/folder."
         )
     return LocalStorage("/" + path[found.end() :] if found else path)
 
@@ -247,7 +247,7 @@ def _open(address: str, options: dict[str, Any]) -> tuple[Any, str]:
         package = str(known_implementations.get(protocol, {}).get("class", "")).partition(".")[0]
         install = f"pip install {package}" if package not in ("", "fsspec") else str(error)
         raise StorageError(
-            f"'{address}' needs a package that is not here: {install}, on the driver and on all workers."
+            f"'{address}' needs a package that is not installed: {install}, on the driver and on all workers."
         ) from error
     except ValueError as error:
         known = ", ".join(("file", "s3", "gs", "abfs", "hdfs"))

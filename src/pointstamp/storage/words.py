@@ -13,9 +13,9 @@ from pointstamp.storage.port import Content
 _ADVICE: Final = {
     errno.ENOSPC: "the disk is full. Free some space, or choose another place",
     errno.EDQUOT: "the quota is used up. Free some space, ask for more, or choose another place",
-    errno.EACCES: "this user may not. Give it the right, or choose another place",
-    errno.EPERM: "this user may not. Give it the right, or choose another place",
-    errno.EROFS: "the file system can only be read. Choose another place",
+    errno.EACCES: "this user has no permission. Grant it, or choose another place",
+    errno.EPERM: "this user has no permission. Grant it, or choose another place",
+    errno.EROFS: "the file system is read-only. Choose another place",
 }
 
 
@@ -53,7 +53,7 @@ def nothing_stored(name: str, address: str) -> NotStored:
 def already_stored(name: str, address: str) -> AlreadyStored:
     """The answer to whoever comes second."""
     return AlreadyStored(
-        f"there is an object '{name}' in {address} already, and it is not replaced. Another writer was "
+        f"there is already an object '{name}' in {address}, and it is never replaced. Another writer was "
         "faster, or this one had stored it before."
     )
 

@@ -205,15 +205,19 @@ class SimulatedSink:
                 )
             return
         if number > len(self.commits):
-            raise InternalError(f"commit {number} is published after {len(self.commits)} commits.")
+            raise InternalError(f"commit {number} was published after {len(self.commits)} commits.")
         before = self.published_through()
         for piece in commit.staged:
             if piece.path not in self._pieces:
                 raise InternalError(f"commit {number} has the piece '{piece.path}', which is not there.")
             if not (-1 if before is None else before) < piece.first_epoch <= piece.last_epoch:
-                raise InternalError(f"commit {number} has {piece}, and epochs up to {before} are published.")
+                raise InternalError(
+                    f"commit {number} has {piece}, but epochs up to {before} are already published."
+                )
             if piece.last_epoch > commit.epochs_through:
-                raise InternalError(f"commit {number} goes up to {commit.epochs_through} and has {piece}.")
+                raise InternalError(
+                    f"commit {number} goes up to epoch {commit.epochs_through}, but has {piece}."
+                )
         for piece in commit.staged:
             _, output, rows = self._pieces[piece.path]
             for epoch, batches in rows.items():

@@ -62,5 +62,5 @@ def _found(world: CrashWorld, name: str) -> Savepoint:
             return savepoint
     there = ", ".join(f"'{each.name}' of epoch {each.commits[-1].epoch}" for each in savepoints) or "none"
     raise RecoveryError(
-        f"savepoint '{name}' was taken at epoch {epoch}, and in the journal there is {there}."
+        f"savepoint '{name}' was taken at epoch {epoch}, but in the journal there is {there}."
     )

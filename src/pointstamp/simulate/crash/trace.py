@@ -66,12 +66,12 @@ def load_crashes(path: Path) -> CrashTrace:
         decode = msgspec.json.Decoder(tuple[int, Event | WorldEvent]).decode
         happened = tuple(Happened(*decode(line)) for line in rest.split(b"\n")[:-1])
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read as a trace: {error.strerror}.") from error
+        raise UsageError(f"{path} cannot be read as a trace: {error.strerror}.") from error
     except msgspec.MsgspecError as error:
         raise UsageError(
-            f"{path}: is no trace of a run with crashes: {error}. Write one with pointstamp simulate FLOW.py "
-            "--crashes 0-4 --trace FILE."
+            f"{path} is not a trace of a run with crashes: {error}. Write one with pointstamp simulate "
+            "FLOW.py --crashes 0-4 --trace FILE."
         ) from error
     if header.format != FORMAT:
-        raise UsageError(f"{path}: has the format {header.format!r}, and this version reads {FORMAT!r}.")
+        raise UsageError(f"{path} has the format {header.format!r}, but this version reads {FORMAT!r}.")
     return CrashTrace(header, happened)
