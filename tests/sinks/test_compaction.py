@@ -275,7 +275,7 @@ def test_a_number_that_comes_again_after_its_files_were_replaced_changes_nothing
     assert len(storage.list("counts/")) == 1
     sink.publisher().publish(11, 11, files[11:])
     sink.publisher().publish(3, 3, files[3:4])
-    with pytest.raises(StorageError, match=r"commit 3 of 'q' is published with 1 files"):
+    with pytest.raises(StorageError, match=r"commit 3 of 'q' is already published with 1 files"):
         sink.publisher().publish(3, 3, [])
     sink.publisher().discard(1, [])
     assert sink.publisher().published_through() == 11

@@ -286,7 +286,7 @@ def test_epochs_of_one_commit_share_a_file_and_a_reader_may_ask_for_later_ones(t
     assert pairs(read_published(path, "counts", after=0)) == [(1, 10), (2, 20)]
     assert pairs(read_published(path, "counts", after=1)) == [(2, 20)]
     assert read_published(path, "counts", after=2).num_rows == 0
-    with pytest.raises(FlowError, match=r"has the outputs 'counts', '_other names', and not 'count'"):
+    with pytest.raises(FlowError, match=r"has the outputs 'counts', '_other names', but not 'count'"):
         read_published(path, "count")
 
 

@@ -1,1 +1,1 @@
-"""The journal of a query: what is durable, what it means, and what may be gone on from."""
+"""The journal of a query: what is durable, what it means, and where a query may go on from."""

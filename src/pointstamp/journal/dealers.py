@@ -1,9 +1,10 @@
 """Who owns saved rows where an exchange by a function stands before the operator that keeps them.
 
 Behind an exchange by columns a row of saved state belongs to the worker of the hash of its keys. Behind an
-exchange by a function it belongs to the worker of its shard, and that can be computed again only of what the
-function is given. So rows are dealt out to another number of workers where the function is given named
-columns and the rows are kept by these; in every other case nobody can say whose they are, and it is refused.
+exchange by a function it belongs to the worker of its shard, which can be computed again only from what the
+function is given. So rows can be dealt out to another number of workers if the function is given named
+columns and the rows are kept by these columns; in every other case the owner is not known, and the change is
+refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ class Dealer:
     pacts: tuple[ExchangeBy | ExchangeByFunction, ...]
 
     def owned(self, table: pa.Table, keys: Sequence[str], worker: int, workers: int, who: str) -> pa.Table:
-        """The rows that belong to a worker; RecoveryError begins with ``who``, where nobody can say."""
+        """The rows that belong to a worker; RecoveryError, beginning with ``who``, if that is not known."""
         if not table.num_rows:
             return table
         pact = self._pact(keys, workers, who)
@@ -46,7 +47,7 @@ class Dealer:
         return table.filter(pa.array(np.concatenate(owners) == worker))
 
     def _pact(self, keys: Sequence[str], workers: int, who: str) -> ExchangeByFunction:
-        """The function that says whose rows are, if there is one and the keys are what it looks at."""
+        """The function that says which worker owns a row, if there is one and it looks at the keys."""
         first = self.pacts[0]
         saved = f"{who} was saved by a number of workers other than {workers}"
         if not isinstance(first, ExchangeByFunction) or not self._agree():
@@ -82,7 +83,7 @@ Dealers: TypeAlias = Mapping[str, Dealer]
 
 
 def dealers_of(plan: Plan) -> dict[str, Dealer]:
-    """Who deals out the state of the operators of a plan, where that is not by the hash of keys."""
+    """The dealers of all operators of a plan whose state is not dealt out by the hash of keys."""
     arriving: dict[str, list[Pact]] = {}
     for routes in routes_of(plan, plan.graph()).values():
         for route in routes:

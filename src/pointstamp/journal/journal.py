@@ -21,9 +21,9 @@ A driver that is about to start cannot be fenced so, as it has no entry yet: the
 taken, summarized and deleted meanwhile. Therefore it looks again after its entry is stored, and if there are
 later ones that do not follow from its own, its entry is void (it lies before a summary) and it tries again.
 
-This needs a storage whose ``create`` is exclusive and whose ``list`` shows what was stored before it was
-asked (as S3, Google Cloud Storage, Azure, HDFS and local disks do). It has no clock: times of day come from
-the caller. It does not retry a storage that fails; whoever calls it knows how long to be patient.
+This needs a storage whose ``create`` is exclusive and whose ``list`` shows everything stored before the call
+(as S3, Google Cloud Storage, Azure, HDFS and local disks do). It has no clock: times of day come from the
+caller. It does not retry a storage that fails; the caller knows how long to be patient.
 """
 
 import uuid
@@ -87,7 +87,7 @@ class Journal(Generic[E]):
     ) -> "Journal[E]":
         """The journal of a storage, which may be empty yet; nothing is read before it is asked for.
 
-        ``query`` is whose it is: entries of another are refused.
+        ``query`` is the query that it belongs to: entries of another one are refused.
 
         The writer's mark tells this hold from every other; it is drawn at random where none is given. Two
         that share one would each take the other's entries for its own: give it in simulations only.
@@ -197,7 +197,7 @@ class Journal(Generic[E]):
         return number
 
     def _judge(self, number: EntryNumber, ours: bytes) -> None:
-        """What is stored where we wanted to append is our own, or a newer generation's."""
+        """Decide whether what is stored where we wanted to append is ours, or a newer generation's."""
         name = self._name(number)
         there = self._storage.read(name)
         if there == ours:

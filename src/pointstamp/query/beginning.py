@@ -1,11 +1,11 @@
-"""The beginning of a generation: from what is stored to everything that a driver needs to go on.
+"""The beginning of a generation: it turns what is stored into everything that a driver needs to go on.
 
-Taking the journal over fences every older driver. What was committed and may not have been published is
-published again; the newest snapshot of which every part is whole is found; what no commit names is removed.
-This is the recovery of Veresov et al. 2024 at the driver, step by step, without a clock, a thread or a crew:
-the supervisor runs it, and the simulated world crashes it between any two steps.
+Taking the journal over fences every older driver. What was committed, but may not have been published, is
+published again; the newest snapshot whose parts are all whole is found; files that no commit names are
+removed. This is the recovery of Veresov et al. 2024 at the driver, step by step, without a clock, a thread or
+a crew: the supervisor runs it, and the simulated world crashes it between any two steps.
 
-It keeps the invariant of the journal: whoever returns from here is the only one that can commit.
+It keeps the invariant of the journal: a driver that returns from here is the only one that can commit.
 """
 
 import logging
@@ -59,7 +59,7 @@ class Beginning:
 def begin_generation(
     spec: QuerySpec, owner: str, at_seconds: float, *, writer: str | None = None
 ) -> Beginning:
-    """Take the journal over, and find what to go on from; every older driver is fenced from here on."""
+    """Take the journal over, and find the state to go on from; every older driver is fenced from then on."""
     journal: Journal[Entry] = Journal.open(spec.storage, Entry, writer=writer, query=spec.query_id)
     sink = spec.sink.for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
     publisher = sink.publisher()
@@ -95,7 +95,7 @@ def begin_generation(
 
 
 def _shape_now(spec: QuerySpec, before: FlowShape | None) -> FlowShape:
-    """What the flow looks like now, if it may go on from what there is."""
+    """The shape of the flow now; an error where it may not go on from what is stored."""
     shape = shape_of(spec.plan, spec.query_id)
     if before is not None:
         check_shape(before, shape, accept_changes=spec.accept_changes)
@@ -103,7 +103,7 @@ def _shape_now(spec: QuerySpec, before: FlowShape | None) -> FlowShape:
 
 
 def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None:
-    """Publish what was committed and may not have been published."""
+    """Publish commits that may not have been published."""
     through = publisher.published_through()
     own = [commit for commit in ledger.commits if commit.number >= 0]  # others are of a savepoint
     committed = own[-1].epoch if own else -1
@@ -130,7 +130,7 @@ def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None
 
 
 def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:
-    """The newest snapshot of which every part is there and whole; RecoveryError where none is."""
+    """The newest snapshot whose parts are all there and whole; RecoveryError if there is none."""
     damages: list[str] = []
     looked: dict[str, str | None] = {}
     for chain in ledger.chains():
@@ -164,7 +164,7 @@ def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:
 
 
 def _damage(spec: QuerySpec, part: PartSaved) -> str | None:
-    """What is wrong with a part of a snapshot; None where it is there, whole, and the one it was."""
+    """What is wrong with a part of a snapshot; None if it is there, whole, and the one that was committed."""
     try:
         content = spec.storage.read(part.name)
     except NotStored as error:

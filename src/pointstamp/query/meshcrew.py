@@ -25,7 +25,7 @@ class MeshCrew:
             raise self._lost(error) from None
 
     def collect(self) -> list[tuple[int, Report]]:
-        """The reports that have come; CrewError where a member is lost."""
+        """The reports that have arrived; CrewError if a member is lost."""
         try:
             parcels = self._mesh.collect()
         except TransportError as error:
@@ -41,7 +41,7 @@ class MeshCrew:
         return reports
 
     def wait(self, timeout_seconds: float, files: Sequence[int] = ()) -> None:
-        """Wait for a report, for one of these files, or so long."""
+        """Wait for a report, for one of these files, or for a timeout."""
         self._mesh.watch(files)
         try:
             self._mesh.wait(timeout_seconds)
@@ -49,7 +49,7 @@ class MeshCrew:
             raise self._lost(error) from None
 
     def deaths(self) -> str | None:
-        """What is known of members that have ended, in words; None where all live."""
+        """What is known about members that have ended, in words; None if all are alive."""
         return None
 
     def end(self) -> None:

@@ -12,10 +12,10 @@ BYTES_IN_FLIGHT_MAX: Final = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
-    """How often snapshots are taken: after so many epochs or so many seconds, whatever comes first.
+    """How often snapshots are taken: after so many epochs or so many seconds, whichever comes first.
 
-    Where neither is given, every epoch is saved. Output is published with the snapshot of its epoch, so this
-    is also how long it waits at most. A chain of snapshots begins anew after ``chain_max`` of them, or when
+    If neither is given, every epoch is saved. Output is published with the snapshot of its epoch, so this is
+    also the longest time that it waits. A chain of snapshots begins anew after ``chain_max`` of them, or when
     what changed has become larger than the whole; ``keep`` chains are kept.
     """
 
@@ -75,7 +75,7 @@ class RestartBudget:
         self._failures: deque[float] = deque()
 
     def pause_after_failure(self, now_seconds: float) -> float | None:
-        """How long to wait before the next start; None where there must be no other."""
+        """How long to wait before the next start; None if the budget is used up."""
         policy = self.policy
         while self._failures and self._failures[0] < now_seconds - policy.within_seconds:
             self._failures.popleft()

@@ -1,4 +1,4 @@
-"""What is settled before a query starts: its identity, its sink, and the epochs of its inputs."""
+"""What is decided before a query starts: its identity, its sink, and the epochs of its inputs."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -17,13 +17,13 @@ from pointstamp.storage.sealed import seal, unseal
 from pointstamp.topology.domain import EPOCHS
 
 QUERY: Final = "query"
-"""The object of a checkpoint that says whose it is."""
+"""The object of a checkpoint that names its query."""
 
 _SINK_METHODS: Final = ("for_query", "writer", "publisher")
 
 
 def query_id_at(storage: Storage) -> str:
-    """The identity of the query of a checkpoint, the same over all restarts; a new one where it is new."""
+    """The identity of a checkpoint's query, the same over all restarts; a new one for a new checkpoint."""
     with suppress(AlreadyStored):
         if storage.size(QUERY) is None:
             _check_no_journal(storage)
@@ -57,7 +57,7 @@ def savepoint_at(savepoint: tuple[str, str] | None) -> SavepointPlace | None:
 
 
 def sink_at(output: str | Sink) -> Sink:
-    """The sink that was given, or Parquet files at a path; FlowError for what is neither."""
+    """The given sink, or Parquet files at the given path; FlowError for anything else."""
     if isinstance(output, str):
         return ParquetSink(output)
     lacking = [method for method in _SINK_METHODS if not callable(getattr(output, method, None))]
@@ -75,13 +75,13 @@ def sink_at(output: str | Sink) -> Sink:
 
 
 def check_sink(spec: QuerySpec) -> QuerySpec:
-    """Let the sink say now which outputs it cannot hold, to whoever starts the query."""
+    """Let the sink refuse outputs that it cannot hold now, before the query starts."""
     spec.sink.for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
     return spec
 
 
 def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) -> dict[str, str]:
-    """The epoch columns by input, after a look whether inputs and columns fit the flow."""
+    """The epoch columns by input, after a check that inputs and columns fit the flow."""
     if plan.root is not EPOCHS:
         raise FlowError(
             f"flow '{plan.name}' has times of its own; a query needs a flow whose times are epochs, because "
@@ -98,7 +98,7 @@ def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) ->
 
 
 def check_sources(sources: Mapping[str, Any]) -> None:
-    """Let sources that can tell say now what is wrong with them: a mistake is not tried again and again."""
+    """Let sources that can check themselves do it now: a mistake should not be tried again and again."""
     for source in sources.values():
         if hasattr(source, "check"):
             source.check()
