@@ -152,7 +152,7 @@ class Journal(Generic[E]):
         return self._append(entry, "entry")
 
     def check_not_fenced(self) -> None:
-        """FencedError if a newer driver has taken over; for one that finds things gone before it appends."""
+        """FencedError if a newer driver has taken over; for a driver that finds files gone."""
         number = EntryNumber(self._records[-1].number + 1)
         try:
             self._storage.read(self._name(number))

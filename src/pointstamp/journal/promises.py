@@ -26,7 +26,7 @@ class Promises:
 
     @classmethod
     def of(cls, entries: Iterable[Said], complete: int = 0) -> "Promises":
-        """What these entries of the journal say, of an input that is complete before an epoch at least."""
+        """The promises in these entries, for an input that is complete at least before an epoch."""
         promises = cls(complete)
         for entry in entries:
             promises.say(entry.epoch, entry.waiting)

@@ -282,7 +282,7 @@ class Coordinator:
         return self.ledger.tick({}, complete_to, final=is_final)
 
     def _close(self) -> Ticked | None:
-        """Nothing more comes: a tick for the next epoch that something is left for, or the final one."""
+        """At the end of all inputs: a tick for the next epoch with something left, or the final one."""
         open_from = self.ledger.open_from
         if self._ahead is None or self._ahead.epoch != open_from:
             if self._ahead_asked < open_from:
