@@ -3,7 +3,7 @@
 A million edges arrive in a folder, file by file, while the query runs as a Spark job on this machine. Every
 epoch's changes are published as Parquet as soon as the epoch is complete and saved. Half way the demo kills
 one of its own workers with SIGKILL; the query goes on from its last snapshot. At the end every published
-epoch is compared with what scipy finds in the files from scratch, so that the crash must have left no trace.
+epoch is compared with what scipy finds in the files from scratch, so any trace of the crash would show.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """``pointstamp snapshots --drop-savepoint``: drops a savepoint of a query that is stopped.
 
 It takes the journal over, as a driver does, and so would end a query that runs. A query of this host whose
-process lives is not touched: it can do this itself. Of other hosts nobody here can know.
+process is alive is not touched: it can do this itself. Queries on other hosts cannot be seen from here.
 """
 
 import os

@@ -1,8 +1,8 @@
 """``pointstamp explain``: a run with failures beside the failure-free run that explains it.
 
-Of a trace that ``simulate --crashes`` has saved, every move is shown with whether it is kept, and where; the
-explanation is judged again. Of a checkpoint folder, the journal is read: its generations, ticks and commits,
-and which run of ticks without failures explains what was published.
+For a trace that ``simulate --crashes`` has saved, it shows for every move whether it is kept, and where; the
+explanation is judged again. For a checkpoint it reads the journal: its generations, ticks and commits, and
+which run of ticks without failures explains what was published.
 
 Exit code 0 if there is an explanation, 1 if there is none, 2 for what cannot be read.
 """

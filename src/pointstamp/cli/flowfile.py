@@ -37,7 +37,7 @@ class FlowFile(NamedTuple):
 
 
 def load(name: str) -> FlowFile:
-    """Run the file and take ``flow`` and ``inputs`` from it; a UsageError says what is not there."""
+    """Run the file and take ``flow`` and ``inputs`` from it; a UsageError says what is missing."""
     path = Path(name)
     if not path.is_file():
         raise UsageError(f"{name}: there is no such file; give a Python file with a flow and its inputs.")

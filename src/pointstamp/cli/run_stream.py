@@ -2,10 +2,10 @@
 
 An input that is a folder is followed; one that is a file is read once. Every epoch is published under the
 output folder as soon as it is complete and saved, and the checkpoint has what is needed to go on: the same
-command goes on where the one before has stopped, whatever stopped it.
+command goes on where the last one stopped, whatever stopped it.
 
 Ctrl-C (or SIGTERM) lets the epochs on their way come to their end; a second one does not wait. Both leave
-whole epochs only, and a checkpoint to go on from. What is wrong with the command line is a UsageError, said
+whole epochs only, and a checkpoint to go on from. A mistake in the command line is a UsageError, raised
 before anything is started or written.
 """
 
@@ -90,7 +90,7 @@ def _start(
 
 
 def _source(each: InputFile) -> Source:
-    """What is followed, or the rows of what is not: one unit, which every worker has at hand."""
+    """The source of a folder that is followed, or the rows of a file as one unit."""
     if _is_folder(each):
         return files(each.path, each.format)  # type: ignore[arg-type]
     return Rows(tuple(read(each).combine_chunks().to_batches()))

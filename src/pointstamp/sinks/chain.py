@@ -1,20 +1,21 @@
 """The chain of manifests: which commits have been published below a folder, one object after the other.
 
-Commit n is published by creating the object ``_pointstamp/<n>.json``, which only one can do: object stores
-have no rename, so this is the commit point. A chain of months would be as many objects as there were commits,
-so every tenth link also holds the nine before it, every hundredth the ninety-nine, and so on up to ten
-thousand, and what a later link holds is removed. So n commits are at most n / 10,000 + 36 objects, no object
-grows beyond ten thousand commits, and each commit is written five times at most: unlike a checkpoint of
-everything, this stays cheap however long it goes on.
+Commit n is published by creating the object ``_pointstamp/<n>.json``, which only one writer can do: object
+stores have no rename, so this is the commit point. A chain of months would be as many objects as there were
+commits, so every tenth link also holds the nine before it, every hundredth the ninety-nine, and so on up to
+ten thousand, and what a later link holds is removed. So n commits are at most n / 10,000 + 36 objects, no
+object grows beyond ten thousand commits, and each commit is written five times at most: unlike a checkpoint
+of everything, this stays cheap however long it goes on.
 
     n = 0 .. 8    one commit each       n = 9     0 .. 9
     n = 10 .. 18  one commit each       n = 19    10 .. 19      ...      n = 99    0 .. 99
 
 The links that hold everything up to n follow from n alone (``links_to``). A link is removed only after one
-that holds it is there, so a reader who finds one gone looks again for the newest, and finds a later one.
+that holds it is there, so a reader that finds a link gone looks for the newest again, and finds a later one.
 
-Invariant: a commit is either in one link that the newest leads to, or in none; whoever repeats a publication,
-or is late with one, changes nothing that a reader sees. Not here: whether the files are there.
+Invariant: a commit is either in one link that the newest leads to, or in none; a publication that is
+repeated, or comes late, changes nothing that a reader sees. This file does not check whether the data files
+are there.
 """
 
 import base64
@@ -32,7 +33,7 @@ from pointstamp.storage.port import Storage
 from pointstamp.storage.sealed_json import seal_json, unseal_json
 
 FOLDER: Final = "_pointstamp"
-"""Where the links are; Spark does not read folders whose names begin so."""
+"""The folder of the links; Spark does not read folders whose names begin with an underscore."""
 
 FORMAT_VERSION: Final = 3
 _FANOUT: Final = 10
@@ -68,10 +69,10 @@ class Columns(msgspec.Struct, frozen=True):
 
 
 class ChainLink(msgspec.Struct, frozen=True):
-    """One object of the chain: consecutive commits, and all that a reader must know besides.
+    """One object of the chain: consecutive commits, and everything else that a reader must know.
 
-    The outputs are all that there have been up to here: one may begin or end with any commit, and its columns
-    never change.
+    ``outputs`` are all outputs that there have been so far: an output may begin or end with any commit, and
+    its columns never change.
     """
 
     query: str
@@ -113,7 +114,7 @@ class Chain:
         return max(self._numbers(), default=None)
 
     def links(self, after: int = -1) -> list[ChainLink]:
-        """Everything published after a commit, the oldest first; refused where there is a gap.
+        """Everything published after a commit, the oldest first; StorageError if there is a gap.
 
         The first link may also hold commits up to that one.
         """
@@ -181,7 +182,7 @@ class Chain:
     def _check_next(
         self, query: str, outputs: dict[str, Columns], commit: PublishedCommit, newest: int | None
     ) -> dict[str, Columns]:
-        """The outputs that there are; one that is gone from the flow stays among them."""
+        """The outputs that are published; an output that is gone from the flow stays among them."""
         expected, through, there = 0, -1, dict[str, Columns]()
         if newest is not None:
             last = self._link(newest)
@@ -218,7 +219,7 @@ class Chain:
             )
 
     def sync(self, link: ChainLink) -> None:
-        """See to it that a link that was seen stays, whoever has written it."""
+        """Make sure that a link that was seen stays, no matter which driver wrote it."""
         # One that is gone was replaced by a later one, whose writer has taken the folder to the disk.
         with suppress(NotStored):
             self.storage.sync(_name(link.commits[-1].number))
@@ -246,7 +247,7 @@ class Chain:
         return [commit for link in reversed(links) for commit in link.commits]
 
     def _remove_held(self, numbers: list[int]) -> None:
-        """Remove what later links hold; also what a driver that was interrupted here, or late, has left.
+        """Remove links whose commits later links hold; also those that a late or interrupted driver left.
 
         There may be later links meanwhile: what they need of these numbers, the last of these needs too.
         """
@@ -272,12 +273,12 @@ class Chain:
 
 
 def encode_link(link: ChainLink, number: int) -> bytes:
-    """Link ``number`` as it is stored: sealed with its name, so that it is known where it belongs."""
+    """Link ``number`` as it is stored: sealed with its name, which says where it belongs."""
     return seal_json(msgspec.json.encode(link), _name(number), FORMAT_VERSION)
 
 
 def decode_link(stored: bytes, number: int) -> ChainLink:
-    """A link as it was written; StorageError where it was altered, or is another one."""
+    """A link as it was written; StorageError if it was altered, or is another one."""
     name = _name(number)
     content = unseal_json(stored, name, FORMAT_VERSION)
     try:

@@ -93,7 +93,7 @@ class DeltaPublisher:
         self._ended: dict[str, pa.Schema] = {}
 
     def check_outputs(self, before: Collection[str]) -> None:
-        """An output may end with any commit; a new one, whose table would lack commits, is refused."""
+        """An output may end with any commit; a new one is refused, because its table would lack commits."""
         for output in self._sink.schemas:
             table = self._table(output)
             if table is not None:
@@ -119,7 +119,7 @@ class DeltaPublisher:
         return -1 if last is None else last
 
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
-        """Add a commit's files to each table that has not got them yet."""
+        """Add a commit's files to each table that does not have them yet."""
         commit = _Commit(number, epochs_through, list(staged))
         # A commit of before the flow was changed may have rows of an output that is gone.
         self._ended.clear()
@@ -157,7 +157,7 @@ class DeltaPublisher:
         return table.transaction_version(self._epochs_id)
 
     def _sync(self, output: str, version: int) -> None:
-        """See to it that a version of a table stays when the power fails; deltalake does not promise it.
+        """Make sure that a version of a table survives a power failure, which deltalake does not promise.
 
         Object stores do so themselves. A version whose entry Delta has put into a checkpoint is an old one.
         """
@@ -262,7 +262,7 @@ class DeltaPublisher:
         return AddAction(name, file.size_bytes, {}, now, True, json.dumps(statistics))
 
     def _check_same(self, output: str, table: "DeltaTable", commit: "_Commit") -> None:
-        """Compare with what the log says of this number; what has left the log is taken for the same."""
+        """Compare with what the log says about this number; what has left the log is taken to be the same."""
         wanted = json.loads(commit.mark(self._sink.query))
         for entry in table.history():
             mark = json.loads(entry.get(_METADATA, "{}"))
@@ -283,7 +283,7 @@ class _Commit:
     staged: list[Staged]
 
     def mark(self, query: str) -> str:
-        """What the log keeps, by which the commit is known again."""
+        """What the log keeps to recognise the commit."""
         content = msgspec.json.encode([self.epochs_through, sorted(self.staged, key=lambda file: file.path)])
         digest = hashlib.blake2b(content, digest_size=16).hexdigest()
         return json.dumps({"query": query, "number": self.number, "content": digest})

@@ -2,8 +2,8 @@
 
 The columns are in the folders' names and not in the files, as Spark, DuckDB, polars and pyarrow expect it. A
 null has the folder ``__HIVE_DEFAULT_PARTITION__``, and so has an empty string, for which Hive has no other;
-so that it comes back as one, the file's name says which columns are *blank*. What is in a name is text: only
-types whose values come back from their text exactly may be taken.
+so that it comes back as one, the file's name says which columns are *blank*. A name is text: only types whose
+values come back exactly from their text are allowed.
 
 Invariant: ``with_values`` of a file's path gives the rows that ``split`` was given, types and nulls included.
 """
@@ -22,7 +22,7 @@ from pointstamp.errors import SchemaError
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 PARTITIONS_MAX: Final = 1_000
-"""So many folders one worker's rows of a commit may go to, unless the sink is given another number."""
+"""How many folders one worker's rows of a commit may go to, unless the sink says otherwise."""
 
 _NAME_BYTES_MAX: Final = 255
 # Hive's list, and the closing brace, which is part of a pattern for Spark when it is given a path.
@@ -39,7 +39,7 @@ class Partition(NamedTuple):
 
 
 def check_columns(output: str, schema: pa.Schema, columns: Sequence[str]) -> None:
-    """Refuse columns that an output does not have, or whose values are not told by their text."""
+    """Refuse columns that an output does not have, or whose values do not come back from their text."""
     for column in columns:
         if column not in schema.names:
             said = ", ".join(f"'{name}'" for name in schema.names)

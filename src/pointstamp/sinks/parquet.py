@@ -3,11 +3,11 @@
     <path>/_pointstamp/<number>.json                                        the chain (``chain``)
     <path>/<output>/epoch-<first>-worker-<w>-query-<tag>-<generation>.parquet   data (``files``)
 
-Whoever reads takes what the chain lists and nothing else: files that a dead generation has left, or that
+Readers take the files that the chain lists and no others: files that a dead generation has left, or that
 somebody else has put into the folder, are not part of the output. Data files are never changed. Each is
 listed with its rows, its size and its CRC-32. Commits hold whole epochs of all outputs, and so does what is
 read. Small files are merged beside the query (``compactor``), and those that were replaced stay for a day
-unless the policy says otherwise, so a reader has a day for what it has begun to read.
+unless the policy says otherwise, so a reader has a day to finish.
 
 With ``partition_by`` the files of an output lie in folders by the values of columns (``hive``).
 
@@ -62,7 +62,7 @@ class ParquetSink:
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "ParquetSink":
         """The sink for one query; the files will have these columns, the epoch before them.
 
-        SchemaError for an output that has not got the columns by which it is to be partitioned.
+        SchemaError for an output without the columns by which it should be partitioned.
         """
         for output, schema in schemas.items():
             files.file_schema(output, schema)
@@ -92,7 +92,7 @@ class ParquetSink:
         )
 
     def compactor(self) -> ParquetCompactor | None:
-        """For the driver: what merges small files beside the query; None where nothing should."""
+        """For the driver: the compactor that merges small files beside the query; None without compaction."""
         if self.compaction is None:
             return None
         return ParquetCompactor(self.open_storage(self.path), self.compaction)
@@ -118,7 +118,7 @@ class ParquetPublisher:
         self._folders = folders
 
     def check_outputs(self, before: Collection[str]) -> None:
-        """An output may begin, or end, with any commit; it may not have other columns than are published."""
+        """An output may begin or end with any commit, but its columns must be those that are published."""
         del before  # the chain says what there is
         last = self._chain.last()
         if last is None:
@@ -141,7 +141,7 @@ class ParquetPublisher:
     def publish(
         self, number: int, epochs_through: int, staged: Sequence[Staged], *, is_complete: bool = False
     ) -> None:
-        """Look whether all files are there as they were written, then commit; a complete one is the last."""
+        """Check that all files are there as they were written, then commit; a complete commit is the last."""
         ordered = sorted(staged, key=lambda file: file.path)
         commit = PublishedCommit(number, epochs_through, ordered, is_complete)
         self._chain.append(self._query, self._outputs, commit, look=lambda: self._look_for(ordered))

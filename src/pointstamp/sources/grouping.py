@@ -122,7 +122,7 @@ class Grouping:
         return [self._taking(Unit(part.locator, (part,))) for part in self._parts(sorted(self._waiting))]
 
     def _rest(self) -> list[Unit]:
-        """The last group, under the name of its last file: the final marker's may sort before it."""
+        """The last group, under the name of its last file: the final marker's name may sort before it."""
         parts = self._parts(sorted(self._waiting)) if self._rules.group_by_marker is not None else ()
         return [self._taking(Unit(parts[-1].locator, parts))] if parts else []
 
@@ -143,7 +143,7 @@ class Grouping:
         return self._taking(Unit(marker, parts))
 
     def _parts(self, names: Iterable[str]) -> tuple[Part, ...]:
-        """The parts for these files, which wait no more; a file that is gone again has none."""
+        """The parts for these files, which no longer wait; a file that is gone again has no part."""
         share = (0, 1) if self._rules.may_share else None
         parts: list[Part] = []
         for name in names:

@@ -9,9 +9,9 @@ the schema declares, because such files say nothing of types: a code "007" must 
 - JSON is one object a line. What an object leaves out is null.
 - A CSV or JSON file of no bytes has no rows.
 
-Invariant: the same part and schema give the same rows in the same order, or an error: a file that has not
-the size and the identity it was found with was written after that, and is refused. A share ``(k, n)`` is the
-k-th of n runs of row groups (Parquet) or record batches (Arrow), so the n shares are together every row once.
+Invariant: the same part and schema give the same rows in the same order, or an error: a file whose size or
+identity has changed since it was found is refused. A share ``(k, n)`` is the k-th of n runs of row groups
+(Parquet) or record batches (Arrow), so the n shares are together every row once.
 
 Errors name the source, the file and, where one is to blame, the column.
 """
@@ -44,7 +44,7 @@ _Reader = Callable[[Handle, Part, pa.Schema, str], Iterator[pa.RecordBatch]]
 def read_file(
     folder: Folder, part: Part, format_name: str, schema: pa.Schema, who: str
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a part, in batches that have some."""
+    """The rows of a part, in batches that are not empty."""
     try:
         with folder.open(part.locator) as handle:
             if handle.size() != part.size_bytes:
@@ -76,7 +76,7 @@ def read_file(
 
 
 def _corrupt(who: str, format_name: str, error: Exception) -> SourceError:
-    """The error for a file that is as it was found and cannot be decoded: it will not get better."""
+    """The error for an unchanged file that cannot be decoded: trying again will not help."""
     return SourceError(
         f"{who}: it cannot be read as {format_name}: {_line(error)}. Files must appear whole: write "
         "elsewhere, then rename. To go on without this file, name it in ps.files(..., skip=[...])."
@@ -204,7 +204,7 @@ _READERS: Final[dict[str, _Reader]] = {"parquet": _parquet, "arrow": _arrow, "cs
 
 
 def _plain(handle: Handle, part: Part) -> Any:  # noqa: ANN401  a pyarrow stream
-    """What a file says, decompressed where its name says that it is compressed; the handle stays open."""
+    """The content of a file, decompressed if its name says that it is compressed; the handle stays open."""
     kept = pa.PythonFile(_Kept(handle), mode="r")
     codec = _CODECS.get(PurePosixPath(part.locator).suffix)
     return kept if codec is None else pa.CompressedInputStream(kept, codec)

@@ -1,6 +1,6 @@
 """A storage at any address: a local folder, or whatever fsspec knows (S3, Google, Azure, HDFS, and others).
 
-``storage_at`` chooses. What travels to workers is the address and its options; the connection is made anew.
+``storage_at`` chooses. The address and its options travel to the workers; each makes its own connection.
 
 The promise of ``create``, that of two writers one wins, is only as good as the store's. ``is_exclusive`` says
 whether it holds:
@@ -10,9 +10,9 @@ whether it holds:
 - HDFS refuses a rename to a name that is taken.
 - ``memory://`` is one process's, under a lock here; ``file://`` refuses to open, but a writer that is killed
   may leave half an object, which is why ``storage_at`` takes LocalStorage there.
-- For everything else there is a look and then a write: two drivers in the same instant are not told apart.
+- For everything else there is a check and then a write: two drivers at the same instant are not told apart.
 
-The tests run ``memory://`` and ``file://``; of the others they know what their packages say.
+The tests run ``memory://`` and ``file://``; the other statements follow the documentation of the packages.
 """
 
 import contextlib

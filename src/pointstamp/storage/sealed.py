@@ -2,12 +2,12 @@
 
 A seal stands before the content: a mark, the seal's own format, the version and the kind of the content, the
 name under which it is stored, its owner, its length and a checksum (CRC-32) over all of it. So an object that
-is torn, altered, cut, lengthened or not ours is named in a StorageError where it is read, and never becomes
-state; and neither does one that is whole and lies in another's place: another name's, or another owner's,
-whose names are the same. Who restores a file from a copy may take the wrong copy.
+is torn, altered, cut, lengthened or not ours is named in a StorageError when it is read, and never becomes
+state; and neither does an intact object in the place of another: under another name, or with another owner.
+Somebody who restores a file from a copy may take the wrong copy.
 
 CRC-32 is for accidents: it finds any error within 32 bits and misses one in four thousand million of the
-others; it is no proof against malice. ``checksum_of`` is for those who write down elsewhere what they stored.
+others; it is no proof against malice. ``checksum_of`` is for callers that record elsewhere what they stored.
 """
 
 import struct
@@ -53,7 +53,7 @@ def checksum_of(sealed: Content) -> int:
 
 
 def unseal(stored: bytes, kind: str, name: str, *, owner: str = "", version: int = 1) -> bytes:
-    """The content of an object, once it has proved to be whole, and of this kind, name, owner and version."""
+    """The content of an object, after a check that it is whole and of this kind, name, owner and version."""
     whole = memoryview(stored)
     if not stored.startswith(_MARK[: len(stored)]):
         raise StorageError(

@@ -1,4 +1,4 @@
-"""A seal for what people and other programs read, too: JSON with its name and a checksum beside the content.
+"""A seal for objects that people and other programs read, too: JSON with its name and a checksum.
 
     {"format_version": 3, "name": "_pointstamp/000000000019.json", "crc32": "0a1b2c3d", "content": {...}}
 
@@ -37,7 +37,7 @@ def seal_json(content: bytes, name: str, version: int) -> bytes:
 
 
 def unseal_json(stored: bytes, name: str, version: int) -> bytes:
-    """The JSON of an object, once it has proved to be whole, of this version and of this name."""
+    """The JSON of an object, after a check that it is whole, of this version and of this name."""
     try:
         its_version = msgspec.json.decode(stored, type=_Version).format_version
         if its_version != version:

@@ -1,4 +1,4 @@
-"""What every storage says alike: which names there may be, and failures in words.
+"""What all storages share: which names are allowed, and failures in words.
 
 A name is checked at the border, so that an object never lies outside its storage and never looks like a file
 that is still being written: no part of a name begins with a dot, because such files do.
@@ -46,12 +46,12 @@ def joined(content: Content) -> bytes:
 
 
 def nothing_stored(name: str, address: str) -> NotStored:
-    """The answer to a read of an object that is not there."""
+    """The error for a read of an object that is not there."""
     return NotStored(f"there is no object '{name}' in {address}.")
 
 
 def already_stored(name: str, address: str) -> AlreadyStored:
-    """The answer to whoever comes second."""
+    """The error for the second writer of an object."""
     return AlreadyStored(
         f"there is already an object '{name}' in {address}, and it is never replaced. Another writer was "
         "faster, or this one had stored it before."
