@@ -2,10 +2,10 @@
 
 The events of a run are mapped to the actions of the exchange protocol and the combined tracker (Brun et al.
 2021, sections 4 and 6). After each event the guards of its action and the properties that it could break are
-checked, under the papers' names; what users are promised (Abadi & Isard 2015) is checked with them.
+checked, under the papers' names, together with what users are promised (Abadi & Isard 2015).
 
-The judge shares nothing with the code that it judges but the definitions of events: import-linter sees to
-that. It walks a plain description of the flow (``pointstamp.judge.shape``). Its predicates are those of
+The judge shares nothing with the code that it judges except the definitions of events; import-linter checks
+this. It walks a plain description of the flow (``pointstamp.judge.shape``). Its predicates are those of
 ``pointstamp_models.spec``, written again for a state that changes with every event, where a model compares
 whole states; tests/judge/test_rules_and_spec.py holds each against its counterpart there, on random states.
 It stops at the first event that breaks something, so the prefix up to there is the shortest. A judge that
@@ -73,7 +73,7 @@ PROPERTIES: Final = {
 
 
 JUDGED: Final = {**PROPERTIES, **SNAPSHOT_PROPERTIES}
-"""Those, and what is judged besides where snapshots are taken."""
+"""These, and the properties of snapshots and commits."""
 
 
 class Status(Enum):
@@ -92,7 +92,7 @@ class Verdict:
     property: str = ""
     reason: str = ""
     event: int | None = None
-    """None where no event but the end broke it."""
+    """None if only the end broke it."""
 
     def __str__(self) -> str:
         match self.status:
@@ -133,7 +133,7 @@ def judge(
 
 
 class ModelRules:
-    """The rules of progress and notifications about one state, and which event asks which of them."""
+    """The rules of progress and notifications for one state, and which event is checked by which of them."""
 
     def __init__(self, state: AbstractState) -> None:
         self.exchange = exchange = ExchangeRules(state)

@@ -85,7 +85,7 @@ class SnapshotRules(Rules):
         }
 
     def before(self, others: RulesOf) -> RulesOf:
-        """These rules where there are any for a kind of event, and then the others."""
+        """These rules, if there are any for a kind of event, and then the others."""
         return {kind: (self.take, *rules) if self.rules[kind] else rules for kind, rules in others.items()}
 
     def take(self, event: Event) -> None:
@@ -174,11 +174,11 @@ class SnapshotRules(Rules):
 
 
 class CommitRules:
-    """Judges commits by what has come of the workers; over all generations of one query.
+    """Judges commits by the workers' events; over all generations of one query.
 
-    A worker tells everything that has happened before it says that an epoch is saved, so what has not come
-    when the epoch is committed had not happened. Snapshots of later epochs may have come, too: they say
-    nothing of this one, so every epoch that is not committed yet is kept.
+    A worker tells everything that has happened before it says that an epoch is saved, so an event that was
+    not told when the epoch is committed had not happened. Snapshots of later epochs may have been told, too:
+    they say nothing about this one, so every epoch that is not committed yet is kept.
     """
 
     def __init__(self) -> None:
@@ -211,7 +211,7 @@ class CommitRules:
             taken.difference_update([each for each in taken if each <= epoch])
 
     def end(self, shown: "SnapshotRules") -> None:
-        """Everything has come: what was taken is committed."""
+        """All events were told: every snapshot that was taken must be committed."""
         self._check_every(inf, "the run has ended", shown)
 
     def _check_every(self, before: float, when: str, shown: "SnapshotRules") -> None:

@@ -23,7 +23,7 @@ class ExchangeRules(Rules):
     """One method for each event of the exchange protocol: check it, then let it happen."""
 
     def worker_started(self, event: WorkerStarted) -> None:
-        """Everybody's first capabilities exist from the beginning, whoever starts first."""
+        """The first capabilities of all workers exist from the beginning, before any worker starts."""
         if event.workers != self.state.workers:
             raise ValueError(f"a worker of {event.workers} in a trace of {self.state.workers} workers")
 
@@ -176,7 +176,7 @@ class ExchangeRules(Rules):
 
 
 def is_justified(walker: Walker, owned: Counts, untold: Counts) -> bool:
-    """What ``pointstamp_models.spec.multiset.justified`` says, for counts that change, none below 0."""
+    """The same as ``pointstamp_models.spec.multiset.justified``, for counts that change, none below 0."""
     less_any = walker.less_any
     gone = [point for point, count in untold.items() if count < 0]
     return all(

@@ -25,7 +25,7 @@ Point: TypeAlias = int
 """A pointstamp by its number, as ``Walker.point`` gave it."""
 
 _REACHED_MAX = 200_000
-"""So many answers are remembered before all are forgotten."""
+"""The most answers that are remembered before all are forgotten."""
 
 
 class PortShape(msgspec.Struct, frozen=True):

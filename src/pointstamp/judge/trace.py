@@ -40,7 +40,7 @@ from pointstamp.worker.events import (
 
 FORMAT: Final = 2
 _LINES_MAX: Final = 60
-"""So many lines of a prefix are printed; the whole is in the file."""
+"""The most lines of a prefix that are printed; the file has all of them."""
 _INTEGER_MAX: Final = 2**63 - 1
 _NESTED: Final = (tuple, Change, Counted)
 
@@ -70,9 +70,9 @@ class Trace(msgspec.Struct, frozen=True):
     events: tuple[Event, ...]
 
     def judged(self, own: OwnTimes | None = None) -> Verdict:
-        """What the judge says; unknown for a run that was broken off and did nothing wrong until then.
+        """The verdict; unknown for a run that was broken off and did nothing wrong until then.
 
-        A flow with times of its own supplies what they are compared with: ``own_times_of(plan)``.
+        For a flow with times of its own, give what compares them: ``own_times_of(plan)``.
         """
         if self.header.shape.has_own_times and own is None:
             return Verdict(Status.UNKNOWN, reason="the order of the flow's own times is needed to judge it")
@@ -118,7 +118,7 @@ def from_bytes(data: bytes) -> Trace:
 
 
 def check_writable(flow: str, values: Iterable[Any]) -> None:
-    """Raise UsageError where a value, such as a time, would not come back from a file as it was."""
+    """Raise UsageError if a value, such as a time, would not come back from a file as it was."""
     for value in values:
         match value:
             case _ if type(value) in _NESTED:

@@ -1,4 +1,4 @@
-"""A case: one world of one flow, said in so few words that it fits on a command line.
+"""A case: one world of one flow, described so briefly that it fits on a command line.
 
 A case names a seed and how many workers; after shrinking also which of the user's epochs and rows are fed
 (those that stay are numbered anew from epoch 0), and which choices of the seed are really made. Where a flow
@@ -34,7 +34,7 @@ class Case:
     rows: tuple[RowName, ...] | None = None
     choices: frozenset[int] | None = None
     crashes: int | None = None
-    """How often something crashes at most; None for a world without a driver, in which nothing can."""
+    """The most crashes; None for a world without a driver, in which nothing can crash."""
 
     def command(self, file: str) -> str:
         """The command that repeats it."""
@@ -156,7 +156,7 @@ def _timed_items(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - 
 
 
 def _check_goes_on(plan: Plan, who: str, current: Any, time: Any) -> None:  # noqa: ANN401 - root times
-    """Raise FlowError unless a time is one of the flow's, and at or after the time of the input."""
+    """Raise FlowError unless this is a time of the flow, at or after the time of the input."""
     try:
         hash(time)
         goes_on = plan.root.less_equal(current, time)

@@ -184,7 +184,7 @@ class SparkCrew(MeshCrew):
         self._has_lost = False
 
     def collect(self) -> list[tuple[int, Report]]:
-        """The reports that have come; one of a failure ends the crew, and the others are not waited for."""
+        """The reports that have arrived; the first failure ends the crew without waiting for the others."""
         reports = super().collect()
         if any(isinstance(report, Failed) for _, report in reports):
             self._has_lost = True

@@ -66,7 +66,7 @@ class Errand(Generic[_Result]):
         return self._outcome.exception(0)
 
     def result(self) -> _Result:
-        """Wait for the result of the work, or raise what it raised; whoever leaves the wait ends the work."""
+        """Wait for the result of the work, or raise its exception; leaving the wait early ends the work."""
         try:
             return self._outcome.result()
         except BaseException:

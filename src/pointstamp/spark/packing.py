@@ -51,7 +51,7 @@ class InputSpec:
 
     @property
     def wanted(self) -> pa.Schema:
-        """What is read of the DataFrame: the declared columns, and the epoch column if it is none of them."""
+        """The columns to read: the declared ones, and the epoch column if it is not declared."""
         return with_epochs(self.schema, self.epoch)
 
 

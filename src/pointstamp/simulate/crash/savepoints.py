@@ -52,7 +52,7 @@ def run_with_successor(world: CrashWorld, *, steps_max: int) -> CrashRun:
 
 
 def _found(world: CrashWorld, name: str) -> Savepoint:
-    """The savepoint as the journal has it, which is no older than was answered."""
+    """The savepoint as the journal has it; it must not be older than the answer said."""
     world.durability.stand_aside()
     journal: Journal[Entry] = Journal.open(world.storage, Entry, query=world.spec.query_id)
     savepoints = Ledger(journal, world.spec.sources).savepoints

@@ -59,7 +59,7 @@ def save_crashes(trace: CrashTrace, path: Path) -> None:
 
 
 def load_crashes(path: Path) -> CrashTrace:
-    """Read a trace from a file; a UsageError where there is none."""
+    """Read a trace from a file; UsageError if it holds none."""
     try:
         first, _, rest = path.read_bytes().partition(b"\n")
         header = msgspec.json.decode(first, type=CrashHeader)
