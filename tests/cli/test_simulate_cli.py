@@ -225,7 +225,7 @@ def test_a_replayed_world_says_what_came_of_it_and_saves_its_trace(
         (RIGHT.replace("def inputs", "def others"), "has no inputs; write inputs = {'words': [rows, rows]}"),
         (
             RIGHT.replace('"words": [[', '"word": [['),
-            "has the inputs 'words', and was given epochs for 'word'",
+            "has the inputs 'words', but was given epochs for 'word'",
         ),
         (
             RIGHT.replace("return {", "return 1/0, {"),

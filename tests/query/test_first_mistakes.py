@@ -52,7 +52,7 @@ def test_a_folder_that_is_not_there_is_said_by_start_itself(tmp_path: Path) -> N
         counting().start_local(words=ps.files(tmp_path / "nowhere"), **places_in(tmp_path))
     file = folder_in(tmp_path) / "1.parquet"
     pq.write_table(pa.table({"word": ["a"]}), file)
-    with pytest.raises(StorageError, match=r"where this is a file, give its folder and pattern="):
+    with pytest.raises(StorageError, match=r"if this is the path of a file, give its folder and pattern="):
         counting().start_local(words=ps.files(file), **places_in(tmp_path))
     assert not (tmp_path / "checkpoint").exists()
 
@@ -96,7 +96,7 @@ def test_an_output_that_was_emptied_or_is_another_one_is_refused_at_once(tmp_pat
     run(counting(), words[:3], tmp_path)
     (tmp_path / "out").rename(tmp_path / "moved")
     query = counting().start_local(words=words, **places_in(tmp_path))
-    with pytest.raises(RecoveryError, match=r"has commits up to epoch \d+ in .*, and the output has nothing"):
+    with pytest.raises(RecoveryError, match=r"has commits up to epoch \d+ in .*, but the output has nothing"):
         query.awaitTermination()
     assert query.restarts == 0
     (tmp_path / "moved").rename(tmp_path / "out")

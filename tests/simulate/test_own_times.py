@@ -378,8 +378,11 @@ def test_a_flow_whose_times_cannot_be_written_runs_and_is_only_refused_a_trace(
 @pytest.mark.parametrize(
     ("left", "words"),
     [
-        ("abc", r"input 'left' needs a list of \(time, rows\) pairs.* came as str"),
-        ([[{"key": "a", "n": 1}]], r"item 0: .* its items are \(time, rows\) pairs; this one came as list"),
+        ("abc", r"input 'left' needs a list of \(time, rows\) pairs, not str"),
+        (
+            [[{"key": "a", "n": 1}]],
+            r"item 0: .* its items are \(time, rows\) pairs; this one is of type list",
+        ),
         ([((1, 0), []), ((0, 5), [])], r"item 1 is at \(0, 5\), but the input was at \(1, 0\) before"),
         ([(3, [])], r"item 0: 3 cannot be a time of flow 'pairs': TypeError"),
         ([([0, 0], [])], r"item 0: \[0, 0\] cannot be a time of flow 'pairs': TypeError: unhashable"),

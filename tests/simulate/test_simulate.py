@@ -271,10 +271,10 @@ def test_a_row_in_another_epoch_is_a_difference_and_the_first_epoch_is_named() -
 @pytest.mark.parametrize(
     ("given_inputs", "words"),
     [
-        ([[{"key": "a", "n": 1}]], "must be a mapping from names to lists of epochs, and came as list"),
-        ({"row": []}, "has the inputs 'rows', and was given epochs for 'row'"),
-        ({}, "has the inputs 'rows', and was given epochs for none"),
-        ({"rows": "abc"}, "needs a list with the rows of each epoch, and came as str"),
+        ([[{"key": "a", "n": 1}]], "must be a mapping from names to lists of epochs, not list"),
+        ({"row": []}, "has the inputs 'rows', but was given epochs for 'row'"),
+        ({}, "has the inputs 'rows', but was given epochs for none"),
+        ({"rows": "abc"}, "needs a list with the rows of each epoch, not str"),
         ({"rows": [{"key": "a", "n": 1}]}, "input 'rows', epoch 0"),
         ({"rows": [[{"key": "a"}]]}, "input 'rows', epoch 0"),
     ],

@@ -36,7 +36,7 @@ def test_a_folder_is_published_into_once_and_what_is_there_is_never_replaced(tmp
     for run, schemas in (("second", {}), ("third", SCHEMAS)):
         with pytest.raises(FlowError, match=r"holds the output of another run .* Give another path"):
             publish(path, run, schemas, [])
-    with pytest.raises(FlowError, match=r"runs do not mix"):
+    with pytest.raises(FlowError, match=r"a folder belongs to one run"):
         check_unpublished(path)
     found = published(path)
     assert (found.query, found.is_complete) == ("first", True)

@@ -355,7 +355,7 @@ def test_an_input_that_streamed_is_not_taken_for_a_table_of_the_same_name(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     StreamLog("words", stream(spark, tmp_path / "in"), f"file://{tmp_path}/c", available_now=False)
-    with pytest.raises(FlowError, match="'words' is a DataFrame that does not stream, and was a streaming"):
+    with pytest.raises(FlowError, match="'words' is a DataFrame that does not stream, but was a streaming"):
         words_flow("words").start(
             spark,
             words=spark.createDataFrame([("a",)], "word string"),

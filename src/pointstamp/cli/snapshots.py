@@ -248,7 +248,7 @@ class _NoSource:
         raise NotImplementedError
 
     def describe(self) -> str:
-        """Who this is."""
+        """A description for messages."""
         return "no source"
 
 

@@ -90,7 +90,7 @@ class Coordinator:
         self._savepoints: list[str] = []
         self._is_last_whole = chain is not None and chain.commits[-1] == last
         self.is_held = False
-        """Whether no further tick is to be recorded: the query is about to stop."""
+        """Whether to record no further tick, because the query is about to stop."""
 
     # What the sources offer.
 

@@ -12,7 +12,7 @@ from pointstamp.query.orders import Order, Report, decode_report, encode
 
 
 class MeshCrew:
-    """Members in a mesh; who started them says in ``_cause`` why one was lost, and ends them."""
+    """Members in a mesh; a subclass starts and ends them, and says in ``_cause`` why one was lost."""
 
     def __init__(self, mesh: Mesh) -> None:
         self._mesh = mesh

@@ -136,8 +136,8 @@ def _epochs(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - whate
 def _timed_items(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - whatever a user wrote
     if not isinstance(given, list | tuple):
         raise FlowError(
-            f"input '{name}' needs a list of (time, rows) pairs, because the flow has times of its own, not "
-            f"{type(given).__name__}. Put brackets around a single pair."
+            f"input '{name}' needs a list of (time, rows) pairs, not {type(given).__name__}, because the "
+            "flow has times of its own. Put brackets around a single pair."
         )
     items: list[FedItem] = []
     current = plan.root.minimum()
@@ -145,8 +145,8 @@ def _timed_items(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - 
         who = f"input '{name}', item {number}"
         if not (isinstance(pair, tuple) and len(pair) == 2):
             raise FlowError(
-                f"{who}: this flow has times of its own, so its items are (time, rows) pairs; this one is "
-                f"{type(pair).__name__}."
+                f"{who}: this flow has times of its own, so its items are (time, rows) pairs; this one is of "
+                f"type {type(pair).__name__}."
             )
         time, rows = pair
         _check_goes_on(plan, who, current, time)

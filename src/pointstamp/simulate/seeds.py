@@ -31,7 +31,7 @@ _EXPECTED_MAX: Final = 100
 
 
 class FindingKind(Enum):
-    """What came of a world."""
+    """The result of a world."""
 
     VALID = "valid"
     INVALID = "invalid"
@@ -43,7 +43,7 @@ class FindingKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one world, and why."""
+    """The result of one world, and why."""
 
     case: Case
     kind: FindingKind
@@ -139,7 +139,7 @@ class Simulator:
 
 @dataclass(slots=True)
 class Report:
-    """What many worlds came to."""
+    """The result of many worlds."""
 
     worlds: int = 0
     events: int = 0
@@ -150,7 +150,7 @@ class Report:
     """Whether the finding, made smaller, came again when it was repeated."""
 
     def add(self, outcome: Outcome) -> Outcome:
-        """Take down what came of one more world."""
+        """Record the result of one more world."""
         self.worlds += 1
         self.events += len(outcome.run.events)
         self.crashes += outcome.run.crashes

@@ -34,11 +34,11 @@ from pointstamp.storage.port import Storage
 _log = logging.getLogger("pointstamp.sinks")
 
 TAIL_COMMITS: Final = 8
-"""So many of the last commits are left as they are: who follows the output reads these, and no large file."""
+"""How many of the last commits stay as they are, so that readers who follow the output read no large file."""
 
 FILES_PER_TURN_MAX: Final = 1_000
 LOOK_SECONDS: Final = 60.0
-"""So often it is looked at least whether something is to be done, if hardly anything is published."""
+"""How often to look for work, in seconds, even if hardly anything is published."""
 
 _KEPT_PER_GRACE: Final = 4
 
@@ -182,7 +182,7 @@ class ParquetCompactor:
     def _leave_alone(self, error: Unreadable, number: int) -> None:
         """A listed file that cannot be read is not merged; readers will report it."""
         if max(self._compactions.numbers(), default=-1) >= number:
-            raise AlreadyStored("another compaction has replaced what was to be merged.") from error
+            raise AlreadyStored("another compaction has replaced the files that should be merged.") from error
         _log.warning("compaction leaves a file as it is: %s", error)
         self._left_alone.add(error.file.path)
         self._has_more = True

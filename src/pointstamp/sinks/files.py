@@ -98,7 +98,7 @@ class FileLayout(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Who writes files: a query, in one of its generations."""
+    """The writer of files: a query, in one of its generations."""
 
     query: str
     generation: int

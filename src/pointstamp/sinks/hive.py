@@ -44,8 +44,8 @@ def check_columns(output: str, schema: pa.Schema, columns: Sequence[str]) -> Non
         if column not in schema.names:
             said = ", ".join(f"'{name}'" for name in schema.names)
             raise SchemaError(
-                f"output '{output}' has no column '{column}', by which its files are to be partitioned; it "
-                f"has {said}. Name one of these, or say the columns by output: "
+                f"output '{output}' has no column '{column}', by which its files should be partitioned; it "
+                f"has {said}. Name one of these, or give the columns by output: "
                 "partition_by={'output': ['column']}."
             )
         if not _may_partition(schema.field(column).type):

@@ -45,7 +45,7 @@ class Unreadable(Exception):  # noqa: N818 - it is said, and left alone
 
 
 class Maker(NamedTuple):
-    """Who makes merged files: for which compaction of which query, under a token of its own."""
+    """The maker of merged files: for which compaction of which query, under a token of its own."""
 
     query: str
     compaction: int

@@ -65,7 +65,7 @@ class Rows:
         return int(number) + 1, rows + int(its_rows), both.hexdigest()
 
     def describe(self) -> str:
-        """Who this is, for messages."""
+        """A description for messages."""
         return f"rows ({len(self.batches)} batches)"
 
     def _unit(self, number: int) -> Unit:

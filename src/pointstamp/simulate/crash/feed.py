@@ -55,7 +55,7 @@ class SimulatedSource:
         return max(position or 0, int(unit.name) + 1)
 
     def describe(self) -> str:
-        """Who this is, for messages."""
+        """A description for messages."""
         return f"simulated input '{self.name}'"
 
     def unit(self, number: int) -> Unit:

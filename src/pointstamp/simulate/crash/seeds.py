@@ -38,7 +38,7 @@ from pointstamp.simulate.world import STEPS_MAX, Ended, World
 
 @dataclass(frozen=True, slots=True)
 class CrashOutcome(Outcome):
-    """What came of one world with crashes; ``objections`` says what each judge has against it."""
+    """The result of one world with crashes; ``objections`` says what each judge has against it."""
 
     objections: Mapping[str, str] = field(default_factory=dict)
     explained: Explained | None = None
