@@ -47,7 +47,7 @@ def test_svg_writes_a_drawing_and_says_where(
     assert main(["describe", flow, "--svg", str(drawing)]) == 0
     out, err = capsys.readouterr()
     assert "<svg" in drawing.read_text()
-    assert (out, err) == ("", f"the drawing of flow 'words' lies in {drawing}\n")
+    assert (out, err) == ("", f"the drawing of flow 'words' is in {drawing}\n")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_svg_writes_a_drawing_and_says_where(
     [
         (None, [], "there is no such file"),
         ("", [], "has no flow"),
-        ("flow = 3", [], "flow must be a pointstamp.Dataflow, and is a int"),
+        ("flow = 3", [], "flow must be a pointstamp.Dataflow, not a int"),
         ("import nowhere", [], "cannot be run: ModuleNotFoundError: No module named 'nowhere' (line 1)"),
         (FLOW, ["--svg", "/nowhere/at/all.svg"], "cannot be written to /nowhere/at/all.svg"),
         (FLOW, ["--svg", "x.svg", "--mermaid"], "not allowed with argument --svg"),

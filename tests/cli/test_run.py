@@ -118,7 +118,7 @@ def test_an_output_has_one_parquet_file_for_each_epoch_and_nothing_else(
     assert totals_in(out) == TOTALS
     files = sorted(path.name for path in (out / "totals").iterdir())
     assert files == ["epoch-000000000000.parquet", "epoch-000000000001.parquet"]
-    assert capsys.readouterr().out.endswith(f"; the output lies in {out}\n")
+    assert capsys.readouterr().out.endswith(f"; the output is in {out}\n")
 
 
 def test_without_an_epoch_column_all_rows_of_a_folder_are_epoch_0(folder: Path) -> None:
@@ -176,9 +176,9 @@ def test_a_long_result_is_cut_and_says_so(folder: Path, capsys: pytest.CaptureFi
     ("options", "code", "said"),
     [
         (["nowhere.py"], 2, "nowhere.py: there is no such file"),
-        (["helper.py", "--input", "words=words.csv"], 2, "helper.py: has no flow"),
-        (["flow.py"], 2, "flow.py: has no inputs"),
-        (["flow.py", "--input", "words"], 2, "needs a name and a path, edges=edges.parquet, and got 'words'"),
+        (["helper.py", "--input", "words=words.csv"], 2, "helper.py has no flow"),
+        (["flow.py"], 2, "flow.py has no inputs"),
+        (["flow.py", "--input", "words"], 2, "needs a name and a path, edges=edges.parquet, not 'words'"),
         (["flow.py", "--input", "words=no.csv"], 2, "input 'words': there is no file or folder no.csv"),
         (["flow.py", "--input", "edges=words.csv"], 2, "has no input 'edges'; it has 'words'"),
         (["flow.py", "--input", "words=a.csv", "--input", "words=b.csv"], 2, "given twice for one input"),
@@ -195,7 +195,7 @@ def test_a_long_result_is_cut_and_says_so(folder: Path, capsys: pytest.CaptureFi
         (["flow.py", "--input", "words=broken.parquet"], 2, "broken.parquet cannot be read"),
         (["flow.py", "--input", "words=words.csv", "--output", "some"], 2, "folder some is not empty"),
         (["flow.py", "--input", "words=words.csv", "--output", "flow.py"], 2, "needs a folder"),
-        (["flow.py", "--input", "words=words.csv", "--workers", "0"], 2, "at least 1, and got '0'"),
+        (["flow.py", "--input", "words=words.csv", "--workers", "0"], 2, "at least 1, not '0'"),
         (["flow.py", "--master", "local[2]"], 2, "give --input words=PATH"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else None,

@@ -64,7 +64,7 @@ def test_the_same_command_goes_on_where_the_one_before_has_stopped(
 ) -> None:
     (folder / "in" / "1.csv").write_text("word,n\na,1\nb,2\n")
     assert run("--output", "out") == 0
-    assert capsys.readouterr().out.startswith("1 epoch published, up to epoch 0; the output lies in out, ")
+    assert capsys.readouterr().out.startswith("1 epoch published, up to epoch 0; the output is in out, ")
     (folder / "in" / "2.csv").write_text("word,n\na,5\n")
     assert run("--output", "out", "--workers", "2") == 0
     assert capsys.readouterr().out.startswith("1 epoch published, up to epoch 1; ")

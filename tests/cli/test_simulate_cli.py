@@ -172,7 +172,7 @@ def test_a_flow_that_never_completes_is_invalid_with_the_property_and_the_prefix
     assert main(["simulate", write(STUCK)]) == 1
     out, _ = capsys.readouterr()
     assert "invalid at the end: Completes (when all inputs are closed and nothing is left to do" in out
-    assert "worker 0 holds for ever +1 of (0,) at output 0 of 'keeps'" in out
+    assert "worker 0 never gives up +1 of (0,) at output 0 of 'keeps'" in out
     assert "     0  worker 0 started, one of 1" in out
     assert out.splitlines()[-1].startswith("replay: ")
 
@@ -221,11 +221,11 @@ def test_a_replayed_world_says_what_came_of_it_and_saves_its_trace(
     ("text", "words"),
     [
         ("x = 1", "has no flow; write flow = ps.Dataflow(...)"),
-        ("flow = 1", "flow must be a pointstamp.Dataflow, and is a int"),
+        ("flow = 1", "flow must be a pointstamp.Dataflow, not a int"),
         (RIGHT.replace("def inputs", "def others"), "has no inputs; write inputs = {'words': [rows, rows]}"),
         (
             RIGHT.replace('"words": [[', '"word": [['),
-            "has the inputs 'words', and was given epochs for 'word'",
+            "has the inputs 'words', but was given epochs for 'word'",
         ),
         (
             RIGHT.replace("return {", "return 1/0, {"),
@@ -260,9 +260,9 @@ def test_a_file_that_cannot_be_used_gets_one_line_and_code_2(
     ("arguments", "words"),
     [
         (["absent.py"], "absent.py: there is no such file"),
-        (["FLOW", "--seeds", "0"], "needs a number of at least 1, and got '0'"),
-        (["FLOW", "--workers", "4-1"], "needs a number of workers, 2, or a range, 1-4, and got '4-1'"),
-        (["FLOW", "--workers", "many"], "needs a number of workers, 2, or a range, 1-4, and got 'many'"),
+        (["FLOW", "--seeds", "0"], "needs a number of at least 1, not '0'"),
+        (["FLOW", "--workers", "4-1"], "needs a number of workers, 2, or a range, 1-4, not '4-1'"),
+        (["FLOW", "--workers", "many"], "needs a number of workers, 2, or a range, 1-4, not 'many'"),
         (["FLOW", "--replay", "first"], "argument --replay: invalid int value: 'first'"),
         (["FLOW", "--rows", "words=0.1"], "--rows belongs to --replay SEED, which is missing"),
         (["FLOW", "--replay", "1", "--rows", "words"], "rows are written as input=epoch.row"),

@@ -56,7 +56,7 @@ def test_nothing_is_appended_before_a_generation_and_none_is_started_twice() -> 
     with pytest.raises(RecoveryError, match="before start_generation"):
         journal.append(Said(1))
     assert journal.start_generation("a", 0.0) == journal.generation == 1
-    with pytest.raises(RecoveryError, match="at generation 1 already"):
+    with pytest.raises(RecoveryError, match="has already started generation 1"):
         journal.start_generation("a", 0.0)
 
 
@@ -74,7 +74,7 @@ def test_a_storage_that_cannot_tell_two_drivers_apart_is_warned_of() -> None:
     class Weak(FaultyStorage):
         is_exclusive = False
 
-    with pytest.warns(PointstampWarning, match="cannot tell two drivers apart"):
+    with pytest.warns(PointstampWarning, match="cannot tell apart two drivers"):
         opened(Weak(MemoryStorage()))
 
 
@@ -312,7 +312,7 @@ def test_an_entry_in_anothers_place_is_found() -> None:
 def test_an_entry_of_another_program_is_named() -> None:
     storage = with_entries(2)
     journal: Journal[Summed] = Journal.open(storage, Summed)
-    with pytest.raises(RecoveryError, match=r"entry 1 of the journal .* none of the entries"):
+    with pytest.raises(RecoveryError, match=r"entry 1 of the journal .* does not know such an entry"):
         journal.entries()
 
 

@@ -109,8 +109,9 @@ def test_state_behind_a_function_of_whole_rows_goes_on_on_as_many_workers_and_no
     flow.output("out", ps.operator("counts", Counts(ps.saved.mapping("long", int)), numbers=numbers))
     assert counted(flow, tmp_path, (2, 2)) == EVERY_EPOCH_COUNTS[:24]
     said = (
-        "operator counts has the state 'counts', which was saved by another number of workers than 3 behind "
-        r"an exchange by pairs: nobody can say of its keys alone whose they are.*exchange\('key', by=\.\.\.\)"
+        "operator counts has the state 'counts', which was saved by a number of workers other than "
+        "3 behind an exchange by pairs: its keys alone do not say which worker owns them"
+        r".*exchange\('key', by=\.\.\.\)"
     )
     with pytest.raises(RecoveryError, match=said):
         counted(flow, tmp_path, (3,), taken=2)
@@ -123,7 +124,7 @@ def test_state_that_inputs_reach_by_function_and_by_hash_is_not_dealt_out(tmp_pa
     one, other = numbers.exchange("x", by=pairs), numbers.filter(pc.field("x") < 0).exchange("x")
     flow.output("out", ps.operator("counts", Counts(ps.saved.mapping("long", int)), one=one, other=other))
     with pytest.raises(
-        RecoveryError, match="rows come to it by pairs of x and by x: nobody can say by which"
+        RecoveryError, match="rows come to it by pairs of x and by x: it is not known by which"
     ):
         counted(flow, tmp_path, (2, 3))
 
@@ -154,10 +155,13 @@ class Tables(Counts):
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"x": pa.int64(), "y": pa.int64()}, "and is kept by x, y: the function cannot be asked about that"),
+        (
+            {"x": pa.int64(), "y": pa.int64()},
+            "and is kept by x, y: the function needs the columns of the exchange",
+        ),
         (
             {"x": pa.decimal128(9, 2)},
-            "kept by keys of other types than the exchange by pairs of x before it has",
+            "kept by keys whose types differ from those of the exchange by pairs of x before it",
         ),
     ],
     ids=["two for one", "another type"],

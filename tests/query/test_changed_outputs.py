@@ -245,7 +245,7 @@ def test_a_sink_that_does_not_know_the_question_keeps_its_outputs(tmp_path: Path
     run(_flow(**BEFORE), 3)
     before = {name: storage.read(name) for name in storage.list()}
     for changed in ({"sums": "k v"}, {**BEFORE, "more": "v"}, {"sums": "v k", "keys": "k"}):
-        with pytest.raises(RecoveryError, match=r"the sink _Unasked has no check_outputs"):
+        with pytest.raises(RecoveryError, match=r"the sink _Unasked has no method check_outputs"):
             run(_flow(**changed), 5, accept=True)
         assert {name: storage.read(name) for name in storage.list()} == before
     run(_flow(**BEFORE), 5)

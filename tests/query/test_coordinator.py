@@ -420,7 +420,7 @@ def test_what_is_complete_cannot_be_taken_back_and_needs_a_column() -> None:
     query.run()
     with pytest.raises(FlowError, match="input 'static' has no epoch column"):
         answers[0].result(0)
-    with pytest.raises(FlowError, match="that cannot be taken back"):
+    with pytest.raises(FlowError, match="it cannot go back"):
         answers[1].result(0)
 
 

@@ -48,11 +48,11 @@ def run(flow: ps.Dataflow, source: Any, place: Path) -> list[dict[str, Any]]:  #
 
 
 def test_a_folder_that_is_not_there_is_said_by_start_itself(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"the folder '.*nowhere' must be there and readable"):
+    with pytest.raises(StorageError, match=r"the folder '.*nowhere' cannot be listed"):
         counting().start_local(words=ps.files(tmp_path / "nowhere"), **places_in(tmp_path))
     file = folder_in(tmp_path) / "1.parquet"
     pq.write_table(pa.table({"word": ["a"]}), file)
-    with pytest.raises(StorageError, match=r"where this is a file, give its folder and pattern="):
+    with pytest.raises(StorageError, match=r"if this is the path of a file, give its folder and pattern="):
         counting().start_local(words=ps.files(file), **places_in(tmp_path))
     assert not (tmp_path / "checkpoint").exists()
 
@@ -63,20 +63,22 @@ def test_a_path_is_no_input_and_the_message_names_what_is(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("output", "came"),
+    ("output", "found"),
     [
-        (7, r"came as int, which has no for_query and no writer and no publisher\."),
-        (None, r"came as NoneType, which has no for_query"),
-        (ps.ParquetSink, r"came as the class ParquetSink, and not as an object of it\."),
+        (7, r"of type int, which has no for_query and no writer and no publisher\."),
+        (None, r"of type NoneType, which has no for_query"),
+        (ps.ParquetSink, r"the class ParquetSink, not an object of it\."),
     ],
     ids=["a number", "nothing", "a class"],
 )
 def test_what_is_no_sink_is_refused_and_the_message_says_what_one_has(
     output: Any,  # noqa: ANN401 - whatever somebody may give
-    came: str,
+    found: str,
     tmp_path: Path,
 ) -> None:
-    words = rf"output must be a folder's path or a sink, and {came}.*the methods for_query, writer, publisher"
+    words = (
+        rf"output must be the path of a folder, or a sink; this one is {found}.*for_query, writer, publisher"
+    )
     with pytest.raises(FlowError, match=words):
         counting().start_local(words=[], checkpoint=tmp_path / "checkpoint", output=output)
     assert not (tmp_path / "checkpoint").exists()
@@ -94,7 +96,7 @@ def test_an_output_that_was_emptied_or_is_another_one_is_refused_at_once(tmp_pat
     run(counting(), words[:3], tmp_path)
     (tmp_path / "out").rename(tmp_path / "moved")
     query = counting().start_local(words=words, **places_in(tmp_path))
-    with pytest.raises(RecoveryError, match=r"has commits up to epoch \d+ in .*, and the output has nothing"):
+    with pytest.raises(RecoveryError, match=r"has commits up to epoch \d+ in .*, but the output has nothing"):
         query.awaitTermination()
     assert query.restarts == 0
     (tmp_path / "moved").rename(tmp_path / "out")
@@ -160,7 +162,7 @@ def test_a_name_that_is_no_text_is_said_once_with_the_input(comes: str, tmp_path
 
 
 def test_skip_takes_names_and_not_one_text() -> None:
-    with pytest.raises(FlowError, match=r"skip takes a list of names"):
+    with pytest.raises(FlowError, match=r"skip must be a list of names"):
         ps.files("in", skip="2.parquet")
 
 

@@ -60,7 +60,7 @@ def test_a_run_across_wide_gaps_is_saved_on_the_way_and_refuses_other_rows(tmp_p
     flow = flow_of_two()
     flow.run_local(given([7, 20240101]), epoch={"dated": "day"}, checkpoint=tmp_path / "c")
     with pytest.raises(
-        FlowError, match="input 'dated': this checkpoint has taken 2 items with 2 rows before"
+        FlowError, match="input 'dated': this checkpoint has already taken 2 items with 2 rows"
     ):
         flow.run_local(given([7, 20240102]), epoch={"dated": "day"}, checkpoint=tmp_path / "c")
 

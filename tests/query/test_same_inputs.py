@@ -77,7 +77,7 @@ def test_a_run_that_is_given_other_rows_is_refused_and_can_be_gone_on_with(
 ) -> None:
     first = sums(items([1], [2, 3]), tmp_path)
     words = (
-        rf"input 'numbers': this checkpoint has taken 2 items with 3 rows before, .* has {came}\. .* begin"
+        rf"input 'numbers': this checkpoint has already taken 2 items with 3 rows, .* has {came}\. .* begin"
     )
     with pytest.raises(FlowError, match=words):
         sums(given, tmp_path)
@@ -86,7 +86,7 @@ def test_a_run_that_is_given_other_rows_is_refused_and_can_be_gone_on_with(
 
 def test_one_table_is_one_item_that_must_stay_as_it_is(tmp_path: Path) -> None:
     sums(items([1, 2])[0], tmp_path)
-    with pytest.raises(FlowError, match=r"has taken 1 item with 2 rows before, .* has 3 rows in place"):
+    with pytest.raises(FlowError, match=r"has already taken 1 item with 2 rows, .* has 3 rows in place"):
         sums(items([1, 2, 3])[0], tmp_path)
 
 
@@ -102,7 +102,9 @@ def test_with_an_epoch_column_later_epochs_may_be_added_and_rows_of_old_ones_may
     sums(dated(1, 0), tmp_path, epoch="day")
     found = sums(dated(2, 1, 0), tmp_path, epoch="day")
     assert found[2 * wide] == [{"k": "a", "sum": 3}]
-    with pytest.raises(FlowError, match="input 'numbers': this checkpoint has taken 3 items with 3 rows"):
+    with pytest.raises(
+        FlowError, match="input 'numbers': this checkpoint has already taken 3 items with 3 rows"
+    ):
         sums(dated(2, 1, 0, 1), tmp_path, epoch="day")
 
 
@@ -121,7 +123,7 @@ def test_a_query_is_refused_after_its_journal_was_summarized_and_only_the_positi
     started(items(*values), tmp_path).awaitTermination(SECONDS_MAX)
     started(items(*values), tmp_path).awaitTermination(SECONDS_MAX)
     query = started(items([7], *values[1:]), tmp_path)
-    with pytest.raises(FlowError, match="this checkpoint has taken 12 items with 12 rows"):
+    with pytest.raises(FlowError, match="this checkpoint has already taken 12 items with 12 rows"):
         query.awaitTermination(SECONDS_MAX)
     assert query.restarts == 0
 
@@ -145,7 +147,7 @@ def test_a_query_that_begins_with_a_savepoint_goes_on_with_the_rows_that_were_ta
     finally:
         query.stop()
     how: dict[str, Any] = {"savepoint": (tmp_path / "first", "here"), "available_now": True}
-    with pytest.raises(FlowError, match=r"has taken 2 items with 2 rows before, .* with other values"):
+    with pytest.raises(FlowError, match=r"has already taken 2 items with 2 rows, .* with other values"):
         start("second", items([1], [3]), **how).awaitTermination(SECONDS_MAX)
     start("third", items([1], [2], [3]), **how).awaitTermination(SECONDS_MAX)
     (row,) = ps.read_published(tmp_path / "third out", "sums").to_pylist()

@@ -143,7 +143,7 @@ def test_a_turn_that_fails_is_counted_said_and_tried_again_and_the_query_goes_on
     assert query.lastProgress["compactionFailures"] >= 2
     assert ps.read_published(tmp_path / "out", "out").num_rows == 7
     said = [each for each in caplog.messages if "could not be compacted" in each]
-    assert said[0].startswith("query 'copying': its output could not be compacted (failure 1, ")
+    assert said[0].startswith("query 'copying': the output could not be compacted (failure 1; ")
     assert said[0].endswith("the disk is tired")
 
 

@@ -505,7 +505,7 @@ def test_a_query_whose_judge_is_killed_ends_and_says_so(tmp_path: Path) -> None:
     sink = ParquetSink(str(tmp_path / "out"))
     spec = QuerySpec(flow.plan, {"lines": Kills(lines(8))}, sink, MemoryStorage(), 1, "tested", judge=judge)
     with pytest.raises(
-        InternalError, match=r"does not go on without one: process \d+ has ended with code -9"
+        InternalError, match=r"does not go on without its judge: process \d+ has ended with code -9"
     ):
         Supervisor(spec, InProcessLauncher()).run()
     assert judge.pid is None

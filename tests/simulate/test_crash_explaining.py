@@ -116,7 +116,7 @@ def test_the_trace_of_a_query_that_began_with_a_savepoint_is_explained_from_ther
 
 def test_what_is_no_trace_is_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "other").write_text("no trace")
-    with pytest.raises(UsageError, match="is no trace of a run with crashes"):
+    with pytest.raises(UsageError, match="is not a trace of a run with crashes"):
         load_crashes(tmp_path / "other")
     with pytest.raises(UsageError, match="cannot be read as a trace"):
         load_crashes(tmp_path / "nowhere")

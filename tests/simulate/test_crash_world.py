@@ -116,7 +116,7 @@ def test_without_crashes_there_is_one_generation_and_every_epoch_is_committed_on
 
 
 def test_a_flow_with_times_of_its_own_is_refused_in_words() -> None:
-    with pytest.raises(FlowError, match="has times of its own, and snapshots are taken at epochs"):
+    with pytest.raises(FlowError, match="has times of its own, but snapshots are taken at epochs"):
         example("07_pairs_of_counters.py")
 
 

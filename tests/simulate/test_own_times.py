@@ -332,7 +332,7 @@ def test_a_saved_trace_is_judged_alike_with_the_order_and_not_without() -> None:
 )
 def test_times_of_other_types_are_refused_in_words(value: Any) -> None:  # noqa: ANN401 - any value
     check_writable("it", [(1, "a", (None, 2.5)), Change(Location(0), (("x",),), 1)])
-    with pytest.raises(UsageError, match=r"flow 'it' has times with .* of type .* cannot be written"):
+    with pytest.raises(UsageError, match=r"flow 'it' has times that contain .* of type .* cannot be written"):
         check_writable("it", [(1, ("a", value))])
 
 
@@ -369,7 +369,7 @@ def test_a_flow_whose_times_cannot_be_written_runs_and_is_only_refused_a_trace(
     assert main(["simulate", str(file), "--replay", "1", "--trace", str(trace)]) == 2
     out, err = capsys.readouterr()
     assert (out, trace.exists()) == ("", False)
-    assert "flow 'days' has times with datetime.date(2024, 1, 1) of type date in them" in err
+    assert "flow 'days' has times that contain datetime.date(2024, 1, 1) of type date" in err
 
 
 # Inputs.
@@ -378,9 +378,12 @@ def test_a_flow_whose_times_cannot_be_written_runs_and_is_only_refused_a_trace(
 @pytest.mark.parametrize(
     ("left", "words"),
     [
-        ("abc", r"input 'left' needs a list of \(time, rows\) pairs.* came as str"),
-        ([[{"key": "a", "n": 1}]], r"item 0: .* its items are \(time, rows\) pairs; this one came as list"),
-        ([((1, 0), []), ((0, 5), [])], r"item 1 is at \(0, 5\), and the input was at \(1, 0\) before"),
+        ("abc", r"input 'left' needs a list of \(time, rows\) pairs, not str"),
+        (
+            [[{"key": "a", "n": 1}]],
+            r"item 0: .* its items are \(time, rows\) pairs; this one is of type list",
+        ),
+        ([((1, 0), []), ((0, 5), [])], r"item 1 is at \(0, 5\), but the input was at \(1, 0\) before"),
         ([(3, [])], r"item 0: 3 cannot be a time of flow 'pairs': TypeError"),
         ([([0, 0], [])], r"item 0: \[0, 0\] cannot be a time of flow 'pairs': TypeError: unhashable"),
         ([((0, 0), [{"key": "a"}])], "input 'left', item 0"),

@@ -89,7 +89,7 @@ class Keeps(Steps):
         (flow_with(Latest()), FindingKind.DIFFERS, "output 'out', epoch 0, differs from the one-worker run"),
         (flow_with(Steps(), by_key=False), FindingKind.DIFFERS, "missing: {'key': "),
         (flow_with(FirstEpochFirst()), FindingKind.FAILED, "AssertionError: (0,) after (1,)"),
-        (flow_with(Keeps()), FindingKind.INVALID, "holds for ever +1 of (0,) at output 0 of 'it'"),
+        (flow_with(Keeps()), FindingKind.INVALID, "never gives up +1 of (0,) at output 0 of 'it'"),
     ],
     ids=["arrival order", "no exchange", "overlapping epochs", "a capability kept"],
 )
@@ -271,10 +271,10 @@ def test_a_row_in_another_epoch_is_a_difference_and_the_first_epoch_is_named() -
 @pytest.mark.parametrize(
     ("given_inputs", "words"),
     [
-        ([[{"key": "a", "n": 1}]], "must be a mapping from names to lists of epochs, and came as list"),
-        ({"row": []}, "has the inputs 'rows', and was given epochs for 'row'"),
-        ({}, "has the inputs 'rows', and was given epochs for none"),
-        ({"rows": "abc"}, "needs a list with the rows of each epoch, and came as str"),
+        ([[{"key": "a", "n": 1}]], "must be a mapping from names to lists of epochs, not list"),
+        ({"row": []}, "has the inputs 'rows', but was given epochs for 'row'"),
+        ({}, "has the inputs 'rows', but was given epochs for none"),
+        ({"rows": "abc"}, "needs a list with the rows of each epoch, not str"),
         ({"rows": [{"key": "a", "n": 1}]}, "input 'rows', epoch 0"),
         ({"rows": [[{"key": "a"}]]}, "input 'rows', epoch 0"),
     ],

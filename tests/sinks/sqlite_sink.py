@@ -68,7 +68,9 @@ class SqliteSink:
                 return
             count = db.execute("SELECT count(*) FROM commits").fetchone()[0]
             if there or count != number:
-                raise StorageError(f"commit {number} came, and {there or f'{count} commits'} are published.")
+                raise StorageError(
+                    f"commit {number} was given, but {there or f'{count} commits'} are published."
+                )
             db.execute("INSERT INTO commits VALUES (?, ?, ?)", commit)
             for token in tokens:
                 db.execute(

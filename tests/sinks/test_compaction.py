@@ -275,7 +275,7 @@ def test_a_number_that_comes_again_after_its_files_were_replaced_changes_nothing
     assert len(storage.list("counts/")) == 1
     sink.publisher().publish(11, 11, files[11:])
     sink.publisher().publish(3, 3, files[3:4])
-    with pytest.raises(StorageError, match=r"commit 3 of 'q' is published with 1 files"):
+    with pytest.raises(StorageError, match=r"commit 3 of 'q' is already published with 1 files"):
         sink.publisher().publish(3, 3, [])
     sink.publisher().discard(1, [])
     assert sink.publisher().published_through() == 11
@@ -501,7 +501,7 @@ def test_a_compaction_of_another_format_and_policies_that_make_no_sense_are_refu
     path = tmp_path / PLACE / "000000000000.json"
     content = path.read_text()
     path.write_text(content.replace('"format_version":2', '"format_version":7'))
-    with pytest.raises(StorageError, match=r"has format 7, and this pointstamp reads 2"):
+    with pytest.raises(StorageError, match=r"has format 7, but this pointstamp reads 2"):
         read_published(tmp_path)
     path.write_text("{}")
     with pytest.raises(StorageError, match=r"cannot be read as a manifest"):
@@ -510,7 +510,7 @@ def test_a_compaction_of_another_format_and_policies_that_make_no_sense_are_refu
     path.rename(path.with_name("000000000004.json"))
     with pytest.raises(StorageError, match=r"holds what was written as"):
         read_published(tmp_path)
-    with pytest.raises(FlowError, match=r"it merges at least 2 files"):
+    with pytest.raises(FlowError, match=r"files must be at least 2"):
         CompactionPolicy(files=1)
-    with pytest.raises(FlowError, match=r"both are 0 or more"):
+    with pytest.raises(FlowError, match=r"both must be 0 or more"):
         CompactionPolicy(keep_seconds=-1)

@@ -74,13 +74,13 @@ def test_other_content_under_a_number_and_numbers_out_of_turn_are_refused(subjec
     sink = subject.sink(Steps())
     publisher = sink.publisher()
     first, second, other = _stage(sink, 0, 0, 0), _stage(sink, 0, 1, 1), _stage(sink, 1, 0, 0)
-    with pytest.raises(StorageError, match=r"commit 1 came"):
+    with pytest.raises(StorageError, match=r"commit 1 was given"):
         publisher.publish(1, 0, first)
     publisher.publish(0, 0, first)
     for staged, through in ((other, 0), (first, 1), (first[:1], 0), ([], 0)):
         with pytest.raises(StorageError, match=r"commit 0"):
             publisher.publish(0, through, staged)
-    with pytest.raises(StorageError, match=r"commit 2 came"):
+    with pytest.raises(StorageError, match=r"commit 2 was given"):
         publisher.publish(2, 1, second)
     publisher.publish(1, 1, second)
     for number, staged in ((0, other), (1, other)):

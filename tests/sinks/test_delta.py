@@ -88,7 +88,7 @@ def test_compaction_and_other_writers_change_nothing_for_the_query(tmp_path: Pat
 
 def test_what_delta_cannot_hold_or_reach_is_refused_in_words(tmp_path: Path) -> None:
     sink = DeltaSink(str(tmp_path))
-    with pytest.raises(SchemaError, match=r"output 'out' has columns that Delta has no types for"):
+    with pytest.raises(SchemaError, match=r"output 'out' has columns for which Delta has no types"):
         sink.for_query("q", {"out": pa.schema([("t", pa.time64("us"))])})
     with (
         mock.patch.dict(sys.modules, {"deltalake": None}),
@@ -101,5 +101,5 @@ def test_what_delta_cannot_hold_or_reach_is_refused_in_words(tmp_path: Path) -> 
         bound.publisher().publish(0, 0, [gone])
     other = DeltaSink(str(tmp_path)).for_query("q", {"counts": pa.schema([("y", pa.string())])})
     bound.publisher().publish(0, 0, _staged(bound, 0))
-    with pytest.raises(StorageError, match=r"has the columns epoch .*, x .*, and output 'counts' has .* y "):
+    with pytest.raises(StorageError, match=r"has the columns epoch .*, x .*, but output 'counts' has .* y "):
         other.publisher().publish(1, 1, [])

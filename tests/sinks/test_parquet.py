@@ -222,18 +222,18 @@ def test_a_gap_is_refused_and_so_is_what_is_no_manifest(tmp_path: Path) -> None:
     link = tmp_path / FOLDER / "000000000019.json"
     content = link.read_text()
     link.unlink()
-    with pytest.raises(StorageError, match=r"link 24 is there, and not all before it: .*019.json"):
+    with pytest.raises(StorageError, match=r"link 24 is there, but not all links before it: .*019.json"):
         published(str(tmp_path))
     link.write_text('{"format_version": 3, "query": 1}')
     with pytest.raises(StorageError, match=r"019.json' cannot be read as a manifest"):
         published(str(tmp_path))
     link.write_text('{"format_version": 9}')
-    with pytest.raises(StorageError, match=r"has format 9, and this pointstamp reads 3"):
+    with pytest.raises(StorageError, match=r"has format 9, but this pointstamp reads 3"):
         published(str(tmp_path))
     fewer = json.loads(content)["content"]
     fewer["commits"].pop()
     link.write_bytes(seal_json(json.dumps(fewer).encode(), f"{FOLDER}/{link.name}", FORMAT_VERSION))
-    with pytest.raises(StorageError, match=r"must hold the commits 10 to 19, and does not"):
+    with pytest.raises(StorageError, match=r"must hold the commits 10 to 19, but does not"):
         published(str(tmp_path))
     link.write_text(content)
     (tmp_path / FOLDER / "notes.txt").write_text("somebody else's")
@@ -251,19 +251,23 @@ def test_other_queries_other_columns_and_epochs_out_of_turn_are_refused() -> Non
     storage = MemoryStorage()
     storage.create("counts/a", b"1234")
     piece = Staged("counts", 3, 5, "counts/a", 1, 4, 0)
-    with pytest.raises(StorageError, match=r"must hold epochs after -1 up to 4, and has files of .*3, 5"):
+    with pytest.raises(StorageError, match=r"must hold epochs after -1 up to 4, but has files of .*3, 5"):
         _publisher(storage).publish(0, 4, [piece])
     _publisher(storage).publish(0, 5, [piece])
-    with pytest.raises(StorageError, match=r"holds the output of 'q', and 'other' came; runs do not mix"):
+    with pytest.raises(
+        StorageError, match=r"belong to the output of 'q', and 'other' may not publish there; runs do not mix"
+    ):
         _publisher(storage, "other").publish(1, 6, [])
-    with pytest.raises(StorageError, match=r"output 'counts' has the columns epoch, x, and epoch, x, y came"):
+    with pytest.raises(
+        StorageError, match=r"output 'counts' has the columns epoch, x, but commit 1 has epoch, x, y"
+    ):
         _publisher(storage, x="int64", y="int64").publish(1, 6, [])
     with pytest.raises(StorageError, match=r"must hold epochs after 5 up to 6"):
         _publisher(storage).publish(1, 6, [piece])
     with pytest.raises(StorageError, match=r"must hold epochs after 5 up to 4"):
         _publisher(storage).publish(1, 4, [])
     _publisher(storage).publish(1, 5, [], is_complete=True)
-    with pytest.raises(StorageError, match=r"commit 1 is its last one, and commit 2 came"):
+    with pytest.raises(StorageError, match=r"commit 1 is marked as the last one, but commit 2 was given"):
         _publisher(storage).publish(2, 6, [])
 
 
@@ -282,7 +286,7 @@ def test_epochs_of_one_commit_share_a_file_and_a_reader_may_ask_for_later_ones(t
     assert pairs(read_published(path, "counts", after=0)) == [(1, 10), (2, 20)]
     assert pairs(read_published(path, "counts", after=1)) == [(2, 20)]
     assert read_published(path, "counts", after=2).num_rows == 0
-    with pytest.raises(FlowError, match=r"has the outputs 'counts', '_other names', and not 'count'"):
+    with pytest.raises(FlowError, match=r"has the outputs 'counts', '_other names', but not 'count'"):
         read_published(path, "count")
 
 
@@ -303,7 +307,7 @@ def test_a_file_that_is_not_as_it_was_written_is_refused(tmp_path: Path) -> None
     file = tmp_path / staged[0].path
     content = file.read_bytes()
     file.write_bytes(content[:-1])
-    with pytest.raises(StorageError, match=r"must have \d+ bytes and has \d+ bytes"):
+    with pytest.raises(StorageError, match=r"must have \d+ bytes, but has \d+ bytes"):
         sink.publisher().publish(0, 0, staged)
     file.write_bytes(content)
     sink.publisher().publish(0, 0, staged)

@@ -237,7 +237,7 @@ def test_a_file_listed_in_two_markers_is_refused(tmp_path: Path) -> None:
     put(tmp_path, "a")
     put(tmp_path, "1_done", "2_done", content="a\n")
     assert "'2_done'" in (said := refused(files(tmp_path, group_by_marker="_done")))
-    assert "'a' of another group" in said
+    assert "'a' twice or from another group" in said
 
 
 def test_a_marker_that_is_no_text_is_refused(tmp_path: Path) -> None:
@@ -460,7 +460,7 @@ def test_a_folder_that_goes_away_between_listings_is_an_error_that_names_it(
     (tmp_path / "in").mkdir()
     watch = open_watch(files(tmp_path / "in", list_every_seconds=0))
     (tmp_path / "in").rmdir()
-    with pytest.raises(StorageError, match=r"/in' must be there"):
+    with pytest.raises(StorageError, match=r"/in' cannot be listed"):
         polled(watch, 1)
 
 
@@ -472,7 +472,7 @@ def test_a_folder_that_goes_away_between_listings_is_an_error_that_names_it(
 def test_a_path_that_is_no_folder_is_refused(tmp_path: Path, every: float | None, is_file: bool) -> None:
     if is_file:
         (tmp_path / "in").write_text("x")
-    with pytest.raises(StorageError, match=r"the folder '.*/in' must be there"):
+    with pytest.raises(StorageError, match=r"the folder '.*/in' cannot be listed"):
         files(tmp_path / "in", list_every_seconds=every).watch(None)
 
 
@@ -495,7 +495,7 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path, open_watch: Open) ->
         ({"format": "orc"}, "must be one of parquet, csv, json, arrow"),
         ({"group_by_marker": ""}, "group_by_marker must be a name"),
         ({"until": "a/b"}, "until must be a name"),
-        ({"units_per_tick": 0}, "at least one unit"),
+        ({"units_per_tick": 0}, "units_per_tick must be at least 1"),
         ({"list_every_seconds": -1.0}, "list_every_seconds"),
     ],
 )
@@ -530,7 +530,7 @@ def test_a_folder_with_nothing_but_subfolders_is_said_once(
     put(tmp_path, "day=2/1.csv", "day=1/1.csv", "_SUCCESS", "_log/0.json")
     source = files(tmp_path, "csv", list_every_seconds=every)
     (said,) = opened_says(caplog, source, available_now=available_now)
-    assert f"files '{tmp_path}': there are subfolders, such as 'day=1', and no files" in said
+    assert f"files '{tmp_path}': the folder holds subfolders, such as 'day=1', but no files" in said
     put(tmp_path, "1.csv")
     assert opened_says(caplog, source, available_now=available_now) == []
 

@@ -36,7 +36,7 @@ def test_a_folder_is_published_into_once_and_what_is_there_is_never_replaced(tmp
     for run, schemas in (("second", {}), ("third", SCHEMAS)):
         with pytest.raises(FlowError, match=r"holds the output of another run .* Give another path"):
             publish(path, run, schemas, [])
-    with pytest.raises(FlowError, match=r"runs do not mix"):
+    with pytest.raises(FlowError, match=r"a folder belongs to one run"):
         check_unpublished(path)
     found = published(path)
     assert (found.query, found.is_complete) == ("first", True)
@@ -96,7 +96,7 @@ def test_the_frames_read_what_the_commit_lists_and_no_leftover_or_foreign_file(
     with pytest.raises(FlowError, match=r"holds the output of another run"):
         _copy().run(spark, numbers=frame, epoch="at", output=str(tmp_path))
     (tmp_path / files[0].path).unlink()
-    with pytest.raises(StorageError, match=r"must have \d+ bytes and is not there. It was removed"):
+    with pytest.raises(StorageError, match=r"must have \d+ bytes, but is not there. It was removed"):
         frames.read(spark, str(tmp_path))
 
 

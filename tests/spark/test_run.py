@@ -209,7 +209,7 @@ def test_what_cannot_work_is_said_before_spark_starts(spark: SparkSession) -> No
     flow = ps.Dataflow("refused")
     flow.output("out", flow.input("numbers", "x long"))
     frame = spark.range(10).selectExpr("id as y")
-    with pytest.raises(FlowError, match=r"3 workers were asked for, and Spark has 2 slots"):
+    with pytest.raises(FlowError, match=r"3 workers were asked for, but Spark has 2 slots"):
         flow.run(spark, numbers=spark.range(10).selectExpr("id as x"), workers=3)
     with pytest.raises(SchemaError, match=r"input 'numbers': the DataFrame has no column 'x'; it has 'y'"):
         flow.run(spark, numbers=frame)
@@ -250,13 +250,13 @@ def test_what_is_no_dataframe_of_sparks_or_has_no_end_is_refused_before_anything
     flow.output("out", flow.input("numbers", "x long"))
     frame = spark.range(3).selectExpr("id as x")
     stream = spark.readStream.schema("x long").parquet(str(tmp_path))
-    with pytest.raises(FlowError, match=r"needs a DataFrame of Spark's, and pandas\..*DataFrame came"):
+    with pytest.raises(FlowError, match=r"needs a DataFrame of Spark, not pandas\..*DataFrame\."):
         flow.run(spark, numbers=frame.toPandas())
     with pytest.raises(FlowError, match=r"'numbers' is a streaming DataFrame.*Use start\(\)"):
         flow.run(spark, numbers=stream)
     places: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "output": tmp_path / "out"}
-    with pytest.raises(FlowError, match=r"or a source such as ps\.files\(path\), and came as str"):
+    with pytest.raises(FlowError, match=r"or a source such as ps\.files\(path\), not str"):
         flow.start(spark, numbers="folder", **places)
-    with pytest.raises(StorageError, match=r"the folder '.*nowhere' must be there"):
+    with pytest.raises(StorageError, match=r"the folder '.*nowhere' cannot be listed"):
         flow.start(spark, numbers=ps.files(tmp_path / "nowhere"), **places)
     assert not (tmp_path / "checkpoint").exists()

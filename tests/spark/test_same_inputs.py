@@ -58,7 +58,9 @@ def test_a_run_that_is_given_other_rows_is_refused_and_goes_on_with_the_same(
         return sorted(map(tuple, found["counts"].collect()))
 
     once = run(1, 2, 2)
-    with pytest.raises(FlowError, match=r"input 'numbers': .* has taken 3 rows .* now has 4\. .* grows"):
+    with pytest.raises(
+        FlowError, match=r"input 'numbers': .* has already taken 3 rows .* now has 4\. .* grows"
+    ):
         run(1, 2, 2, 3)
     with pytest.raises(FlowError, match=r"now has as many with other values\. .* a new checkpoint"):
         run(1, 1, 2)
@@ -95,7 +97,7 @@ def test_the_order_of_the_entries_of_a_map_makes_no_difference(spark: SparkSessi
 
 def test_no_rows_are_the_same_as_no_rows(spark: SparkSession, tmp_path: Path) -> None:
     take(spark, tmp_path, numbers(spark), numbers(spark))
-    with pytest.raises(FlowError, match=r"has taken 0 rows .* now has 1\."):
+    with pytest.raises(FlowError, match=r"has already taken 0 rows .* now has 1\."):
         take(spark, tmp_path, numbers(spark, None))
 
 

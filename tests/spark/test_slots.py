@@ -79,7 +79,7 @@ def test_a_connect_session_is_asked_without_its_spark_context() -> None:
     assert choose_workers(connect(4), None) == 4
     assert choose_workers(connect(4), 3) == 3
     assert choose_workers(connect(4, spark_task_cpus="2"), None) == 2
-    with pytest.raises(FlowError, match=r"5 workers were asked for, and Spark has 4 slots"):
+    with pytest.raises(FlowError, match=r"5 workers were asked for, but Spark has 4 slots"):
         choose_workers(connect(4), 5)
 
 

@@ -212,10 +212,10 @@ def test_epochs_of_a_column_are_complete_when_it_is_said_and_later_rows_are_refu
         query.advance("words", 2)
         until(lambda: query.epoch >= 1)
         assert published_by_epoch(tmp_path / "o", "counts")[1] == [("a", 2), ("b", 1)]
-        with pytest.raises(FlowError, match="complete before epoch 2 and now before 1; that cannot be taken"):
+        with pytest.raises(FlowError, match="complete before epoch 2; it cannot go back to epoch 1"):
             query.advance("words", 1)
         put(tmp_path / "in", "1", {"word": ["late"], "day": [0]})
-        with pytest.raises(FlowError, match=r"input 'words' has a row of epoch 0 .* Say so later"):
+        with pytest.raises(FlowError, match=r"input 'words' has a row of epoch 0 .* Advance the input later"):
             query.awaitTermination(SECONDS_MAX)
     finally:
         query.stop()
@@ -355,7 +355,7 @@ def test_an_input_that_streamed_is_not_taken_for_a_table_of_the_same_name(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     StreamLog("words", stream(spark, tmp_path / "in"), f"file://{tmp_path}/c", available_now=False)
-    with pytest.raises(FlowError, match="'words' is a DataFrame that does not stream, and was a streaming"):
+    with pytest.raises(FlowError, match="'words' is a DataFrame that does not stream, but was a streaming"):
         words_flow("words").start(
             spark,
             words=spark.createDataFrame([("a",)], "word string"),

@@ -38,7 +38,7 @@ def test_a_scheme_is_left_to_fsspec() -> None:
     ("address", "words"),
     [
         ("s3://bucket/x", "pip install s3fs, on the driver and on all workers"),
-        ("s3a://bucket/x", "'s3a://bucket/x' needs a package that is not here: pip install s3fs"),
+        ("s3a://bucket/x", "'s3a://bucket/x' needs a package that is not installed: pip install s3fs"),
         ("gs://bucket/x", "pip install gcsfs"),
         ("abfss://c@account.dfs.core.windows.net/x", "pip install adlfs"),
         ("nowhere://x", "Protocol not known: nowhere. Give a local folder"),
@@ -51,7 +51,7 @@ def test_an_address_that_cannot_be_opened_says_what_to_do(address: str, words: s
 
 
 def test_options_of_a_local_folder_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="takes no options, and was given key"):
+    with pytest.raises(StorageError, match="takes no options, but was given key"):
         storage_at(str(tmp_path), key="k")
 
 

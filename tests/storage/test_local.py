@@ -84,7 +84,7 @@ def test_content_goes_to_the_disk_before_its_name_and_the_folders_after(
     [
         (errno.ENOSPC, "the disk is full. Free some space"),
         (errno.EDQUOT, "the quota is used up"),
-        (errno.EROFS, "can only be read. Choose another place"),
+        (errno.EROFS, "is read-only. Choose another place"),
         (errno.EIO, "Input/output error"),
     ],
 )
@@ -127,5 +127,5 @@ def test_a_folder_that_is_a_file_is_refused_in_words(tmp_path: Path) -> None:
 def test_a_missing_right_is_said_in_words(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
-    with pytest.raises(StorageError, match=r"this user may not\. Give it the right"):
+    with pytest.raises(StorageError, match=r"this user has no permission\. Grant it"):
         LocalStorage(closed).create("a", b"1")

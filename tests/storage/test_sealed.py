@@ -27,7 +27,7 @@ def test_what_was_sealed_is_unsealed(parts: list[bytes], version: int, kind: str
 def test_every_truncation_is_found() -> None:
     sealed = seal(b"some content", "snapshot", "parts/7", owner="q")
     for keep in range(len(sealed)):
-        with pytest.raises(StorageError, match=f"'parts/7' is torn: {keep} bytes are there"):
+        with pytest.raises(StorageError, match=f"'parts/7' is torn: it has {keep} bytes"):
             unseal(sealed[:keep], "snapshot", "parts/7", owner="q")
 
 
@@ -48,12 +48,12 @@ def test_every_lengthening_is_found(tail: bytes) -> None:
 
 @pytest.mark.parametrize("foreign", [b"PK\3\4 a zip", b'{"json": 1}', b"\x93NUMPY"])
 def test_a_foreign_file_is_refused(foreign: bytes) -> None:
-    with pytest.raises(StorageError, match="'a' was not written by pointstamp: a snapshot was needed"):
+    with pytest.raises(StorageError, match="'a' was not written by pointstamp: a snapshot was expected"):
         unseal(foreign, "snapshot", "a")
 
 
 def test_another_kind_is_refused() -> None:
-    with pytest.raises(StorageError, match="'a' is a snapshot, and a journal entry was needed"):
+    with pytest.raises(StorageError, match="'a' is a snapshot, but a journal entry was expected"):
         unseal(seal(b"x", "snapshot", "a"), "journal entry", "a")
 
 
@@ -69,7 +69,7 @@ def test_an_object_in_the_place_of_another_is_refused_with_both() -> None:
     sealed = seal(b"x", "snapshot", "parts/7", owner="q")
     with pytest.raises(StorageError, match="'parts/8' holds what was written as 'parts/7'"):
         unseal(sealed, "snapshot", "parts/8", owner="q")
-    with pytest.raises(StorageError, match="'parts/7' belongs to 'q', and one of 'other' was needed"):
+    with pytest.raises(StorageError, match="'parts/7' belongs to 'q', but one of 'other' was expected"):
         unseal(sealed, "snapshot", "parts/7", owner="other")
 
 

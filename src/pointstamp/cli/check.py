@@ -1,7 +1,7 @@
 """``pointstamp check``: the judge of the formal models, where they are installed.
 
-The models are a distribution of their own, ``pointstamp-models``, which nothing else here needs. With it,
-this command is what ``pointstamp_models.command`` says; without, it says how to get it.
+The models are a distribution of their own, ``pointstamp-models``, which nothing else here needs. With it
+installed, ``pointstamp_models.command`` defines this command; without it, the command says how to get it.
 """
 
 import argparse
@@ -35,6 +35,6 @@ def add_to(add_parser: AddParser) -> None:
 def _refuse(arguments: argparse.Namespace) -> int:
     del arguments
     raise UsageError(
-        "check needs the models, which are not installed; they are a package of their own. Install it: "
-        "pip install pointstamp-models"
+        "check needs the models, a package of their own, which is not installed. Install it: pip install "
+        "pointstamp-models"
     )

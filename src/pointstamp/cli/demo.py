@@ -3,7 +3,7 @@
 A million edges arrive in a folder, file by file, while the query runs as a Spark job on this machine. Every
 epoch's changes are published as Parquet as soon as the epoch is complete and saved. Half way the demo kills
 one of its own workers with SIGKILL; the query goes on from its last snapshot. At the end every published
-epoch is compared with what scipy finds in the files from scratch, so that the crash must have left no trace.
+epoch is compared with what scipy finds in the files from scratch, so any trace of the crash would show.
 """
 
 import argparse
@@ -176,7 +176,7 @@ def _run(story: _Story, query: "Query", vertices: int) -> int:
             _read_published(story)
             display.show()
     except KeyboardInterrupt:
-        _say(f"interrupted; what is published lies in {story.folder / 'out'}, whole epochs only")
+        _say(f"interrupted; what is published is in {story.folder / 'out'}, whole epochs only")
         raise
     finally:
         story.arrivals.stop()
@@ -255,7 +255,7 @@ def _summary(story: _Story, query: "Query", seconds: float, vertices: int) -> in
             f"scipy, asked again from scratch after each epoch, finds the same {published.num_rows:,} "
             f"changes; none is lost, none comes twice{unseen}"
         )
-    _say(f"\nthe output lies in {folder / 'out'}, the checkpoint in {folder / 'checkpoint'}; look at them:")
+    _say(f"\nthe output is in {folder / 'out'}, the checkpoint in {folder / 'checkpoint'}; look at them:")
     _say(f"  pointstamp snapshots {folder / 'checkpoint'}")
     _say(f"  python -c 'import pointstamp as ps; print(ps.read_published(\"{folder / 'out'}\"))'")
     return 1 if wrong else 0
@@ -266,7 +266,9 @@ def _session(slots: int) -> "Iterator[SparkSession]":
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise UsageError("demo: needs pyspark, which is not installed; install pointstamp[spark].") from error
+        raise UsageError(
+            "demo: this command needs pyspark, which is not installed; install pointstamp[spark]."
+        ) from error
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -291,7 +293,7 @@ def _session(slots: int) -> "Iterator[SparkSession]":
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"needs a number of at least 1, and got {text!r}")
+        raise argparse.ArgumentTypeError(f"needs a number of at least 1, not {text!r}")
     return int(text)
 
 

@@ -1,10 +1,10 @@
 """The graph of ``pointstamp demo``: edges that arrive as files, what was published of them, and the judge.
 
-``Arrivals`` writes the edges of a seed into a folder, one Parquet file after the other, each there when it is
-whole. ``Labels`` puts published changes together. ``differences`` compares every published epoch with the
-components that scipy finds from scratch in the files themselves: after each epoch the labels must be those of
-the files so far, each epoch must hold exactly the vertices that changed, and no vertex twice. It shares no
-code with the flow, so an epoch that a crash has lost, torn or repeated cannot hide.
+``Arrivals`` writes the edges of a seed into a folder, one Parquet file after the other; each file appears
+when it is whole. ``Labels`` puts published changes together. ``differences`` compares every published epoch
+with the components that scipy finds from scratch in the files themselves: after each epoch the labels must be
+those of the files so far, each epoch must hold exactly the vertices that changed, and no vertex twice. It
+shares no code with the flow, so an epoch that a crash has lost, torn or repeated cannot hide.
 """
 
 import os
@@ -27,8 +27,8 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 class Arrivals:
     """Writes files of edges at a rhythm, in a thread of its own, until all are there or it is stopped.
 
-    It never has more files there than ``allow`` has said: who watches wants to see a stream, and not a heap
-    of files that a slow machine has yet to read.
+    It never writes more files than ``allow`` permits: a viewer wants to see a stream, and not a heap of files
+    that a slow machine has yet to read.
     """
 
     def __init__(self, folder: Path, *, edges: int, vertices: int, files: int, every_seconds: float) -> None:
@@ -131,7 +131,7 @@ def by_epoch(changes: pa.Table) -> Iterator[tuple[int, Numbers, Numbers]]:
 
 
 def differences(published: pa.Table, arrivals: Arrivals, vertices: int) -> Iterator[str]:
-    """What is not as scipy finds it, in words; nothing where all is well."""
+    """The differences from what scipy finds, in words; none if all is well."""
     files = _by_scipy(arrivals, vertices)
     after = 0
     labels: Numbers = np.full(vertices, NO_LABEL)

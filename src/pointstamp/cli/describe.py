@@ -39,9 +39,9 @@ def load_flow(name: str) -> "Dataflow":
     module = flowfile._run(path)  # noqa: SLF001 - load() asks for inputs too
     flow = getattr(module, "flow", None)
     if flow is None:
-        raise UsageError(f"{name}: has no flow; write flow = ps.Dataflow(...) at the top level of the file.")
+        raise UsageError(f"{name} has no flow; write flow = ps.Dataflow(...) at the top level of the file.")
     if not isinstance(flow, Dataflow):
-        raise UsageError(f"{name}: flow must be a pointstamp.Dataflow, and is a {type(flow).__name__}.")
+        raise UsageError(f"{name}: flow must be a pointstamp.Dataflow, not a {type(flow).__name__}.")
     return flow
 
 
@@ -55,7 +55,7 @@ def _run(arguments: argparse.Namespace) -> int:
             raise UsageError(
                 f"describe: the drawing cannot be written to {arguments.svg}: {error.strerror}."
             ) from error
-        sys.stderr.write(f"the drawing of flow '{flow.name}' lies in {arguments.svg}\n")
+        sys.stderr.write(f"the drawing of flow '{flow.name}' is in {arguments.svg}\n")
         return 0
     text = flow.to_mermaid() if arguments.mermaid else flow.describe()
     sys.stdout.write(text.rstrip("\n") + "\n")

@@ -1,7 +1,7 @@
 """``pointstamp snapshots --drop-savepoint``: drops a savepoint of a query that is stopped.
 
 It takes the journal over, as a driver does, and so would end a query that runs. A query of this host whose
-process lives is not touched: it can do this itself. Of other hosts nobody here can know.
+process is alive is not touched: it can do this itself. Queries on other hosts cannot be seen from here.
 """
 
 import os
@@ -33,8 +33,8 @@ def drop(
         found = _OWNER.fullmatch(last.owner)
         if found is not None and found[2] == here and _is_alive(int(found[1])):
             raise UsageError(
-                f"snapshots: {last} may be at work on {storage.address}, and would be ended. Stop that "
-                f"process first, or let it do this: query.drop_savepoint({name!r})."
+                f"snapshots: {last} may be at work on {storage.address}, and this command would end it. Stop "
+                f"that process first, or let it drop the savepoint: query.drop_savepoint({name!r})."
             )
     try:
         drop_savepoint(storage, inputs, query, name, owner=f"process {os.getpid()} on {here}", at=time())

@@ -1,8 +1,8 @@
 """``pointstamp explain``: a run with failures beside the failure-free run that explains it.
 
-Of a trace that ``simulate --crashes`` has saved, every move is shown with whether it is kept, and where; the
-explanation is judged again. Of a checkpoint folder, the journal is read: its generations, ticks and commits,
-and which run of ticks without failures explains what was published.
+For a trace that ``simulate --crashes`` has saved, it shows for every move whether it is kept, and where; the
+explanation is judged again. For a checkpoint it reads the journal: its generations, ticks and commits, and
+which run of ticks without failures explains what was published.
 
 Exit code 0 if there is an explanation, 1 if there is none, 2 for what cannot be read.
 """
@@ -52,8 +52,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0 if explained.flaw is None else 1
     if "://" not in arguments.what and not path.is_dir():
         raise UsageError(
-            f"explain: there is neither a file nor a folder {arguments.what}; give a trace, or the "
-            "checkpoint of a query."
+            f"explain: there is no file and no folder {arguments.what}; give a trace, or the checkpoint of a "
+            "query."
         )
     from pointstamp.cli.explain_checkpoint import checkpoint_text
 

@@ -37,20 +37,20 @@ class FlowFile(NamedTuple):
 
 
 def load(name: str) -> FlowFile:
-    """Run the file and take ``flow`` and ``inputs`` from it; a UsageError says what is not there."""
+    """Run the file and take ``flow`` and ``inputs`` from it; a UsageError says what is missing."""
     path = Path(name)
     if not path.is_file():
         raise UsageError(f"{name}: there is no such file; give a Python file with a flow and its inputs.")
     module = _run(path)
     flow = getattr(module, "flow", None)
     if flow is None:
-        raise UsageError(f"{name}: has no flow; write flow = ps.Dataflow(...) at the top level of the file.")
+        raise UsageError(f"{name} has no flow; write flow = ps.Dataflow(...) at the top level of the file.")
     if not isinstance(flow, Dataflow):
-        raise UsageError(f"{name}: flow must be a pointstamp.Dataflow, and is a {type(flow).__name__}.")
+        raise UsageError(f"{name}: flow must be a pointstamp.Dataflow, not a {type(flow).__name__}.")
     inputs = getattr(module, "inputs", None)
     if inputs is None:
         raise UsageError(
-            f"{name}: has no inputs; write inputs = {{{_example(flow)}}}, or a function that returns it."
+            f"{name} has no inputs; write inputs = {{{_example(flow)}}}, or a function that returns it."
         )
     if callable(inputs):
         try:
@@ -63,7 +63,7 @@ def load(name: str) -> FlowFile:
 def _run(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(_MODULE, path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"{path}: is not a Python file; its name must end in .py.")
+        raise UsageError(f"{path} is not a Python file; its name must end in .py.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[_MODULE] = module
     sys.path.insert(0, str(path.resolve().parent))  # as when it is run by itself
@@ -72,7 +72,7 @@ def _run(path: Path) -> ModuleType:
     except FlowError as error:
         raise UsageError(f"{path}: {error}") from error
     except Exception as error:
-        raise UsageError(f"{path}: cannot be run: {_where(path, error)}") from error
+        raise UsageError(f"{path} cannot be run: {_where(path, error)}") from error
     return module
 
 

@@ -37,7 +37,7 @@ PREVIEW_EPOCHS_MAX: Final = 20
 
 
 class Totals(NamedTuple):
-    """What a run came to."""
+    """The totals of a run."""
 
     epochs: int
     rows_in: int
@@ -133,7 +133,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
         flow = load_flow(arguments.flow)
         totals = run_spark.run(flow, _files(flow, arguments), arguments)
-    lies = f"; the output lies in {arguments.output}" if arguments.output is not None else ""
+    lies = f"; the output is in {arguments.output}" if arguments.output is not None else ""
     sys.stdout.write(
         f"{_counted(totals.epochs, 'epoch')}, {_counted(totals.rows_in, 'row')} in, "
         f"{_counted(totals.rows_out, 'row')} out, {monotonic() - began:.1f} s{lies}\n"
@@ -166,8 +166,8 @@ def _files(flow: "Dataflow", arguments: argparse.Namespace) -> "list[InputFile]"
         raise UsageError("run: --input was given twice for one input; many files go into one folder.")
     if flow.plan.root is not EPOCHS:
         raise UsageError(
-            f"run: flow '{flow.name}' has times of its own, which files do not say; it runs in this process, "
-            "with the inputs of its file."
+            f"run: flow '{flow.name}' has times of its own, which files cannot give; it runs in this process "
+            "only, with the inputs of its file."
         )
     for name in given:
         _check_name(name, flow.name, list(declared))
@@ -217,13 +217,13 @@ def _check_name(name: str, flow: str, names: list[str]) -> None:
 def _pair(text: str) -> tuple[str, str]:
     name, equals, path = text.partition("=")
     if not (name and equals and path):
-        raise argparse.ArgumentTypeError(f"needs a name and a path, edges=edges.parquet, and got {text!r}")
+        raise argparse.ArgumentTypeError(f"needs a name and a path, edges=edges.parquet, not {text!r}")
     return name, path
 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"needs a number of at least 1, and got {text!r}")
+        raise argparse.ArgumentTypeError(f"needs a number of at least 1, not {text!r}")
     return int(text)
 
 

@@ -1,12 +1,12 @@
 """The files of ``pointstamp run``: which format a path has, its rows as one table, and the output folder.
 
 An input is a Parquet, CSV or JSON-lines file, or a folder of files of one of these formats. A file may have
-more columns than the flow asks for; those are left. Columns of CSV and JSON are read as the types that the
-flow declares, because such files say nothing of types: a code "007" must not become the number 7. Those of
+more columns than the flow asks for; those are ignored. Columns of CSV and JSON are read as the types that the
+flow declares, because such files do not contain types: a code "007" must not become the number 7. Those of
 Parquet have types, and whether they fit is decided where every batch is checked, at the flow's input.
 
-An output is a folder with one Parquet file for each epoch, the epoch as first column, as on Spark. A file is
-there when it is whole: it is written under a name that starts with a dot, and then renamed.
+An output is a folder with one Parquet file for each epoch, the epoch as first column, as on Spark. A file
+appears when it is whole: it is written under a name that starts with a dot, and then renamed.
 """
 
 import os
@@ -76,7 +76,7 @@ def format_of(name: str, path: str, *, may_be_empty: bool = False) -> str:
         if len(found) != 1:
             what = "files of several formats" if found else "no Parquet, CSV or JSON-lines files"
             raise UsageError(
-                f"input '{name}': the folder {path} has {what}; give a folder with files of one."
+                f"input '{name}': the folder {path} has {what}; give a folder with files of one format."
             )
         return str(found.pop())
     if not place.exists():
@@ -106,7 +106,7 @@ def read(file: InputFile) -> pa.Table:
 
 
 def check_folder(file: InputFile) -> None:
-    """Raise UsageError where a file that is in a followed folder already has not the wanted columns."""
+    """Raise UsageError if a file that is already in a followed folder lacks the wanted columns."""
     if not any(each.suffix for each in _visible(Path(file.path))):
         return
     try:
@@ -116,7 +116,7 @@ def check_folder(file: InputFile) -> None:
 
 
 def check_output(folder: str) -> None:
-    """Raise UsageError unless a folder is empty or not there yet; what is elsewhere is Spark's to look at."""
+    """Raise UsageError unless a folder is empty or not there yet; Spark checks addresses elsewhere."""
     if is_remote(folder):
         return
     place = Path(folder)

@@ -57,7 +57,7 @@ def session(master: str, flow: str) -> "Iterator[SparkSession]":
     if before is not None:
         if before.sparkContext.master != master:
             raise UsageError(
-                f"run: Spark runs here already, on {before.sparkContext.master}, not on {master}."
+                f"run: Spark already runs in this process, on {before.sparkContext.master}, not on {master}."
             )
         yield before
         return

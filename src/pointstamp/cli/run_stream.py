@@ -2,10 +2,10 @@
 
 An input that is a folder is followed; one that is a file is read once. Every epoch is published under the
 output folder as soon as it is complete and saved, and the checkpoint has what is needed to go on: the same
-command goes on where the one before has stopped, whatever stopped it.
+command goes on where the last one stopped, whatever stopped it.
 
 Ctrl-C (or SIGTERM) lets the epochs on their way come to their end; a second one does not wait. Both leave
-whole epochs only, and a checkpoint to go on from. What is wrong with the command line is a UsageError, said
+whole epochs only, and a checkpoint to go on from. A mistake in the command line is a UsageError, raised
 before anything is started or written.
 """
 
@@ -40,12 +40,12 @@ def check(flow: Dataflow, inputs: list[InputFile], arguments: argparse.Namespace
     followed = [each for each in inputs if _is_folder(each)]
     if not followed:
         raise UsageError(
-            f"run: --stream follows folders, and the inputs of flow '{flow.name}' are files, which have an "
+            f"run: --stream follows folders, but the inputs of flow '{flow.name}' are files, which have an "
             "end; leave --stream out, or give a folder."
         )
     if arguments.epoch and not arguments.available_now:
         raise UsageError(
-            "run: with --epoch nobody can say here when an epoch of a stream is complete; add "
+            "run: with --epoch this command cannot know when an epoch of a stream is complete; add "
             "--available-now, or call query.advance() in a script."
         )
     for each in followed:
@@ -64,7 +64,7 @@ def run(flow: Dataflow, inputs: list[InputFile], arguments: argparse.Namespace) 
             _follow(query)
         count = query.epoch - before
     sys.stdout.write(
-        f"{count:,} epoch{'' if count == 1 else 's'} published, {_through(query)}; the output lies in "
+        f"{count:,} epoch{'' if count == 1 else 's'} published, {_through(query)}; the output is in "
         f"{arguments.output}, the checkpoint in {checkpoint}\n"
     )
     return 0
@@ -90,7 +90,7 @@ def _start(
 
 
 def _source(each: InputFile) -> Source:
-    """What is followed, or the rows of what is not: one unit, which every worker has at hand."""
+    """The source of a folder that is followed, or the rows of a file as one unit."""
     if _is_folder(each):
         return files(each.path, each.format)  # type: ignore[arg-type]
     return Rows(tuple(read(each).combine_chunks().to_batches()))
@@ -103,7 +103,7 @@ def _follow(query: Query) -> None:
                 while display.wait():
                     pass
             except KeyboardInterrupt:
-                display.note("stopping after the epochs on their way; once more to stop at once")
+                display.note("stopping after the epochs on their way; interrupt once more to stop at once")
                 query.stop()
             display.show()
     finally:
@@ -146,7 +146,7 @@ def _check_owner(arguments: argparse.Namespace) -> None:
     if any(Path(output).iterdir()) and not goes_on:
         raise UsageError(
             f"run: the output folder {output} is not empty, and {checkpoint} is not a checkpoint to go on "
-            "from; give the --checkpoint of the run before, or another --output."
+            "from; give the --checkpoint of the earlier run, or another --output."
         )
 
 

@@ -76,7 +76,7 @@ def add_to(add_parser: AddParser) -> None:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"needs a number of at least 1, and got {text!r}")
+        raise argparse.ArgumentTypeError(f"needs a number of at least 1, not {text!r}")
     return int(text)
 
 
@@ -85,7 +85,7 @@ def _span(text: str) -> tuple[int, int]:
     fewest = int(found[1]) if found else 0
     most = int(found[2] or fewest) if found else 0
     if not 1 <= fewest <= most:
-        raise argparse.ArgumentTypeError(f"needs a number of workers, 2, or a range, 1-4, and got {text!r}")
+        raise argparse.ArgumentTypeError(f"needs a number of workers, 2, or a range, 1-4, not {text!r}")
     return fewest, most
 
 
@@ -94,7 +94,7 @@ def _crash_span(text: str) -> tuple[int, int]:
     fewest = int(found[1]) if found else 1
     most = int(found[2] or fewest) if found else 0
     if fewest > most:
-        raise argparse.ArgumentTypeError(f"needs a number of crashes, 2, or a range, 0-4, and got {text!r}")
+        raise argparse.ArgumentTypeError(f"needs a number of crashes, 2, or a range, 0-4, not {text!r}")
     return fewest, most
 
 

@@ -97,7 +97,7 @@ def progress(worlds: int, *, quiet: bool) -> Iterator[Shown]:
 def report_text(
     simulator: Simulator, report: Report, found: Outcome | None, seconds: float, workers: tuple[int, int]
 ) -> str:
-    """What many worlds came to, in words."""
+    """The result of many worlds, in words."""
     speed = f"{report.worlds / seconds:.0f} worlds per second" if found is None else f"{seconds:.1f} s"
     extent = f"{report.worlds:,} worlds on {'-'.join(map(str, sorted(set(workers))))} workers"
     if report.finding is not None and found is not None:
@@ -115,7 +115,7 @@ def report_text(
 
 
 def replayed_text(simulator: Simulator, outcome: Outcome) -> str:
-    """What came of one world, in words."""
+    """The result of one world, in words."""
     if outcome.is_finding:
         return finding_text(simulator, outcome)
     events = f"{len(outcome.run.events):,} events"

@@ -1,9 +1,8 @@
 """``pointstamp snapshots``: what a checkpoint holds, and whether every file of it is whole.
 
 It reads and never writes, so it may look at the checkpoint of a query that runs; only ``--drop-savepoint``
-writes, for which the query must be stopped. A query that runs also
-removes what it needs no more; a file that goes while this looks is not counted as damage if the journal has
-moved on meanwhile.
+writes, for which the query must be stopped. A query that runs also removes files that it no longer needs; a
+file that disappears meanwhile is not counted as damage if the journal has moved on.
 
 Exit codes: 0 every file is whole, 1 something is damaged or missing, 2 this is no checkpoint.
 """
@@ -249,7 +248,7 @@ class _NoSource:
         raise NotImplementedError
 
     def describe(self) -> str:
-        """Who this is."""
+        """A description for messages."""
         return "no source"
 
 

@@ -1,9 +1,10 @@
 """Who owns saved rows where an exchange by a function stands before the operator that keeps them.
 
 Behind an exchange by columns a row of saved state belongs to the worker of the hash of its keys. Behind an
-exchange by a function it belongs to the worker of its shard, and that can be computed again only of what the
-function is given. So rows are dealt out to another number of workers where the function is given named
-columns and the rows are kept by these; in every other case nobody can say whose they are, and it is refused.
+exchange by a function it belongs to the worker of its shard, which can be computed again only from what the
+function is given. So rows can be dealt out to another number of workers if the function is given named
+columns and the rows are kept by these columns; in every other case the owner is not known, and the change is
+refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ class Dealer:
     pacts: tuple[ExchangeBy | ExchangeByFunction, ...]
 
     def owned(self, table: pa.Table, keys: Sequence[str], worker: int, workers: int, who: str) -> pa.Table:
-        """The rows that belong to a worker; RecoveryError begins with ``who``, where nobody can say."""
+        """The rows that belong to a worker; RecoveryError, beginning with ``who``, if that is not known."""
         if not table.num_rows:
             return table
         pact = self._pact(keys, workers, who)
@@ -39,35 +40,35 @@ class Dealer:
             batches = [fit(batch, pact.columns, "the saved keys") for batch in named.to_batches()]
         except SchemaError as error:
             raise RecoveryError(
-                f"{who} is kept by keys of other types than the exchange {pact} before it has: {error} "
-                "Declare the types of those columns, or start with as many workers as before."
+                f"{who} is kept by keys whose types differ from those of the exchange {pact} before it: "
+                f"{error} Declare the types of those columns, or start with as many workers as before."
             ) from error
         owners = [workers_by(pact, batch, workers, f"exchange {pact}") for batch in batches]
         return table.filter(pa.array(np.concatenate(owners) == worker))
 
     def _pact(self, keys: Sequence[str], workers: int, who: str) -> ExchangeByFunction:
-        """The function that says whose rows are, if there is one and the keys are what it looks at."""
+        """The function that says which worker owns a row, if there is one and it looks at the keys."""
         first = self.pacts[0]
-        saved = f"{who} was saved by another number of workers than {workers}"
+        saved = f"{who} was saved by a number of workers other than {workers}"
         if not isinstance(first, ExchangeByFunction) or not self._agree():
             said = " and ".join(dict.fromkeys(map(str, self.pacts)))
             raise RecoveryError(
-                f"{saved}, and rows come to it {said}: nobody can say by which of these it is to be dealt "
-                "out. Start with as many workers as before, or exchange all inputs by one function of named "
-                "columns."
+                f"{saved}, and rows come to it {said}: it is not known by which of these its rows should be "
+                "divided among the workers. Start with as many workers as before, or exchange all inputs by "
+                "one function of named columns."
             )
         if first.columns is None:
             named = ", ".join(map(repr, keys))
             raise RecoveryError(
-                f"{saved} behind an exchange {first}: nobody can say of its keys alone whose they are. Start "
-                "with as many workers as before, or name the columns that the function looks at and keep the "
-                f"state by them, as in exchange({named}, by=...)."
+                f"{saved} behind an exchange {first}: its keys alone do not say which worker owns them. "
+                "Start with as many workers as before, or name the columns that the function looks at and "
+                f"keep the state by them, as in exchange({named}, by=...)."
             )
         if len(keys) != len(first.columns.names):
             raise RecoveryError(
-                f"{saved} behind an exchange {first}, and is kept by {', '.join(keys)}: the function cannot "
-                "be asked about that. Start with as many workers as before, or keep it by the columns of the "
-                "exchange."
+                f"{saved} behind an exchange {first}, and is kept by {', '.join(keys)}: the function needs "
+                "the columns of the exchange. Start with as many workers as before, or keep the state by "
+                "the columns of the exchange."
             )
         return first
 
@@ -82,7 +83,7 @@ Dealers: TypeAlias = Mapping[str, Dealer]
 
 
 def dealers_of(plan: Plan) -> dict[str, Dealer]:
-    """Who deals out the state of the operators of a plan, where that is not by the hash of keys."""
+    """The dealers of all operators of a plan whose state is not dealt out by the hash of keys."""
     arriving: dict[str, list[Pact]] = {}
     for routes in routes_of(plan, plan.graph()).values():
         for route in routes:

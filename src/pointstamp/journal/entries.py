@@ -1,9 +1,9 @@
 """How an entry of the journal is stored: sealed, numbered, and signed by the generation that wrote it.
 
-Each object is sealed with its name, which has its number, and with its query, so that one that lies in
-another's place is found. It holds the generation and the mark of its writer, so that whoever comes second
-knows who was first; what sort of entry it is, so that the journal need not understand it; and the entry
-itself, as its owner encoded it.
+Each object is sealed with its name, which contains its number, and with its query, so that an object in the
+place of another is found. It holds the generation and the mark of its writer, so that a second writer knows
+who was first; the kind of the entry, so that the journal need not understand it; and the entry itself, as its
+owner encoded it.
 
 Invariant: what ``encoded`` returns depends on its arguments alone, so a write that is tried again has the
 same bytes; and no two writers share a mark, so equal bytes are one writer's.
@@ -88,13 +88,13 @@ def encoded(
 
 
 def decoded(content: bytes, number: EntryNumber, name: str, query: str) -> Stored:
-    """What is stored under a number, once it has proved to be whole and to belong there."""
+    """What is stored under a number, after a check that it is whole and belongs there."""
     try:
         return _stored.decode(unseal(content, _KIND, name, owner=query, version=_VERSION))
     except (StorageError, msgspec.DecodeError) as error:
         raise RecoveryError(
-            f"entry {number} of the journal cannot be read, and no entry is ever passed over: {error} "
-            "Restore the object from a copy, or begin with a new checkpoint."
+            f"entry {number} of the journal cannot be read, and no entry may be skipped: {error} Restore the "
+            "object from a copy, or begin with a new checkpoint."
         ) from error
 
 
@@ -104,7 +104,7 @@ def entry_of(stored: Stored, decoder: "msgspec.msgpack.Decoder[Any]", name: str)
         return (_started if stored.sort == "generation" else decoder).decode(stored.entry)
     except msgspec.DecodeError as error:
         raise RecoveryError(
-            f"entry {stored.number} of the journal ('{name}') is whole, but is none of the entries that were "
-            f"asked for: {error}. It was written by another version of the program: use that one, or begin "
-            "with a new checkpoint."
+            f"entry {stored.number} of the journal ('{name}') is intact, but this version of pointstamp does "
+            f"not know such an entry: {error}. Another version wrote it: use that version, or begin with a "
+            "new checkpoint."
         ) from error

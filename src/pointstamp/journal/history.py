@@ -38,7 +38,7 @@ class Ticked(msgspec.Struct, frozen=True, tag=True):
 
 
 class Renewed(msgspec.Struct, frozen=True, tag=True):
-    """Units of a tick of which nothing is committed have changed: whoever reads it reads these instead."""
+    """Units of a tick of which nothing is committed have changed: from now on these are read instead."""
 
     number: int
     units: dict[str, list[Unit]]
@@ -71,15 +71,15 @@ class KeptSnapshot(msgspec.Struct, frozen=True, tag=True):
 
 
 class Dropped(msgspec.Struct, frozen=True, tag=True):
-    """A savepoint is kept no more."""
+    """A savepoint was dropped."""
 
     savepoint: str
 
 
 class Said(msgspec.Struct, frozen=True, tag=True):
-    """Of an input with an epoch column nothing before an epoch follows what it had when this was written.
+    """An input with an epoch column has no rows before ``epoch`` beyond the units it had at this entry.
 
-    ``waiting`` are the units that it had, and that no tick had taken.
+    ``waiting`` are the units that were found by then and that no tick had taken.
     """
 
     input: str
@@ -99,7 +99,7 @@ class Savepoint(msgspec.Struct, frozen=True):
 
 
 class JournalSummary(msgspec.Struct, frozen=True, tag=True):
-    """What all older entries said, as far as it is still needed."""
+    """What all older entries say, as far as it is still needed."""
 
     shape: FlowShape
     positions: dict[str, Any]
@@ -117,7 +117,7 @@ Entry: TypeAlias = FlowShape | Ticked | Renewed | Committed | KeptSnapshot | Dro
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChain:
-    """A snapshot that can be gone on from: the whole one and what changed since, oldest first."""
+    """A snapshot from which a query can go on: a whole one, then those with changes, oldest first."""
 
     commits: Sequence[Committed]
 

@@ -21,9 +21,9 @@ A driver that is about to start cannot be fenced so, as it has no entry yet: the
 taken, summarized and deleted meanwhile. Therefore it looks again after its entry is stored, and if there are
 later ones that do not follow from its own, its entry is void (it lies before a summary) and it tries again.
 
-This needs a storage whose ``create`` is exclusive and whose ``list`` shows what was stored before it was
-asked (as S3, Google Cloud Storage, Azure, HDFS and local disks do). It has no clock: times of day come from
-the caller. It does not retry a storage that fails; whoever calls it knows how long to be patient.
+This needs a storage whose ``create`` is exclusive and whose ``list`` shows everything stored before the call
+(as S3, Google Cloud Storage, Azure, HDFS and local disks do). It has no clock: times of day come from the
+caller. It does not retry a storage that fails; the caller knows how long to be patient.
 """
 
 import uuid
@@ -87,16 +87,16 @@ class Journal(Generic[E]):
     ) -> "Journal[E]":
         """The journal of a storage, which may be empty yet; nothing is read before it is asked for.
 
-        ``query`` is whose it is: entries of another are refused.
+        ``query`` is the query that it belongs to: entries of another one are refused.
 
         The writer's mark tells this hold from every other; it is drawn at random where none is given. Two
         that share one would each take the other's entries for its own: give it in simulations only.
         """
         if not getattr(storage, "is_exclusive", True):
             warnings.warn(
-                f"{storage.address} cannot tell two drivers apart that write in the same instant. See to it "
-                "that there is one, or put the checkpoint on a local disk, S3, Google Cloud Storage, Azure "
-                "or HDFS.",
+                f"{storage.address} cannot tell apart two drivers that write at the same instant. Make sure "
+                "that only one driver runs, or put the checkpoint on a local disk, S3, Google Cloud "
+                "Storage, Azure or HDFS.",
                 PointstampWarning,
                 stacklevel=2,
             )
@@ -123,7 +123,8 @@ class Journal(Generic[E]):
         """Take the journal over: every older driver is fenced when this returns."""
         if self._generation is not None:
             raise RecoveryError(
-                f"this journal is at generation {self._generation} already: open another to start the next."
+                f"this journal has already started generation {self._generation}; open another journal to "
+                "start the next one."
             )
         for _ in range(_MOST_TRIES):
             records = self._load()
@@ -139,8 +140,8 @@ class Journal(Generic[E]):
                 return generation
             self._refuse_if_followed(number, started)
         raise RecoveryError(
-            f"no generation could be started in {self._where}: {_MOST_TRIES} times, another driver was "
-            "faster. See to it that one driver runs at a time."
+            f"no generation could be started in {self._where}: another driver was faster, {_MOST_TRIES} "
+            "times. Make sure that only one driver runs at a time."
         )
 
     def append(self, entry: E) -> EntryNumber:
@@ -151,7 +152,7 @@ class Journal(Generic[E]):
         return self._append(entry, "entry")
 
     def check_not_fenced(self) -> None:
-        """FencedError if a newer driver has taken over; for one that finds things gone before it appends."""
+        """FencedError if a newer driver has taken over; for a driver that finds files gone."""
         number = EntryNumber(self._records[-1].number + 1)
         try:
             self._storage.read(self._name(number))
@@ -176,14 +177,15 @@ class Journal(Generic[E]):
         if self._fenced is not None:
             raise FencedError(self._fenced)
         if self._generation is None:
-            raise RecoveryError("nothing can be appended to a journal before start_generation.")
+            raise RecoveryError("nothing can be appended to a journal before start_generation() was called.")
         number = EntryNumber(self._records[-1].number + 1)
         starts = tuple(sorted(self._starts)) if sort == "summary" else ()
         content = self._encoded(number, self._generation, entry, sort, starts)
         if self._doubtful not in (None, content):
             raise RecoveryError(
-                f"entry {number} of {self._where} could not be stored before, and may be there all the same: "
-                "append the same entry again, or open a new journal and start a generation."
+                f"an earlier attempt to store entry {number} of {self._where} failed, and the entry may be "
+                "there nevertheless: append the same entry again, or open a new journal and start a "
+                "generation."
             )
         self._doubtful = content
         try:
@@ -195,7 +197,7 @@ class Journal(Generic[E]):
         return number
 
     def _judge(self, number: EntryNumber, ours: bytes) -> None:
-        """What is stored where we wanted to append is our own, or a newer generation's."""
+        """Decide whether what is stored where we wanted to append is ours, or a newer generation's."""
         name = self._name(number)
         there = self._storage.read(name)
         if there == ours:
@@ -209,9 +211,9 @@ class Journal(Generic[E]):
             )
             raise FencedError(self._fenced)
         raise RecoveryError(
-            f"entry {number} of {self._where} was written by generation {stored.generation} where generation "
-            f"{self._generation} was to append, which an exclusive storage does not let happen. Stop all "
-            "drivers, and check that nothing else writes there."
+            f"entry {number} of {self._where}, which generation {self._generation} was about to append, was "
+            f"written by generation {stored.generation}; this cannot happen in a storage whose create is "
+            "exclusive. Stop all drivers, and check that nothing else writes there."
         )
 
     def _take(self, number: EntryNumber, generation: Generation, started: GenerationStarted) -> bool:
@@ -232,7 +234,7 @@ class Journal(Generic[E]):
         if later[0].number <= number:
             newer = next(r for r in later if r.number > number)
             raise FencedError(
-                f"{started}, was followed at once in {self._where}: entry {newer.number} is {newer.entry}. "
+                f"{started}, was replaced at once in {self._where}: entry {newer.number} is {newer.entry}. "
                 "Stop this driver; the newer one goes on from here."
             )
 
@@ -248,7 +250,7 @@ class Journal(Generic[E]):
                 if again == last:
                     raise RecoveryError(
                         f"the journal in {self._where} has a gap: {error} There are entries up to {last}, "
-                        "and no summary stands for the missing one. Restore it from a copy, or begin with a "
+                        "and no summary replaces the missing one. Restore it from a copy, or begin with a "
                         "new checkpoint."
                     ) from error
                 last = again

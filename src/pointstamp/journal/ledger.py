@@ -1,4 +1,4 @@
-"""The ledger: what a query has let in and let out, kept in its journal and rebuilt from it.
+"""The ledger: what a query has taken in and published, kept in its journal and rebuilt from it.
 
 A tick says which units of which source were taken; it is durable before a worker sees it. A commit says that
 every worker has saved an epoch: where the parts of the snapshot are, and which staged output is published
@@ -6,7 +6,7 @@ with it. Everything that a new driver needs to go on follows from these, in orde
 which ticks must be read again, and which snapshot they come after.
 
 A snapshot is a chain of commits: a whole one, and those after it that hold what changed. The last chains are
-kept, and every savepoint; a summary replaces the entries that say nothing any more, and names which files are
+kept, and every savepoint; a summary replaces entries that no longer matter, and names the files that are
 needed, so that all others can be removed.
 """
 
@@ -37,7 +37,7 @@ from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Position, Source, Unit
 
 SUMMARY_ENTRIES_MAX: Final = 256
-"""After so many entries a summary takes their place."""
+"""A summary replaces the entries when there are more than this."""
 
 
 class Ledger:
@@ -113,11 +113,11 @@ class Ledger:
     # Writing.
 
     def begin(self, shape: FlowShape) -> None:
-        """Write what the flow looks like: at the beginning, and when a change of it was accepted."""
+        """Record the shape of the flow: at the beginning, and when a change of it was accepted."""
         self._append(shape)
 
     def adopt(self, shape: FlowShape, savepoint: Savepoint) -> None:
-        """Begin a journal with what another query has kept; its commits are none of this one's own."""
+        """Begin a journal with the savepoint of another query, whose commits are not this query's own."""
         before = len(savepoint.commits)
         self._append(
             JournalSummary(
@@ -151,11 +151,11 @@ class Ledger:
         return tick
 
     def renew(self, tick: Ticked) -> Ticked | None:
-        """A tick that is to be read again, as its sources have it now; None while one is being written.
+        """A tick that must be read again, as its sources have it now; None while a unit is being written.
 
-        A unit that has changed is written down anew. That is sound because nothing of the tick is committed,
-        which the order of the journal proves: no older driver can commit after this, and no member has been
-        given the tick by this one. Where something is committed, the rest of it must not be of other rows.
+        A unit that has changed is recorded anew. That is sound because nothing of the tick is committed,
+        which the order of the journal proves: no older driver can commit after this, and this driver has not
+        given the tick to any member. If something of the unit is committed, its other rows must not change.
         """
         units: dict[str, list[Unit]] = {}
         for name, each in tick.units.items():
@@ -184,8 +184,8 @@ class Ledger:
         ]
         name, locator = changed[0]
         return SourceError(
-            f"input '{name}': '{locator}' was changed after a part of its rows was committed, and the rest "
-            "of them is to be read again: what is published was computed from other bytes. Restore it as it "
+            f"input '{name}': '{locator}' was changed after a part of its rows was committed, and the other "
+            "rows must be read again: what is published was computed from the old content. Restore it as it "
             "was, or begin with a new checkpoint and a new output."
         )
 
@@ -212,23 +212,23 @@ class Ledger:
         self._append(KeptSnapshot(savepoint))
 
     def drop(self, savepoint: str) -> None:
-        """Keep a savepoint no more; its files go with what is needed no more."""
+        """Drop a savepoint; its files are removed with everything else that is no longer needed."""
         self._append(Dropped(savepoint))
 
     def say(self, name: str, epoch: int, waiting: Iterable[str]) -> None:
-        """Record that with the units that wait an input is complete before an epoch, unless that is known."""
+        """Record that the units that wait complete an input before an epoch, unless that is known."""
         waiting = list(waiting)
         if not self.promises.get(name, Promises()).is_known(epoch, waiting):
             self._append(Said(name, epoch, waiting))
 
     def summarize_if_long(self) -> list[Ticked] | None:
-        """Replace the entries by a summary if there are many; return the ticks that are needed no more."""
+        """Replace the entries by a summary if there are many; return the ticks that are no longer needed."""
         if self._entries < SUMMARY_ENTRIES_MAX or self.shape is None:
             return None
         return self.summarize()
 
     def summarize(self) -> list[Ticked]:
-        """Replace the entries by a summary; return the ticks that are needed no more."""
+        """Replace the entries by a summary; return the ticks that are no longer needed."""
         assert self.shape is not None
         self._forget_old_chains()
         settled = self.commits[0].settled if self.commits else -1

@@ -2,13 +2,13 @@
 
 A part holds the pieces of state of each operator as Arrow tables, and what it held, awaited and had sent
 ahead. A snapshot is a chain: the parts of a whole one, then those of each later one with what changed since.
-It is restored to any number of workers: rows go to who owns their key by the hash that exchanges them, or by
-the function that does (``dealers``); state
-without keys belongs to the worker that saved it, and stays with it.
+It is restored to any number of workers: rows go to the worker that owns their key, by the same hash or
+function that exchanges them (``dealers``); state without keys belongs to the worker that saved it, and stays
+with it.
 
 A part is tied to its place twice: it is sealed with its query and its name, which says epoch, generation and
 worker; and the commit that names it has its checksum. So no other part is taken for it, not even one of the
-same name in a copy of the checkpoint that went on by itself.
+same name from a copy of the checkpoint with which another query went on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -90,7 +90,7 @@ def decode_part(content: bytes, part: PartSaved, query: str) -> SavedPart:
         return msgspec.msgpack.decode(_unsealed(content, part, query), type=SavedPart)
     except msgspec.MsgspecError as error:
         raise StorageError(
-            f"'{part.name}' is whole and cannot be read as a snapshot part: {error}."
+            f"'{part.name}' is intact, but cannot be read as a part of a snapshot: {error}."
         ) from error
 
 
@@ -110,9 +110,9 @@ def _unsealed(content: bytes, part: PartSaved, query: str) -> bytes:
     inside = unseal(content, KIND, part.name, owner=query, version=VERSION)
     if checksum_of(content) != part.crc32:
         raise StorageError(
-            f"'{part.name}' is whole, and is not the one that was committed: its checksum is "
-            f"{checksum_of(content):08x}, and {part.crc32:08x} was written. It is of a copy of the "
-            "checkpoint that went on by itself."
+            f"'{part.name}' is intact, but is not the part that was committed: its checksum is "
+            f"{checksum_of(content):08x}, and that of the committed part is {part.crc32:08x}. It comes from "
+            "a copy of the checkpoint with which another query went on."
         )
     return inside
 
@@ -122,7 +122,7 @@ def restored_from(
 ) -> Restored:
     """What a worker goes on from: the parts of a whole snapshot, and those of each later one, in order.
 
-    ``dealers`` says who owns the rows of a place; by the hash of their keys unless said.
+    ``dealers`` says which worker owns the rows of a place; without one, the hash of their keys does.
     """
     latest = chain[-1]
     same = all(part.workers == workers for link in chain for part in link)
@@ -137,7 +137,7 @@ def restored_from(
 
 
 def parts_needed(parts: Sequence[T], worker: int, workers: int) -> Sequence[T]:
-    """The parts of one snapshot that a worker must read: its own, or all if there were more or fewer."""
+    """The parts of one snapshot that a worker must read: its own, or all if the number of workers differs."""
     return (parts[worker],) if len(parts) == workers else parts
 
 
@@ -201,7 +201,7 @@ def _rows(
     dealer: Dealer | None,
     is_same: bool,
 ) -> pa.Table:
-    """A worker's rows of one piece of state, of all who saved rows of it."""
+    """A worker's rows of one piece of state, from all workers that saved it."""
     tables = [merged(each) for each in pieces.values()]
     keys = next(iter(pieces.values()))[-1].keys
     if is_same:
@@ -211,8 +211,9 @@ def _rows(
         if savers:
             raise RecoveryError(
                 f"{place} has the state '{name}', which has no keys and was saved by worker "
-                f"{', '.join(map(str, savers))} of another number of workers; nobody can say whose it is "
-                f"among {workers}. Start with as many workers as before, or declare keys for it."
+                f"{', '.join(map(str, savers))} of another number of workers; it is not known which of "
+                f"{workers} workers should have it. Start with as many workers as before, or declare keys "
+                "for it."
             )
         return tables[0]
     table = pa.concat_tables(tables)

@@ -1,11 +1,12 @@
-"""How far an input with an epoch column is complete, as was said of it, and which units that holds for.
+"""How far an input with an epoch column was promised to be complete, and for which units that holds.
 
-Somebody says that an input has, with the units that were found by then, everything before an epoch. So what
-was said is believed once these units are taken; and a unit that was found later is held to it: a row of an
-earlier epoch in it is late. Both follow from what was said and from the names of the units that waited then.
-Nobody's pace decides it, and a driver that reads the journal again comes to the same.
+A user or a source promises that the units found by then hold all rows of an input before an epoch. So the
+promise takes effect once these units are taken; and a unit that was found later must keep it: a row of an
+earlier epoch in such a unit is late. Both follow from the promise and from the names of the units that waited
+then. They do not depend on how fast anything was, and a driver that reads the journal again comes to the same
+result.
 
-Invariant: ``complete`` never goes back, and what is said never is less than what was said before.
+Invariant: ``complete`` never goes back, and no promise is less than an earlier one.
 """
 
 from collections.abc import Iterable
@@ -16,53 +17,53 @@ from pointstamp.journal.history import Said
 
 @dataclass(slots=True)
 class Promises:
-    """What was said of one input; changed by whoever keeps it, as things are said and units are taken."""
+    """The promises about one input; its owner changes it as promises are made and units are taken."""
 
     complete: int = 0
-    """Before which epoch the input is complete, as far as that is believed."""
+    """The epoch before which the input is complete, by the promises that have taken effect."""
     _waiting: list[tuple[int, set[str]]] = field(default_factory=list)
-    """What is not believed yet: the epoch, and the units that were there and are not taken."""
+    """Promises that have not taken effect: the epoch, and the units that must be taken first."""
 
     @classmethod
     def of(cls, entries: Iterable[Said], complete: int = 0) -> "Promises":
-        """What these entries of the journal say, of an input that is complete before an epoch at least."""
+        """The promises in these entries, for an input that is complete at least before an epoch."""
         promises = cls(complete)
         for entry in entries:
             promises.say(entry.epoch, entry.waiting)
         return promises
 
     def say(self, epoch: int, waiting: Iterable[str]) -> None:
-        """Take note that with the units that wait now the input has everything before an epoch."""
+        """Take note of a promise: the units that wait now complete the input before an epoch."""
         self._waiting.append((epoch, set(waiting)))
         self._believe()
 
     def take(self, names: Iterable[str]) -> None:
-        """Take note that units wait no more."""
+        """Take note that these units were taken."""
         taken = set(names)
         for _, waiting in self._waiting:
             waiting -= taken
         self._believe()
 
     def reach(self, epoch: int) -> None:
-        """Take note that nothing that is not taken is of an epoch before this one."""
+        """Take note that no unit left to take has rows before this epoch."""
         self.complete = max(self.complete, epoch)
         self._believe()
 
     def held_to(self, name: str) -> int:
-        """The epoch before which a unit has none but late rows: what was said before it was found."""
+        """The epoch before which rows of a unit are late: the last promise made before it was found."""
         return max([self.complete, *(epoch for epoch, waiting in self._waiting if name not in waiting)])
 
     @property
     def last(self) -> int:
-        """What was said last."""
+        """The last promise."""
         return max([self.complete, *(epoch for epoch, _ in self._waiting)])
 
     def is_known(self, epoch: int, waiting: Iterable[str]) -> bool:
-        """Whether to say this would say nothing new."""
+        """Whether this promise would add nothing."""
         return epoch <= self.complete or (epoch, set(waiting)) in self._waiting
 
     def entries(self, name: str) -> list[Said]:
-        """The least that says the same of an input."""
+        """The fewest entries that say the same about an input."""
         believed = [Said(name, self.complete, [])] if self.complete else []
         return [*believed, *(Said(name, epoch, sorted(waiting)) for epoch, waiting in self._waiting)]
 

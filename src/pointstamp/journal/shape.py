@@ -2,11 +2,11 @@
 
 State is found again by the place of its operator, that is by kind and name. So an operator that is gone would
 lose its state, one that is new would begin without, and one that is of another kind could not read what is
-there, or worse, could: a greatest value reads as a least one. All of this is said before anything runs, and
-is done only if it was accepted.
+there, or worse, could: a greatest value reads as a least one. All of this is reported before anything runs,
+and happens only if the user accepts it.
 
-What a function computes is not looked at: who changes the code of a map, or of an operator of their own,
-knows best whether what it keeps still means the same.
+What a function computes is not checked: a user who changes the code of a map or of an operator knows best
+whether its state still means the same.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from pointstamp.worker.snapshots import place_of
 
 
 def shape_of(plan: Plan, query: str) -> FlowShape:
-    """A word for each place of a flow that has rows or state."""
+    """The shape of a flow: a word for each place that has rows or state."""
     return FlowShape(
         plan.name, query, {place_of(node): _word(plan, node) for node in plan.nodes if not node.kind.is_door}
     )
@@ -49,13 +49,13 @@ def check_shape(before: FlowShape, now: FlowShape, *, accept_changes: bool) -> N
     ]
     raise RecoveryError(
         f"flow '{now.name}' is not the one that was saved; {'; '.join(said)}. State is found again by name. "
-        "Bring the names back, or pass accept_changes=True to lose the state of what is gone and to begin "
-        "without any for what is new."
+        "Bring the names back, or pass accept_changes=True: then what is gone loses its state, and what is "
+        "new begins without any."
     )
 
 
 def check_outputs(sink: Sink, publisher: Publisher, before: FlowShape | None, now: FlowShape) -> None:
-    """Ask the publisher whether what is published can go on with the outputs of the flow as it is now."""
+    """Ask the publisher whether it can go on from what is published with the flow's present outputs."""
     had = {} if before is None else _outputs(before)
     if hasattr(publisher, "check_outputs"):
         publisher.check_outputs(list(had))
@@ -64,10 +64,10 @@ def check_outputs(sink: Sink, publisher: Publisher, before: FlowShape | None, no
     changed = [name for name in {**had, **has} if had.get(name) != has.get(name)]
     if before is not None and changed:
         raise RecoveryError(
-            f"flow '{now.name}' has other outputs than it had ({', '.join(changed)}), and the sink "
-            f"{type(sink).__name__} has no check_outputs by which it would say whether it can go on with "
-            "them; nothing was changed. Take the change back, give the sink's publisher that method, or "
-            "begin with a new checkpoint and a new output."
+            f"flow '{now.name}' has other outputs than before ({', '.join(changed)}), and the sink "
+            f"{type(sink).__name__} has no method check_outputs to say whether it can go on with them; "
+            "nothing was changed. Take the change back, give the sink's publisher that method, or begin "
+            "with a new checkpoint and a new output."
         )
 
 

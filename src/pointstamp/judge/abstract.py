@@ -6,7 +6,7 @@ derived, what truly exists. ``shown[q]`` are the frontiers that q's operators ma
 dictionaries without zeros, over pointstamps by number.
 
 An activation of an operator is one perf_op; until it ends, what it pulled, sent, minted and dropped gathers
-in ``Activation``. This file only keeps the books; what is allowed is said by the rules
+in ``Activation``. This file only keeps the books; the rules say what is allowed
 (``pointstamp.judge.exchange_rules``, ``pointstamp.judge.frontier_rules``).
 """
 
@@ -57,7 +57,7 @@ class Batches:
         return islice(self._kept, number - self._first, None)
 
     def forget_before(self, number: int) -> None:
-        """Nobody will ask for those before this one any more."""
+        """Forget the batches before this one, which will not be asked for again."""
         while self._first < number:
             self._kept.popleft()
             self._first += 1
@@ -89,7 +89,7 @@ class AbstractState:
         self.notified: list[dict[int, list[Stamp]]] = [{} for _ in everybody]
         """For each operator the maximal times of which it was told that they are complete."""
         self.asked: list[dict[int, set[Stamp]]] = [{} for _ in everybody]
-        """For each operator the times that it has asked to be told of, and was not."""
+        """For each operator the times that it has asked to be told of, and has not been told yet."""
         self._rec_at: list[Counts] = [{} for _ in walker.shape.ports]
         for point in first:
             add(self._rec_at[walker.points[point][0]], point, workers)
@@ -111,13 +111,13 @@ class AbstractState:
     # Actions.
 
     def recv_cap(self, w: int, point: Point) -> None:
-        """A message is pulled: what it carried is owned by w now, and rec does not change."""
+        """A message is pulled: w now owns what it carried, and rec does not change."""
         add(self.data[w], point, -1)
         add(self.caps[w], point, 1)
         add(self.activations[w].pulled, point, 1)
 
     def perf_op(self, w: int, reported: Counts) -> Activation:
-        """The activation ends: what it did takes effect at once, and w is to tell what it reported."""
+        """The activation ends: what it did takes effect at once, and w has yet to tell what it reported."""
         done, self.activations[w] = self.activations[w], Activation()
         for point, count in done.pulled.items():
             add(self.caps[w], point, -count)
@@ -162,7 +162,7 @@ class AbstractState:
     # Going on for ever.
 
     def renumbered(self, walker: Walker) -> "AbstractState":
-        """The same state with the numbers of a fresh walker, which knows of nothing that has passed."""
+        """The same state with the numbers of a fresh walker, which knows nothing that has passed."""
 
         def number(point: Point) -> Point:
             return walker.point(*self.walker.points[point])

@@ -1,7 +1,7 @@
-"""The judge's own process: what it is told, what it answers, and the events that it keeps for a trace.
+"""The judge's own process: the messages to it, its answers, and the events that it keeps for a trace.
 
-``main`` reads messages from a socket until the driver is gone, and answers after everything that it has read:
-how far it is, what it has found, or that it has failed itself. Then it reads no more.
+``main`` reads messages from a socket until the driver is gone, and answers after each read: how far it is,
+what it has found, or that it has failed itself. After a finding or a failure it reads no more.
 
 Events are spooled to a file as they are judged, so that a run that is found wrong can be shown as a trace
 (``pointstamp.judge.trace``). The file is bounded: of a long generation it holds the last part, and the trace
@@ -30,13 +30,13 @@ from pointstamp.running.telling import decode_events
 from pointstamp.worker.events import Event
 
 SPOOL_BYTES_MAX: Final = 128 * 1024 * 1024
-"""So much of a generation's events is kept on disk at most."""
+"""The most bytes of a generation's events that are kept on disk."""
 
 WRITTEN_TOGETHER: Final = 100
-"""So many events wait at most before they are written."""
+"""The most events that wait before they are written."""
 
 COLLECT_OBJECTS: Final = 50_000
-"""Garbage is looked for after so many new objects: the judge makes many, and hardly any cycles."""
+"""The garbage collector runs after so many new objects: the judge makes many, and hardly any cycles."""
 
 READ_BYTES: Final = 1 << 18
 TRACE: Final = "trace"
@@ -203,7 +203,7 @@ class Bench:
         self._is_over = self._is_at_rest = False
 
     def follow(self, said: Said) -> None:
-        """Take what the driver says; BrokenError where a rule is broken."""
+        """Handle a message of the driver; BrokenError if a rule is broken."""
         if isinstance(said, Begin):
             self._begin(said)
             return
@@ -228,7 +228,7 @@ class Bench:
         return Stands(self._begun.generation, tuple(online.judged), online.waiting, self._is_over)
 
     def found(self, rule: BrokenError) -> Found:
-        """Put what is wrong into words, and the events into a file."""
+        """Put the finding into words, and the events into a file."""
         assert self._begun is not None, "nothing has begun"
         assert self._online is not None
         assert self._spool is not None

@@ -2,8 +2,9 @@
 
 The rules and the order of events are those of a query that is judged while it runs
 (``pointstamp.judge.online``); there are no snapshots and no commits. Here the judge sits in the driver's own
-loop: what is handed over was judged before, and a wrong step is raised where the run is stepped. It knows the
-user's order where a flow has times of its own, which no other process could be told of.
+loop: results are handed over only after they were judged, and a wrong step raises an error where the run is
+stepped. If a flow has times of its own, the judge knows the user's order, which could not be sent to another
+process.
 
 The events are spooled to a file as they are judged. Where one is wrong, the file stays, as a trace.
 """
@@ -26,7 +27,7 @@ from pointstamp.worker.events import Event
 
 
 class BoundedJudge:
-    """Judges one run of so many workers; InternalError from whatever was called where a rule is broken.
+    """Judges one run of so many workers; every method raises InternalError if a rule is broken.
 
     It is also a log, for workers whose events come here one by one, in the order in which they happen.
     """
@@ -54,7 +55,7 @@ class BoundedJudge:
         return self._online.judged[worker] >= events
 
     def settled(self) -> None:
-        """All workers have told everything, and nothing is under way: whatever waits has no cause."""
+        """All workers have told everything, and nothing is under way: an event that waits has no cause."""
         with self._in_words(is_at_rest=False):
             self._online.cut()
             self._online.cut()
@@ -86,5 +87,5 @@ class BoundedJudge:
             file.write(Path(self._folder.name, "trace").read_bytes())
         return (
             f"flow '{self._plan.name}' has broken a rule that every run must keep, and was ended: {words}. "
-            f"What was handed over before was verified. The events are in {file.name}; please report them."
+            f"Everything handed over before was verified. The events are in {file.name}; please report them."
         )

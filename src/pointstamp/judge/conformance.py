@@ -2,10 +2,10 @@
 
 The events of a run are mapped to the actions of the exchange protocol and the combined tracker (Brun et al.
 2021, sections 4 and 6). After each event the guards of its action and the properties that it could break are
-checked, under the papers' names; what users are promised (Abadi & Isard 2015) is checked with them.
+checked, under the papers' names, together with what users are promised (Abadi & Isard 2015).
 
-The judge shares nothing with the code that it judges but the definitions of events: import-linter sees to
-that. It walks a plain description of the flow (``pointstamp.judge.shape``). Its predicates are those of
+The judge shares nothing with the code that it judges except the definitions of events; import-linter checks
+this. It walks a plain description of the flow (``pointstamp.judge.shape``). Its predicates are those of
 ``pointstamp_models.spec``, written again for a state that changes with every event, where a model compares
 whole states; tests/judge/test_rules_and_spec.py holds each against its counterpart there, on random states.
 It stops at the first event that breaks something, so the prefix up to there is the shortest. A judge that
@@ -43,11 +43,13 @@ from pointstamp.worker.events import (
 PROPERTIES: Final = {
     "RecvCapEnabled": "a message that is pulled was sent to that worker and not pulled before",
     "NoLateMessages": "nothing arrives at or before a time that was notified or passed",
-    "DnegOwned": "nobody drops a capability that it does not own",
+    "DnegOwned": "no worker drops a capability that it does not own",
     "DselfAbove": "a capability is minted at or above something owned before the activation",
     "DdataAbove": "a message is sent strictly above something owned before the activation",
     "ArrivesLater": "a message arrives where and when its source could result in it",
-    "RecordCount": "what truly exists is what anybody knows of, is told of, and has yet to tell",
+    "RecordCount": (
+        "what truly exists is what a worker counts, what is on its way to it, and what is not told yet"
+    ),
     "TempJustified": "what a worker has yet to tell is justified by what it owns",
     "SendUpdEnabled": "a batch of progress is a part of what its worker has yet to tell",
     "GaplessSequence": "batches of progress are numbered without gaps and applied in that order, once",
@@ -57,11 +59,13 @@ PROPERTIES: Final = {
     "FrontierNeverRegresses": "no frontier moves back",
     "Converged": "after a propagation every frontier is the implied frontier of the counts",
     "OperatorFrontierNotAhead": "no operator is shown a frontier ahead of the propagated one",
-    "NotifiedComplete": "a time of which completion is told is before every input's frontier",
+    "NotifiedComplete": "a time that is told as complete is before every input's frontier",
     "NotifiedInOrder": "of two comparable times the earlier is told first",
-    "TakenInOrder": "who takes times in order is told of none while an earlier one may come, epochs first",
+    "TakenInOrder": (
+        "an operator that takes times in order is told of none while an earlier one may come, epochs first"
+    ),
     "NotifiedWasAsked": "an operator is told of a time that it has asked for, once for each request",
-    "AskedOnce": "an operator has one request for a time at most that was not served",
+    "AskedOnce": "an operator has at most one request for a time that was not served",
     "AskedIsServed": "no request is left when everything is complete",
     "Completes": "when all inputs are closed and nothing is left to do, every frontier is empty",
 }
@@ -69,7 +73,7 @@ PROPERTIES: Final = {
 
 
 JUDGED: Final = {**PROPERTIES, **SNAPSHOT_PROPERTIES}
-"""Those, and what is judged besides where snapshots are taken."""
+"""These, and the properties of snapshots and commits."""
 
 
 class Status(Enum):
@@ -88,7 +92,7 @@ class Verdict:
     property: str = ""
     reason: str = ""
     event: int | None = None
-    """None where no event but the end broke it."""
+    """None if only the end broke it."""
 
     def __str__(self) -> str:
         match self.status:
@@ -129,7 +133,7 @@ def judge(
 
 
 class ModelRules:
-    """The rules of progress and notifications about one state, and which event asks which of them."""
+    """The rules of progress and notifications for one state, and which event is checked by which of them."""
 
     def __init__(self, state: AbstractState) -> None:
         self.exchange = exchange = ExchangeRules(state)

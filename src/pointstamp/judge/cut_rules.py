@@ -33,12 +33,20 @@ from pointstamp.worker.events import (
 )
 
 SNAPSHOT_PROPERTIES: Final = {
-    "SnapshotOwnWorkDone": "who takes the snapshot of an epoch owns and awaits nothing up to it",
-    "SnapshotNothingArrives": "nothing that exists could still bring an earlier epoch to who has taken it",
-    "SnapshotHeldBack": "nobody sees anything beyond an epoch before its snapshot is taken",
+    "SnapshotOwnWorkDone": (
+        "an operator that takes the snapshot of an epoch owns and awaits nothing up to it"
+    ),
+    "SnapshotNothingArrives": (
+        "nothing that exists could still bring an earlier epoch to an operator that has taken it"
+    ),
+    "SnapshotHeldBack": "no operator sees anything beyond an epoch before its snapshot is taken",
     "SnapshotsInOrder": "every operator takes the snapshots of later and later epochs",
-    "NothingAfterSnapshot": "who has taken the snapshot of an epoch handles, mints and sends nothing of it",
-    "RestoredStart": "who goes on after an epoch holds nothing of it when it first tells how far it is",
+    "NothingAfterSnapshot": (
+        "an operator that has taken the snapshot of an epoch handles, mints and sends nothing of it"
+    ),
+    "RestoredStart": (
+        "a worker that goes on after an epoch holds nothing of it when it first tells how far it is"
+    ),
     "CommitWhole": "an epoch is committed when every operator of every worker has taken its snapshot",
     "CommitEvery": "an epoch of which a snapshot was taken is committed, and before any later one",
     "CommitsInOrder": "later and later epochs are committed, each once, over all restarts",
@@ -77,7 +85,7 @@ class SnapshotRules(Rules):
         }
 
     def before(self, others: RulesOf) -> RulesOf:
-        """These rules where there are any for a kind of event, and then the others."""
+        """These rules, if there are any for a kind of event, and then the others."""
         return {kind: (self.take, *rules) if self.rules[kind] else rules for kind, rules in others.items()}
 
     def take(self, event: Event) -> None:
@@ -166,11 +174,11 @@ class SnapshotRules(Rules):
 
 
 class CommitRules:
-    """Judges commits by what has come of the workers; over all generations of one query.
+    """Judges commits by the workers' events; over all generations of one query.
 
-    A worker tells everything that has happened before it says that an epoch is saved, so what has not come
-    when the epoch is committed had not happened. Snapshots of later epochs may have come, too: they say
-    nothing of this one, so every epoch that is not committed yet is kept.
+    A worker tells everything that has happened before it says that an epoch is saved, so an event that was
+    not told when the epoch is committed had not happened. Snapshots of later epochs may have been told, too:
+    they say nothing about this one, so every epoch that is not committed yet is kept.
     """
 
     def __init__(self) -> None:
@@ -203,7 +211,7 @@ class CommitRules:
             taken.difference_update([each for each in taken if each <= epoch])
 
     def end(self, shown: "SnapshotRules") -> None:
-        """Everything has come: what was taken is committed."""
+        """All events were told: every snapshot that was taken must be committed."""
         self._check_every(inf, "the run has ended", shown)
 
     def _check_every(self, before: float, when: str, shown: "SnapshotRules") -> None:

@@ -1,13 +1,13 @@
 """A walker that remembers its answers for all epochs at once, for a judge that sees epoch after epoch.
 
-No edge asks how late an epoch is: each keeps the epoch or adds to it. So whatever could result in something
-could do so any number of epochs later, too, and an answer depends on how far epochs lie apart, not on which
-they are. A *place* is a location with the rounds of a time there, all of a pointstamp but its epoch. From
-place to place there is a least number of epochs that things must be apart, the *delay*; and of a set of
-pointstamps the implied frontiers are remembered as seen from its earliest epoch.
+No edge depends on which epoch it is: each keeps the epoch or adds to it. So if one thing could result in
+another, it could do so any number of epochs later, too, and an answer depends on how far epochs lie apart,
+not on which they are. A *place* is a location with the rounds of a time there, all of a pointstamp but its
+epoch. From place to place there is a least number of epochs that things must be apart, the *delay*; and of a
+set of pointstamps the implied frontiers are remembered as seen from its earliest epoch.
 
-The answers are those of ``Walker``, which finds all of them by walking the edges: so does this one, each time
-that it meets something new. Not for flows with times of their own, which nothing can be added to.
+The answers are those of ``Walker``, which finds all of them by walking the edges; so does this one, each time
+that it meets something new. It is not for flows with times of their own, to which nothing can be added.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ Place: TypeAlias = int
 Frontiers: TypeAlias = tuple[frozenset[Stamp], ...]
 
 REMEMBERED_MAX: Final = 50_000
-"""So many answers are remembered before all are forgotten."""
+"""The most answers that are remembered before all are forgotten."""
 _EPOCH: Final = 1 << 32
 """One epoch in the number that stands for a place in an epoch; there are fewer places."""
 
@@ -108,7 +108,7 @@ class EpochWalker(Walker):
         return found.values()
 
     def _minimal(self, points: Iterable[Point]) -> list[Point]:
-        """Without those that an earlier one could result in, and which imply nothing that it does not."""
+        """These pointstamps without those that an earlier one could result in, which add nothing."""
         found: list[Point] = []
         for point in sorted(self.earliest(points), key=self._epochs.__getitem__):
             if not self.less_any(found, point):

@@ -23,7 +23,7 @@ class ExchangeRules(Rules):
     """One method for each event of the exchange protocol: check it, then let it happen."""
 
     def worker_started(self, event: WorkerStarted) -> None:
-        """Everybody's first capabilities exist from the beginning, whoever starts first."""
+        """The first capabilities of all workers exist from the beginning, before any worker starts."""
         if event.workers != self.state.workers:
             raise ValueError(f"a worker of {event.workers} in a trace of {self.state.workers} workers")
 
@@ -34,7 +34,7 @@ class ExchangeRules(Rules):
         w, point = event.worker, self.walker.point(event.location, event.time)
         if self.state.data[w].get(point, 0) < 1:
             broken(
-                "RecvCapEnabled", f"worker {w} pulled {self.describe(point)}, and none was on its way to it"
+                "RecvCapEnabled", f"worker {w} pulled {self.describe(point)}, but none was on its way to it"
             )
         self.state.recv_cap(w, point)
 
@@ -66,9 +66,11 @@ class ExchangeRules(Rules):
         for point, count in done.held.items():
             have = owned.get(point, 0) - done.pulled.get(point, 0)
             if have + count < 0:
-                broken("DnegOwned", f"worker {w} dropped {-count} of {self.describe(point)} and owned {have}")
+                broken(
+                    "DnegOwned", f"worker {w} dropped {-count} of {self.describe(point)}, but owned {have}"
+                )
             if count > 0 and point not in owned and not self.walker.less_any(owned, point):
-                broken("DselfAbove", f"worker {w} minted {self.describe(point)}, and owned nothing before it")
+                broken("DselfAbove", f"worker {w} minted {self.describe(point)}, but owned nothing before it")
 
     def _check_messages(self, w: int) -> None:
         owned = self.state.caps[w]
@@ -77,7 +79,7 @@ class ExchangeRules(Rules):
             if source not in owned and not self.walker.less_any(owned, source):
                 broken(
                     "DdataAbove",
-                    f"worker {w} sent {self.describe(target)} from {self.describe(source)}, and owned "
+                    f"worker {w} sent {self.describe(target)} from {self.describe(source)}, but owned "
                     "nothing before it",
                 )
             if not self.walker.less(source, target):
@@ -99,7 +101,7 @@ class ExchangeRules(Rules):
             point = next(p for p in sorted({*truly, *reported}) if truly.get(p, 0) != reported.get(p, 0))
             broken(
                 "RecordCount",
-                f"worker {w} changed {self.describe(point)} by {truly.get(point, 0):+} and reported "
+                f"worker {w} changed {self.describe(point)} by {truly.get(point, 0):+}, but reported "
                 f"{reported.get(point, 0):+}",
             )
 
@@ -108,7 +110,7 @@ class ExchangeRules(Rules):
         if untold and not is_justified(self.walker, owned, untold):
             broken(
                 "TempJustified",
-                f"worker {w} has yet to tell {self.show(untold)}, which what it owns does not justify: "
+                f"worker {w} has yet to tell {self.show(untold)}, and what it owns does not justify that: "
                 f"{self.show(owned) or 'nothing'}",
             )
 
@@ -125,7 +127,7 @@ class ExchangeRules(Rules):
             if untold.get(point, 0) != count:
                 broken(
                     "SendUpdEnabled",
-                    f"worker {w} told {count:+} of {self.describe(point)}, and had {untold.get(point, 0):+} "
+                    f"worker {w} told {count:+} of {self.describe(point)}, but had {untold.get(point, 0):+} "
                     "to tell",
                 )
         self.state.send_upd(w, batch)
@@ -146,7 +148,7 @@ class ExchangeRules(Rules):
             if not self.expects(q, point):
                 broken(
                     "CMEnabled",
-                    f"worker {q} heard of worker {w} about {self.describe(point)}, which its frontier has "
+                    f"worker {q} heard from worker {w} about {self.describe(point)}, which its frontier has "
                     "passed",
                 )
         counted = {self.walker.point(at, time): count for at, time, count in event.counts}
@@ -155,7 +157,7 @@ class ExchangeRules(Rules):
             if counted.get(point) != told:
                 broken(
                     "PtsEqGlob",
-                    f"worker {q} counts {counted.get(point)} of {self.describe(point)}, and heard of {told}",
+                    f"worker {q} counts {counted.get(point)} of {self.describe(point)}, but heard of {told}",
                 )
 
     # The whole.
@@ -170,11 +172,11 @@ class ExchangeRules(Rules):
             known = _total(state.glob[q], state.unheard(q), *state.temp)
             if known != rec:
                 wrong = _total(known, {point: -count for point, count in rec.items()})
-                broken("RecordCount", f"worker {q} will for ever miscount by {self.show(wrong)}")
+                broken("RecordCount", f"worker {q} will miscount for ever by {self.show(wrong)}")
 
 
 def is_justified(walker: Walker, owned: Counts, untold: Counts) -> bool:
-    """What ``pointstamp_models.spec.multiset.justified`` says, for counts that change, none below 0."""
+    """The same as ``pointstamp_models.spec.multiset.justified``, for counts that change, none below 0."""
     less_any = walker.less_any
     gone = [point for point, count in untold.items() if count < 0]
     return all(

@@ -79,7 +79,7 @@ class FrontierRules(Rules):
             location = next(at for at, times in enumerate(implied) if shown[at] != times)
             broken(
                 "Converged",
-                f"worker {q}: {self.at(location)} is {times_text(shown[location])}, and the counts imply "
+                f"worker {q}: {self.at(location)} is {times_text(shown[location])}, but the counts imply "
                 f"{times_text(implied[location])}",
             )
 
@@ -91,7 +91,7 @@ class FrontierRules(Rules):
                 if not any(self._below(lower, time) for lower in times):
                     broken(
                         "OperatorFrontierNotAhead",
-                        f"worker {event.worker}: {self.at(location)} was shown as {times_text(times)}, and "
+                        f"worker {event.worker}: {self.at(location)} was shown as {times_text(times)}, but "
                         f"is {times_text(propagated[location])}",
                     )
 
@@ -133,7 +133,7 @@ class FrontierRules(Rules):
         state = self.state
         for w in range(state.workers):
             if state.caps[w]:
-                broken("Completes", f"worker {w} holds for ever {self.show(state.caps[w])}")
+                broken("Completes", f"worker {w} never gives up {self.show(state.caps[w])}")
             if state.data[w]:
                 broken("Completes", f"worker {w} never pulled {self.show(state.data[w])}")
         for q in range(state.workers):

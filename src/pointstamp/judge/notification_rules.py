@@ -21,7 +21,7 @@ class NotificationRules(Rules):
         if time in pending:
             broken(
                 "AskedOnce",
-                f"on worker {w} {self.name(operator)} asked for {time}, and a request for it was pending",
+                f"on worker {w} {self.name(operator)} asked for {time}, though a request for it was pending",
             )
         pending.add(time)
 
@@ -33,8 +33,8 @@ class NotificationRules(Rules):
             known = ", ".join(map(str, sorted(pending, key=str))) or "none"
             broken(
                 "NotifiedWasAsked",
-                f"on worker {w} {self.name(operator)} was told that {time} is complete, for which it has no "
-                f"request that was not served; its requests: {known}",
+                f"on worker {w} {self.name(operator)} was told that {time} is complete, but has no pending "
+                f"request for it; its requests: {known}",
             )
         pending.discard(time)
 
@@ -45,6 +45,6 @@ class NotificationRules(Rules):
                 if pending:
                     broken(
                         "AskedIsServed",
-                        f"on worker {w} {self.name(operator)} was never told that {min(pending, key=str)} is "
-                        "complete, for which it has asked",
+                        f"on worker {w} {self.name(operator)} asked for {min(pending, key=str)}, but was "
+                        "never told that it is complete",
                     )

@@ -1,16 +1,16 @@
 """The judge of a run that goes on: the same rules as for a trace, event by event, without an end.
 
-Each worker tells its own events in order; how those of different workers lie to each other nobody has seen.
-They are merged into an order that respects causality: a message is pulled after the activation that sent it,
-a batch of progress is applied after it was sent, and everything else depends on its own worker alone. Every
+Each worker tells its own events in order; nobody has seen the order between events of different workers. They
+are merged into an order that respects causality: a message is pulled after the activation that sent it, a
+batch of progress is applied after it was sent, and everything else depends on its own worker alone. Every
 such order is a run that could have happened (Veresov et al. 2024, lemma 6.5), and the rules hold in all of
 them or the run is wrong (Brun et al. 2021, sections 4 and 6): so any of them may be judged, and it does not
-matter whose events come first.
+matter which worker's events come first.
 
-An event whose cause has not come waits. It is wrong if the cause can not come any more: when every worker
-waits for another one, when the run is at an end, and after a *cut*. Between two cuts every worker was asked
-to tell everything, after everybody had done so before the first; so whatever caused an event before the first
-has come before the second.
+An event whose cause was not told yet waits. It is wrong if the cause cannot come any more: when every worker
+waits for another one, when the run is at an end, and after a *cut*. Between two cuts every worker is asked to
+tell everything, after all had done so before the first; so the cause of an event before the first cut is told
+before the second.
 
 What is kept is bounded by what exists and what waits, not by how long the run lasts: pointstamps get new
 numbers from time to time, and nothing remembers those that have passed.
@@ -35,14 +35,14 @@ from pointstamp.worker.events import (
 )
 
 RENUMBER_EVENTS: Final = 5_000
-"""After so many events everything that has passed is forgotten."""
+"""After this many events everything that has passed is forgotten."""
 
 
 class Online:
-    """Judges one generation; a rule that is broken raises ``BrokenError`` from whatever was called.
+    """Judges one generation; every method raises ``BrokenError`` if a rule is broken.
 
-    ``operators`` are those that take snapshots; None where nobody does, because the run cannot go on later.
-    ``record`` is given every event when it is judged, in the merged order, the one that is wrong included.
+    ``operators`` are those that take snapshots; None for a run without snapshots. ``record`` is given every
+    event when it is judged, in the merged order, the one that is wrong included.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class Online:
         self._merge()
 
     def committed(self, epoch: int) -> None:
-        """Judge a commit, which all workers' events up to their snapshots have come before."""
+        """Judge a commit; all workers' events up to their snapshots were told before it."""
         assert self._snapshots is not None, "a run without snapshots commits nothing"
         self._commits.committed(epoch, self._snapshots)
 
     def cut(self) -> None:
-        """Everybody has told everything: what had come at the last cut must be explained by now."""
+        """All workers have told everything: events told before the last cut must have their causes by now."""
         if any(judged < due for judged, due in zip(self.judged, self._due, strict=True)):
             self._unexplained()
         self._due = [judged + len(queue) for judged, queue in zip(self.judged, self._queues, strict=True)]
@@ -115,7 +115,7 @@ class Online:
             self._unexplained()
 
     def _judge_next(self, worker: int, queue: deque[Event]) -> bool:
-        """Judge the events of a worker up to the first whose cause has not come; whether there were any."""
+        """Judge a worker's events up to the first without its cause, and say whether there were any."""
         before = len(queue)
         rules, record = self._rules, self._record
         while queue:
@@ -143,7 +143,7 @@ class Online:
         return event.sequence < len(state.sent[event.sender])
 
     def _unexplained(self) -> NoReturn:
-        """Some event waits for a cause that cannot come: by the rules it is wrong."""
+        """Raise BrokenError for an event that waits for a cause that cannot come."""
         waiting = [queue[0] for queue in self._queues if queue]
         # Others may wait for what this one holds up; whose cause nobody has told of is to blame.
         event = next((each for each in waiting if not self._is_caused_later(each)), waiting[0])

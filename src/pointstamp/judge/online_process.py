@@ -1,8 +1,8 @@
 """The judge of a running query in a process of its own, so that the driver's loop is never held up by it.
 
 Driver and judge speak through one socket, in msgpack with a type and a length before each message; nothing is
-unpickled. The driver never blocks: what the socket does not take waits here, and is sent on when the judge
-has answered, which is what ``fileno`` becomes readable for. The judge ends when the driver is gone.
+unpickled. The driver never blocks: messages that the socket does not take wait here, and are sent when the
+judge has answered, which makes ``fileno`` readable. The judge ends when the driver is gone.
 
 It keeps the promise of ``pointstamp.query.observing``: a judge that has failed says so, and is never taken
 for one that found nothing.
@@ -94,9 +94,9 @@ class JudgeProcess:
         is_there = self._listen()
         if self._failure or not (is_there or self._standing.finding):
             raise InternalError(
-                f"the judge of flow '{self._flow}' has failed, and a run that is to be verified does not go "
-                f"on without one: {self._failure or self._death()} What is published was verified before. "
-                "Start it again, with verify=False if that does not help."
+                f"the judge of flow '{self._flow}' has failed, and a run with verify=True does not go on "
+                f"without its judge: {self._failure or self._death()} Everything published so far was "
+                "verified. Start the query again, with verify=False if that does not help."
             )
         self._send()
         return self._standing
@@ -117,7 +117,7 @@ class JudgeProcess:
         return self._child
 
     def _listen(self) -> bool:
-        """Hear everything that the judge has said; whether it is there."""
+        """Take in all answers of the judge, and say whether it is still there."""
         while True:
             try:
                 content = self._begun.socket.recv(READ_BYTES)

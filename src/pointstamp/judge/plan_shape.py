@@ -1,4 +1,4 @@
-"""The shape of a flow for the judge, read off what the user wrote and not off what was made of it.
+"""The shape of a flow for the judge, read from what the user wrote and not from what was derived from it.
 
 A plan holds both: what was written (that a node is a door, how many epochs a delay has, what an operator or a
 variable declares of its times, by the names of its ports), and the summaries that were made of it, which
@@ -6,7 +6,7 @@ progress tracking and routes go by. Only the first is read here, and the ways of
 anew, by what the papers say of doors: enter appends a round, leave drops it, feedback adds one to it (Abadi &
 Isard 2015, section 3; Brun et al. 2021, section 5). So a summary that was made wrongly is found.
 
-Of a summary that a user declares only the numbers are read; its own arithmetic takes no part.
+Only the numbers of a user's summary are read; its own arithmetic is not used.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Root times of a flow's own, as the judge sees them: what the user supplied is asked, nothing of ours.
+"""A flow's own root times, as the judge sees them: it asks the user's code, and none of ours.
 
 For epochs the judge has arithmetic of its own. Where a flow brings its own order of root times
 (``ps.Dataflow(..., times=...)``), only that order can say what lies below what, and only the user's root
@@ -7,7 +7,7 @@ the order, ``results_in`` of the summaries. Rounds and constants stay the judge'
 
 Taken for granted, because no judge can check it for all times: the order is a partial order, and summaries
 are monotone. Where they are not, real messages come too late sooner or later, and that is judged. A summary
-may answer None, no row takes that way; and frontiers may hold times that no row ever has.
+may answer None: no row takes that way. Frontiers may hold times that no row ever has.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeAlias
 
 
 class RootOrder(Protocol):
-    """What is asked of a user's order."""
+    """The methods of a user's order that the judge calls."""
 
     def minimum(self) -> Any:  # noqa: ANN401 - a root time of any type
         """The least time."""
@@ -29,7 +29,7 @@ class RootOrder(Protocol):
 
 
 class RootMove(Protocol):
-    """What is asked of a user's root summary."""
+    """The method of a user's root summary that the judge calls."""
 
     def results_in(self, time: Any, /) -> Any:  # noqa: ANN401 - as above
         """Where a time comes out; None where nothing takes that way."""

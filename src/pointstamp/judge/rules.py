@@ -9,7 +9,7 @@ from pointstamp.judge.shape import Point
 from pointstamp.worker.events import Event
 
 RulesOf: TypeAlias = dict[type[Event], tuple[Callable[[Any], None], ...]]
-"""What is to be asked about an event, by its kind; a dictionary, because it is asked for every event."""
+"""The rules to check for an event, by its kind; a dictionary, because it is used for every event."""
 
 
 class BrokenError(Exception):

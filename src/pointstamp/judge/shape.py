@@ -25,7 +25,7 @@ Point: TypeAlias = int
 """A pointstamp by its number, as ``Walker.point`` gave it."""
 
 _REACHED_MAX = 200_000
-"""So many answers are remembered before all are forgotten."""
+"""The most answers that are remembered before all are forgotten."""
 
 
 class PortShape(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ class Walker:
 
     def __init__(self, shape: Shape, own: OwnTimes | None = None) -> None:
         if shape.has_own_times and own is None:
-            raise ValueError("the flow has times of its own, and nothing was given to compare them with")
+            raise ValueError("the flow has times of its own, but nothing was given to compare them with")
         self.shape = shape
         self._own = own
         self.least: Any = 0 if own is None else own.order.minimum()

@@ -40,7 +40,7 @@ from pointstamp.worker.events import (
 
 FORMAT: Final = 2
 _LINES_MAX: Final = 60
-"""So many lines of a prefix are printed; the whole is in the file."""
+"""The most lines of a prefix that are printed; the file has all of them."""
 _INTEGER_MAX: Final = 2**63 - 1
 _NESTED: Final = (tuple, Change, Counted)
 
@@ -70,9 +70,9 @@ class Trace(msgspec.Struct, frozen=True):
     events: tuple[Event, ...]
 
     def judged(self, own: OwnTimes | None = None) -> Verdict:
-        """What the judge says; unknown for a run that was broken off and did nothing wrong until then.
+        """The verdict; unknown for a run that was broken off and did nothing wrong until then.
 
-        A flow with times of its own supplies what they are compared with: ``own_times_of(plan)``.
+        For a flow with times of its own, give what compares them: ``own_times_of(plan)``.
         """
         if self.header.shape.has_own_times and own is None:
             return Verdict(Status.UNKNOWN, reason="the order of the flow's own times is needed to judge it")
@@ -111,14 +111,14 @@ def from_bytes(data: bytes) -> Trace:
     first, _, rest = data.partition(b"\n")
     header = msgspec.json.decode(first, type=Header)
     if header.format != FORMAT:
-        raise UsageError(f"the trace has format {header.format}, and this version reads format {FORMAT}.")
+        raise UsageError(f"the trace has format {header.format}, but this version reads format {FORMAT}.")
     decode = msgspec.json.Decoder(Event).decode
     events = map(decode, rest.split(b"\n")[:-1])
     return Trace(header, tuple(map(_exactly, events) if header.shape.has_own_times else events))
 
 
 def check_writable(flow: str, values: Iterable[Any]) -> None:
-    """Raise UsageError where a value, such as a time, would not come back from a file as it was."""
+    """Raise UsageError if a value, such as a time, would not come back from a file as it was."""
     for value in values:
         match value:
             case _ if type(value) in _NESTED:
@@ -135,7 +135,7 @@ def check_writable(flow: str, values: Iterable[Any]) -> None:
                 continue
             case _:
                 raise UsageError(
-                    f"flow '{flow}' has times with {value!r} of type {type(value).__name__} in them, which "
+                    f"flow '{flow}' has times that contain {value!r} of type {type(value).__name__}, which "
                     "cannot be written to a trace. Make times of tuples, strings, numbers and None."
                 )
 
@@ -176,9 +176,9 @@ def load(path: Path) -> Trace:
     try:
         return from_bytes(path.read_bytes())
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read as a trace: {error.strerror}.") from error
+        raise UsageError(f"{path} cannot be read as a trace: {error.strerror}.") from error
     except msgspec.MsgspecError as error:
-        raise UsageError(f"{path}: is not a trace of pointstamp: {error}.") from error
+        raise UsageError(f"{path} is not a trace of pointstamp: {error}.") from error
 
 
 def describe_event(shape: Shape, event: Event) -> str:

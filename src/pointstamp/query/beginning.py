@@ -1,11 +1,11 @@
-"""The beginning of a generation: from what is stored to everything that a driver needs to go on.
+"""The beginning of a generation: it turns what is stored into everything that a driver needs to go on.
 
-Taking the journal over fences every older driver. What was committed and may not have been published is
-published again; the newest snapshot of which every part is whole is found; what no commit names is removed.
-This is the recovery of Veresov et al. 2024 at the driver, step by step, without a clock, a thread or a crew:
-the supervisor runs it, and the simulated world crashes it between any two steps.
+Taking the journal over fences every older driver. What was committed, but may not have been published, is
+published again; the newest snapshot whose parts are all whole is found; files that no commit names are
+removed. This is the recovery of Veresov et al. 2024 at the driver, step by step, without a clock, a thread or
+a crew: the supervisor runs it, and the simulated world crashes it between any two steps.
 
-It keeps the invariant of the journal: whoever returns from here is the only one that can commit.
+It keeps the invariant of the journal: a driver that returns from here is the only one that can commit.
 """
 
 import logging
@@ -106,7 +106,7 @@ def begin_generation(
 
 
 def _shape_now(spec: QuerySpec, before: FlowShape | None) -> FlowShape:
-    """What the flow looks like now, if it may go on from what there is."""
+    """The shape of the flow now; an error where it may not go on from what is stored."""
     shape = shape_of(spec.plan, spec.query_id)
     if before is not None:
         check_shape(before, shape, accept_changes=spec.accept_changes)
@@ -114,25 +114,26 @@ def _shape_now(spec: QuerySpec, before: FlowShape | None) -> FlowShape:
 
 
 def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None:
-    """Publish what was committed and may not have been published."""
+    """Publish commits that may not have been published."""
     through = publisher.published_through()
     own = [commit for commit in ledger.commits if commit.number >= 0]  # others are of a savepoint
     committed = own[-1].epoch if own else -1
     if through is not None and through > committed:
         raise RecoveryError(
-            f"query '{spec.plan.name}' has published everything up to epoch {through}, and its journal in "
-            f"{spec.storage.address} knows of commits up to epoch {committed} only; to go on would publish "
-            "again. This is the output of another query, or the last entries are lost: restore them from a "
-            "copy, or begin with a new checkpoint and a new place for the output."
+            f"the output of query '{spec.plan.name}' holds everything up to epoch {through}, but the journal "
+            f"in {spec.storage.address} knows of commits up to epoch {committed} only; going on would "
+            "publish the epochs between a second time. Either this is the output of another query, or the "
+            "last entries of the journal are lost: restore them from a copy, or begin with a new checkpoint "
+            "and a new place for the output."
         )
     # Each is published before the next is committed, so that only the last may be missing.
     before = own[-2].epoch if len(own) > 1 else -1
     if own and own[-1].number > 0 and (through is None or through < before):
         has = "has nothing" if through is None else f"ends with epoch {through}"
         raise RecoveryError(
-            f"query '{spec.plan.name}' has commits up to epoch {committed} in {spec.storage.address}, and "
-            f"the output {has}. It is another one, or was emptied: give the output that this checkpoint "
-            "began with, or begin with a new checkpoint, too."
+            f"query '{spec.plan.name}' has commits up to epoch {committed} in {spec.storage.address}, but "
+            f"the output {has}. Either this is another output, or it was emptied: give the output that this "
+            "checkpoint began with, or begin with a new checkpoint as well."
         )
     for commit in own:
         if through is None or commit.epoch > through:
@@ -140,7 +141,7 @@ def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None
 
 
 def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:
-    """The newest snapshot of which every part is there and whole; RecoveryError where none is."""
+    """The newest snapshot whose parts are all there and whole; RecoveryError if there is none."""
     damages: list[str] = []
     looked: dict[str, str | None] = {}
     for chain in ledger.chains():
@@ -157,8 +158,8 @@ def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:
         if damages:
             ledger.go_on_from(chain)
             _log.warning(
-                "query '%s': %s Went back to the snapshot of epoch %s; epochs up to %s are computed again "
-                "and not published again.",
+                "query '%s': %s The query goes back to the snapshot of epoch %s; epochs up to %s are "
+                "computed again, but not published again.",
                 spec.plan.name,
                 damages[0],
                 chain.epoch,
@@ -174,7 +175,7 @@ def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:
 
 
 def _damage(spec: QuerySpec, part: PartSaved) -> str | None:
-    """What is wrong with a part of a snapshot; None where it is there, whole, and the one it was."""
+    """What is wrong with a part of a snapshot; None if it is there, whole, and the one that was committed."""
     try:
         content = spec.storage.read(part.name)
     except NotStored as error:

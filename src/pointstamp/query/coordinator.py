@@ -2,18 +2,18 @@
 
 It knows what the sources offer, records ticks in the ledger before any member sees them, deals their parts
 out, asks for snapshots, and commits an epoch when every member has saved it. It has no clock, starts nothing
-and waits for nothing: whoever drives it tells it the time and carries its orders.
+and waits for nothing: its caller tells it the time and carries its orders.
 
-An epoch is a tick: it takes what every source has offered since the last one, possibly nothing of some. With
-epoch columns a row says its epoch itself, ticks only bring rows, and epochs are complete when it is said of
-every such input how far it is complete.
+An epoch is a tick: it takes what every source has offered since the last one, which may be nothing. With
+epoch columns each row carries its own epoch and ticks only bring rows; an epoch is complete when every such
+input was said to be complete beyond it.
 
-At the end of all inputs something may be left for later epochs: a window that is open, a row behind a delay.
-Where that end is the end of time, a member is asked for the least such epoch, and a tick without rows closes
-it, until nothing is left.
+At the end of all inputs something may be left for later epochs: an open window, a row behind a delay. If that
+end is the end of time, a member is asked for the least such epoch, and a tick without rows closes it, until
+nothing is left.
 
-Flow control is here: while more than so many epochs or bytes are on their way, no tick is recorded, and what
-the sources offer gathers for the next one.
+Flow control is here: while too many epochs or bytes are on their way, no tick is recorded, and what the
+sources offer is collected for the next one.
 """
 
 from collections import deque
@@ -90,7 +90,7 @@ class Coordinator:
         self._savepoints: list[str] = []
         self._is_last_whole = chain is not None and chain.commits[-1] == last
         self.is_held = False
-        """Whether no further tick is to be recorded: the query is about to stop."""
+        """Whether to record no further tick, because the query is about to stop."""
 
     # What the sources offer.
 
@@ -103,16 +103,16 @@ class Coordinator:
         self._intake.end(name)
 
     def advance(self, name: str, epoch: int) -> None:
-        """Take note that an input with an epoch column has, with what was offered, all before an epoch."""
+        """Take note that what was offered completes an input with an epoch column before an epoch."""
         self._intake.check_advance(name, epoch)
         self.ledger.say(name, epoch, self._intake.waiting(name))
         self._intake.advance(name, epoch)
 
     def save_soon(self, savepoint: str | None = None) -> int:
-        """Let a snapshot be taken as soon as there is an epoch to save, under a name if given.
+        """Have a snapshot taken as soon as there is an epoch to save, under a name if one is given.
 
-        Where everything is saved or is being saved already, that snapshot gets the name, unless it is known
-        to be damaged. With the commit of the epoch that is returned, it is done.
+        If everything is saved or being saved already, that snapshot gets the name, unless it is known to be
+        damaged. The snapshot is complete with the commit of the returned epoch.
         """
         if savepoint is not None and self._last_target >= self.opened:
             if self._targets:
@@ -130,7 +130,7 @@ class Coordinator:
     # What to tell the members.
 
     def orders(self, now_seconds: float) -> list[tuple[int, Order]]:
-        """What is to be told to whom now: at most one tick, and a snapshot where one is due."""
+        """The orders for members now: at most one tick, and a snapshot if one is due."""
         orders: list[tuple[int, Order]] = []
         if self._has_room():
             tick = self._read_again() if self._waiting else self._record()
@@ -144,7 +144,7 @@ class Coordinator:
         return orders
 
     def seconds_until_due(self, now_seconds: float) -> float | None:
-        """How long nothing will be due by time alone; None where nothing will ever be."""
+        """The seconds until something is due by time alone; None if nothing ever will be."""
         if self._last_target >= self.opened:
             return None
         times = []
@@ -156,7 +156,7 @@ class Coordinator:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that was offered is committed; at the end of all inputs, all that follows."""
+        """Whether everything offered is committed; at the end of all inputs, also everything that follows."""
         is_over = self.ledger.is_final or not self._intake.has_ended
         return is_over and not self._intake.has_units and self.is_settled
 
@@ -189,7 +189,7 @@ class Coordinator:
         self._last_row_epoch = max(self._last_row_epoch, report.last_epoch)
 
     def left_ahead(self, report: Ahead) -> None:
-        """A member has seen what is left for later epochs than the inputs have reached."""
+        """A member reports what is left for epochs that the inputs have not reached."""
         self._ahead = report
 
     def saved(self, worker: int, report: Saved) -> Committed | None:
@@ -200,7 +200,9 @@ class Coordinator:
             return None
         epoch, is_whole, savepoints = self._targets.popleft()
         if epoch != report.epoch:
-            raise InternalError(f"epoch {report.epoch} was saved by all while {epoch} was to come first.")
+            raise InternalError(
+                f"all members have saved epoch {report.epoch}, but epoch {epoch} must be saved first."
+            )
         del self._saves[epoch]
         parts = [saves[number].part for number in range(self.workers)]
         last = self.ledger.committed
@@ -238,7 +240,7 @@ class Coordinator:
             self._in_flight.popleft()
 
     def _read_again(self) -> Ticked | None:
-        """The next tick of an earlier generation, unless something that it takes is being written."""
+        """The next tick of an earlier generation, unless a unit of it is still being written."""
         tick = self.ledger.renew(self._waiting[0])
         if tick is not None:
             self._waiting.popleft()
@@ -263,7 +265,7 @@ class Coordinator:
     def _record_by_column(
         self, taken: Mapping[str, Sequence[Unit]], promised: Mapping[str, int], *, is_over: bool
     ) -> Ticked | None:
-        """A tick that takes these, and completes what is said to be complete; at the end, what was read."""
+        """A tick that takes these units and completes what was promised; at the end, all that was read."""
         open_from = self.ledger.open_from
         if not is_over:
             complete_to = self._intake.complete_to(open_from)
@@ -280,7 +282,7 @@ class Coordinator:
         return self.ledger.tick({}, complete_to, final=is_final)
 
     def _close(self) -> Ticked | None:
-        """Nothing more comes: a tick for the next epoch that something is left for, or the final one."""
+        """At the end of all inputs: a tick for the next epoch with something left, or the final one."""
         open_from = self.ledger.open_from
         if self._ahead is None or self._ahead.epoch != open_from:
             if self._ahead_asked < open_from:

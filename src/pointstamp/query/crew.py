@@ -29,7 +29,7 @@ _ROUNDS_MAX: Final = 1000
 
 
 class CrewError(PointstampError):
-    """A member of the crew is lost: the message says which, and what is known of its end."""
+    """A member of the crew is lost: the message says which one, and what is known about its end."""
 
 
 class Crew(Protocol):
@@ -40,11 +40,11 @@ class Crew(Protocol):
         ...
 
     def collect(self) -> list[tuple[int, Report]]:
-        """The reports that have come, with who sent them; CrewError where a member is lost."""
+        """The reports that have arrived, with their senders; CrewError if a member is lost."""
         ...
 
     def wait(self, timeout_seconds: float, files: Sequence[int] = ()) -> None:
-        """Return when a report may have come, when one of these files is readable, or after so long."""
+        """Return when a report may have arrived, when one of these files is readable, or after a timeout."""
         ...
 
     def end(self) -> None:
@@ -97,7 +97,7 @@ class InProcessCrew:
         return reports
 
     def wait(self, timeout_seconds: float, files: Sequence[int] = ()) -> None:
-        """Let the members work until one has something to report, or none has anything to do.
+        """Let the members work until one of them has a report, or none has anything to do.
 
         It returns after a while in any case: an epoch that never ends must not keep the driver from stopping.
         """
@@ -129,7 +129,7 @@ class InProcessCrew:
 
 @contextmanager
 def _lost(number: int) -> Iterator[None]:
-    """An error of a member is its end, and its end only."""
+    """An error of a member ends that member, and nothing else."""
     try:
         yield
     except PointstampError as error:

@@ -1,10 +1,10 @@
 """The intake: what sources have offered and no tick has taken yet, and how far each input is complete.
 
-An input with an epoch column is complete before an epoch when somebody says so. What was said holds after the
-units that were there when it was said, so it is believed once these are taken, and not before; and units that
-were found later are held to it (``pointstamp.journal.promises``). A source may know it by itself, and say it
-with its units. A tick takes only units of an input that
-are held to the same, so that it can say for all of them what is late.
+An input with an epoch column is complete before an epoch when the user or the source promises it. A promise
+covers the units that were found before it, so it takes effect once these are taken, and not before; units
+that were found later must keep it (``pointstamp.journal.promises``). A source may make such a promise with
+its units. A tick takes only units of an input that must keep the same promise, so that it can say for all of
+them which rows are late.
 
 Invariant: no unit is taken twice, units of one input are taken in order, and ``complete_to`` never goes back.
 """
@@ -50,21 +50,21 @@ class Intake:
         return [unit.name for unit, _ in self._offered[name]]
 
     def check_advance(self, name: str, epoch: int) -> None:
-        """FlowError where an input cannot be said to be complete before this epoch."""
+        """FlowError if an input cannot be declared complete before this epoch."""
         if name not in self._promises:
             raise FlowError(
-                f"input '{name}' has no epoch column, so its epochs are complete when their tick is; only "
-                f"inputs with one are advanced: {', '.join(self._promises) or 'none'}."
+                f"input '{name}' has no epoch column, so its epochs are complete when their tick is. Only "
+                f"inputs with an epoch column can be advanced: {', '.join(self._promises) or 'none'}."
             )
         before = self._promises[name].last
         if epoch < before:
             raise FlowError(
-                f"input '{name}' was said to be complete before epoch {before} and now before {epoch}; that "
-                "cannot be taken back."
+                f"input '{name}' was said to be complete before epoch {before}; it cannot go back to epoch "
+                f"{epoch}. Advance it to epoch {before} or later."
             )
 
     def advance(self, name: str, epoch: int) -> None:
-        """Take note that an input has, with what was offered, everything before an epoch."""
+        """Take note that what was offered completes an input before an epoch."""
         self._promises[name].say(epoch, self.waiting(name))
 
     # What to let in.
@@ -80,7 +80,7 @@ class Intake:
         return len(self._ended) == len(self._offered)
 
     def take(self) -> tuple[dict[str, list[Unit]], dict[str, int]]:
-        """The units of the next tick, which wait no more, and what those of each input are held to."""
+        """The units of the next tick, which no longer wait, and the promise that each input's must keep."""
         taken: dict[str, list[Unit]] = {}
         held_to: dict[str, int] = {}
         for name, offered in self._offered.items():
@@ -99,13 +99,13 @@ class Intake:
         return taken, held_to
 
     def _believe_source(self, name: str) -> None:
-        """What is to be taken next may say that nothing before an epoch follows."""
+        """The next units may promise that nothing before an epoch follows them."""
         offered, promises = self._offered[name], self._promises.get(name)
         if offered and promises is not None and (least := offered[0][0].least_epoch) is not None:
             promises.reach(least)
 
     def complete_to(self, open_from: int) -> int:
-        """Before which epoch all inputs with a column are complete, at least as far as they were."""
+        """The epoch before which all inputs with an epoch column are complete; it never goes back."""
         # One that has ended says nothing more, once everything that it had is taken.
         still_open = (name for name in self._promises if name not in self._ended or self._offered[name])
         return max(open_from, min((self._promises[name].complete for name in still_open), default=open_from))

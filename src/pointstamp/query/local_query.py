@@ -1,7 +1,7 @@
 """Queries on this machine, without Spark: the same snapshots, journal and publishing, in processes or in one.
 
 ``start`` begins a query on sources; ``run_to_end`` runs a flow over data at hand, with a checkpoint: when it
-is called again with the same data after whatever ended it, it goes on from there.
+is called again with the same data, it goes on from there, no matter what ended it.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ from pointstamp.sources.port import Source
 from pointstamp.storage.anywhere import storage_at
 
 _TICKS_MAX: Final = 1024
-"""In about so many ticks rows at hand are taken, however many epochs they have: each is saved by itself."""
+"""Rows at hand are taken in about so many ticks, however many epochs they have; each tick is saved."""
 
 EPOCH: Final = "epoch of the row"
 """The column for the epochs of rows at hand; longer where an input declares one of this name."""
@@ -100,11 +100,11 @@ def run_to_end(
     epoch: EpochColumns,
     judge: Judge | None = None,
 ) -> Results:
-    """Run a flow over data at hand to its end, going on from where a run of this checkpoint has come.
+    """Run a flow over data at hand to its end, and go on where an earlier run with this checkpoint stopped.
 
     Without epoch columns item i is epoch i, and each is a tick. With one, each epoch that has rows is a unit,
-    in order, and its rows say their epoch themselves: so gaps between the epochs cost nothing (days written
-    as 20240131), and what is given later goes on from there whatever they are.
+    in order, and its rows carry their epoch in a column: so gaps between epochs cost nothing (days written as
+    20240131), and data that is added later goes on from there whatever its epochs are.
     """
     columns = check_epochs(plan, data, epoch)
     given = {name: _by_epoch(plan, name, each, columns.get(name)) for name, each in data.items()}
@@ -146,8 +146,8 @@ def _source(plan: Plan, name: str, given: Any, column: str | None) -> Source:  #
 def _check_again(name: str, given: Any) -> None:  # noqa: ANN401 - whatever came
     if hasattr(given, "__next__"):
         raise FlowError(
-            f"input '{name}' was given an iterator, which can be read once; what is to be recovered must be "
-            "read again. Give a list, or a source such as ps.files(path)."
+            f"input '{name}' was given an iterator, which can be read only once; a run with a checkpoint "
+            "must be able to read its inputs again. Give a list, or a source such as ps.files(path)."
         )
 
 
@@ -182,7 +182,7 @@ def _unused_column(plan: Plan) -> str:
 
 
 def _stamped(batches: Mapping[int, pa.RecordBatch], column: str) -> Rows:
-    """The rows of each epoch that has some, with it in a column that is taken away again."""
+    """The rows of each epoch that has any, with the epoch in a column that is removed again later."""
     filled = {number: batch for number, batch in sorted(batches.items()) if batch.num_rows}
     stamped = [
         batch.append_column(column, pa.repeat(pa.scalar(number, pa.int64()), batch.num_rows))
@@ -200,7 +200,7 @@ def _none(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _results(plan: Plan, output: str, fed: list[int]) -> Results:
-    """What was published: the epochs that were fed, and later ones in which an output has rows."""
+    """What was published: the epochs that were given, and later ones in which an output has rows."""
     tables = {name: table.sort_by("epoch") for name, table in read_published(output).items()}
     numbers = {name: table.column("epoch").to_numpy() for name, table in tables.items()}
     epochs = sorted({*fed, *(number for each in numbers.values() for number in np.unique(each).tolist())})

@@ -1,12 +1,14 @@
 """A member of a crew: one worker that follows the driver's ticks, reads its parts, saves and reports.
 
-A member is driven from outside, by ``follow`` and ``step``, and speaks through what it was given: so the same
-member runs in a Spark task, in a process, beside others in this process, and in the simulated world.
+A member is driven from outside, by ``follow`` and ``step``, and sends reports through a function that it was
+given: so the same member runs in a Spark task, in a process, beside others in this process, and in the
+simulated world.
 
 Output waits in memory until the snapshot of its epoch, or until there is much of it; then it is staged. A
-report that an epoch is saved is given when the worker's part of the snapshot and all its output up to there
-are durable; output of later epochs, which one operator may have reached before another has saved, is not in
-it. What was published before this generation began is computed again at most, and never staged again.
+member reports that an epoch is saved when the worker's part of the snapshot and all its output up to that
+epoch are durable; the report does not include output of later epochs, which one operator may have reached
+before another has saved. What was published before this generation began may be computed again, but is never
+staged again.
 """
 
 from collections import deque
@@ -53,14 +55,14 @@ Tell: TypeAlias = Callable[[Report], None]
 _Output: TypeAlias = dict[str, dict[int, list[pa.RecordBatch]]]
 
 STAGE_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Output that waits for its snapshot is staged early when there is more than this."""
+"""Output that waits for its snapshot is staged early when there is more of it than this."""
 
 NOTHING_OPEN: Final = 2**62
-"""The epoch before which everything is done when nothing can come any more."""
+"""Stands for the end: when nothing can arrive any more, everything before this epoch is done."""
 
 
 class Member:
-    """One worker of a mission; whoever drives it calls ``follow`` and ``step``."""
+    """One worker of a mission; its driver calls ``follow`` and ``step``."""
 
     def __init__(
         self,
@@ -151,7 +153,7 @@ class Member:
     # Reading.
 
     def _read_on(self) -> bool:
-        """Do the next thing of what is to be read; False where that must wait for what was read before."""
+        """Do the next step of reading; False if it must wait until earlier rows are digested."""
         if self._is_decoding and not self._may_decode():
             return False
         try:
@@ -204,7 +206,7 @@ class Member:
             raise SourceError(f"input '{name}': {error}") from error
 
     def _send(self, name: str, part: Part, batch: pa.RecordBatch, tick: Tick) -> int:
-        """Send the rows of a batch, each at its epoch and late ones at the first that is open; the last."""
+        """Send each row of a batch at its epoch, late ones at the first open one; return the last epoch."""
         column = self.mission.epoch_columns.get(name)
         if column is None:
             self._send_at(name, tick.open_from, batch)
@@ -227,14 +229,14 @@ class Member:
             self.worker.inputs[name].send(rows, at=epoch)
 
     def _take_late(self, name: str, epoch: int, rows: pa.RecordBatch, tick: Tick, part: Part) -> None:
-        """Do with late rows what their input says."""
+        """Handle late rows as their input declares."""
         policy = self.mission.plan.named(NodeKind.INPUT)[name].late
         if policy == "error":
             raise SourceError(
                 f"input '{name}' has a row of epoch {epoch} in tick {tick.number}, after it was said that "
-                f"everything before epoch {max(tick.open_from, tick.promised.get(name, 0))} is complete; it "
-                f"is in '{part.locator}'. Say so later, give such rows a later epoch, or say late='output' "
-                "or late='drop' with the input."
+                f"everything before epoch {max(tick.open_from, tick.promised.get(name, 0))} is complete; the "
+                f"row is in '{part.locator}'. Advance the input later, give such rows a later epoch, or "
+                "declare the input with late='output' or late='drop'."
             )
         if tick.open_from <= self._restored_epoch:
             return  # they are in what was saved
@@ -264,7 +266,7 @@ class Member:
             self._scribe.submit(partial(self._stage_early, self._take_output(NOTHING_OPEN)))
 
     def _take_output(self, through: int) -> _Output:
-        """The output of epochs up to this one, which waits no more."""
+        """The output of epochs up to this one, which no longer waits."""
         taken: _Output = {}
         for name, epochs in self._output.items():
             for epoch in [epoch for epoch in epochs if epoch <= through]:
@@ -274,7 +276,7 @@ class Member:
         return taken
 
     def _stage_early(self, output: _Output) -> None:
-        """Each epoch for itself: nobody knows yet which of them are saved together."""
+        """Stage each epoch by itself: it is not known yet which of them are saved together."""
         for name, epochs in output.items():
             for epoch, batches in epochs.items():
                 self._staged.extend(self._writer.stage(name, {epoch: batches}))
@@ -319,10 +321,10 @@ class Member:
             self._tell(Progressed(before, dict(self.rows_in), dict(self.rows_out), dict(self.rows_late)))
 
     def _look_ahead(self, epoch: int) -> None:
-        """Answer what is left beyond the inputs, as soon as nothing of an earlier epoch is on its way.
+        """Answer what is left beyond the inputs, once nothing of an earlier epoch is on its way.
 
-        An input that will send nothing more is as good as closed. So what is counted elsewhere is what a
-        tracker would count whose inputs were: no less than what there is.
+        An input that will send nothing more is as good as closed. So the counts at all other places are those
+        that a tracker with closed inputs would have: no less than what there is.
         """
         inputs = {node.index for node in self.mission.plan.named(NodeKind.INPUT).values()}
         counted = [(number, time[0]) for number, time, count in self._counts() if count > 0]

@@ -12,7 +12,7 @@ from pointstamp.query.orders import Order, Report, decode_report, encode
 
 
 class MeshCrew:
-    """Members in a mesh; who started them says in ``_cause`` why one was lost, and ends them."""
+    """Members in a mesh; a subclass starts and ends them, and says in ``_cause`` why one was lost."""
 
     def __init__(self, mesh: Mesh) -> None:
         self._mesh = mesh
@@ -25,7 +25,7 @@ class MeshCrew:
             raise self._lost(error) from None
 
     def collect(self) -> list[tuple[int, Report]]:
-        """The reports that have come; CrewError where a member is lost."""
+        """The reports that have arrived; CrewError if a member is lost."""
         try:
             parcels = self._mesh.collect()
         except TransportError as error:
@@ -41,7 +41,7 @@ class MeshCrew:
         return reports
 
     def wait(self, timeout_seconds: float, files: Sequence[int] = ()) -> None:
-        """Wait for a report, for one of these files, or so long."""
+        """Wait for a report, for one of these files, or for a timeout."""
         self._mesh.watch(files)
         try:
             self._mesh.wait(timeout_seconds)
@@ -49,7 +49,7 @@ class MeshCrew:
             raise self._lost(error) from None
 
     def deaths(self) -> str | None:
-        """What is known of members that have ended, in words; None where all live."""
+        """What is known about members that have ended, in words; None if all are alive."""
         return None
 
     def end(self) -> None:

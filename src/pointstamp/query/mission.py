@@ -20,7 +20,7 @@ from pointstamp.worker.snapshots import Restored
 
 @dataclass(frozen=True, slots=True)
 class Mission:
-    """One generation of a query: the flow, where its rows come from and go to, and what it goes on from.
+    """One generation of a query: the flow, where its rows come from and go to, and the state it goes on from.
 
     ``chain`` are the parts of a whole snapshot, then those with what changed; empty where the flow starts
     from nothing. Output up to epoch ``published_through`` is published: where an older
@@ -41,7 +41,7 @@ class Mission:
     query: str = ""
     """The identity of the query, with which everything in its checkpoint is sealed."""
     decoded_bytes_max: int = DECODED_BYTES_MAX
-    """How much a member may have decoded of what is not done yet."""
+    """How many bytes of unfinished rows a member may have decoded."""
 
     def schema(self, name: str) -> pa.Schema:
         """What is read of an input: its columns, and the epoch column if there is one beside them."""
@@ -79,6 +79,6 @@ _PART = re.compile(r"snapshots/(\d+)-g(\d+)-worker-\d+")
 
 
 def part_origin(name: str) -> tuple[int, int] | None:
-    """The epoch and the generation of a part; None for what is none of ours."""
+    """The epoch and the generation of a part; None for a name that is not a part's."""
     found = _PART.fullmatch(name)
     return None if found is None else (int(found[1]), int(found[2]))

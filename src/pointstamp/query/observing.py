@@ -2,17 +2,17 @@
 
 A member's ``Reporter`` takes down the events of its worker and tells them to the driver: when there are many,
 when the member has had nothing else to do for a moment, when it is asked to, and before it says that an epoch
-is saved. So what is believed of a member rests on events that the driver has; and few messages carry many
-events, because a message costs more than an event. The driver's ``Verification`` hands them to a ``Judge``,
-and keeps every report that an epoch is saved back until all that had happened to that worker before it was
-judged right: an epoch is committed and published after it was verified.
+is saved. So everything that the driver believes about a member rests on events that the driver has; and few
+messages carry many events, because a message costs more than an event. The driver's ``Verification`` hands
+them to a ``Judge``, and holds back every report that an epoch is saved until everything that had happened on
+that worker before it was judged right: an epoch is committed and published after it was verified.
 
 While the judge is far behind no further tick is let in: verification makes a query slower, and is never left
 out. Where the judge waits for the cause of an event, members are asked to tell everything, at once if a
 report is held back by that; after two such rounds (``pointstamp.judge.online`` says why two) a cause that has
 not come does not exist.
 
-What is right is not said here, and neither is where the judge runs.
+This file does not say what is right, nor where the judge runs.
 """
 
 import select
@@ -61,7 +61,7 @@ class Judge(Protocol):
     """Judges the events of a query's workers, one generation after the other; used by one thread."""
 
     def begin(self, generation: int, workers: int, *, restored: int, committed: int) -> None:
-        """A generation begins, after an epoch; what was told of the one before is of no interest any more."""
+        """A generation begins, after an epoch; what was told about the previous one no longer matters."""
         ...
 
     def take(self, worker: int, events: bytes) -> None:
@@ -81,7 +81,7 @@ class Judge(Protocol):
         ...
 
     def standing(self) -> Standing:
-        """How far it is; InternalError where the judge itself has failed."""
+        """How far the judge is; InternalError if the judge itself has failed."""
         ...
 
     def fileno(self) -> int:
@@ -101,7 +101,7 @@ class Reporter(EventTeller):
         self._answer = tell
 
     def before(self, tell: Callable[[Report], None]) -> Callable[[Report], None]:
-        """How a member tells anything else: what rests on events after these."""
+        """Send any other report of a member after the events on which it rests."""
 
         def after_events(report: Report) -> None:
             if isinstance(report, Saved | Finished | Failed):
@@ -195,7 +195,7 @@ class Verification:
 
     @property
     def seconds_until_due(self) -> float | None:
-        """When to look again at the latest; None where there is no reason to."""
+        """The seconds until the latest moment to look again; None if there is no reason to look."""
         return ASK_SECONDS if self._standing.waiting else None
 
     def finish(self) -> None:
@@ -204,7 +204,7 @@ class Verification:
         self._wait(lambda: self._standing.is_over)
 
     def hear_out(self) -> None:
-        """The generation is lost: wait until what was told of it was judged, which may say why."""
+        """The generation is lost: wait until everything told about it was judged, which may say why."""
         self._wait(lambda: self._behind == 0)
 
     # Inside.
@@ -220,8 +220,8 @@ class Verification:
                 deadline, before = monotonic() + ANSWER_SECONDS_MAX, self.events
             if monotonic() > deadline:
                 raise InternalError(
-                    f"the judge of this run has not answered for {ANSWER_SECONDS_MAX:g} seconds, with "
-                    f"{self._behind} events before it. Everything that is published was verified."
+                    f"the judge of this run has not answered for {ANSWER_SECONDS_MAX:g} seconds; "
+                    f"{self._behind} events wait for it. Everything published so far was verified."
                 )
 
     @property
@@ -230,7 +230,7 @@ class Verification:
 
     @property
     def _is_held_up(self) -> bool:
-        """Whether a report is held back though the judge has looked at everything that was told."""
+        """Whether a report is held back although the judge has looked at everything that was told."""
         return any(self._held) and self._behind == 0
 
     @property
@@ -249,6 +249,6 @@ class Verification:
         except StorageError as error:
             where = f"The events could not be saved: {error}"
         raise InternalError(
-            f"the run has broken a rule that it must keep, and was ended: {finding.words}. What is published "
-            f"was verified before. {where}"
+            f"the run has broken a rule that every run must keep, and was ended: {finding.words}. Everything "
+            f"published so far was verified. {where}"
         )

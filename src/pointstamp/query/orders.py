@@ -43,11 +43,11 @@ class Finish(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class AskCounts(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Tell every pointstamp that is counted."""
+    """Report every pointstamp that is counted."""
 
 
 class AskAhead(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Tell what is left for this epoch and later ones, when all inputs are there and all before is done."""
+    """Report what is left from this epoch on, once all inputs have reached it and all before it is done."""
 
     epoch: int
 
@@ -88,9 +88,9 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Progressed(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """The member's outputs can receive nothing before this epoch any more; what it has read and staged.
+    """The member's outputs can receive nothing before this epoch any more; with what it has read and staged.
 
-    ``rows_late`` are rows that came after their input had promised that there would be none, by input.
+    ``rows_late`` counts, by input, rows that came after their input had promised that there would be none.
     """
 
     done_before: int

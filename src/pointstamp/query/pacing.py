@@ -13,7 +13,7 @@ Two things are bounded:
 
 Why it cannot deadlock. The first tick that is not done is never held up by the first bound, and its epochs
 can be done without what comes after it. Of messages only those count whose epochs the tick completes, or some
-tick before it: whoever is at the earliest tick waits for messages that everybody may handle, since all
+tick before it: the member at the earliest tick waits for messages that every member may handle, since all
 members have let these epochs in and all ticks before are read. Rows of epochs that nobody has closed yet,
 which an epoch column may bring, are not counted: only more reading can bring the promise that closes them.
 """

@@ -12,10 +12,10 @@ BYTES_IN_FLIGHT_MAX: Final = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
-    """How often snapshots are taken: after so many epochs or so many seconds, whatever comes first.
+    """How often snapshots are taken: after so many epochs or so many seconds, whichever comes first.
 
-    Where neither is given, every epoch is saved. Output is published with the snapshot of its epoch, so this
-    is also how long it waits at most. A chain of snapshots begins anew after ``chain_max`` of them, or when
+    If neither is given, every epoch is saved. Output is published with the snapshot of its epoch, so this is
+    also the longest time that it waits. A chain of snapshots begins anew after ``chain_max`` of them, or when
     what changed has become larger than the whole; ``keep`` chains are kept.
     """
 
@@ -27,13 +27,13 @@ class SnapshotPolicy:
     def __post_init__(self) -> None:
         if (self.epochs is not None and self.epochs < 1) or (self.seconds or 0) < 0:
             raise FlowError(
-                f"snapshots need an interval of at least one epoch, or of seconds, and were given "
+                "snapshots need an interval of at least 1 epoch or of 0 seconds or more, but were given "
                 f"epochs={self.epochs} and seconds={self.seconds}."
             )
         if self.chain_max < 1 or self.keep < 1:
             raise FlowError(
-                f"snapshots were given chain_max={self.chain_max} and keep={self.keep}; both are at least 1, "
-                "or there would be nothing to go on from."
+                f"snapshots were given chain_max={self.chain_max} and keep={self.keep}; both must be at "
+                "least 1, or there would be no snapshot to go on from."
             )
 
     def is_due(self, epochs: int, seconds: float) -> bool:
@@ -61,7 +61,10 @@ class RestartPolicy:
 
     def __post_init__(self) -> None:
         if self.restarts_max < 0:
-            raise FlowError(f"restarts_max is {self.restarts_max}; 0 means that a query never starts again.")
+            raise FlowError(
+                f"restarts_max is {self.restarts_max}, but must be 0 or more; with 0 a query never starts "
+                "again."
+            )
 
 
 class RestartBudget:
@@ -72,7 +75,7 @@ class RestartBudget:
         self._failures: deque[float] = deque()
 
     def pause_after_failure(self, now_seconds: float) -> float | None:
-        """How long to wait before the next start; None where there must be no other."""
+        """How long to wait before the next start; None if the budget is used up."""
         policy = self.policy
         while self._failures and self._failures[0] < now_seconds - policy.within_seconds:
             self._failures.popleft()

@@ -32,17 +32,17 @@ class ProcessCrew(MeshCrew):
         return self._gang.pids
 
     def deaths(self) -> str | None:
-        """How processes have ended that should not have."""
+        """How processes have ended that should still run."""
         deaths = [death for death in self._gang.deaths() if death.code != 0]
         return "; ".join(death.words for death in deaths) + "." if deaths else None
 
     def end(self) -> None:
-        """End all processes: at once where one is lost, for the others wait for it in vain."""
+        """End all processes; at once if one is lost, because the others would wait for it in vain."""
         self._gang.end(were_told=self._were_told)
 
 
 class ProcessLauncher:
-    """Starts crews in processes; ``crew`` is the last one, for those who want to disturb it."""
+    """Starts crews in processes; ``crew`` is the last one, for tests that disturb it."""
 
     def __init__(self, *, silence_seconds_max: float = SILENCE_SECONDS_MAX) -> None:
         self._silence_seconds_max = silence_seconds_max

@@ -1,8 +1,8 @@
-"""A query: a flow that runs on and on, as its user holds it; named as Spark's StreamingQuery where it can be.
+"""A query: a flow that keeps running, as its user sees it, with the names of Spark's StreamingQuery.
 
-The query works in a thread of its own; every method here may be called from any thread. Besides what a
-StreamingQuery says, it says exactly what each output waits for (``why``), how far each is (``frontiers``),
-and takes snapshots on demand (``checkpoint``, ``savepoint``).
+The query works in a thread of its own; every method here may be called from any thread. Beyond what a
+StreamingQuery offers, it says exactly what each output waits for (``why``) and how far each is
+(``frontiers``), and it takes snapshots on demand (``checkpoint``, ``savepoint``).
 """
 
 import threading
@@ -38,7 +38,7 @@ class Companion(Protocol):
         ...
 
     def failure(self) -> PointstampError | None:
-        """What has ended it, in words, if something has; it stops the query, too."""
+        """Why it has ended, in words, if it has; this stops the query, too."""
         ...
 
     def drain(self) -> None:
@@ -72,7 +72,7 @@ class Query:
 
     @property
     def runId(self) -> str:  # noqa: N802 - Spark's name
-        """Another one for each start."""
+        """A new id for each start."""
         return self._run_id
 
     @property
@@ -87,7 +87,7 @@ class Query:
 
     @property
     def status(self) -> dict[str, Any]:
-        """What it does at the moment."""
+        """What the query does at the moment."""
         phase = self._supervisor.phase
         return {
             "message": "; ".join([phase, *self._supervisor.calls()]),
@@ -107,11 +107,11 @@ class Query:
         return list(self._supervisor.recent)
 
     def exception(self) -> BaseException | None:
-        """What has ended the query, if that was an error."""
+        """The error that has ended the query, if there was one."""
         return None if self._thread.is_alive() else self._error
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 - Spark's name
-        """Wait for the end; raise what ended the query. With a timeout in seconds: whether it has ended."""
+        """Wait for the end, and raise the query's error; with a timeout in seconds, say if it has ended."""
         deadline = None if timeout is None else monotonic() + timeout
         # In short waits, so that an interrupt of the keyboard is heard at once.
         while self._thread.is_alive() and (deadline is None or monotonic() < deadline):
@@ -132,8 +132,8 @@ class Query:
     def stop(self, *, finish: bool = True, timeout: float | None = 60.0) -> None:
         """End the query: after the epochs on their way (``finish``), or at once without them.
 
-        What is published are whole epochs either way, and the query can be started again from its
-        checkpoint. An error that has ended it before is raised by ``awaitTermination`` and not here.
+        Either way only whole epochs are published, and the query can be started again from its checkpoint. An
+        error that ended it earlier is raised by ``awaitTermination`` and not here.
         """
         for companion in self._companions:
             companion.stop()
@@ -148,10 +148,10 @@ class Query:
     # What only this has.
 
     def why(self, output: str) -> list[str]:
-        """What holds an output's frontier back, over all workers, in words; nothing where it is complete.
+        """What holds an output's frontier back, over all workers, in words; nothing if it is complete.
 
-        Operators that have been inside of one call for long come first. Where all workers are, nobody can say
-        more.
+        Operators that have been inside one call for long come first. While all workers are inside such calls,
+        nothing more is known.
         """
         self._check_output(output)
         can_answer = self._answer(self._supervisor.call(lambda session: session.can_answer))
@@ -162,7 +162,7 @@ class Query:
         return [*calls, *next(each.held_by for each in status.outputs if each.name == output)]
 
     def frontiers(self) -> dict[str, list[tuple[Any, ...]]]:
-        """For each output the times that may still come; empty where it is complete."""
+        """For each output the times that may still come; empty if it is complete."""
         return {each.name: list(each.frontier) for each in self.progress().outputs}
 
     def progress(self) -> RunStatus:
@@ -207,16 +207,16 @@ class Query:
         self._answer(self._supervisor.call(lambda session: session.advance(name, epoch)))
 
     def checkpoint(self, timeout: float | None = None) -> int:
-        """Take a snapshot now of everything that was let in; return the epoch that is saved."""
+        """Take a snapshot now of everything that was taken in, and return the epoch that is saved."""
         return self._save(None, timeout)
 
     def savepoint(self, name: str, timeout: float | None = None) -> int:
-        """Take a whole snapshot now that is kept under a name, which no other has; return its epoch."""
+        """Take a whole snapshot now, keep it under a name that no other has, and return its epoch."""
         check_name(name, self.name)
         return self._save(name, timeout)
 
     def drop_savepoint(self, name: str) -> None:
-        """Keep a savepoint no more, and remove the files that only it needed; its name is free again."""
+        """Drop a savepoint, and remove the files that only it needed; its name is free again."""
         self._answer(self._supervisor.call(lambda session: self._drop(session, name)))
 
     # Inside.
@@ -244,7 +244,7 @@ class Query:
         return self._answer(saved, timeout)
 
     def _save_soon(self, session: Session, name: str | None, saved: "Future[int]") -> None:
-        """In the query's thread, as the end of ``saved`` is: nothing else changes what is being taken."""
+        """Runs in the query's thread, as the end of ``saved`` does: nothing else changes what is taken."""
         if name is None:
             session.save_soon(None, saved)
             return
@@ -265,7 +265,7 @@ class Query:
                     companion.stop()
 
     def _answer(self, future: "Future[T]", timeout: float | None = _ANSWER_SECONDS_MAX) -> T:
-        """The answer of the query's thread; what ended the query, if it has ended instead."""
+        """The answer of the query's thread; raises the query's error, if it has ended instead."""
         deadline = None if timeout is None else monotonic() + timeout
         while True:
             left = _LOOK_SECONDS if deadline is None else min(_LOOK_SECONDS, deadline - monotonic())

@@ -1,4 +1,4 @@
-"""What is said about a query before it runs, as one value."""
+"""Everything that is fixed about a query before it runs, as one value."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -44,16 +44,16 @@ class QuerySpec:
     epoch_columns: Mapping[str, str] = field(default_factory=dict)
     available_now: bool = False
     closes: bool = False
-    """Whether the end of all sources is the end of time: then also what was put off to later is published."""
+    """Whether the end of all sources is the end of time: then what was put off is published, too."""
     accept_changes: bool = False
     epochs_max: int = EPOCHS_IN_FLIGHT_MAX
     bytes_max: int = BYTES_IN_FLIGHT_MAX
     decoded_bytes_max: int = DECODED_BYTES_MAX
     savepoint: SavepointPlace | None = None
-    """What a query that has no journal yet begins with."""
+    """The savepoint with which a query begins that has no journal yet."""
     schemas: Mapping[str, pa.Schema] | None = None
     """The columns of what is published, where they differ from those of the flow's outputs."""
     judge: Judge | None = None
-    """Who judges what happens while the query runs; None where nobody does."""
+    """The judge of what happens while the query runs; None without one."""
     forget: Callable[[list[Ticked]], None] | None = None
-    """Called with ticks that will never be read again, so that what they were read from can be removed."""
+    """Called with ticks that will never be read again, so that their rows can be removed at the source."""

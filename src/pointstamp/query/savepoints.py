@@ -1,11 +1,12 @@
 """Savepoints: their names, and a query with a checkpoint of its own that goes on from what another has kept.
 
-A name stands for one savepoint until that is dropped: who counts on what it kept must not find another in its
-place. With a savepoint that is dropped goes every file that nothing else needs.
+A name stands for one savepoint until that is dropped: a user who relies on it must not find another one in
+its place. When a savepoint is dropped, every file goes that nothing else needs.
 
-The other query is not disturbed, and may be gone: what was kept is copied. Epochs go on after that of the
-savepoint, inputs from where they stood, and nothing that the other has published is published here. The
-inputs must be the same sources: a streaming DataFrame has its offsets in its own checkpoint and cannot be.
+The other query is not disturbed, and may be gone: the savepoint is copied. Epochs continue after that of the
+savepoint, inputs from where they stood, and nothing that the other query has published is published here. The
+inputs must be the same sources. A streaming DataFrame cannot be one of them, because its offsets are in its
+own checkpoint.
 """
 
 import logging
@@ -30,28 +31,28 @@ _log = logging.getLogger("pointstamp.query")
 
 
 def check_name(name: object, query: str) -> None:
-    """FlowError where something is no name for a savepoint."""
+    """FlowError if this cannot be the name of a savepoint."""
     if not isinstance(name, str) or not name.strip():
         raise FlowError(
-            f"query '{query}': a savepoint needs a name to be found by, and came with {name!r}. Give a text "
-            "such as 'monday'; to save without a name, use checkpoint()."
+            f"query '{query}': a savepoint needs a name, and {name!r} is not one. Give a string such as "
+            "'monday'; to save without a name, use checkpoint()."
         )
 
 
 def check_new(name: str, kept: Sequence[Savepoint], being_taken: Collection[str], query: str) -> None:
-    """FlowError where a savepoint has this name already, or is about to."""
+    """FlowError if a savepoint has this name already, or is about to get it."""
     before = next((each for each in kept if each.name == name), None)
     if before is None and name not in being_taken:
         return
     is_what = "is being taken" if before is None else f"was taken at epoch {before.commits[-1].epoch}"
     raise FlowError(
-        f"query '{query}': a savepoint '{name}' {is_what}, and a name is given once. Choose another, such "
-        f"as '{name} 2'."
+        f"query '{query}': a savepoint '{name}' {is_what}, and a name is given once. Choose another name, "
+        f"such as '{name} 2'."
     )
 
 
 def check_kept(name: str, kept: Sequence[Savepoint], whose: str) -> None:
-    """FlowError where there is no savepoint of this name to drop."""
+    """FlowError if there is no savepoint of this name to drop."""
     if not any(each.name == name for each in kept):
         known = ", ".join(f"'{each.name}'" for each in kept) or "none"
         raise FlowError(f"{whose} has no savepoint '{name}' to drop; it has {known}.")
@@ -60,7 +61,7 @@ def check_kept(name: str, kept: Sequence[Savepoint], whose: str) -> None:
 def drop_savepoint(
     storage: Storage, sources: Mapping[str, Source], query: str, name: str, *, owner: str, at: float
 ) -> None:
-    """Drop a savepoint of a query that is not running; one that is, all the same, is fenced by it and ends.
+    """Drop a savepoint of a query that is stopped; one that runs nevertheless is fenced and ends.
 
     ``sources`` need only have the names of the query's inputs: nothing is read, and no summary is written.
     """
@@ -88,10 +89,11 @@ def adopt_savepoint(spec: QuerySpec, ledger: Ledger, shape: FlowShape) -> None:
 
 
 def _moved(spec: QuerySpec, ledger: Ledger, commit: Committed, worker: int, part: PartSaved) -> PartSaved:
-    """Store a part as one of this query, under a name of this generation, by which it is removed in time.
+    """Store a part as one of this query, under a name of this generation, so that it is removed in time.
 
-    Without a part of its whole snapshot a savepoint is lost. Where one with what changed since is damaged, an
-    older one is gone on from: the part is left out, and missed by who looks for the newest whole snapshot.
+    Without a part of its whole snapshot a savepoint is lost. If a part with later changes is damaged, the
+    query goes on from an older snapshot: the part is left out, and the search for the newest whole snapshot
+    misses it.
     """
     assert spec.savepoint is not None
     other = spec.savepoint
@@ -120,7 +122,10 @@ def _found(spec: QuerySpec) -> Savepoint:
     journal: Journal[Entry] = Journal.open(storage, Entry, query=query)
     other = Ledger(journal, spec.sources)
     if other.shape is None:
-        raise RecoveryError(f"'{storage.address}' is no checkpoint: it has no journal to find '{name}' in.")
+        raise RecoveryError(
+            f"'{storage.address}' is not a checkpoint: it has no journal in which savepoint '{name}' could "
+            "be found."
+        )
     check_shape(other.shape, shape_of(spec.plan, other.shape.query), accept_changes=spec.accept_changes)
     for savepoint in other.savepoints:
         if savepoint.name == name:

@@ -1,8 +1,8 @@
 """The scribe: writes what a member has to save while the member goes on working.
 
-A job makes something durable and returns the report that says so, or None where nobody waits for it. Jobs are
-done one after the other, in the order in which they were given. What goes wrong in a job is raised to the
-member when it looks.
+A job makes something durable and returns the report that says so, or None if nobody waits for it. Jobs are
+done one after the other, in the order in which they were given. An error in a job is raised when the member
+asks for reports.
 """
 
 import queue

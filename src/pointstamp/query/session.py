@@ -1,6 +1,6 @@
 """A session: one generation of a query at the driver, from the launch of its crew to its end.
 
-The loop is the driver's: collect what members report, see what the sources have, let the coordinator decide,
+The loop is the driver's: collect the members' reports, see what the sources have, let the coordinator decide,
 post its orders, wait. It ends when the query is finished, when it is told to stop, and by an exception when a
 member is lost. Calls from other threads are run between two rounds of the loop, so that nothing here needs a
 lock.
@@ -113,17 +113,17 @@ class Session:
         return len(self.members) == self._workers
 
     def ask_counts(self, answer: "Future[Counts]") -> None:
-        """Ask a member what is counted: one that is not inside of a long call, where there is one."""
+        """Ask a member for its counts; if possible one that is not inside a long call."""
         self._counts.append(answer)
         self._crew.post(self.calls.free(self._workers) or 0, AskCounts())
 
     def save_soon(self, savepoint: str | None, answer: "Future[int]") -> None:
-        """Take a snapshot of what was let in, under a name if given; answer with its epoch when durable."""
+        """Take a snapshot of what was taken in, under a name if given; answer with its epoch."""
         self._saves.append((self.coordinator.save_soon(savepoint), answer))
         self._look_at_saves()
 
     def advance(self, name: str, epoch: int) -> None:
-        """Take note that nothing before an epoch follows what an input with an epoch column has by now."""
+        """Take note that an input with an epoch column has by now all its rows before an epoch."""
         self._look_at(name)
         self.coordinator.advance(name, epoch)
 
@@ -139,7 +139,7 @@ class Session:
             self._crew.post(worker, Leave())
 
     def hear_out(self) -> None:
-        """A member is lost: raise what the judge finds in what was told before, if it finds anything."""
+        """A member is lost: raise what the judge finds in the events told before, if it finds anything."""
         if self.verification is None:
             return
         with suppress(CrewError):
@@ -149,18 +149,18 @@ class Session:
         self.verification.hear_out()
 
     def close(self, error: BaseException | None = None) -> None:
-        """End the crew; whoever opened the watches closes them."""
+        """End the crew; the watches are closed by their owner."""
         self._crew.end()
         for answer in self._counts:
             answer.set_exception(error or RecoveryError("the query has ended before it could answer."))
         for _, saved in self._saves:
-            lost = RecoveryError("the workers were lost before the snapshot was whole.")
+            lost = RecoveryError("the workers were lost before the snapshot was complete.")
             saved.set_exception(error or lost)
         self._counts.clear()
         self._saves.clear()
 
     def _look_at(self, name: str) -> bool:
-        """Offer what a source has found; whether it had any news."""
+        """Offer what a source has found, and say whether it had any news."""
         if name in self._ended or name not in self._watches:
             return False
         watch = self._watches[name]
@@ -179,7 +179,7 @@ class Session:
         return self.verification is None or self.verification.has_room
 
     def _look_at_verification(self) -> bool:
-        """Believe what was verified meanwhile; whether there was anything."""
+        """Act on reports that were verified meanwhile, and say whether there were any."""
         if self.verification is None:
             return False
         verified = self.verification.verified()
@@ -216,7 +216,7 @@ class Session:
                 self._receive(worker, report)
             if monotonic() > deadline:
                 raise TransportError(
-                    f"members {sorted(set(range(self._workers)) - self._finished)} have not left "
+                    f"members {sorted(set(range(self._workers)) - self._finished)} are still there "
                     f"{LEAVE_SECONDS_MAX:g} seconds after the last epoch."
                 )
             self._crew.wait(_POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""What is settled before a query starts: its identity, its sink, and the epochs of its inputs."""
+"""What is decided before a query starts: its identity, its sink, and the epochs of its inputs."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -17,13 +17,13 @@ from pointstamp.storage.sealed import seal, unseal
 from pointstamp.topology.domain import EPOCHS
 
 QUERY: Final = "query"
-"""The object of a checkpoint that says whose it is."""
+"""The object of a checkpoint that names its query."""
 
 _SINK_METHODS: Final = ("for_query", "writer", "publisher")
 
 
 def query_id_at(storage: Storage) -> str:
-    """The identity of the query of a checkpoint, the same over all restarts; a new one where it is new."""
+    """The identity of a checkpoint's query, the same over all restarts; a new one for a new checkpoint."""
     with suppress(AlreadyStored):
         if storage.size(QUERY) is None:
             _check_no_journal(storage)
@@ -43,8 +43,8 @@ def known_query_id(storage: Storage) -> str:
 def _check_no_journal(storage: Storage) -> None:
     if storage.list("journal/"):
         raise RecoveryError(
-            f"'{storage.address}' has a journal, and no object '{QUERY}' that says whose it is. Restore "
-            f"'{QUERY}' from a copy, or begin with a new checkpoint."
+            f"'{storage.address}' has a journal, but no object '{QUERY}', which says to which query the "
+            f"journal belongs. Restore '{QUERY}' from a copy, or begin with a new checkpoint."
         )
 
 
@@ -57,46 +57,48 @@ def savepoint_at(savepoint: tuple[str, str] | None) -> SavepointPlace | None:
 
 
 def sink_at(output: str | Sink) -> Sink:
-    """The sink that was given, or Parquet files at a path; FlowError for what is neither."""
+    """The given sink, or Parquet files at the given path; FlowError for anything else."""
     if isinstance(output, str):
         return ParquetSink(output)
     lacking = [method for method in _SINK_METHODS if not callable(getattr(output, method, None))]
     if lacking or isinstance(output, type):
-        came = f"the class {output.__name__}" if isinstance(output, type) else f"{type(output).__name__}"
-        without = f", which has no {' and no '.join(lacking)}" if lacking else ", and not as an object of it"
+        given = (
+            f"the class {output.__name__}" if isinstance(output, type) else f"of type {type(output).__name__}"
+        )
+        without = f", which has no {' and no '.join(lacking)}" if lacking else ", not an object of it"
         raise FlowError(
-            f"output must be a folder's path or a sink, and came as {came}{without}. A sink is an object "
-            f"with the methods {', '.join(_SINK_METHODS)}, as ps.Sink says: ps.DeltaSink(path), or one of "
-            "your own."
+            f"output must be the path of a folder, or a sink; this one is {given}{without}. A sink is an "
+            f"object with the methods {', '.join(_SINK_METHODS)}, as ps.Sink says: ps.DeltaSink(path), or "
+            "one of your own."
         )
     return output
 
 
 def check_sink(spec: QuerySpec) -> QuerySpec:
-    """Let the sink say now which outputs it cannot hold, to whoever starts the query."""
+    """Let the sink refuse outputs that it cannot hold now, before the query starts."""
     spec.sink.for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
     return spec
 
 
 def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) -> dict[str, str]:
-    """The epoch columns by input, after a look whether inputs and columns fit the flow."""
+    """The epoch columns by input, after a check that inputs and columns fit the flow."""
     if plan.root is not EPOCHS:
         raise FlowError(
-            f"flow '{plan.name}' has times of its own; here flows have epochs, which are what is published "
-            "and saved."
+            f"flow '{plan.name}' has times of its own; a query needs a flow whose times are epochs, because "
+            "it saves and publishes by epoch."
         )
     plan.check_outputs()
     names = list(plan.named(NodeKind.INPUT))
     if set(streams) != set(names):
         raise FlowError(
-            f"flow '{plan.name}' has the inputs {listed(names)} and was given {listed(streams)}; give one "
+            f"flow '{plan.name}' has the inputs {listed(names)}, but was given {listed(streams)}; give one "
             "for each."
         )
     return epoch_columns(plan, epoch)
 
 
 def check_sources(sources: Mapping[str, Any]) -> None:
-    """Let sources that can tell say now what is wrong with them: a mistake is not tried again and again."""
+    """Let sources that can check themselves do it now: a mistake should not be tried again and again."""
     for source in sources.values():
         if hasattr(source, "check"):
             source.check()

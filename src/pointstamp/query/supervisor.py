@@ -2,9 +2,9 @@
 
 Each generation takes the journal over (which fences every older driver), goes on from the newest snapshot
 that is whole, repeats the last publication if that is needed, and runs a session. When a member is lost, the
-crew is ended and the next generation starts after a pause, as long as there is budget; one line says what was
-lost and from which epoch it went on. A failure of the flow itself that comes again in the same words, with
-whatever rows, and without any commit in between, would come for ever, and ends the query.
+crew is ended and the next generation starts after a pause, as long as there is budget; one log line says what
+was lost and from which epoch the query went on. If the flow itself fails again in the same words, on whatever
+rows, with no commit in between, it would fail for ever, and the query ends.
 """
 
 import logging
@@ -95,7 +95,7 @@ class Supervisor:
         return answer
 
     def calls(self) -> list[str]:
-        """Which operators have been inside of one call for long, in words."""
+        """The operators that have been inside one call for long, in words."""
         session = self._session
         return [] if session is None else session.calls.words()
 
@@ -114,7 +114,7 @@ class Supervisor:
         return self._stop == "drop"
 
     def drained(self) -> "Future[None]":
-        """Done when everything that the sources have by now is committed."""
+        """A future that is done when everything that the sources have by now is committed."""
         answer: Future[None] = Future()
 
         def refuse(asked: "Future[None]") -> None:
@@ -127,7 +127,7 @@ class Supervisor:
     # The thread of the query.
 
     def run(self) -> None:
-        """Run the query to its end; raise what ended it otherwise."""
+        """Run the query to its end, and raise the error that ended it, if there was one."""
         try:
             while self._stop != "drop":
                 try:
@@ -242,9 +242,9 @@ class Supervisor:
             if is_mistake and cause is not None:
                 raise cause from None
             raise RecoveryError(
-                f"query '{self.spec.plan.name}' has ended after {self.restarts} restarts: {words} Published "
-                f"is everything up to epoch {self.committed_epoch}; start it again with the same checkpoint "
-                "to go on from there."
+                f"query '{self.spec.plan.name}' has ended after {self.restarts} restarts: {words} Everything "
+                f"up to epoch {self.committed_epoch} is published; start the query again with the same "
+                "checkpoint to go on from there."
             ) from error
         self.restarts += 1
         if self._lost_seconds is not None:  # that it goes on is said when it does
@@ -272,8 +272,8 @@ class Supervisor:
             self._lost_seconds = None
             self.recovery_seconds.append(took)
             _log.warning(
-                "query '%s': %s; went on from epoch %s after %.1f s, as generation %s (restart %s of at most "
-                "%s)",
+                "query '%s': %s; the query went on from epoch %s after %.1f s, as generation %s (restart %s "
+                "of at most %s)",
                 self.spec.plan.name,
                 self._lost_words.rstrip("."),
                 self.committed_epoch + 1,
@@ -378,7 +378,7 @@ class Supervisor:
 
 
 def _without_chance(words: str) -> str:
-    """What is said of a failure, without what is another each time: addresses of objects, and which rows.
+    """The message of a failure, without what differs each time: addresses of objects, and rows.
 
     >>> _without_chance("failed: ValueError: <X at 0x7f01>; the batch has 3 rows and begins [{'x': 1}]")
     'failed: ValueError: <X at 0x>'

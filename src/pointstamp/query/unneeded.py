@@ -1,7 +1,7 @@
-"""What a checkpoint needs no more: parts of snapshots that no commit and no savepoint names.
+"""What a checkpoint no longer needs: parts of snapshots that no commit and no savepoint names.
 
 Invariant: what is removed was written by this generation or an older one, and is not about to be committed.
-So a driver that was replaced and does not know it yet touches nothing of who came after it.
+So a driver that was replaced and does not know it yet touches nothing of its successor.
 """
 
 from pointstamp.journal.history import Ticked
@@ -14,7 +14,7 @@ from pointstamp.storage.port import Storage
 def remove_unneeded(
     spec: QuerySpec, ledger: Ledger, generation: int, gone: list[Ticked] | None = None
 ) -> None:
-    """Remove parts that are needed no more, and let what ticks were read from be forgotten."""
+    """Remove parts that are no longer needed, and the input of ticks that will never be read again."""
     remove_parts(spec.storage, ledger, generation)
     if gone and spec.forget is not None:
         spec.forget(gone)

@@ -1,8 +1,8 @@
 """Upkeep: what a sink has to do beside a query, such as merging small files, in a thread of its own.
 
 It runs while a generation's workers do, in turns that are bounded, and is woken by commits, which never wait
-for it. A turn that fails is counted, said, and tried again later: upkeep never ends a query. Whoever started
-it stops it, so that no thread of ours runs while worker processes are started.
+for it. A turn that fails is counted, logged, and tried again later: upkeep never ends a query. The supervisor
+stops it, so that no thread of ours runs while worker processes are started.
 """
 
 import logging
@@ -17,7 +17,7 @@ _log = logging.getLogger("pointstamp.query")
 STOP_SECONDS_MAX: Final = 10.0
 IDLE_SECONDS: Final = 60.0
 PAUSE_AFTER_FAILURE_SECONDS: Final = 1.0
-"""After the first failure; each one after it doubles the pause."""
+"""The pause after the first failure; each further failure doubles it."""
 
 _PAUSE_SECONDS_MAX: Final = 600.0
 
@@ -54,7 +54,7 @@ class Upkeep:
         self._woken.set()
 
     def stop(self) -> None:
-        """End the thread, in the midst of a turn where that is so."""
+        """End the thread, even in the middle of a turn."""
         self._stopped.set()
         self._woken.set()
         if self._thread is not None:
@@ -86,7 +86,8 @@ class Upkeep:
                 self.failures += 1
                 failed_seconds = min(max(PAUSE_AFTER_FAILURE_SECONDS, 2 * failed_seconds), _PAUSE_SECONDS_MAX)
                 _log.warning(
-                    "query '%s': its output could not be compacted (failure %s, tried again in %g s): %s",
+                    "query '%s': the output could not be compacted (failure %s; the next attempt is in %g "
+                    "s): %s",
                     self._query,
                     self.failures,
                     failed_seconds,

@@ -129,7 +129,7 @@ def source_words(plan: Plan, source: Source) -> str:
 
 
 def changed_times(plan: Plan, node: Node) -> list[tuple[str, str, str | None]]:
-    """Input, output and what becomes of times between them, where they do not stay; None for no way."""
+    """Input, output and how times change between them, if they do; None if no row takes that way."""
     origin = Domain(plan.root, node.input_rounds)
     found: list[tuple[str, str, str | None]] = []
     for (i, o), summaries in sorted((node.summaries or {}).items()):

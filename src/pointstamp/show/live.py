@@ -4,8 +4,8 @@
         while run.step():
             display.update(lambda: status_of(run, rows))
 
-On a terminal a table is drawn over itself with rich; elsewhere a plain line comes every few seconds; asked to
-be silent it shows nothing. ``update`` may be called after every step: a status that is given as a function
+On a terminal a table is drawn over itself with rich; elsewhere a plain line comes every few seconds; if asked
+to be silent it shows nothing. ``update`` may be called after every step: a status that is given as a function
 is only made when the clock says that it is time to show one. When the display ends it shows the last status
 once more, so that the totals stay.
 

@@ -5,8 +5,8 @@
             ...
 
 A thread of its own asks the query how far it is, because a query that is restarting answers late, and that is
-when people look. What the query itself says (it logs a line when it has recovered) is shown as a note, and so
-is what ``note`` is told. On a terminal a panel is drawn over itself with rich, and notes scroll above it;
+when people look. Log lines of the query (it logs one when it has recovered) are shown as notes, and so are
+the texts given to ``note``. On a terminal a panel is drawn over itself with rich, and notes scroll above it;
 elsewhere a plain line comes every few seconds, and notes at once. It writes to standard error.
 
 Nothing here changes a query; a display that fails to ask simply shows what it knew last.
@@ -32,7 +32,7 @@ from pointstamp.running.status import RunStatus
 from pointstamp.show.live import DRAW_SECONDS, RATE_SECONDS, draws
 
 Facts: TypeAlias = Callable[[], Sequence[tuple[str, str]]]
-"""What else is worth a line: names and values."""
+"""Further lines to show: names and values."""
 
 LINE_SECONDS: Final = 2.0
 _ASK_SECONDS: Final = 0.2
@@ -233,7 +233,7 @@ class _Watch:
 
 
 class _Notes(logging.Handler):
-    """Takes what queries log, so that it is shown in its place instead of across the display."""
+    """Takes the log lines of queries, so that they are shown as notes and not across the display."""
 
     def __init__(self, notes: deque[str]) -> None:
         super().__init__(logging.WARNING)

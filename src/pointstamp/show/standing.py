@@ -1,4 +1,4 @@
-"""A moment of a run on paper: as one line of text, or as tables for a terminal.
+"""A moment of a run in text: as one line, or as tables for a terminal.
 
 Pure functions of a ``Snapshot``; when and where it is shown is decided by ``pointstamp.show.live``.
 """

@@ -1,4 +1,4 @@
-"""A case: one world of one flow, said in so few words that it fits on a command line.
+"""A case: one world of one flow, described so briefly that it fits on a command line.
 
 A case names a seed and how many workers; after shrinking also which of the user's epochs and rows are fed
 (those that stay are numbered anew from epoch 0), and which choices of the seed are really made. Where a flow
@@ -34,7 +34,7 @@ class Case:
     rows: tuple[RowName, ...] | None = None
     choices: frozenset[int] | None = None
     crashes: int | None = None
-    """How often something crashes at most; None for a world without a driver, in which nothing can."""
+    """The most crashes; None for a world without a driver, in which nothing can crash."""
 
     def command(self, file: str) -> str:
         """The command that repeats it."""
@@ -89,7 +89,7 @@ def parse_rows(text: str) -> tuple[RowName, ...]:
                 rows.append((name, int(epoch), int(row)))
     except ValueError:
         raise UsageError(
-            f"rows are written as input=epoch.row,epoch.row;..., and came as {text!r}."
+            f"rows are written as input=epoch.row,epoch.row;..., which {text!r} is not."
         ) from None
     return tuple(rows)
 
@@ -99,7 +99,7 @@ def parse_numbers(what: str, text: str) -> tuple[int, ...]:
     try:
         return tuple(parse_ranges(text))
     except ValueError:
-        raise UsageError(f"{what} are written as numbers and ranges, 0,3-5, and came as {text!r}.") from None
+        raise UsageError(f"{what} are written as numbers and ranges, 0,3-5, which {text!r} is not.") from None
 
 
 def prepared(plan: Plan, given: Any) -> dict[str, Items]:  # noqa: ANN401 - whatever a user wrote
@@ -109,12 +109,12 @@ def prepared(plan: Plan, given: Any) -> dict[str, Items]:  # noqa: ANN401 - what
     if not isinstance(given, Mapping):
         example = ", ".join(f"{name!r}: [{each}, {each}]" for name in declared)
         raise FlowError(
-            f"the inputs of flow '{plan.name}' must be a mapping from names to lists of {lists}, and came as "
+            f"the inputs of flow '{plan.name}' must be a mapping from names to lists of {lists}, not "
             f"{type(given).__name__}. Write {{{example}}}."
         )
     if given.keys() != declared.keys():
         raise FlowError(
-            f"flow '{plan.name}' has the inputs {', '.join(map(repr, declared)) or 'none'}, and was given "
+            f"flow '{plan.name}' has the inputs {', '.join(map(repr, declared)) or 'none'}, but was given "
             f"{lists} for {', '.join(map(repr, given)) or 'none'}. Give a list of {lists} for each."
         )
     prepare = _timed_items if has_own_times(plan) else _epochs
@@ -124,8 +124,8 @@ def prepared(plan: Plan, given: Any) -> dict[str, Items]:  # noqa: ANN401 - what
 def _epochs(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - whatever a user wrote
     if not isinstance(given, list | tuple):
         raise FlowError(
-            f"input '{name}' needs a list with the rows of each epoch, and came as {type(given).__name__}. "
-            "Put brackets around the rows of a single epoch."
+            f"input '{name}' needs a list with the rows of each epoch, not {type(given).__name__}. Put "
+            "brackets around the rows of a single epoch."
         )
     return [
         FedItem(_one_batch(plan, name, rows, f"input '{name}', epoch {epoch}"))
@@ -136,8 +136,8 @@ def _epochs(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - whate
 def _timed_items(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - whatever a user wrote
     if not isinstance(given, list | tuple):
         raise FlowError(
-            f"input '{name}' needs a list of (time, rows) pairs, because the flow has times of its own, and "
-            f"came as {type(given).__name__}. Put brackets around a single pair."
+            f"input '{name}' needs a list of (time, rows) pairs, not {type(given).__name__}, because the "
+            "flow has times of its own. Put brackets around a single pair."
         )
     items: list[FedItem] = []
     current = plan.root.minimum()
@@ -145,8 +145,8 @@ def _timed_items(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - 
         who = f"input '{name}', item {number}"
         if not (isinstance(pair, tuple) and len(pair) == 2):
             raise FlowError(
-                f"{who}: this flow has times of its own, so its items are (time, rows) pairs; this one came "
-                f"as {type(pair).__name__}."
+                f"{who}: this flow has times of its own, so its items are (time, rows) pairs; this one is of "
+                f"type {type(pair).__name__}."
             )
         time, rows = pair
         _check_goes_on(plan, who, current, time)
@@ -156,7 +156,7 @@ def _timed_items(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - 
 
 
 def _check_goes_on(plan: Plan, who: str, current: Any, time: Any) -> None:  # noqa: ANN401 - root times
-    """Raise FlowError unless a time is one of the flow's, and at or after the time of the input."""
+    """Raise FlowError unless this is a time of the flow, at or after the time of the input."""
     try:
         hash(time)
         goes_on = plan.root.less_equal(current, time)
@@ -166,7 +166,7 @@ def _check_goes_on(plan: Plan, who: str, current: Any, time: Any) -> None:  # no
         ) from error
     if not goes_on:
         raise FlowError(
-            f"{who} is at {time!r}, and the input was at {current!r} before; inputs move to greater or equal "
+            f"{who} is at {time!r}, but the input was at {current!r} before; inputs move to greater or equal "
             "times only."
         )
 

@@ -39,7 +39,7 @@ class Choices:
         return answer
 
     def happens(self, one_in: int) -> bool:
-        """Whether something happens that happens once in so many times; never, where 0 is given."""
+        """Whether something happens that happens once in so many times; never with 0."""
         return one_in > 0 and self.choose(one_in) == one_in - 1
 
 

@@ -1,9 +1,9 @@
-"""Running a user's flow in many worlds: each is judged, and must put out what one worker puts out.
+"""Running a user's flow in many worlds: each is judged, and must have the output of one worker.
 
 The run to compare with has one worker and leaves nothing to chance. Every other world must put out the same
-rows at the same times, because a schedule is nothing that a flow may depend on. A world that does not, or
-whose trace the judge refuses, or in which an operator fails, is a finding; a world that does not come to an
-end is unknown. The first finding is shrunk (``pointstamp.simulate.shrink``).
+rows at the same times, because a flow must not depend on the schedule. A world that does not, or whose trace
+the judge refuses, or in which an operator fails, is a finding; a world that does not come to an end is
+unknown. The first finding is shrunk (``pointstamp.simulate.shrink``).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,14 +24,14 @@ NOTHING_BY_CHANCE: Final = Case(seed=0, workers=1, choices=frozenset())
 """The world to compare with."""
 
 UNKNOWN_MAX: Final = 10
-"""After so many worlds that do not come to an end, others are not expected to."""
+"""After so many worlds that do not end, no more are tried."""
 
 _EXPECTED_MAX: Final = 100
 """So many runs on one worker are remembered: while shrinking each is used a few times and never again."""
 
 
 class FindingKind(Enum):
-    """What came of a world."""
+    """The result of a world."""
 
     VALID = "valid"
     INVALID = "invalid"
@@ -43,7 +43,7 @@ class FindingKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one world, and why."""
+    """The result of one world, and why."""
 
     case: Case
     kind: FindingKind
@@ -53,7 +53,7 @@ class Outcome:
 
     @property
     def is_finding(self) -> bool:
-        """Whether something is wrong with the flow or with us."""
+        """Whether something is wrong, in the flow or in pointstamp."""
         return self.kind not in (FindingKind.VALID, FindingKind.UNKNOWN)
 
     def is_like(self, other: "Outcome") -> bool:
@@ -139,7 +139,7 @@ class Simulator:
 
 @dataclass(slots=True)
 class Report:
-    """What many worlds came to."""
+    """The result of many worlds."""
 
     worlds: int = 0
     events: int = 0
@@ -150,7 +150,7 @@ class Report:
     """Whether the finding, made smaller, came again when it was repeated."""
 
     def add(self, outcome: Outcome) -> Outcome:
-        """Take down what came of one more world."""
+        """Record the result of one more world."""
         self.worlds += 1
         self.events += len(outcome.run.events)
         self.crashes += outcome.run.crashes

@@ -15,7 +15,7 @@ from pointstamp.simulate.case import Case
 from pointstamp.simulate.seeds import NOTHING_BY_CHANCE, Outcome, Simulator
 
 WORLDS_MAX: Final = 1_000
-"""How many worlds are tried at most for the inputs, and as many again for the schedule."""
+"""The most worlds that are tried for the inputs, and as many again for the schedule."""
 
 _SEEDS_TRIED: Final = 25
 _SEEDS_TRIED_OF_MANY: Final = 4

@@ -28,7 +28,7 @@ from pointstamp.worker.events import Event
 from pointstamp.worker.worker import SILENT_ACTIVATIONS_MAX, Worker
 
 STEPS_MAX: Final = 20_000
-"""After so many steps of workers and inputs together a run is given up."""
+"""A run is given up after so many steps of workers and inputs together."""
 
 # What a world may be like; the first of each is the plain one.
 PACES: Final = (1, 1, 1, 4, 16)

@@ -1,20 +1,21 @@
 """The chain of manifests: which commits have been published below a folder, one object after the other.
 
-Commit n is published by creating the object ``_pointstamp/<n>.json``, which only one can do: object stores
-have no rename, so this is the commit point. A chain of months would be as many objects as there were commits,
-so every tenth link also holds the nine before it, every hundredth the ninety-nine, and so on up to ten
-thousand, and what a later link holds is removed. So n commits are at most n / 10,000 + 36 objects, no object
-grows beyond ten thousand commits, and each commit is written five times at most: unlike a checkpoint of
-everything, this stays cheap however long it goes on.
+Commit n is published by creating the object ``_pointstamp/<n>.json``, which only one writer can do: object
+stores have no rename, so this is the commit point. A chain of months would be as many objects as there were
+commits, so every tenth link also holds the nine before it, every hundredth the ninety-nine, and so on up to
+ten thousand, and what a later link holds is removed. So n commits are at most n / 10,000 + 36 objects, no
+object grows beyond ten thousand commits, and each commit is written five times at most: unlike a checkpoint
+of everything, this stays cheap however long it goes on.
 
     n = 0 .. 8    one commit each       n = 9     0 .. 9
     n = 10 .. 18  one commit each       n = 19    10 .. 19      ...      n = 99    0 .. 99
 
 The links that hold everything up to n follow from n alone (``links_to``). A link is removed only after one
-that holds it is there, so a reader who finds one gone looks again for the newest, and finds a later one.
+that holds it is there, so a reader that finds a link gone looks for the newest again, and finds a later one.
 
-Invariant: a commit is either in one link that the newest leads to, or in none; whoever repeats a publication,
-or is late with one, changes nothing that a reader sees. Not here: whether the files are there.
+Invariant: a commit is either in one link that the newest leads to, or in none; a publication that is
+repeated, or comes late, changes nothing that a reader sees. This file does not check whether the data files
+are there.
 """
 
 import base64
@@ -32,7 +33,7 @@ from pointstamp.storage.port import Storage
 from pointstamp.storage.sealed_json import seal_json, unseal_json
 
 FOLDER: Final = "_pointstamp"
-"""Where the links are; Spark does not read folders whose names begin so."""
+"""The folder of the links; Spark does not read folders whose names begin with an underscore."""
 
 FORMAT_VERSION: Final = 3
 _FANOUT: Final = 10
@@ -68,10 +69,10 @@ class Columns(msgspec.Struct, frozen=True):
 
 
 class ChainLink(msgspec.Struct, frozen=True):
-    """One object of the chain: consecutive commits, and all that a reader must know besides.
+    """One object of the chain: consecutive commits, and everything else that a reader must know.
 
-    The outputs are all that there have been up to here: one may begin or end with any commit, and its columns
-    never change.
+    ``outputs`` are all outputs that there have been so far: an output may begin or end with any commit, and
+    its columns never change.
     """
 
     query: str
@@ -113,7 +114,7 @@ class Chain:
         return max(self._numbers(), default=None)
 
     def links(self, after: int = -1) -> list[ChainLink]:
-        """Everything published after a commit, the oldest first; refused where there is a gap.
+        """Everything published after a commit, the oldest first; StorageError if there is a gap.
 
         The first link may also hold commits up to that one.
         """
@@ -122,8 +123,9 @@ class Chain:
             if link.query != links[-1].query:
                 number = link.commits[-1].number
                 raise self._broken(
-                    f"'{_name(number)}' is of '{link.query}', and '{_name(links[-1].commits[-1].number)}' of "
-                    f"'{links[-1].query}'. One of them is in the place of another: restore it from a copy"
+                    f"'{_name(number)}' belongs to '{link.query}', but "
+                    f"'{_name(links[-1].commits[-1].number)}' to '{links[-1].query}'. One of them lies in "
+                    "the place of another: restore it from a copy"
                 )
         return links
 
@@ -144,7 +146,9 @@ class Chain:
             except NotStored as error:
                 # With a newer link the missing one was replaced meanwhile; without, it is lost.
                 if newest == before:
-                    raise self._broken(f"link {newest} is there, and not all before it: {error}") from error
+                    raise self._broken(
+                        f"link {newest} is there, but not all links before it: {error}"
+                    ) from error
                 before = newest
         raise self._broken(f"links disappeared while they were read, {_TRIES_MAX} times")
 
@@ -178,7 +182,7 @@ class Chain:
     def _check_next(
         self, query: str, outputs: dict[str, Columns], commit: PublishedCommit, newest: int | None
     ) -> dict[str, Columns]:
-        """The outputs that there are; one that is gone from the flow stays among them."""
+        """The outputs that are published; an output that is gone from the flow stays among them."""
         expected, through, there = 0, -1, dict[str, Columns]()
         if newest is not None:
             last = self._link(newest)
@@ -186,20 +190,22 @@ class Chain:
             there = last.outputs
             for name in changed_columns(last, outputs):
                 raise self._broken(
-                    f"output '{name}' has the columns {', '.join(there[name].names)}, and "
-                    f"{', '.join(outputs[name].names)} came"
+                    f"output '{name}' has the columns {', '.join(there[name].names)}, but commit "
+                    f"{commit.number} has {', '.join(outputs[name].names)}"
                 )
             if last.commits[-1].is_complete:
-                raise self._broken(f"commit {newest} is its last one, and commit {commit.number} came")
+                raise self._broken(
+                    f"commit {newest} is marked as the last one, but commit {commit.number} was given"
+                )
             expected, through = newest + 1, last.commits[-1].epochs_through
         if commit.number != expected:
-            raise self._broken(f"commit {expected} is the next one, and commit {commit.number} came")
+            raise self._broken(f"commit {expected} must come next, but commit {commit.number} was given")
         epochs = [(file.first_epoch, file.last_epoch) for file in commit.files]
         if commit.epochs_through < through or not all(
             through < first <= last <= commit.epochs_through for first, last in epochs
         ):
             raise self._broken(
-                f"commit {commit.number} must hold epochs after {through} up to {commit.epochs_through}, and "
+                f"commit {commit.number} must hold epochs after {through} up to {commit.epochs_through}, but "
                 f"has files of the epochs {sorted(epochs)}"
             )
         return there
@@ -207,10 +213,13 @@ class Chain:
     def check_query(self, link: ChainLink, query: str) -> None:
         """StorageError where a link is of another query."""
         if link.query != query:
-            raise self._broken(f"it holds the output of '{link.query}', and '{query}' came; runs do not mix")
+            raise self._broken(
+                f"they belong to the output of '{link.query}', and '{query}' may not publish there; runs do "
+                "not mix"
+            )
 
     def sync(self, link: ChainLink) -> None:
-        """See to it that a link that was seen stays, whoever has written it."""
+        """Make sure that a link that was seen stays, no matter which driver wrote it."""
         # One that is gone was replaced by a later one, whose writer has taken the folder to the disk.
         with suppress(NotStored):
             self.storage.sync(_name(link.commits[-1].number))
@@ -223,9 +232,10 @@ class Chain:
                         self.sync(link)
                         return
                     raise self._broken(
-                        f"commit {commit.number} of '{link.query}' is published with {len(there.files)} "
-                        f"files through epoch {there.epochs_through}, and other content came under this "
-                        f"number from '{query}': {len(commit.files)} files through {commit.epochs_through}"
+                        f"commit {commit.number} of '{link.query}' is already published with "
+                        f"{len(there.files)} files through epoch {there.epochs_through}, but '{query}' gave "
+                        f"other content under this number: {len(commit.files)} files through "
+                        f"{commit.epochs_through}"
                     )
         raise self._broken(f"commit {commit.number} was there and is gone")
 
@@ -237,7 +247,7 @@ class Chain:
         return [commit for link in reversed(links) for commit in link.commits]
 
     def _remove_held(self, numbers: list[int]) -> None:
-        """Remove what later links hold; also what a driver that was interrupted here, or late, has left.
+        """Remove links whose commits later links hold; also those that a late or interrupted driver left.
 
         There may be later links meanwhile: what they need of these numbers, the last of these needs too.
         """
@@ -263,12 +273,12 @@ class Chain:
 
 
 def encode_link(link: ChainLink, number: int) -> bytes:
-    """Link ``number`` as it is stored: sealed with its name, so that it is known where it belongs."""
+    """Link ``number`` as it is stored: sealed with its name, which says where it belongs."""
     return seal_json(msgspec.json.encode(link), _name(number), FORMAT_VERSION)
 
 
 def decode_link(stored: bytes, number: int) -> ChainLink:
-    """A link as it was written; StorageError where it was altered, or is another one."""
+    """A link as it was written; StorageError if it was altered, or is another one."""
     name = _name(number)
     content = unseal_json(stored, name, FORMAT_VERSION)
     try:
@@ -276,7 +286,7 @@ def decode_link(stored: bytes, number: int) -> ChainLink:
     except msgspec.DecodeError as error:
         raise StorageError(f"'{name}' cannot be read as a manifest: {error}") from error
     if [commit.number for commit in link.commits] != list(range(first_held(number), number + 1)):
-        raise StorageError(f"'{name}' must hold the commits {first_held(number)} to {number}, and does not")
+        raise StorageError(f"'{name}' must hold the commits {first_held(number)} to {number}, but does not")
     return link
 
 

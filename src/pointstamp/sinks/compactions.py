@@ -4,13 +4,13 @@
 
 A compaction lists the files that hold all rows up to one commit of the chain; only the newest counts, and the
 chain goes on after it. It changes where rows lie and nothing else: the same rows, with the same epochs.
-Compaction n + 1 is made from compaction n, and is there when its object has been created, which only one can
-do. So whoever is late, or has been replaced, changes nothing that a reader sees.
+Compaction n + 1 is made from compaction n, and exists once its object has been created, which only one writer
+can do. So a compactor that is late, or has been replaced, changes nothing that a reader sees.
 
-Files that were replaced stay for a while, for readers who know of them. Since when they are replaced is known
-from some older compactions, which are ``kept`` for that: a file that one of them does not list, and that is
-no newer than it, is replaced since then, and will not be listed again. What is neither the newest nor kept by
-the newest is removed, and means nothing if somebody late creates it again.
+Files that were replaced stay for a while, for readers that know of them. Some older compactions are ``kept``
+to tell since when they are replaced: a file that one of them does not list, and that is no newer than it, is
+replaced since then, and will not be listed again. What is neither the newest nor kept by the newest is
+removed, and means nothing if somebody late creates it again.
 """
 
 import re
@@ -77,7 +77,7 @@ class PublishedMoment(msgspec.Struct, frozen=True):
     is_complete: bool
     files: list[Staged]
     files_after: int
-    """So many of the files are of commits after the newest compaction."""
+    """How many of the files are of commits after the newest compaction."""
 
 
 def moment(storage: Storage, newest: Compaction | None, tail: int = 0) -> PublishedMoment | None:
@@ -110,7 +110,7 @@ class Compactions:
         self.storage = storage
 
     def newest(self) -> Compaction | None:
-        """The one that counts; None before the first."""
+        """The newest one, the only one that counts; None before the first."""
         before = None
         for _ in range(_TRIES_MAX):
             number = max(self.numbers(), default=None)
@@ -123,14 +123,14 @@ class Compactions:
                 if number == before:
                     break
                 before = number
-        raise StorageError(f"'{self.storage.address}/{PLACE}': compactions go while they are read.")
+        raise StorageError(f"'{self.storage.address}/{PLACE}': compactions disappear while they are read.")
 
     def read(self, number: int) -> Compaction:
         """One of them; NotStored where it is gone."""
         return decode_compaction(self.storage.read(_name(number)), number, self.storage.address)
 
     def create(self, compaction: Compaction) -> None:
-        """Let a compaction count; AlreadyStored where another one has taken its number."""
+        """Make a compaction the newest; AlreadyStored if another one has taken its number."""
         self.storage.create(_name(compaction.number), encode_compaction(compaction))
 
     def remove_unneeded(self, newest: Compaction) -> None:

@@ -4,11 +4,11 @@ A turn takes the newest compaction and the commits after it, merges some files (
 creates the next compaction (``compactions``), which lists them in place of what they were made of. Then it
 removes what has been replaced for long enough. Each is bounded, and may end, die or be repeated anywhere:
 
-- before the compaction is created, there are files that nobody knows. Their names say for which number they
-  were made; when that number is taken by a compaction that does not list them, they are garbage;
+- before the compaction is created, there are files that no list contains. Their names say for which number
+  they were made; when that number is taken by a compaction that does not list them, they are garbage;
 - after it, all is done but the removal, which follows from what is stored and is taken up by any later turn;
-- of two who compact at once, also a driver that was replaced, one gets the number, and the other one's work
-  is such garbage. Both read only what is published, so that neither can be wrong.
+- of two compactors at once (one may be of a driver that was replaced), one gets the number, and the work of
+  the other is such garbage. Both read only what is published, so neither can be wrong.
 
 Nothing is removed because of what this process remembers.
 """
@@ -34,11 +34,11 @@ from pointstamp.storage.port import Storage
 _log = logging.getLogger("pointstamp.sinks")
 
 TAIL_COMMITS: Final = 8
-"""So many of the last commits are left as they are: who follows the output reads these, and no large file."""
+"""How many of the last commits stay as they are, so that readers who follow the output read no large file."""
 
 FILES_PER_TURN_MAX: Final = 1_000
 LOOK_SECONDS: Final = 60.0
-"""So often it is looked at least whether something is to be done, if hardly anything is published."""
+"""How often to look for work, in seconds, even if hardly anything is published."""
 
 _KEPT_PER_GRACE: Final = 4
 
@@ -77,7 +77,7 @@ class ParquetCompactor:
         return self._policy.pause_seconds
 
     def turn(self, is_stopped: Callable[[], bool] = lambda: False) -> bool:
-        """Merge some files if that is due, remove some that were replaced; whether there is more to do."""
+        """Merge some files if that is due, remove some that were replaced, and say if there is more to do."""
         is_first = self._looked is None
         if not self._may_be_due():
             return False
@@ -85,7 +85,7 @@ class ParquetCompactor:
         return self._is_unfinished
 
     def _may_be_due(self) -> bool:
-        """Whether enough commits or time have passed for a look at more than their number."""
+        """Whether enough commits or time have passed to look at the files themselves."""
         commit, now = Chain(self._storage).newest(), self._now_seconds()
         if commit is None:
             return False
@@ -122,7 +122,7 @@ class ParquetCompactor:
         return work is not None
 
     def _work(self, newest: Compaction | None, *, is_first: bool) -> "_Work | None":
-        """What is to be merged now, up to a commit; None if nothing is due."""
+        """The files to merge now, up to a commit; None if nothing is due."""
         now = moment(self._storage, newest, tail=self._tail)
         if now is None:
             return None
@@ -180,9 +180,9 @@ class ParquetCompactor:
         self._compactions.create(compaction)
 
     def _leave_alone(self, error: Unreadable, number: int) -> None:
-        """A file that is listed and cannot be read is the reader's to complain about, and is not merged."""
+        """A listed file that cannot be read is not merged; readers will report it."""
         if max(self._compactions.numbers(), default=-1) >= number:
-            raise AlreadyStored("another compaction has replaced what was to be merged.") from error
+            raise AlreadyStored("another compaction has replaced the files that should be merged.") from error
         _log.warning("compaction leaves a file as it is: %s", error)
         self._left_alone.add(error.file.path)
         self._has_more = True
@@ -190,7 +190,7 @@ class ParquetCompactor:
     def _kept(self, before: Compaction | None) -> list[KeptCompaction]:
         """The one before, and those that say since when files are replaced: a few, some time apart.
 
-        The one before stays so that whoever lists them while two follow one another finds one of them.
+        The one before stays, so that a reader that lists them during a change finds one of them.
         """
         if before is None:
             return []
@@ -222,7 +222,7 @@ class ParquetCompactor:
         return False
 
     def _replaced(self, then: Compaction, newest: Compaction) -> Iterator[str]:
-        """The files that nobody needs since a compaction: replaced, or of writers who came to no end."""
+        """The files that no reader needs since a compaction: replaced, or of writers that never finished."""
         listed = {file.path for each in (then, newest) for file in each.files}
         for output in then.outputs:
             for path in self._storage.list(f"{folder_name(output)}/"):
@@ -252,7 +252,7 @@ def compact(
     *,
     open_storage: Callable[[str], Storage] = storage_at,
 ) -> Compacted:
-    """Merge the small files of what is published in a folder, now and as far as it goes.
+    """Merge all small files of what is published in a folder, now.
 
     It may be called at any time, from any host, also while a query publishes there and others read. Files
     that are replaced stay as long as the policy says; a later call, or the query, removes them.

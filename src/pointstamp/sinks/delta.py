@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _METADATA: Final = "pointstamp"
 _BEGIN_ANEW: Final = (
-    "begin with a new checkpoint and a new path; with savepoint= it goes on from what was kept in this one"
+    "begin with a new checkpoint and a new path; with savepoint= the new query goes on from a savepoint of "
+    "this one"
 )
 
 
@@ -66,8 +67,8 @@ class DeltaSink:
                 _deltalake().Schema.from_arrow(columns)
             except Exception as error:  # deltalake's errors have no common kind
                 raise SchemaError(
-                    f"output '{output}' has columns that Delta has no types for: {error}. Cast them "
-                    "in the flow."
+                    f"output '{output}' has columns for which Delta has no types: {error}. Cast them in the "
+                    "flow."
                 ) from error
         return replace(self, query=query, schemas=dict(schemas))
 
@@ -92,7 +93,7 @@ class DeltaPublisher:
         self._ended: dict[str, pa.Schema] = {}
 
     def check_outputs(self, before: Collection[str]) -> None:
-        """An output may end with any commit; a new one, whose table would lack commits, is refused."""
+        """An output may end with any commit; a new one is refused, because its table would lack commits."""
         for output in self._sink.schemas:
             table = self._table(output)
             if table is not None:
@@ -106,9 +107,9 @@ class DeltaPublisher:
         for output in self._sink.schemas:
             if output not in before and before and self._last(output) != reached:
                 raise RecoveryError(
-                    f"output '{output}' is new, and '{self._sink.path}' has commits up to {reached} of this "
-                    "query without it, which its table would lack; nothing was changed. Take the change "
-                    f"back, or {_BEGIN_ANEW}."
+                    f"output '{output}' is new, but '{self._sink.path}' already has commits up to {reached} "
+                    "of this query, which the table of the new output would lack; nothing was changed. Take "
+                    f"the change back, or {_BEGIN_ANEW}."
                 )
 
     def _last(self, output: str) -> int:
@@ -118,7 +119,7 @@ class DeltaPublisher:
         return -1 if last is None else last
 
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
-        """Add a commit's files to each table that has not got them yet."""
+        """Add a commit's files to each table that does not have them yet."""
         commit = _Commit(number, epochs_through, list(staged))
         # A commit of before the flow was changed may have rows of an output that is gone.
         self._ended.clear()
@@ -156,7 +157,7 @@ class DeltaPublisher:
         return table.transaction_version(self._epochs_id)
 
     def _sync(self, output: str, version: int) -> None:
-        """See to it that a version of a table stays when the power fails; deltalake does not promise it.
+        """Make sure that a version of a table survives a power failure, which deltalake does not promise.
 
         Object stores do so themselves. A version whose entry Delta has put into a checkpoint is an old one.
         """
@@ -192,8 +193,8 @@ class DeltaPublisher:
         expected = 0 if last is None else last + 1
         if commit.number != expected:
             raise StorageError(
-                f"the table '{self._address(output)}': commit {expected} of '{self._sink.query}' is the next "
-                f"one, and commit {commit.number} came."
+                f"the table '{self._address(output)}': commit {expected} of '{self._sink.query}' must come "
+                f"next, but commit {commit.number} was given."
             )
         return False
 
@@ -241,11 +242,11 @@ class DeltaPublisher:
     def _check_columns(self, output: str, table: "DeltaTable") -> None:
         """Deltalake adds files with whatever columns to a table, so they are compared here."""
         there = [(column.name, column.type) for column in table.schema().fields]
-        came = [(column.name, column.type) for column in self._columns(output).fields]
-        if there != came:
+        given = [(column.name, column.type) for column in self._columns(output).fields]
+        if there != given:
             raise StorageError(
-                f"the table '{self._address(output)}' has the columns {_listed(there)}, and output "
-                f"'{output}' has {_listed(came)}. Give another path, or change the table's columns."
+                f"the table '{self._address(output)}' has the columns {_listed(there)}, but output "
+                f"'{output}' has {_listed(given)}. Give another path, or change the table's columns."
             )
 
     def _added(self, file: Staged) -> "AddAction":
@@ -261,7 +262,7 @@ class DeltaPublisher:
         return AddAction(name, file.size_bytes, {}, now, True, json.dumps(statistics))
 
     def _check_same(self, output: str, table: "DeltaTable", commit: "_Commit") -> None:
-        """Compare with what the log says of this number; what has left the log is taken for the same."""
+        """Compare with what the log says about this number; what has left the log is taken to be the same."""
         wanted = json.loads(commit.mark(self._sink.query))
         for entry in table.history():
             mark = json.loads(entry.get(_METADATA, "{}"))
@@ -269,7 +270,7 @@ class DeltaPublisher:
                 if mark != wanted:
                     raise StorageError(
                         f"the table '{self._address(output)}': commit {commit.number} of "
-                        f"'{self._sink.query}' is published with other content than what came now."
+                        f"'{self._sink.query}' was published before with other content."
                     )
                 self._sync(output, entry["version"])
                 return
@@ -282,7 +283,7 @@ class _Commit:
     staged: list[Staged]
 
     def mark(self, query: str) -> str:
-        """What the log keeps, by which the commit is known again."""
+        """What the log keeps to recognise the commit."""
         content = msgspec.json.encode([self.epochs_through, sorted(self.staged, key=lambda file: file.path)])
         digest = hashlib.blake2b(content, digest_size=16).hexdigest()
         return json.dumps({"query": query, "number": self.number, "content": digest})
@@ -306,7 +307,7 @@ def _deltalake() -> ModuleType:
         import deltalake
     except ImportError as error:
         raise FlowError(
-            "Delta tables need the package deltalake on the driver, and it is not installed. Install "
+            "Delta tables need the package deltalake on the driver, which is not installed. Install "
             "pointstamp[delta]."
         ) from error
     return deltalake

@@ -54,7 +54,7 @@ class StagedFiles:
         self._layout = layout or FileLayout()
 
     def stage(self, output: str, epochs: Epochs) -> list[Staged]:
-        """Write all rows of these epochs into one file a folder; none where there are no rows."""
+        """Write all rows of these epochs into one file per folder; no file if there are no rows."""
         tables = {
             epoch: table
             for epoch, batches in sorted(epochs.items())
@@ -98,7 +98,7 @@ class FileLayout(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Who writes files: a query, in one of its generations."""
+    """The writer of files: a query, in one of its generations."""
 
     query: str
     generation: int
@@ -127,7 +127,7 @@ class Origin(NamedTuple):
 def discard(
     storage: Storage, folders: Iterable[str], origin: Origin, keep: Collection[str], after: int = -1
 ) -> None:
-    """Remove the files of the query's generations before this one, except those kept and of old epochs."""
+    """Remove the files of earlier generations of the query, except those to keep and those of old epochs."""
     for folder in folders:
         for path in storage.list(f"{folder}/"):
             if path not in keep and origin.supersedes(path.rpartition("/")[2], after):
@@ -135,18 +135,18 @@ def discard(
 
 
 def first_epoch(name: str, query: str) -> int | None:
-    """From which epoch on the file of this name has rows, where a worker of the query wrote it."""
+    """The first epoch in a file of this name, if a worker of the query wrote it."""
     found = _NAME.fullmatch(name)
     return int(found["epoch"]) if found is not None and found["tag"] == Origin(query, 0).tag else None
 
 
 def damage(address: str, file: Staged, content: bytes) -> str | None:
-    """What is wrong with the content of a file, in words; None where it is as it was written."""
+    """What is wrong with the content of a file, in words; None if it is as it was written."""
     if len(content) == file.size_bytes and zlib.crc32(content) == file.crc32:
         return None
     return (
-        f"'{address}/{file.path}' is not as it was published: {file.size_bytes} bytes with the CRC-32 "
-        f"{file.crc32:08x} were, {len(content)} with {zlib.crc32(content):08x} are there. Restore it from a "
+        f"'{address}/{file.path}' is not as it was published: it had {file.size_bytes} bytes with the CRC-32 "
+        f"{file.crc32:08x}, and now has {len(content)} with {zlib.crc32(content):08x}. Restore it from a "
         "copy."
     )
 
@@ -162,8 +162,8 @@ def missing(storage: Storage, files: Iterable[Staged]) -> Iterator[str]:
     for file in files:
         size = storage.size(file.path)
         if size != file.size_bytes:
-            came = "is not there" if size is None else f"has {size} bytes"
-            yield f"'{storage.address}/{file.path}' must have {file.size_bytes} bytes and {came}."
+            found = "is not there" if size is None else f"has {size} bytes"
+            yield f"'{storage.address}/{file.path}' must have {file.size_bytes} bytes, but {found}."
 
 
 def file_schema(output: str, schema: pa.Schema) -> pa.Schema:

@@ -2,8 +2,8 @@
 
 The columns are in the folders' names and not in the files, as Spark, DuckDB, polars and pyarrow expect it. A
 null has the folder ``__HIVE_DEFAULT_PARTITION__``, and so has an empty string, for which Hive has no other;
-so that it comes back as one, the file's name says which columns are *blank*. What is in a name is text: only
-types whose values come back from their text exactly may be taken.
+so that it comes back as one, the file's name says which columns are *blank*. A name is text: only types whose
+values come back exactly from their text are allowed.
 
 Invariant: ``with_values`` of a file's path gives the rows that ``split`` was given, types and nulls included.
 """
@@ -22,7 +22,7 @@ from pointstamp.errors import SchemaError
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 PARTITIONS_MAX: Final = 1_000
-"""So many folders one worker's rows of a commit may go to, unless the sink is given another number."""
+"""How many folders one worker's rows of a commit may go to, unless the sink says otherwise."""
 
 _NAME_BYTES_MAX: Final = 255
 # Hive's list, and the closing brace, which is part of a pattern for Spark when it is given a path.
@@ -39,23 +39,26 @@ class Partition(NamedTuple):
 
 
 def check_columns(output: str, schema: pa.Schema, columns: Sequence[str]) -> None:
-    """Refuse columns that an output does not have, or whose values are not told by their text."""
+    """Refuse columns that an output does not have, or whose values do not come back from their text."""
     for column in columns:
         if column not in schema.names:
             said = ", ".join(f"'{name}'" for name in schema.names)
             raise SchemaError(
-                f"output '{output}' has no column '{column}', by which its files are to be partitioned; it "
-                f"has {said}. Name one of these, or say the columns by output: "
+                f"output '{output}' has no column '{column}', by which its files should be partitioned; it "
+                f"has {said}. Name one of these, or give the columns by output: "
                 "partition_by={'output': ['column']}."
             )
         if not _may_partition(schema.field(column).type):
             raise SchemaError(
                 f"output '{output}' cannot be partitioned by '{column}', which is "
                 f"{schema.field(column).type}: folders take whole numbers, strings, booleans, dates and "
-                "decimals. Make one of these of it in the flow, for example a date of a time."
+                "decimals. Convert the column in the flow, for example a time into a date."
             )
     if len(set(columns)) < len(columns):
-        raise SchemaError(f"output '{output}' is to be partitioned twice by one of {list(columns)}.")
+        raise SchemaError(
+            f"output '{output}' is partitioned twice by a column: partition_by={list(columns)}. Name each "
+            "column once."
+        )
 
 
 def split(output: str, table: pa.Table, columns: Sequence[str], partitions_max: int) -> Iterator[Partition]:
@@ -66,8 +69,8 @@ def split(output: str, table: pa.Table, columns: Sequence[str], partitions_max: 
     numbers, count = _numbered(table, columns)
     if count > partitions_max:
         raise SchemaError(
-            f"output '{output}' has rows for {count:,} folders in one commit of a worker, partitioned by "
-            f"{', '.join(columns)}, and {partitions_max:,} are allowed: each becomes a file. Partition by "
+            f"output '{output}', partitioned by {', '.join(columns)}, has rows for {count:,} folders in one "
+            f"commit of one worker, but {partitions_max:,} are allowed: each becomes a file. Partition by "
             "columns with fewer values, or give the sink a larger partitions_max."
         )
     order = np.argsort(numbers, kind="stable")
@@ -148,8 +151,8 @@ def _folder(output: str, column: str, value: pa.Scalar) -> str:
     if len(name.encode()) > _NAME_BYTES_MAX:
         raise SchemaError(
             f"output '{output}' has a value of {len(text):,} characters in '{column}', by which its files "
-            f"are partitioned; with the column's name a folder has {_NAME_BYTES_MAX} bytes at most. "
-            "Partition by a column with shorter values."
+            "are partitioned; the name of a folder, which holds the column's name and the value, has at "
+            f"most {_NAME_BYTES_MAX} bytes. Partition by a column with shorter values."
         )
     return name
 

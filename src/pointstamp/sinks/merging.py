@@ -2,8 +2,9 @@
 
     epochs-<first>-<last>-query-<tag>-compaction-<number>-<token>-<index>.parquet
 
-The number is that of the compaction which will list it, if that comes to be; the token keeps two who make the
-same compaction apart. So it can be told from a name and a list whether a file may still be needed.
+The number is that of the compaction which will list it, if it is created; the token keeps apart two
+compactors that make the same compaction. So it can be told from a name and a list whether a file may still be
+needed.
 
 The files are read one after the other and written in row groups, so that no more is in memory than the new
 file, one of the old ones, and a row group.
@@ -32,7 +33,7 @@ _NAME: Final = re.compile(
 
 
 class Stopped(Exception):  # noqa: N818 - no error: it was asked for
-    """Whoever merges was told to end."""
+    """The compactor was told to end."""
 
 
 class Unreadable(Exception):  # noqa: N818 - it is said, and left alone
@@ -44,7 +45,7 @@ class Unreadable(Exception):  # noqa: N818 - it is said, and left alone
 
 
 class Maker(NamedTuple):
-    """Who makes merged files: for which compaction of which query, under a token of its own."""
+    """The maker of merged files: for which compaction of which query, under a token of its own."""
 
     query: str
     compaction: int

@@ -3,11 +3,11 @@
     <path>/_pointstamp/<number>.json                                        the chain (``chain``)
     <path>/<output>/epoch-<first>-worker-<w>-query-<tag>-<generation>.parquet   data (``files``)
 
-Whoever reads takes what the chain lists and nothing else: files that a dead generation has left, or that
+Readers take the files that the chain lists and no others: files that a dead generation has left, or that
 somebody else has put into the folder, are not part of the output. Data files are never changed. Each is
 listed with its rows, its size and its CRC-32. Commits hold whole epochs of all outputs, and so does what is
 read. Small files are merged beside the query (``compactor``), and those that were replaced stay for a day
-unless the policy says otherwise, so a reader has a day for what it has begun to read.
+unless the policy says otherwise, so a reader has a day to finish.
 
 With ``partition_by`` the files of an output lie in folders by the values of columns (``hive``).
 
@@ -55,14 +55,14 @@ class ParquetSink:
         by = self.partition_by
         if isinstance(by, str) or (isinstance(by, Mapping) and any(isinstance(v, str) for v in by.values())):
             raise FlowError(
-                f"the sink at '{self.path}' was given partition_by={by!r}; columns are given as a list, also "
-                "if it is one: partition_by=['day']."
+                f"the sink at '{self.path}' was given partition_by={by!r}; give the columns as a list, also "
+                "a single one: partition_by=['day']."
             )
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "ParquetSink":
         """The sink for one query; the files will have these columns, the epoch before them.
 
-        SchemaError for an output that has not got the columns by which it is to be partitioned.
+        SchemaError for an output without the columns by which it should be partitioned.
         """
         for output, schema in schemas.items():
             files.file_schema(output, schema)
@@ -70,7 +70,7 @@ class ParquetSink:
         unknown = [each for each in self.partition_by if each not in schemas]
         if isinstance(self.partition_by, Mapping) and unknown:
             raise FlowError(
-                f"the sink at '{self.path}' was given partition_by for {unknown}, and the outputs are "
+                f"the sink at '{self.path}' was given partition_by for {unknown}, but the outputs are "
                 f"{list(schemas)}. Name one of these."
             )
         return replace(self, query=query, schemas=dict(schemas))
@@ -92,7 +92,7 @@ class ParquetSink:
         )
 
     def compactor(self) -> ParquetCompactor | None:
-        """For the driver: what merges small files beside the query; None where nothing should."""
+        """For the driver: the compactor that merges small files beside the query; None without compaction."""
         if self.compaction is None:
             return None
         return ParquetCompactor(self.open_storage(self.path), self.compaction)
@@ -118,7 +118,7 @@ class ParquetPublisher:
         self._folders = folders
 
     def check_outputs(self, before: Collection[str]) -> None:
-        """An output may begin, or end, with any commit; it may not have other columns than are published."""
+        """An output may begin or end with any commit, but its columns must be those that are published."""
         del before  # the chain says what there is
         last = self._chain.last()
         if last is None:
@@ -132,16 +132,16 @@ class ParquetPublisher:
             ) from error
         for name in changed_columns(last, self._outputs):
             raise RecoveryError(
-                f"output '{name}' has the columns {_listed(self._outputs[name])}, and what is published of "
-                f"it in '{self._storage.address}' has {_listed(last.outputs[name])}; nothing was changed. "
-                "Take the change back, or give the output another name: it begins with the next epoch, and "
+                f"output '{name}' has the columns {_listed(self._outputs[name])}, but is published in "
+                f"'{self._storage.address}' with {_listed(last.outputs[name])}; nothing was changed. Take "
+                "the change back, or give the output another name: it then begins with the next epoch, and "
                 f"what is published as '{name}' stays."
             )
 
     def publish(
         self, number: int, epochs_through: int, staged: Sequence[Staged], *, is_complete: bool = False
     ) -> None:
-        """Look whether all files are there as they were written, then commit; a complete one is the last."""
+        """Check that all files are there as they were written, then commit; a complete commit is the last."""
         ordered = sorted(staged, key=lambda file: file.path)
         commit = PublishedCommit(number, epochs_through, ordered, is_complete)
         self._chain.append(self._query, self._outputs, commit, look=lambda: self._look_for(ordered))
@@ -159,8 +159,9 @@ class ParquetPublisher:
         # Not for a commit that is published: its files may have been replaced by larger ones.
         for problem in files.missing(self._storage, staged):
             raise StorageError(
-                f"{problem} A worker has written it, so the folder is not one that driver and workers share, "
-                "or it was removed. Give a path on a file system that all of them reach."
+                f"{problem} A worker has written it, so either this folder is not one that driver and "
+                "workers share, or the file was removed. Give a path on a file system that all of them "
+                "reach."
             )
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:

@@ -1,17 +1,17 @@
-"""The sink port: what a run asks of whatever its output goes to, in two phases.
+"""The sink port: what a run requires from the place that its output goes to, in two phases.
 
 Workers *stage* rows: what is staged is durable, and nobody sees it. The driver writes into its journal which
 pieces belong to a commit, and then *publishes* them: the commit becomes visible, whole and once. A run that
-is restarted repeats the last publications of its journal, so publishing must bear repetition; what a dead
+is restarted repeats the last publications of its journal, so it must be safe to publish again; what a dead
 generation has staged and no commit names is never seen, and is discarded at some later time.
 
     on a worker                on the driver
     writer.stage(...)  ------> journal: commit n holds these pieces
                                publisher.publish(n, ...)          again after a crash, with the same pieces
 
-The order of calls that an implementation may rely on: commits are published in the order of their numbers,
-0, 1, 2, ...; a number comes again only with what it came with before; the epochs of a commit are those after
-the previous one's ``epochs_through``, up to its own. Two drivers may publish the same commit at the same time
+The order of calls that an implementation may rely on: commits are published in the order of their numbers, 0,
+1, 2, ...; a number that comes again has the same pieces as before; the epochs of a commit are those after the
+previous one's ``epochs_through``, up to its own. Two drivers may publish the same commit at the same time
 (one that was replaced and does not know it yet), so the check for a repetition and the publication must be
 one atomic step; the journal sees to it that they publish the same content. Everything else may happen: a
 process may die between any two steps inside any of these calls.
@@ -27,7 +27,7 @@ import msgspec
 import pyarrow as pa
 
 Epochs: TypeAlias = Mapping[int, Sequence[pa.RecordBatch]]
-"""All rows that one worker has of an output, for some epochs that are closed."""
+"""All rows of an output that one worker has, for some closed epochs."""
 
 
 class Staged(msgspec.Struct, frozen=True):
@@ -52,9 +52,9 @@ class Writer(Protocol):
     def stage(self, output: str, epochs: Epochs) -> list[Staged]:
         """Make rows durable, unseen by readers; they survive this process when the call returns.
 
-        The epochs are closed, so that each comes once per output in a generation; another generation may
-        stage the same epochs again, beside these. Several epochs come together if they will be committed
-        together, and may become one piece. Epochs without rows need no piece, so the list may be empty.
+        The epochs are closed, so each is staged once per output in a generation; another generation may stage
+        the same epochs again, beside these. Several epochs come together if they will be committed together,
+        and may become one piece. Epochs without rows need no piece, so the list may be empty.
         """
         ...
 
@@ -63,13 +63,13 @@ class Publisher(Protocol):
     """Makes commits visible; only the driver calls it, and one commit after the other."""
 
     def check_outputs(self, before: Collection[str]) -> None:
-        """RecoveryError where these outputs cannot go on from what is published; nothing is changed.
+        """RecoveryError if these outputs cannot go on from what is published; nothing is changed.
 
         Asked before anything is written for a query that starts, because a flow may have changed: an output
         may be new, be gone, or have other columns. ``before`` are the outputs that the query had when it ran
         last; none where it has not run. What is accepted here must be publishable: commits that are not
-        published yet may hold pieces of outputs that are gone. A publisher without this method is taken to
-        hold the outputs of before and no others.
+        published yet may hold pieces of outputs that are gone. A publisher without this method accepts the
+        outputs of before and no others.
         """
         ...
 
@@ -78,15 +78,15 @@ class Publisher(Protocol):
 
         If this number has been published with the same pieces, nothing changes. With other pieces, or if a
         number in between is missing, nothing changes either and StorageError is raised. After an error or a
-        crash inside of this call the commit is visible or not, and calling it again makes it so.
+        crash inside this call the commit may be visible or not; calling it again makes it visible.
         """
         ...
 
     def published_through(self) -> int | None:
         """The last epoch of the last commit that is visible; None before the first.
 
-        A driver goes on from it, so that commit must stay, also if the power fails: it may be of a driver
-        that was killed before it was on the disk.
+        A driver goes on from this epoch, so its commit must stay even if the power fails: the driver that
+        made it may have been killed before the commit was on the disk.
         """
         ...
 
@@ -108,9 +108,9 @@ class Compactor(Protocol):
         ...
 
     def turn(self, is_stopped: Callable[[], bool]) -> bool:
-        """Do a bounded piece of work that no reader notices; whether there is more to do.
+        """Do a bounded piece of work that no reader notices, and say whether there is more to do.
 
-        It may raise, and is then called again some time later. When ``is_stopped`` says so it returns soon.
+        It may raise, and is then called again later. When ``is_stopped()`` is true it returns soon.
         """
         ...
 
@@ -118,7 +118,7 @@ class Compactor(Protocol):
 class Sink(Protocol):
     """Where output goes: a plain value that is pickled to the workers, and opens nothing by itself.
 
-    A sink may also have a method ``compactor() -> Compactor | None``, for what is to be done beside a query.
+    A sink may also have a method ``compactor() -> Compactor | None``, for work beside a query.
     """
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "Sink":

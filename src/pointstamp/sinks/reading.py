@@ -1,12 +1,11 @@
 """Reading what was published: whole epochs, without Spark, while more is being published.
 
 ``published`` says what there is, as the chain of manifests lists it; ``read_published`` reads it into Arrow
-tables, and compares each file with its checksum. Both see one moment: all commits up to some one, and none
-after it. Rows are read into memory whole; who has more of them takes the files from ``published_files``, or
-Spark.
+tables, and compares each file with its checksum. Both see one moment: all commits up to some commit, and none
+after it. All rows are read into memory; for more rows than that, use ``published_files`` or Spark.
 
-A file may be replaced by a larger one with the same rows, and be removed after some time. Who finds one gone
-looks again what there is; only if it is still listed then, it is lost.
+A file may be replaced by a larger one with the same rows, and be removed after some time. A reader that finds
+a file gone looks at the list again; only a file that is still listed then is lost.
 """
 
 import os
@@ -53,7 +52,7 @@ def published(
     open_storage: Callable[[str], Storage] = storage_at,
     check_files: bool = True,
 ) -> Published:
-    """What has been published in a folder; its files have been looked for, and have their sizes."""
+    """What has been published in a folder, after a check that its files are there with their sizes."""
 
     def look(storage: Storage, found: Published) -> Published:
         for file in _files_of(found) if check_files else ():
@@ -114,7 +113,7 @@ def read_published(
 ) -> dict[str, pa.Table] | pa.Table:
     """The rows that have been published in a folder: of one output, or a table for each of them.
 
-    With ``after``, only those of later epochs: whoever comes again gives the last epoch that it has seen.
+    With ``after``, only rows of later epochs: give the last epoch that you have seen.
     """
 
     def read(storage: Storage, found: Published) -> dict[str, pa.Table] | pa.Table:
@@ -138,7 +137,7 @@ def _at_a_moment(
     open_storage: Callable[[str], Storage],
     act: Callable[[Storage, Published], T],
 ) -> T:
-    """Do something with what is published, and again where files of it have been replaced meanwhile."""
+    """Do something with what is published, and repeat it if files have been replaced meanwhile."""
     storage = open_storage(os.fspath(path))
     found = _found(storage, path)
     for _ in range(_TRIES_MAX):
@@ -149,8 +148,8 @@ def _at_a_moment(
             if gone.file in _files_of(found):
                 raise StorageError(f"{gone} It was removed or changed after it was published.") from None
     raise StorageError(
-        f"'{path}': files were replaced while they were read, {_TRIES_MAX} times. Let those that were "
-        "replaced stay for longer: CompactionPolicy(keep_seconds=...)."
+        f"'{path}': files were replaced while they were read, {_TRIES_MAX} times. Keep replaced files for "
+        "longer: CompactionPolicy(keep_seconds=...)."
     )
 
 
@@ -171,7 +170,7 @@ def _files_of(found: Published) -> Iterator[Staged]:
 def _of(path: str | os.PathLike[str], found: Published, output: str) -> PublishedOutput:
     if output not in found.outputs:
         there = ", ".join(f"'{name}'" for name in found.outputs)
-        raise FlowError(f"'{path}' has the outputs {there}, and not '{output}'. Ask for one of these.")
+        raise FlowError(f"'{path}' has the outputs {there}, but not '{output}'. Ask for one of these.")
     return found.outputs[output]
 
 

@@ -1,4 +1,4 @@
-"""Which files are merged: those next to each other that are about as large, as soon as there are enough.
+"""Which files are merged: neighbours of about the same size, as soon as there are enough of them.
 
 Files are taken in the order of their epochs, so that each holds the epochs of some time, and by size in
 *tiers*: a tier ends where a file has less than a part of the rows of the largest one left. Enough files in a
@@ -29,8 +29,8 @@ class CompactionPolicy:
     """When published files are merged, and how long those that were replaced stay.
 
     ``files`` of about the same size become one, until it has half of ``file_bytes``; one turn reads no more
-    than that. Files that were replaced stay ``keep_seconds``, for whoever still reads them. Between two turns
-    are at least ``pause_seconds``.
+    than that. Files that were replaced stay for ``keep_seconds``, for readers that still need them. Two turns
+    are at least ``pause_seconds`` apart.
     """
 
     files: int = 8
@@ -41,13 +41,13 @@ class CompactionPolicy:
     def __post_init__(self) -> None:
         if self.files < 2 or self.file_bytes < 1:
             raise FlowError(
-                f"compaction was given files={self.files} and file_bytes={self.file_bytes}; it merges at "
-                "least 2 files, into files of at least 1 byte."
+                f"compaction was given files={self.files} and file_bytes={self.file_bytes}; files must be at "
+                "least 2, and file_bytes at least 1."
             )
         if self.keep_seconds < 0 or self.pause_seconds < 0:
             raise FlowError(
                 f"compaction was given keep_seconds={self.keep_seconds} and "
-                f"pause_seconds={self.pause_seconds}; both are 0 or more."
+                f"pause_seconds={self.pause_seconds}; both must be 0 or more."
             )
 
 
@@ -64,7 +64,7 @@ def chosen_groups(
 
 
 def folder_of(file: Staged) -> tuple[str, str, tuple[int, ...]]:
-    """What the files have in common that may become one: the output, and the values of its folder."""
+    """What files must share to be merged: the output, and the values of its folder."""
     return file.output, file.path.rpartition("/")[0], blank_columns(file.path)
 
 
@@ -94,7 +94,7 @@ def _tiers(files: list[Staged], fanout: int) -> Iterator[list[Staged]]:
 
 
 def _fitting(run: list[Staged], policy: CompactionPolicy, least: int) -> Iterator[list[Staged]]:
-    """Cut a run into groups that become one file each; what is too few for one stays."""
+    """Cut a run into groups that become one file each; files that are too few for a group stay."""
     group: list[Staged] = []
     size = 0
     for file in run:

@@ -13,7 +13,7 @@ import msgspec
 from pointstamp.sources.port import Part
 
 SHARE_BYTES_MIN: Final = 8 * 1024 * 1024
-"""A share is not worth its own open and footer below this size."""
+"""Below this size, a share is not worth opening the file and reading its footer once more."""
 
 
 def shared(parts: Iterable[Part], workers: int, share_bytes_min: int = SHARE_BYTES_MIN) -> tuple[Part, ...]:
@@ -34,7 +34,7 @@ def shared(parts: Iterable[Part], workers: int, share_bytes_min: int = SHARE_BYT
 
 
 def deal(parts: Iterable[Part], workers: int, turn: int) -> list[list[Part]]:
-    """The parts of each worker: the largest first, each to whoever has least to read.
+    """The parts of each worker: the largest first, each to the worker with the least to read.
 
     Equals are dealt starting at worker ``turn``, so that epochs of one small file go around the workers. Of
     parts of equal size the earlier is dealt first, so the same arguments give the same hands.

@@ -1,19 +1,19 @@
 """Files that arrive in a folder, as a source: ``files(path)``.
 
-Files are expected to appear whole: renamed or linked into the folder. One that is being written is taken when
-it is closed, where the kernel of this host can tell; where nobody can, as on a network disk, when it has
-not changed for a while. Files must not change after they were found: one with other bytes is refused when it
-is read. As long as nothing of it is committed, the next attempt takes it as it is then; after that the rest
-of it would not fit what is published, and the query ends. Only files that lie directly in the folder are
-found; a marker may list others.
+Files are expected to appear whole: renamed or linked into the folder. A file that is being written is taken
+when it is closed, if the kernel of this host can tell; if not, as on a network disk, when it has not changed
+for a while. Files must not change after they were found: a file with other bytes is refused when it is read.
+As long as nothing of it is committed, the next attempt takes it as it is then; afterwards its other rows
+would not fit what is published, and the query ends. Only files that lie directly in the folder are found; a
+marker may list others.
 
-On a local disk under Linux, arrivals are told by the kernel. Elsewhere (other systems, network disks,
+On a local disk under Linux, the kernel tells of arrivals. Elsewhere (other systems, network disks,
 ``s3://...`` and all else that fsspec knows) the folder is listed at an interval.
 
 Units that one poll finds are in the order of their names. The time of a file's last change would be no
-better: stores round it, copies keep it or not, and clocks differ. Who cares about order across polls
-numbers the files and says ``in_order=True``: then a name counts only if it sorts after the last one taken,
-and a position is that one name. Otherwise a position is every name taken, and grows by one name a file.
+better: stores round it, copies keep it or not, and clocks differ. If order across polls matters, number the
+files and say ``in_order=True``: then a name counts only if it sorts after the last one taken, and a position
+is that one name. Otherwise a position holds every name taken, and grows by one name per file.
 """
 
 import logging
@@ -39,9 +39,9 @@ Format: TypeAlias = Literal["parquet", "csv", "json", "arrow"]
 _LIST_EVERY_SECONDS: Final = 1.0
 _MAY_SHARE: Final = ("parquet", "arrow")
 _ONLY_SUBFOLDERS: Final = (
-    "files '%s': there are subfolders, such as '%s', and no files, and what is in subfolders is not read. "
-    "Give a subfolder itself, or markers that list the files (group_by_marker=); on Spark, a table that is "
-    "partitioned into subfolders is read by spark.readStream or spark.read."
+    "files '%s': the folder holds subfolders, such as '%s', but no files, and files in subfolders are not "
+    "read. Give a subfolder itself, or markers that list the files (group_by_marker=); on Spark, read a "
+    "table that is partitioned into subfolders with spark.readStream or spark.read."
 )
 
 _log = logging.getLogger("pointstamp.query")
@@ -73,43 +73,45 @@ def files(
     - ``in_order``: files come in the order of their names.
     - ``until``: the name of a file that, once there, says that no more will come.
     - ``units_per_tick``: how many files or groups one epoch takes at most; None takes all that are there.
-    - ``list_every_seconds``: list the folder at this interval, also where the kernel would tell.
-    - ``settle_seconds``: where nobody can tell whether a file is being written (network disks, files of
-      another user), it is taken when it has not changed for so long; 0 where files appear whole.
+    - ``list_every_seconds``: list the folder at this interval, even where the kernel tells of arrivals.
+    - ``settle_seconds``: where it is not known whether a file is being written (network disks, files of
+      another user), it is taken when it has not changed for this long; 0 where files appear whole.
     - ``skip``: names of files that are not read, as if they had no rows. A query that has taken a file which
-      it cannot read goes on with this, without what the file holds.
-    - ``storage_options``: what fsspec is to know to open the path.
+      it cannot read can go on with this, without that file's rows.
+    - ``storage_options``: what fsspec needs to know to open the path.
 
     >>> files("/data/in", "csv", until="_finished").describe()
     "files '/data/in' (csv)"
     """
     if format not in get_args(Format):
         raise FlowError(
-            f"files {str(path)!r}: the format must be one of {', '.join(get_args(Format))}, and came as "
-            f"{format!r}. Choose one of these."
+            f"files {str(path)!r}: the format must be one of {', '.join(get_args(Format))}, not {format!r}. "
+            "Choose one of these."
         )
     if isinstance(skip, str):
-        raise FlowError(f"files {str(path)!r}: skip takes a list of names, and came as text: [{skip!r}].")
+        raise FlowError(
+            f"files {str(path)!r}: skip must be a list of names, not a string. Write skip=[{skip!r}]."
+        )
     for what, given in (("group_by_marker", group_by_marker), ("until", until)):
         if given is not None and (not given or "/" in given):
             raise FlowError(
-                f"files {str(path)!r}: {what} must be a name without '/', and came as {given!r}. Give one "
-                "such as '_done'."
+                f"files {str(path)!r}: {what} must be a name without '/', not {given!r}. Give one such as "
+                "'_done'."
             )
     if units_per_tick is not None and units_per_tick < 1:
         raise FlowError(
-            f"files {str(path)!r}: a tick takes at least one unit, and units_per_tick came as "
-            f"{units_per_tick}. Give a number from 1 on, or None for all there are."
+            f"files {str(path)!r}: units_per_tick must be at least 1, not {units_per_tick}. Give a number "
+            "from 1 on, or None for all units that are there."
         )
     if list_every_seconds is not None and not list_every_seconds >= 0:
         raise FlowError(
-            f"files {str(path)!r}: list_every_seconds must be zero or more, and came as "
-            f"{list_every_seconds}. Give seconds, or None."
+            f"files {str(path)!r}: list_every_seconds must be zero or more, not {list_every_seconds}. Give "
+            "seconds, or None."
         )
     if not settle_seconds >= 0:
         raise FlowError(
-            f"files {str(path)!r}: settle_seconds must be zero or more, and came as {settle_seconds}. Give "
-            "seconds; 0 where files appear whole."
+            f"files {str(path)!r}: settle_seconds must be zero or more, not {settle_seconds}. Give seconds; "
+            "0 where files appear whole."
         )
     rules = GroupingRules(pattern, group_by_marker, until, in_order, format in _MAY_SHARE)
     # Workers may run in another folder than the driver, so a local path is made absolute here.
@@ -134,7 +136,7 @@ class FolderSource:
     settle_seconds: float = SETTLE_SECONDS
 
     def check(self) -> None:
-        """Raise StorageError where the folder cannot be listed now, which is most often a wrong path."""
+        """Raise StorageError if the folder cannot be listed now; most often the path is wrong."""
         folder = open_folder(self.path, self.storage_options)
         if isinstance(folder, LocalFolder):  # elsewhere a folder without files is not there, and listing dear
             folder.list()
@@ -165,14 +167,14 @@ class FolderSource:
         return ListingWatch(listing, grouping, every_seconds)
 
     def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, or of a share of it, with the columns of the schema; others are left."""
+        """The rows of a file, or of a share of it, with the columns of the schema and no others."""
         if part.locator in self.skip:
             return iter(())
         folder = open_folder(self.path, self.storage_options)
         return read_file(folder, part, self.format, schema, f"{self.describe()}, file '{part.locator}'")
 
     def renewed(self, unit: Unit) -> Unit | None:
-        """The unit with its files as they are now; None as long as somebody writes one of them."""
+        """The unit with its files as they are now; None while one of them is being written."""
         folder = open_folder(self.path, self.storage_options)
         parts: list[Part] = []
         for part in unit.parts:
@@ -192,5 +194,5 @@ class FolderSource:
         return self.rules.after(position, unit)
 
     def describe(self) -> str:
-        """Who this is, for messages."""
+        """A description for messages."""
         return f"files '{self.path}' ({self.format})"

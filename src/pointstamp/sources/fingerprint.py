@@ -1,4 +1,4 @@
-"""A fingerprint of rows at hand, which tells whether a run is given again what it was given before.
+"""A fingerprint of rows at hand, which tells whether a run is given the same rows as before.
 
 Equal rows in the same order have the same fingerprint, in every process, slice and encoding of nulls: only
 values count, never what Arrow leaves under a null, before an offset or behind an end. Other rows have another
@@ -10,7 +10,7 @@ Large buffers are therefore condensed first: each block of words becomes one, th
 each place. Weights are odd, so that a change of one word always shows; words are folded before, or the many
 zeros at the end of round floats would leave few bits to tell two places apart. Columns of types other than
 plain numbers and text are hashed value by value (``dataflow/hashing.py``), which is slower; of a type that
-has no hash, only where its nulls are is looked at.
+has no hash, only the positions of nulls count.
 """
 
 import hashlib

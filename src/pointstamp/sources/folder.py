@@ -1,9 +1,8 @@
 """A folder of input files, on a local disk or on any path that fsspec knows: list, measure, open.
 
-Names are relative to the folder; those of its own files have no ``/`` in them, and only these are listed.
-That there are subfolders, and nothing else, is remembered for whoever has to say so.
-A listing is a snapshot that nobody has promised: files that come or go while it is made may be in it or
-not. Who needs more lists again.
+Names are relative to the folder; those of its own files have no ``/`` in them, and only these are listed. If
+a listing meets subfolders and nothing else, that is remembered for the warning. A listing is not an exact
+snapshot: files that come or go while it is made may be in it or not. A caller that needs more lists again.
 """
 
 import os
@@ -31,7 +30,7 @@ Handle: TypeAlias = Any
 
 
 class Entry(NamedTuple):
-    """A file that was found; its size and the store's mark for its content where finding it has told."""
+    """A file that was found; with its size and the store's mark for its content, if the listing gave them."""
 
     name: str
     size_bytes: int | None = None
@@ -39,11 +38,11 @@ class Entry(NamedTuple):
 
 
 class Folder(Protocol):
-    """What is asked of a folder; errors are StorageErrors that name the folder or the file."""
+    """What a folder must be able to do; errors are StorageErrors that name the folder or the file."""
 
     path: str
     subfolders: Sequence[str]
-    """The subfolders that the last listing has met, where it has met no file but hidden ones."""
+    """The subfolders that the last listing met, if it met no file except hidden ones."""
 
     def list(self) -> list[Entry]:
         """The files that lie directly in the folder, in no order."""
@@ -62,7 +61,7 @@ class Folder(Protocol):
         ...
 
     def identity(self, name: str, handle: Handle) -> str | None:
-        """The identity of what a handle reads; None where there is none to be had."""
+        """The identity of what a handle reads; None if it cannot be found out."""
         ...
 
     def open(self, name: str) -> Handle:
@@ -213,7 +212,7 @@ class RemoteFolder:
 
 
 def _only_subfolders(files: Iterable[Entry], folders: Iterable[str]) -> Sequence[str]:
-    """The folders, sorted, unless there are files; what begins as a hidden file or folder does is neither."""
+    """The folders, sorted, unless there are files; hidden files and folders do not count."""
     if any(entry.name[0] not in _HIDDEN for entry in files):
         return ()
     return sorted(name for name in folders if name[0] not in _HIDDEN)
@@ -222,6 +221,6 @@ def _only_subfolders(files: Iterable[Entry], folders: Iterable[str]) -> Sequence
 def no_folder(path: str, error: OSError) -> StorageError:
     """The error for a folder that cannot be listed or watched."""
     return StorageError(
-        f"the folder {path!r} must be there and readable for its files to be found, and is not: "
-        f"{error.strerror or error}. Create it; where this is a file, give its folder and pattern=."
+        f"the folder {path!r} cannot be listed: {error.strerror or error}. Create it; if this is the path of "
+        "a file, give its folder and pattern=."
     )

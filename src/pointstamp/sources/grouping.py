@@ -122,7 +122,7 @@ class Grouping:
         return [self._taking(Unit(part.locator, (part,))) for part in self._parts(sorted(self._waiting))]
 
     def _rest(self) -> list[Unit]:
-        """The last group, under the name of its last file: the final marker's may sort before it."""
+        """The last group, under the name of its last file: the final marker's name may sort before it."""
         parts = self._parts(sorted(self._waiting)) if self._rules.group_by_marker is not None else ()
         return [self._taking(Unit(parts[-1].locator, parts))] if parts else []
 
@@ -137,12 +137,13 @@ class Grouping:
             missing = sorted({*listed} - {part.locator for part in parts})
             raise StorageError(
                 f"the marker '{marker}' in {self._folder.path!r} lists {_some(missing)}, which is not there. "
-                "Write the files of a group before its marker, one name a line, relative to the folder."
+                "Write the files of a group before its marker; the marker lists one name a line, relative "
+                "to the folder."
             )
         return self._taking(Unit(marker, parts))
 
     def _parts(self, names: Iterable[str]) -> tuple[Part, ...]:
-        """The parts for these files, which wait no more; a file that is gone again has none."""
+        """The parts for these files, which no longer wait; a file that is gone again has no part."""
         share = (0, 1) if self._rules.may_share else None
         parts: list[Part] = []
         for name in names:
@@ -158,8 +159,8 @@ class Grouping:
             return self._folder.entry(name)
         except OSError as error:
             raise StorageError(
-                f"the file '{name}' in {self._folder.path!r} was found and cannot be looked at: {error}. "
-                "Let this program read the folder, or leave the file out with pattern=."
+                f"the file '{name}' in {self._folder.path!r} was found, but cannot be examined: {error}. Let "
+                "this program read the folder, or leave the file out with pattern=."
             ) from error
 
     def _taking(self, unit: Unit) -> Unit:
@@ -180,7 +181,7 @@ class Grouping:
         except (OSError, UnicodeDecodeError) as error:
             raise StorageError(
                 f"the marker '{marker}' in {self._folder.path!r} cannot be read: {error}. A marker is empty, "
-                "or UTF-8 text with one name of a file a line."
+                "or is UTF-8 text with one file name a line."
             ) from error
         names = [line.strip() for line in lines if line.strip()]
         for name in names:
@@ -192,8 +193,8 @@ class Grouping:
         times = Counter(names)
         if again := [name for name in times if times[name] > 1 or name in self._taken]:
             raise SourceError(
-                f"the marker '{marker}' in {self._folder.path!r} lists {_some(again)} of another group or "
-                "twice, and a file is read once. List each file in one marker."
+                f"the marker '{marker}' in {self._folder.path!r} lists {_some(again)} twice or from another "
+                "group, but a file is read once. List each file in one marker."
             )
         return names or None
 

@@ -1,10 +1,10 @@
 """Which bytes a file has: a short text that is the same for the same bytes, and cheap to find.
 
-A unit that is read again must give the rows that it gave before. A file that has its size and other bytes
-would give others, so its identity is recorded with it, and whoever reads it looks whether it is still that.
-A small file is hashed whole; of a large one blocks are, the first and the last, which is where Parquet and
-Arrow describe everything else, and others spread evenly in between. So a large file that was changed in
-between two blocks, and kept its size, is not found out: this finds mistakes, and is no proof.
+A unit that is read again must give the rows that it gave before. A file with the same size and other bytes
+would give other rows, so its identity is recorded with it, and checked when it is read. A small file is
+hashed whole; of a large one blocks are, the first and the last, which is where Parquet and Arrow describe
+everything else, and others spread evenly in between. So a change of a large file between two blocks that
+keeps its size is not noticed: this finds mistakes, and is no proof.
 
 On object stores the mark that the store itself has for the content is taken, and nothing is read.
 """
@@ -19,7 +19,7 @@ _MARKS: Final = ("ETag", "etag", "md5Hash", "content_md5", "crc32c", "generation
 
 
 def identity_of(size_bytes: int, read_at: Callable[[int, int], bytes]) -> str:
-    """The identity of content of a size, of which so many bytes can be read at a place.
+    """The identity of content of a given size, which ``read_at(size, at)`` reads.
 
     >>> content = bytes(range(256)) * 4096
     >>> whole = identity_of(len(content), lambda size, at: content[at : at + size])

@@ -51,7 +51,7 @@ _SHARED_DISKS: Final = (
 
 
 class Arrived(NamedTuple):
-    """The names of files that are whole, as they came; and whether the kernel had to leave some out."""
+    """The names of whole files, in order of arrival; and whether the kernel had to leave some out."""
 
     names: list[str]
     is_overflow: bool

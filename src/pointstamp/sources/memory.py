@@ -2,8 +2,8 @@
 
 The rows travel with the source to every worker, so this is not for what is large. Each batch is one unit,
 named by its number, its rows and their fingerprint. A position is how many were taken, with how many rows,
-and a fingerprint of them all: a run that goes on with other rows than it began with is refused, because what
-it would find is of neither. More batches after those that were taken are welcome.
+and a fingerprint of them all: a run that goes on with other rows than it began with is refused, because its
+result would belong to neither. More batches may follow those that were taken.
 """
 
 import hashlib
@@ -23,8 +23,8 @@ from pointstamp.sources.port import Part, Position, Unit, Watch
 class Rows:
     """Batches that are all there from the beginning, each one a unit; a watch is finished when it gave them.
 
-    ``name`` is that of the input, for messages. ``epochs`` are those of the batches, in order, where rows say
-    theirs in a column: then it is known that each batch completes all epochs before the next one's.
+    ``name`` is that of the input, for messages. ``epochs`` are those of the batches, in order, if the rows
+    have an epoch column: then each batch is known to complete all epochs before the next one's.
 
     >>> source = Rows((pa.record_batch({"x": [1, 2]}), pa.record_batch({"x": [3]})))
     >>> first, second = source.watch(None).poll()
@@ -38,7 +38,7 @@ class Rows:
     epochs: tuple[int, ...] | None = None
 
     def watch(self, position: Position, *, available_now: bool = False) -> Watch:
-        """The units after those that were taken; FlowError where these were others."""
+        """The units after those that were taken; FlowError if other rows were taken."""
         taken = 0 if position is None else position[0]
         units = [self._unit(number) for number in range(len(self.batches))]
         now: Position = None
@@ -65,7 +65,7 @@ class Rows:
         return int(number) + 1, rows + int(its_rows), both.hexdigest()
 
     def describe(self) -> str:
-        """Who this is, for messages."""
+        """A description for messages."""
         return f"rows ({len(self.batches)} batches)"
 
     def _unit(self, number: int) -> Unit:
@@ -78,16 +78,17 @@ class Rows:
         taken, rows, _ = before
         items, rows_now, _ = now or (0, 0, "")
         if items < taken:
-            came = f"{_count(items, 'item')} with {_count(rows_now, 'row')}"
+            found = f"{_count(items, 'item')} with {_count(rows_now, 'row')}"
         elif rows_now != rows:
-            came = f"{_count(rows_now, 'row')} in place of these"
+            found = f"{_count(rows_now, 'row')} in place of these"
         else:
-            came = "as many rows with other values"
+            found = "as many rows with other values"
         who = f"input '{self.name}'" if self.name else self.describe()
         return FlowError(
-            f"{who}: this checkpoint has taken {_count(taken, 'item')} with {_count(rows, 'row')} before, "
-            f"and what came now has {came}. It goes on with the same rows, and with what is added after "
-            "them: give the same again, or begin with a new checkpoint and a new output."
+            f"{who}: this checkpoint has already taken {_count(taken, 'item')} with {_count(rows, 'row')}, "
+            f"but the data given now has {found}. A checkpoint goes on with the same rows, and with rows "
+            "that are added after them: give the same rows again, or begin with a new checkpoint and a new "
+            "output."
         )
 
 

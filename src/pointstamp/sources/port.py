@@ -1,24 +1,24 @@
 """The source port: rows that come in named units, each of which can be read again.
 
-Recovery replays what came after the last commit, so a source is asked for exactly one strong thing: a unit
+Recovery replays what came after the last commit, so a source must guarantee exactly one strong thing: a unit
 that was found once can be read again, and gives the same rows. Everything else follows from how a run uses
 it. The driver holds a ``Watch`` and finds units; a tick takes some of them, is written into the journal with
-their parts, and becomes an epoch; the workers then read the parts themselves and send the rows at that
-epoch. No row passes through the driver. This is the rule of Abadi & Isard (2015) for what comes from
-outside: an input is durable before anything that follows from it is seen.
+their parts, and becomes an epoch; the workers then read the parts themselves and send the rows at that epoch.
+No row passes through the driver. This is the rule of Abadi & Isard (2015) for what comes from outside: an
+input is durable before anything that follows from it is seen.
 
 A *position* says what was taken so far. It is a plain value that msgpack can hold (it is written into the
 journal), ``None`` at the beginning, and only the source itself looks inside. ``after`` is the one way to move
 it: the position after a unit is known from the position before it and from the unit, so a driver that reads
 its journal again comes to the same position.
 
-To bring another source (a topic of Kafka, a table with versions) is to write these two classes: a unit is
-then a range of offsets, a part one partition's range, a position the offsets taken. ``Source`` is a plain
-value that is pickled to the workers; ``Watch`` stays on the driver and may hold sockets and threads.
+To add another source (a topic of Kafka, a table with versions), write these two classes: a unit is then a
+range of offsets, a part one partition's range, a position the offsets taken. ``Source`` is a plain value that
+is pickled to the workers; ``Watch`` stays on the driver and may hold sockets and threads.
 
 A unit that is found and not taken has the same name when it is found again. A source whose units may change
-as long as nothing of them is committed has a method ``renewed(unit)``: the unit as it is now, or None as long
-as somebody is writing it. A driver that goes on from a journal asks it before a unit is read again.
+as long as nothing of them is committed has a method ``renewed(unit)``, which returns the unit as it is now,
+or None while it is being written. A driver that goes on from a journal calls it before a unit is read again.
 
 What a source does not do: give rows an epoch, remember what was taken, or know of workers.
 """
@@ -72,8 +72,8 @@ class Unit(msgspec.Struct, frozen=True):
 class Watch(Protocol):
     """What the driver holds to find units, in one process and from one thread.
 
-    Poll once before waiting for ``fileno``: what was there at the start makes nothing readable. And poll now
-    and then without being woken, every second or so: there may be news of a kind that wakes nobody.
+    Poll once before waiting for ``fileno``: units that were there at the start do not make it readable. Also
+    poll every second or so without being woken: some news does not make it readable.
     """
 
     def poll(self) -> list[Unit]:
@@ -90,7 +90,7 @@ class Watch(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what is held; a second call does nothing."""
+        """Release what is held; a second call does nothing."""
         ...
 
 
@@ -103,7 +103,7 @@ class Source(Protocol):
         ...
 
     def watch(self, position: Position, *, available_now: bool = False) -> Watch:
-        """Find the units after a position; with ``available_now``, those there now and then no more."""
+        """Find the units after a position; with ``available_now``, only those that are there now."""
         ...
 
     def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -111,9 +111,9 @@ class Source(Protocol):
         ...
 
     def after(self, position: Position, unit: Unit) -> Position:
-        """The position once a unit is taken too. It is pure: the same arguments give an equal position."""
+        """The position once this unit is taken as well; pure: the same arguments give an equal position."""
         ...
 
     def describe(self) -> str:
-        """Who this is, for messages: ``files '/in' (parquet)``."""
+        """A description for messages: ``files '/in' (parquet)``."""
         ...

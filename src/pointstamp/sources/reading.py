@@ -9,9 +9,9 @@ the schema declares, because such files say nothing of types: a code "007" must 
 - JSON is one object a line. What an object leaves out is null.
 - A CSV or JSON file of no bytes has no rows.
 
-Invariant: the same part and schema give the same rows in the same order, or an error: a file that has not
-the size and the identity it was found with was written after that, and is refused. A share ``(k, n)`` is the
-k-th of n runs of row groups (Parquet) or record batches (Arrow), so the n shares are together every row once.
+Invariant: the same part and schema give the same rows in the same order, or an error: a file whose size or
+identity has changed since it was found is refused. A share ``(k, n)`` is the k-th of n runs of row groups
+(Parquet) or record batches (Arrow), so the n shares are together every row once.
 
 Errors name the source, the file and, where one is to blame, the column.
 """
@@ -44,7 +44,7 @@ _Reader = Callable[[Handle, Part, pa.Schema, str], Iterator[pa.RecordBatch]]
 def read_file(
     folder: Folder, part: Part, format_name: str, schema: pa.Schema, who: str
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a part, in batches that have some."""
+    """The rows of a part, in batches that are not empty."""
     try:
         with folder.open(part.locator) as handle:
             if handle.size() != part.size_bytes:
@@ -54,16 +54,17 @@ def read_file(
                 )
             if part.identity is not None and folder.identity(part.locator, handle) != part.identity:
                 raise StorageError(
-                    f"{who}: it has the {part.size_bytes} bytes that it had when it was found, and they are "
-                    "others now. Files must stay as they are until what was computed of them is committed."
+                    f"{who}: its content has changed since it was found, and its size is still "
+                    f"{part.size_bytes} bytes. Files must stay as they are until what was computed from them "
+                    "is committed."
                 )
             for batch in _READERS[format_name](handle, part, schema, who):
                 if batch.num_rows:
                     yield fit(batch, schema, who)
     except FileNotFoundError as error:
         raise StorageError(
-            f"{who}: it was found and is not there any more. Keep files until what was computed of them is "
-            "committed."
+            f"{who}: it was found, but is not there any more. Keep files until what was computed from them "
+            "is committed."
         ) from error
     except OSError as error:
         # Arrow says so of bytes that it cannot decode, too.
@@ -75,10 +76,10 @@ def read_file(
 
 
 def _corrupt(who: str, format_name: str, error: Exception) -> SourceError:
-    """The error for a file that is as it was found and cannot be decoded: it will not get better."""
+    """The error for an unchanged file that cannot be decoded: trying again will not help."""
     return SourceError(
         f"{who}: it cannot be read as {format_name}: {_line(error)}. Files must appear whole: write "
-        "elsewhere, then rename. To go on without what it holds, name it in ps.files(..., skip=[...])."
+        "elsewhere, then rename. To go on without this file, name it in ps.files(..., skip=[...])."
     )
 
 
@@ -136,8 +137,8 @@ def _csv(handle: Handle, part: Part, schema: pa.Schema, who: str) -> Iterator[pa
     except pa.ArrowException as error:
         words = re.sub(r"In CSV column #(\d+)", lambda found: _column(header, int(found[1])), _line(error))
         raise SchemaError(
-            f"{who}: rows must have the declared types and came otherwise: {words}. Correct the file, or "
-            "declare another type."
+            f"{who}: its rows do not have the declared types: {words}. Correct the file, or declare another "
+            "type."
         ) from error
 
 
@@ -151,8 +152,8 @@ def _json(handle: Handle, part: Part, schema: pa.Schema, who: str) -> Iterator[p
             return
         where = _json_culprit(handle, part, schema)
         raise SchemaError(
-            f"{who}{where}: objects must have the declared types and came otherwise: {_line(error)}. "
-            "Correct the file, or declare another type."
+            f"{who}{where}: its objects do not have the declared types: {_line(error)}. Correct the file, or "
+            "declare another type."
         ) from error
 
 
@@ -203,7 +204,7 @@ _READERS: Final[dict[str, _Reader]] = {"parquet": _parquet, "arrow": _arrow, "cs
 
 
 def _plain(handle: Handle, part: Part) -> Any:  # noqa: ANN401  a pyarrow stream
-    """What a file says, decompressed where its name says that it is compressed; the handle stays open."""
+    """The content of a file, decompressed if its name says that it is compressed; the handle stays open."""
     kept = pa.PythonFile(_Kept(handle), mode="r")
     codec = _CODECS.get(PurePosixPath(part.locator).suffix)
     return kept if codec is None else pa.CompressedInputStream(kept, codec)
@@ -233,12 +234,12 @@ def _check_columns(names: list[str], schema: pa.Schema, who: str) -> None:
     check_asked(names, schema, who)
     if missing := [name for name in schema.names if name not in names]:
         raise SchemaError(
-            f"{who}: {_named(missing)} declared and not in it; it has {_named(names)}. "
-            "Declare what the files have, or leave this file out with pattern=."
+            f"{who}: the file has no column {_named(missing)}, which the input declares; it has "
+            f"{_named(names)}. Declare what the files have, or leave this file out with pattern=."
         )
     if twice := [name for name in schema.names if names.count(name) > 1]:
         raise SchemaError(
-            f"{who}: {_named(twice)} must be there once and came twice. Rename one in the file."
+            f"{who}: the file has more than one column {_named(twice)}. Rename one of them in the file."
         )
 
 

@@ -1,9 +1,9 @@
 """Finding new files in a folder: told by the kernel where it can, else by listing at an interval.
 
-The order of the start is what nothing is lost by: first the kernel is asked to tell of arrivals, then the
-folder is listed. A file that comes in between is found twice and taken once; the other way around it would
-be found by neither. After that no file that is done is looked at again, unless the kernel has lost events:
-then the folder is listed once.
+The order at the start makes sure that nothing is lost: first the kernel is asked to tell of arrivals, then
+the folder is listed. A file that arrives in between is found twice and taken once; the other way around it
+would be missed by both. After that no file is looked at twice, unless the kernel has lost events: then the
+folder is listed once.
 
 A listing is made in a thread where it is repeated, so that ``poll`` never waits for a far store. At most one
 is under way, and what it found is taken in by the next poll.
@@ -199,10 +199,10 @@ class ListingWatch:
 
 
 class UpToNow:
-    """Units of what is there now, and then no more; for one thread.
+    """Units of the files that are there now, and no others; for one thread.
 
-    A file that somebody writes is not there yet. One of which nobody knows is waited for. Groups that no
-    marker closes are left.
+    A file that is being written does not count. If it is not known whether a file is whole, it is waited for.
+    Groups that no marker closes are left out.
     """
 
     def __init__(self, listing: Listing, grouping: Grouping, clock: Callable[[], float] = monotonic) -> None:

@@ -1,9 +1,9 @@
-"""Whether a file is whole, or somebody may still be writing it: what can be known of it now, and by waiting.
+"""Whether a file is whole, or may still be being written: what can be known now, and what by waiting.
 
 On Linux the kernel is asked for a read lease, which it grants only where nobody has the file open for
 writing. It answers the owner of a file and the superuser only, and not for network disks; object stores show
 objects that are whole, and nothing else. Everywhere else it cannot be known: then a file counts as whole when
-neither its size nor its time has changed for a while.
+neither its size nor its time of change has changed for a while.
 
 Invariant: nothing is said to be whole while this host's kernel knows of a writer.
 """
@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 _SET_SIGNAL: Final = 10  # F_SETSIG of Linux, which Python does not name
 
 SETTLE_SECONDS: Final = 1.0
-"""A file of which nothing can be known counts as whole when it has not changed for so long."""
+"""If nothing can be known about a file, it counts as whole when it has not changed for this long."""
 
 
 class State(Enum):

@@ -1,13 +1,12 @@
 """Crews on Spark: the members of a generation as barrier tasks, which the driver speaks to through a mesh.
 
 The driver binds its socket first and sends its address along with the tasks. The tasks meet (``meeting``),
-and the first of them stores everybody's address and public key below the checkpoint, which is the one place
-that the driver and all tasks reach and that nobody else can write to. The driver reads it there, and then the
-mesh is whole: only members know each other's keys.
+and the first of them stores everybody's address and public key below the checkpoint, the one place that the
+driver and all tasks can reach and nobody else can write to. The driver reads it there, and then the mesh is
+whole: only members know each other's keys.
 
-The job runs in a thread of its own (``errand``), because it lasts as long as the crew does. When it ends
-before its time, what Spark says is put into words. Ending a crew cancels its job: Spark kills tasks that do
-not answer.
+The job runs in a thread of its own (``errand``), because it lasts as long as the crew does. If it ends too
+early, Spark's message is put into words. Ending a crew cancels its job: Spark kills tasks that do not answer.
 """
 
 import os
@@ -122,7 +121,7 @@ class SparkLauncher:
         self._silence_seconds_max = silence_seconds_max
         self.crew: SparkCrew | None = None
         self.is_wanted: Callable[[], bool] = lambda: True
-        """Asked while Spark starts the tasks, which may take long: whether anybody still waits for them."""
+        """Called while Spark starts the tasks, which may take long: whether they are still wanted."""
 
     def launch(self, mission: Mission) -> "SparkCrew":
         """Start the tasks of a crew; they have met when this returns."""
@@ -185,14 +184,14 @@ class SparkCrew(MeshCrew):
         self._has_lost = False
 
     def collect(self) -> list[tuple[int, Report]]:
-        """The reports that have come; one of a failure ends the crew, and the others are not waited for."""
+        """The reports that have arrived; the first failure ends the crew without waiting for the others."""
         reports = super().collect()
         if any(isinstance(report, Failed) for _, report in reports):
             self._has_lost = True
         return reports
 
     def deaths(self) -> str | None:
-        """What Spark says of a job that has ended before its time."""
+        """What Spark says about a job that has ended too early."""
         return self._job.words()
 
     def end(self) -> None:
@@ -226,7 +225,7 @@ class _Job:
         return str(self._failure()) if self._errand.has_ended(wait_seconds) else None
 
     def check(self) -> None:
-        """CrewError where the job has ended, with its cause: some would come again for ever."""
+        """CrewError, with its cause, if the job has ended: some failures would come again for ever."""
         if self._errand.has_ended():
             cause = self._failure()
             raise CrewError(str(cause)) from cause
@@ -273,7 +272,7 @@ def _meet(mesh: Mesh, job: _Job) -> None:
 
 
 def _forget_addresses(mission: Mission) -> None:
-    """Of this crew, and of older ones whose start has failed, or which Spark has started again by itself."""
+    """Remove the addresses of this crew, and of older ones that failed to start or that Spark restarted."""
     place = _place(mission.generation)
     for name in mission.storage.list("crews/"):
         if name <= place:

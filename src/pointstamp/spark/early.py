@@ -1,4 +1,4 @@
-"""A transport before the meeting is over: what is sent waits, so that a worker can begin to work.
+"""A transport before the meeting is over: messages wait, so that a worker can begin to work.
 
 The meeting of a gang takes until the last Python has started, and on a cluster up to a second more, because
 Spark looks only once a second whether everybody has come (``allGather``). A worker has better things to do:
@@ -34,7 +34,7 @@ class EarlyTransport:
         self._thread.start()
 
     def send(self, peer: WorkerIndex, message: Message) -> None:
-        """Put a message on its way, or keep it until there is one."""
+        """Send a message, or keep it until the mesh is there."""
         if self._is_met:
             self._transport.send(peer, message)
         else:
@@ -51,7 +51,7 @@ class EarlyTransport:
             self._transport.mesh.pause()
 
     def _look(self) -> bool:
-        """Go on with the meeting without waiting; whether it is over."""
+        """Go on with the meeting without waiting, and say whether it is over."""
         if self._error is not None:
             raise self._error
         if self._addresses is None:

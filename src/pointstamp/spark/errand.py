@@ -3,13 +3,13 @@
 An interrupt of the keyboard comes to the main thread, wherever it is. In the middle of a call to Java it
 breaks more than that call: py4j then closes every connection to the same gateway, those of other threads and
 those that are made meanwhile, and the job goes on with nobody to wait for it. So no call is made where an
-interrupt can come. The thread of the errand speaks to Spark; whoever wants its result waits at a lock, and
-there an interrupt breaks nothing.
+interrupt can come. The thread of the errand speaks to Spark; the caller waits for its result at a lock, where
+an interrupt breaks nothing.
 
-Invariant: where the wait is left, by whatever exception, and where the work ends by one, the jobs of the
-errand are cancelled. Again and again until its thread has ended, because a job that is only about to be
-submitted is not found yet; and by a thread of its own, so that a second interrupt ends the wait but not the
-cancelling. What the errand does after its last job is not undone: whoever publishes does so outside.
+Invariant: when an exception ends the wait or the work, the jobs of the errand are cancelled. They are
+cancelled again and again until its thread has ended, because a job that is about to be submitted is not found
+yet; and by a thread of its own, so that a second interrupt ends the wait but not the cancelling. What the
+errand does after its last job is not undone, so publishing happens outside.
 
 The thread inherits the local properties of the one that makes the errand (job group, pool, tags).
 """
@@ -57,16 +57,16 @@ class Errand(Generic[_Result]):
         threading.Thread(target=self._run, name="pointstamp-errand", daemon=True).start()
 
     def has_ended(self, seconds_max: float = 0.0) -> bool:
-        """Whether the work is over within so long, well or not."""
+        """Whether the work has ended, well or not, after waiting this long."""
         return not futures.wait([self._outcome], seconds_max).not_done
 
     @property
     def error(self) -> BaseException | None:
-        """What the work has raised; to be asked when it has ended."""
+        """The exception of the work, after it has ended."""
         return self._outcome.exception(0)
 
     def result(self) -> _Result:
-        """Wait for the result of the work, or raise what it raised; whoever leaves the wait ends the work."""
+        """Wait for the result of the work, or raise its exception; leaving the wait early ends the work."""
         try:
             return self._outcome.result()
         except BaseException:
@@ -106,7 +106,7 @@ class Errand(Generic[_Result]):
             self._outcome.set_result(result)
 
     def _leave_nothing(self) -> None:
-        """Cancel a job that still runs: a connection that was lost says nothing of it."""
+        """Cancel a job that still runs; a lost connection does not tell."""
         for _ in range(_ATTEMPTS):
             if self._interrupt():
                 return
@@ -133,7 +133,7 @@ class Errand(Generic[_Result]):
 
 
 def _inheritance(spark: SparkSession) -> Callable[[], object]:
-    """What makes another thread one of the caller's: the same job group, pool and tags.
+    """What another thread needs to inherit from the caller: the same job group, pool and tags.
 
     pyspark's own ``InheritableThread`` does not do: it takes every session of a process for one of Connect
     where any is, and what fails in it fails before our function is called, unheard.
@@ -175,7 +175,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def fetch(spark: SparkSession, work: Callable[[], _Result]) -> _Result:
-    """Do something with Spark and return its result; an interrupt on the way cancels the jobs of it."""
+    """Do something with Spark and return its result; an interrupt cancels its jobs."""
     errand = Errand(spark, work)
     try:
         errand.send()

@@ -1,8 +1,8 @@
-"""What Spark says when a job fails, in one sentence with the setting to change.
+"""The failure of a Spark job in one sentence, with the setting to change.
 
-A task that fails comes back as a Java stack trace with a Python one inside. What the user needs of it is one
-line: an error of ours that a task raised, a package that the executors lack, a Python of another version, an
-executor that died. The rest is in the executors' logs, where Spark keeps it.
+A task that fails comes back as a Java stack trace with a Python one inside. The user needs one line of it: an
+error of ours that a task raised, a package that the executors lack, a Python of another version, an executor
+that died. The rest is in the executors' logs, where Spark keeps it.
 """
 
 import re
@@ -19,7 +19,7 @@ _LINE_CHARACTERS_MAX: Final = 400
 
 
 def in_words(message: str, *, published: str = " Nothing was published.") -> PointstampError:
-    """The error that the user should see, for the message of Spark's, and what became of the output."""
+    """The error that the user should see for a message of Spark, with what became of the output."""
     ours = re.search(r"pointstamp\.errors\.(\w+): (.+)", message)
     if ours is not None:
         kind: type[PointstampError] = getattr(errors, ours[1], PointstampError)
@@ -40,20 +40,21 @@ def in_words(message: str, *, published: str = " Nothing was published.") -> Poi
     if lost is not None:
         why = (lost[2] or "no reason given").strip().rstrip(".")
         return TransportError(
-            f"executor {lost[1]} died while the flow ran: {why}.{published} Look into its log; "
-            "for lack of memory raise spark.executor.memoryOverhead, where the workers' memory is counted."
+            f"executor {lost[1]} died while the flow ran: {why}.{published} Look at its log; if it ran out "
+            "of memory, raise spark.executor.memoryOverhead, which is where the memory of the workers is "
+            "counted."
         )
     if "Python worker exited unexpectedly" in message:
         return TransportError(
-            f"a worker's Python process died while the flow ran.{published} For lack of memory "
-            "raise spark.executor.memoryOverhead or the host's; otherwise look into the executor's log, with "
-            "spark.sql.execution.pyspark.udf.faulthandler.enabled=true for where it crashed."
+            f"a worker's Python process died while the flow ran.{published} If it ran out of memory, raise "
+            "spark.executor.memoryOverhead or the host's memory; otherwise look at the executor's log, with "
+            "spark.sql.execution.pyspark.udf.faulthandler.enabled=true to see where it crashed."
         )
     return FlowError(f"Spark could not run the workers: {_main_line(message)}")
 
 
 def cause_in_words(message: str) -> str:
-    """What Spark says of a failed stream, in one line: the innermost condition that it names.
+    """Why a stream failed, in one line: the innermost condition that Spark names.
 
     >>> cause_in_words("[STREAM_FAILED] Query terminated: [FAILED_READ_FILE] cannot read a. SQLSTATE: KD001")
     'cannot read a.'

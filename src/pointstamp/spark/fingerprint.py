@@ -1,4 +1,4 @@
-"""Whether a DataFrame has the rows that a checkpoint has taken from it: one aggregate over each.
+"""Whether a DataFrame still has the rows that a checkpoint took from it: one aggregate over each.
 
 What is compared is how many rows there are, and sums over a hash of each row, which do not depend on the
 order of rows nor on how they are partitioned: Spark promises neither. The rows that were taken lie in the
@@ -7,7 +7,7 @@ DataFrame. It is kept together with what it depends on, the columns and the vers
 again where these are others.
 
 Maps have no hash in Spark, because the order of their entries says nothing: they are hashed entry by entry.
-Of a type that Spark cannot hash at all, only where its nulls are is looked at.
+Of a type that Spark cannot hash at all, only the positions of nulls count.
 """
 
 from typing import Any, Final
@@ -28,7 +28,7 @@ _BITS: Final = 24
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
-    """What all rows are together; ``of`` is what it depends on besides them."""
+    """The fingerprint of all rows; ``of`` is what it depends on besides the rows."""
 
     of: str
     rows: int
@@ -36,7 +36,7 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
 
 def check_same_rows(name: str, frame: DataFrame, log: str, storage: Storage) -> None:
-    """FlowError where a DataFrame has other rows than those that were taken from it and are in a log."""
+    """FlowError if a DataFrame has other rows than those in the log, which were taken from it."""
     of = f"{frame.sparkSession.version} {frame.schema.simpleString()}"
     before = _kept(storage)
     if before is None or before.of != of:
@@ -45,12 +45,13 @@ def check_same_rows(name: str, frame: DataFrame, log: str, storage: Storage) -> 
         storage.write(_KEPT, seal(msgspec.msgpack.encode(before), _KEPT, _KEPT))
     now = fingerprint_of(frame, of)
     if now != before:
-        came = f"{now.rows:,}" if now.rows != before.rows else "as many with other values"
+        found = f"{now.rows:,}" if now.rows != before.rows else "as many with other values"
         raise FlowError(
-            f"input '{name}': this checkpoint has taken {before.rows:,} rows from it before, and the "
-            f"DataFrame that came now has {came}. A checkpoint goes on with the rows it began with: give the "
-            "same again, or begin with a new checkpoint and a new output. If the DataFrame is other rows "
-            "each time it is computed (rand(), a table that grows), write it into a table of its own first."
+            f"input '{name}': this checkpoint has already taken {before.rows:,} rows from it, but the "
+            f"DataFrame given now has {found}. A checkpoint goes on with the rows it began with: give the "
+            "same rows again, or begin with a new checkpoint and a new output. If the DataFrame has other "
+            "rows each time it is computed (rand(), a table that grows), write it into a table of its own "
+            "first."
         )
 
 

@@ -53,7 +53,7 @@ def _frame(spark: SparkSession, address: str, output: PublishedOutput) -> DataFr
 def _laid_out(
     spark: SparkSession, paths: list[str], schema: StructType, columns: list[str], blank: tuple[int, ...]
 ) -> DataFrame:
-    """Files in folders by the same columns; some of these are empty strings, where Spark sees null."""
+    """Files in folders by the same columns; some values are empty strings where Spark sees null."""
     reader = spark.read.schema(schema)
     if not columns:
         return reader.parquet(*paths)
@@ -90,7 +90,7 @@ def chosen(frame: DataFrame, spec: InputSpec) -> DataFrame:
 
 
 def _check_types(frame: DataFrame, spec: InputSpec) -> None:
-    """Refuse columns of other types here, and not in a task."""
+    """Refuse columns of other types here, before a task does."""
     who = f"input '{spec.name}'"
     arrow = to_arrow_schema(frame.schema, timezone="UTC")
     if spec.epoch is not None:

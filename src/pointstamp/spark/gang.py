@@ -79,7 +79,7 @@ class SparkGang:
     generation: int = 0
     silence_seconds_max: float = SILENCE_SECONDS_MAX
     is_packed: bool = True
-    """Whether the rows of all inputs come packed, and not those of the only one as they are."""
+    """Whether the rows of all inputs are packed; otherwise the rows of the only input come as they are."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run one worker; the function of ``mapInArrow``."""
@@ -200,7 +200,7 @@ class _Member:
 
 
 class _PeerError(TransportError):
-    """Another worker has failed and reports why."""
+    """Another worker has failed, and it reports why."""
 
 
 def _check_peers(transport: ZmqTransport) -> None:

@@ -1,14 +1,13 @@
-"""The input log: what Structured Streaming reads, kept as files until the workers need it no more.
+"""The input log: what Structured Streaming reads, kept as files until the workers no longer need it.
 
 Structured Streaming owns a source and its offsets. Each of its micro-batches becomes a folder of Parquet
 files and then a marker, which lists them and is created once: a micro-batch that Spark repeats after a
 failure finds its marker and changes nothing. The workers read the log as they read any folder of files; a
-tick takes all batches that are there. DataFrames that do not stream are one batch, written at the start; one
-that comes again must have the rows that are in the log.
+tick takes all batches that are there. DataFrames that do not stream are one batch, written at the start; when
+the run is started again, such a DataFrame must have the rows that are in the log.
 
-What ticks have read that will never be read again is removed. When Structured Streaming fails, or somebody
-else stops its query, the input cannot go on: the one who reads the log is told, and what was written before
-is still read.
+Batches that will never be read again are removed. When Structured Streaming fails, or somebody else stops its
+query, the input cannot go on: the query is told, and what was written before is still read.
 """
 
 import logging
@@ -103,7 +102,8 @@ class StreamLog:
                 self._query = writer.start()
             except Exception as error:  # Spark's and py4j's errors have no common kind
                 raise FlowError(
-                    f"input '{self._name}': Structured Streaming does not start: {cause_in_words(str(error))}"
+                    f"input '{self._name}': Structured Streaming could not start: "
+                    f"{cause_in_words(str(error))}"
                 ) from None
         threading.Thread(target=self._watch, name=f"pointstamp-log-{self._name}", daemon=True).start()
 
@@ -155,7 +155,7 @@ class StreamLog:
 def static_log(name: str, frame: DataFrame, checkpoint: str) -> FolderSource:
     """A DataFrame that does not stream, written once, as a source that has come to its end.
 
-    Where it was written before, FlowError if it has other rows by now: nobody would read them.
+    If it was written before: FlowError if it has other rows by now, because nobody would read them.
     """
     folder = f"{checkpoint}/log/{folder_name(name)}"
     _make_folder(folder, "static", name)
@@ -188,7 +188,7 @@ def _batch_name(number: int) -> str:
 
 
 def _make_folder(folder: str, kind: str, name: str) -> None:
-    """A folder that can be watched before anything is in it, and knows what kind of DataFrame it is for.
+    """A folder that can be watched while it is empty, and that records the kind of its DataFrame.
 
     The first batch of the one must not be taken for the first batch of the other.
     """
@@ -199,17 +199,17 @@ def _make_folder(folder: str, kind: str, name: str) -> None:
     if before != kind:
         words = {"stream": "a streaming DataFrame", "static": "a DataFrame that does not stream"}
         raise FlowError(
-            f"input '{name}' is {words[kind]}, and was {words.get(before, 'something else')} when this "
-            "checkpoint was begun. Give the same, or begin with a new checkpoint and a new output."
+            f"input '{name}' is {words[kind]}, but was {words.get(before, 'something else')} when this "
+            "checkpoint began. Give the same kind, or begin with a new checkpoint and a new output."
         )
 
 
 def _remove_folder(address: str) -> None:
-    """Remove a folder of Spark's with everything in it; what is left behind does no harm."""
+    """Remove a folder of Spark with everything in it; leftovers do no harm."""
     try:
         system, inside = fsspec.core.url_to_fs(address)
         system.rm(inside, recursive=True)
     except FileNotFoundError:
         pass
     except Exception as error:  # whatever the library of a store raises
-        _log.warning("'%s' is needed no more and could not be removed: %s", address, error)
+        _log.warning("'%s' is no longer needed, but could not be removed: %s", address, error)

@@ -1,13 +1,12 @@
 """A bounded run on Spark: DataFrames in, DataFrames out, a gang of barrier tasks between.
 
 The inputs are packed and shuffled to the workers (``packing``), the gang runs the flow (``gang``) and writes
-files, and a commit publishes them (``manifest``). What is handed back are DataFrames over exactly these
-files: they can be read again and again without running the job again. Where something can be known to be
-wrong before Spark starts, it is said here, in one sentence with the setting to change; what goes wrong later
-is put into words by ``failures``.
+files, and a commit publishes them (``manifest``). It returns DataFrames over exactly these files: they can be
+read again and again without running the job again. A mistake that can be known before Spark starts is
+reported here, in one sentence with the setting to change; later failures are put into words by ``failures``.
 
-Without ``output`` the files lie in a temporary folder, which is removed when nobody uses the session any
-more, at the latest when this process ends.
+Without ``output`` the files are in a temporary folder, which is removed when the session is no longer used,
+at the latest when this process ends.
 """
 
 import os
@@ -114,7 +113,7 @@ def run(
 def _temporary_folder(spark: SparkSession) -> str:
     if is_connect(spark):
         raise FlowError(
-            "a Connect session runs the workers on other hosts, which do not see a temporary folder of this "
+            "a Connect session runs the workers on other hosts, which cannot see a temporary folder of this "
             "one. Give output= on a file system that all of them and this process reach."
         )
     folder = tempfile.mkdtemp(prefix="pointstamp-")
@@ -133,8 +132,8 @@ def reads_as_it_is(
 ) -> bool:
     """Whether the partitions of the input can be read by the workers as they are.
 
-    So it is where there is one input, whose rows may go to any worker, all in one epoch, and a partition for
-    each worker. Only plans are asked whose partitions are known without running anything.
+    This is so if there is one input, whose rows may go to any worker, all in one epoch, with one partition
+    for each worker. It looks only at plans whose partitions are known without running anything.
     """
     if is_connect(spark) or len(specs) != 1 or specs[0].keys is not None or specs[0].epoch is not None:
         return False
@@ -169,7 +168,7 @@ def _collect(reports: DataFrame) -> list[Any]:
 
 
 def _files(reports: list[FileWritten | Done | Failed], workers: int) -> list[Staged]:
-    """The files that were written; the first failure that is not another's consequence is raised."""
+    """The files that were written; raises the first failure that is not a consequence of another."""
     failed = [report for report in reports if isinstance(report, Failed)]
     if failed:
         first = min(failed, key=is_consequence)
@@ -177,5 +176,7 @@ def _files(reports: list[FileWritten | Done | Failed], workers: int) -> list[Sta
         raise kind(first.message)
     done = sum(isinstance(report, Done) for report in reports)
     if done != workers:
-        raise InternalError(f"{done} of {workers} workers have said that they are done, and none has failed.")
+        raise InternalError(
+            f"only {done} of {workers} workers have reported that they are done, though none has failed."
+        )
     return [each.file for each in reports if isinstance(each, FileWritten)]

@@ -1,9 +1,9 @@
 """How a bounded run publishes: all its output as one commit, marked complete, written last and at once.
 
 Until the commit is there nothing is published; with it everything is. It is the first and only link of the
-chain that unbounded runs write (``sinks.chain``), so whoever reads one can read the other. A folder is
-published into once: a second run is refused. Each run has a name of its own, which is in the names of its
-files, so that a worker that outlives its run writes nothing that is ever read.
+chain that unbounded runs write (``sinks.chain``), so a reader of one can read the other. A folder takes one
+publication: a second run is refused. Each run has a name of its own, which is in the names of its files, so
+that a worker that outlives its run writes nothing that is ever read.
 """
 
 import secrets
@@ -30,7 +30,7 @@ def check_unpublished(path: str) -> None:
 
 
 def publish(path: str, run: str, schemas: Mapping[str, pa.Schema], files: Sequence[Staged]) -> None:
-    """Look whether all files are there as they were written, then commit."""
+    """Check that all files are there as they were written, then commit."""
     publisher = ParquetSink(path).for_query(run, schemas).publisher()
     epochs_through = max((file.last_epoch for file in files), default=0)
     try:
@@ -49,6 +49,6 @@ def discard(path: str, run: str, schemas: Mapping[str, pa.Schema]) -> None:
 
 def _taken(path: str) -> FlowError:
     return FlowError(
-        f"'{path}' holds the output of another run ({FOLDER} is there), and runs do not mix. Give another "
-        "path, or remove the folder first."
+        f"'{path}' holds the output of another run ({FOLDER} is there), and a folder belongs to one run. "
+        "Give another path, or remove the folder first."
     )

@@ -1,9 +1,9 @@
 """How the tasks of a gang meet: what each tells the others, and what must agree before they begin.
 
-Spark brings barrier tasks together with ``allGather``, which takes a second whoever calls it: each task looks
-for the answer, sleeps a second, and looks again. In a local session all tasks are processes of the driver's
-host and user, and they meet in milliseconds through the files of a folder that the driver has made for this
-gang and that nobody else may open. Everywhere else they meet through Spark.
+Spark brings barrier tasks together with ``allGather``, which always takes a second: each task looks for the
+answer, sleeps a second, and looks again. In a local session all tasks are processes of the driver's host and
+user, and they meet in milliseconds through the files of a folder that the driver has made for this gang and
+that nobody else may open. Everywhere else they meet through Spark.
 """
 
 import platform
@@ -88,9 +88,9 @@ def gather_in(
         if monotonic() > deadline:
             raise TransportError(
                 f"worker {number} has waited {seconds_max:g} seconds for worker "
-                f"{', '.join(place.name for place in awaited)} of {members}, which Spark has started and "
-                "whose Python has not come this far. Look into Spark's log, and whether the host has memory "
-                "and processors for so many workers."
+                f"{', '.join(place.name for place in awaited)} of {members}, which Spark has started, but "
+                "whose Python process has not reported yet. Look at Spark's log, and check that the host "
+                "has memory and cores for so many workers."
             )
         sleep(_LOOK_SECONDS)
     return [place.read_bytes() for place in places]
@@ -115,7 +115,7 @@ def versions() -> dict[str, str]:
 
 
 def own_address(context: BarrierTaskContext, driver: Address | None = None) -> str:
-    """Where the other tasks can reach this one, and the driver, where it is a member: no further than needed.
+    """The address at which the other tasks (and the driver, if it is a member) reach this one, and no wider.
 
     Tasks of one executor are on one host, as all are in a local session: they speak through loopback. Others
     use the address by which Spark reaches their executor.

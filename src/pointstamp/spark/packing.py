@@ -1,13 +1,14 @@
 """Rows on their way from DataFrames to the workers: packed, so that Spark's shuffle brings them there.
 
 The inputs of a flow have different schemas, and a gang of tasks reads one DataFrame. So the rows of each
-input are packed: a row of the packed DataFrame is (worker, input, epoch, an Arrow batch as bytes). Where
-everybody who reads an input exchanges it by the same key first, the rows of a batch are split by the owner
-of their key here, by the very hash that the workers use: Spark's shuffle then moves each row once, to the
-worker that owns it. Otherwise batches are dealt out in turn.
+input are packed: a row of the packed DataFrame is (worker, input, epoch, an Arrow batch as bytes). If all
+readers of an input exchange it by the same key first, the rows of a batch are split by the owner of their key
+here, with the same hash that the workers use: Spark's shuffle then moves each row once, to the worker that
+owns it. Otherwise batches are dealt out in turn.
 
 Rows that are refused here do not fail the task: Spark would try it again, and tasks beside it would hold
-their slots for seconds after the run. The words travel to a worker, before all rows, which reports them.
+their slots for seconds after the run. The message travels to a worker, ahead of all rows, and the worker
+reports it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,10 +28,10 @@ from pointstamp.topology.graph import Graph
 from pointstamp.worker.routes import routes_of
 
 NO_INPUT: Final = -1
-"""In place of an input's number: a row that is there so that its worker is."""
+"""In place of an input's number: this row only makes sure that its worker has a partition."""
 
 REFUSED: Final = -2
-"""In place of an input's number: rows were refused, and the bytes are the words that say why."""
+"""In place of an input's number: rows were refused, and the bytes are the message."""
 
 PACKED_DDL: Final = "worker int, input int, epoch long, rows binary"
 PACKED: Final = pa.schema(
@@ -50,7 +51,7 @@ class InputSpec:
 
     @property
     def wanted(self) -> pa.Schema:
-        """What is read of the DataFrame: the declared columns, and the epoch column if it is none of them."""
+        """The columns to read: the declared ones, and the epoch column if it is not declared."""
         return with_epochs(self.schema, self.epoch)
 
 

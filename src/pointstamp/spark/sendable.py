@@ -1,8 +1,8 @@
 """Whether a flow can be sent to the executors, found out before Spark tries.
 
-Spark pickles what its tasks need, and answers with an error that says neither whose function it was nor what
-to do, below a traceback that it prints by itself. Here the same is tried first, by the same pickler, and who
-cannot be sent is named. Nothing is kept: it is pickled twice, which is little beside starting a job.
+Spark pickles what its tasks need. If that fails, its error names neither the function nor a remedy, below a
+traceback that Spark prints. Here the same pickler tries it first, and the error names the operator that
+cannot be sent. Everything is then pickled twice, which costs little beside starting a job.
 """
 
 from pyspark import cloudpickle
@@ -12,5 +12,5 @@ from pointstamp.running.sendable import pack_with
 
 
 def check_sendable(plan: Plan, sent: object) -> None:
-    """FlowError where ``sent``, which holds the plan, cannot be pickled, with the operator that is why."""
+    """FlowError if ``sent``, which holds the plan, cannot be pickled; it names the operator to blame."""
     pack_with(cloudpickle.dumps, plan, sent)

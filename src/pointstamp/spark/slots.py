@@ -1,10 +1,10 @@
 """How many workers a session can run at once, found before anything starts.
 
-A gang needs all its tasks at the same time, and Spark waits in silence for slots that never come. Classic
-sessions ask the scheduler, which knows the executors that have registered. Connect sessions have no
-scheduler to ask and no RDDs: there the number of partitions that Spark gives a range is looked at, which is
-its number of cores unless somebody has set another default. Slots that other jobs hold at this moment cannot
-be seen from either; a gang that finds them taken waits until they are free.
+A gang needs all its tasks at the same time, and Spark waits in silence for slots that never come. In classic
+sessions the scheduler knows the executors that have registered. Connect sessions have no scheduler to ask and
+no RDDs: there the number of partitions that Spark gives to a range is used, which is its number of cores
+unless another default is set. Neither shows slots that other jobs hold at this moment; a gang that finds them
+taken waits until they are free.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pointstamp.errors import FlowError
 
 REGISTRATION_SECONDS_MAX: Final = 30.0
-"""Executors of a cluster come some seconds after the session; this is how long they are waited for."""
+"""Executors of a cluster register some seconds after the session starts; this is how long we wait."""
 
 _LOOK_SECONDS: Final = 0.5
 # Either setting makes the partitions of a range say nothing about slots.
@@ -24,9 +24,9 @@ _DEFAULTS: Final = ("spark.default.parallelism", "spark.sql.leafNodeDefaultParal
 
 
 def choose_workers(spark: SparkSession, wanted: int | None, *, spare: int = 0) -> int:
-    """How many workers to start, after a look whether Spark can run them all at once.
+    """How many workers to start, after a check that Spark can run them all at once.
 
-    ``spare`` slots must be left for what runs beside them.
+    ``spare`` slots must be left for jobs that run beside them.
     """
     if wanted is not None and wanted < 1:
         raise FlowError(f"{wanted} workers were asked for; a flow needs at least one.")
@@ -52,9 +52,9 @@ def choose_workers(spark: SparkSession, wanted: int | None, *, spare: int = 0) -
         needed = max(count, 1) + spare
         beside = " and Structured Streaming needs one beside them" if spare else ""
         raise FlowError(
-            f"{max(count, 1)} workers were asked for, and Spark has {slots} slots; all workers run at "
-            f"once, one to a slot{beside}. Ask for fewer, or start Spark with more cores (local[{needed}], "
-            "more executors, or a larger spark.executor.cores or spark.cores.max)."
+            f"{max(count, 1)} workers were asked for, but Spark has {slots} slots; all workers run at once, "
+            f"one to a slot{beside}. Ask for fewer, or start Spark with more cores (local[{needed}], more "
+            "executors, or a larger spark.executor.cores or spark.cores.max)."
         )
     return count
 
@@ -96,7 +96,7 @@ def wait_for_slots(
     clock: Callable[[], float] = monotonic,
     rest: Callable[[float], None] = sleep,
 ) -> int:
-    """Look until the expected slots have registered, or, where nothing is expected, until no more come."""
+    """Wait until the expected slots have registered, or, if nothing is expected, until no more come."""
     deadline = clock() + REGISTRATION_SECONDS_MAX
     before, slots = -1, look()
     while slots < (expected or 1) or (expected is None and slots != before):
@@ -108,7 +108,7 @@ def wait_for_slots(
 
 
 def _scheduler(spark: SparkSession) -> Callable[[], int]:
-    """What asks Spark's scheduler how many tasks can run at once."""
+    """A function that asks Spark's scheduler how many tasks can run at once."""
     context: Any = spark.sparkContext
     try:
         # Not public in Python; the scheduler checks a barrier stage by the same number.

@@ -2,7 +2,8 @@
 
 Each input is a streaming DataFrame (Structured Streaming owns the source, its micro-batches go into the input
 log), a DataFrame (written into the log once), or a source that the workers read themselves. The gang is
-started first, because it holds its slots as long as it runs; Structured Streaming has at least one beside.
+started first, because it holds its slots as long as it runs; Structured Streaming needs at least one more
+slot.
 """
 
 from collections.abc import Iterator, Mapping
@@ -109,19 +110,20 @@ def start(
 
 
 def _checked_streams(streams: Mapping[str, Any], *, begins_with_savepoint: bool) -> list[str]:
-    """The inputs that are streaming DataFrames; FlowError for what is no input at all, or not with this."""
+    """The inputs that are streaming DataFrames; FlowError for a value that cannot be an input here."""
     for name, each in streams.items():
         if not _is_frame(each) and not hasattr(each, "watch"):
             raise FlowError(
                 f"input '{name}' must be a DataFrame, streaming or not, or a source such as ps.files(path), "
-                f"and came as {_kind(each)}."
+                f"not {_kind(each)}."
             )
     check_sources({name: each for name, each in streams.items() if not _is_frame(each)})
     streaming = [name for name, each in streams.items() if _is_frame(each) and each.isStreaming]
     if streaming and begins_with_savepoint:
         raise FlowError(
-            f"input '{streaming[0]}' is a streaming DataFrame, whose offsets a savepoint does not have. "
-            "Begin with one where the workers read the inputs themselves, as with ps.files."
+            f"input '{streaming[0]}' is a streaming DataFrame, and a savepoint does not hold its offsets. A "
+            "query can begin with a savepoint only where the workers read the inputs themselves, as with "
+            "ps.files."
         )
     return streaming
 
@@ -138,7 +140,7 @@ def run_to_end(
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
     judge: Judge | None = None,
 ) -> dict[str, DataFrame]:
-    """Run a flow to the end of its inputs, going on from where a run of this checkpoint has come."""
+    """Run a flow to the end of its inputs, and go on where an earlier run with this checkpoint stopped."""
     folder = output or f"{checkpoint.rstrip('/')}/output"
     query = start(
         plan,
@@ -179,9 +181,9 @@ class _AfterWorkers:
 
 @dataclass(frozen=True, slots=True)
 class _UpToNow:
-    """A source of which only what is there now is taken.
+    """A source from which only the units that are there now are taken.
 
-    Logs of streaming DataFrames must not be cut off so: Structured Streaming says what is there now.
+    Logs of streaming DataFrames must not be cut off like this: Structured Streaming says what is there now.
     """
 
     inner: Source
@@ -212,12 +214,12 @@ def _is_frame(value: Any) -> bool:  # noqa: ANN401 - whatever the user gave
 
 
 def check_frames(plan: Plan, frames: Mapping[str, Any]) -> None:
-    """Refuse what is no DataFrame of Spark's, and streams, which a bounded run cannot come to the end of."""
+    """Refuse inputs that are not DataFrames of Spark, and streams, which have no end."""
     for name, each in frames.items():
         if not _is_frame(each):
             raise FlowError(
-                f"flow '{plan.name}', input '{name}': run() on Spark needs a DataFrame of Spark's, and "
-                f"{_kind(each)} came. Make one with spark.createDataFrame(), or use run_local()."
+                f"flow '{plan.name}', input '{name}': run() on Spark needs a DataFrame of Spark, not "
+                f"{_kind(each)}. Make one with spark.createDataFrame(), or use run_local()."
             )
         if each.isStreaming:
             raise FlowError(

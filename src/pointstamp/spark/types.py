@@ -3,9 +3,9 @@
 Arrow has more types than Spark. A type that Spark lacks becomes the smallest one of Spark's that holds all
 its values: unsigned integers grow (uint64 to decimal(20,0)), other encodings of text, bytes, lists and
 decimals become the plain one, times of day and of the calendar come in microseconds, a zone becomes UTC (the
-instant stays). Nanoseconds are the exception: those that are no whole microseconds are refused when they
-come, never cut off. What has no counterpart (time of day, intervals of months, unions) is refused before the
-job starts.
+instant stays). Nanoseconds are the exception: those that are not whole microseconds are refused when they
+appear, never cut off. Types without a counterpart (time of day, intervals of months, unions) are refused
+before the job starts.
 """
 
 from typing import Final
@@ -36,13 +36,14 @@ _DECIMAL_DIGITS_MAX: Final = 38
 
 
 def spark_schema(schema: pa.Schema, who: str) -> pa.Schema:
-    """The schema with the types that Spark has; refused in words where it has none."""
+    """The schema with Spark's types; SchemaError for a type that Spark does not have."""
     taken = {"epoch"}
     for name in schema.names:
         if name.lower() in taken:
             raise SchemaError(
-                f"{who}: column '{name}' has the name of another one; Spark does not tell capital letters "
-                "from small ones, and 'epoch' is the column with each row's epoch. Rename it in the flow."
+                f"{who}: column '{name}' has the name of another column; Spark does not distinguish capital "
+                "letters from small ones, and 'epoch' is the column with each row's epoch. Rename it in the "
+                "flow."
             )
         taken.add(name.lower())
     return pa.schema([_field(field, f"{who}: column '{field.name}'") for field in schema])

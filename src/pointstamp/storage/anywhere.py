@@ -1,6 +1,6 @@
 """A storage at any address: a local folder, or whatever fsspec knows (S3, Google, Azure, HDFS, and others).
 
-``storage_at`` chooses. What travels to workers is the address and its options; the connection is made anew.
+``storage_at`` chooses. The address and its options travel to the workers; each makes its own connection.
 
 The promise of ``create``, that of two writers one wins, is only as good as the store's. ``is_exclusive`` says
 whether it holds:
@@ -10,9 +10,9 @@ whether it holds:
 - HDFS refuses a rename to a name that is taken.
 - ``memory://`` is one process's, under a lock here; ``file://`` refuses to open, but a writer that is killed
   may leave half an object, which is why ``storage_at`` takes LocalStorage there.
-- For everything else there is a look and then a write: two drivers in the same instant are not told apart.
+- For everything else there is a check and then a write: two drivers at the same instant are not told apart.
 
-The tests run ``memory://`` and ``file://``; of the others they know what their packages say.
+The tests run ``memory://`` and ``file://``; the other statements follow the documentation of the packages.
 """
 
 import contextlib
@@ -68,14 +68,14 @@ def storage_at(path: str | os.PathLike[str], **options: Any) -> Storage:  # noqa
     if found and found[1] != "file":
         if found[2] == "/":
             raise StorageError(
-                f"the address '{path}' has one slash after '{found[1]}:', and fsspec would take it for a "
+                f"the address '{path}' has one slash after '{found[1]}:', so fsspec would take it for a "
                 f"local folder. Write '{found[1]}://'."
             )
         return FsspecStorage(path, options)
     if options:
         raise StorageError(
-            f"the folder '{path}' is a local one, which takes no options, and was given "
-            f"{', '.join(sorted(options))}. Leave them out, or give an address such as s3://bucket/folder."
+            f"the folder '{path}' is local and takes no options, but was given {', '.join(sorted(options))}. "
+            "Leave them out, or give an address such as s3://bucket/folder."
         )
     return LocalStorage("/" + path[found.end() :] if found else path)
 
@@ -247,7 +247,7 @@ def _open(address: str, options: dict[str, Any]) -> tuple[Any, str]:
         package = str(known_implementations.get(protocol, {}).get("class", "")).partition(".")[0]
         install = f"pip install {package}" if package not in ("", "fsspec") else str(error)
         raise StorageError(
-            f"'{address}' needs a package that is not here: {install}, on the driver and on all workers."
+            f"'{address}' needs a package that is not installed: {install}, on the driver and on all workers."
         ) from error
     except ValueError as error:
         known = ", ".join(("file", "s3", "gs", "abfs", "hdfs"))

@@ -1,14 +1,14 @@
 """A storage in a folder of a local (or mounted) file system.
 
-Invariant: a file under an object's name is whole, and durable for whoever was told that it is stored. Content
-goes to a new file in the same folder, whose name begins with a dot, and to the disk (fsync); a hard link,
-which fails where the name is taken, or a rename, which replaces, gives it its name; and the folder goes to
-the disk last.
+Invariant: a file under an object's name is whole, and durable once a writer was told that it is stored.
+Content goes to a new file in the same folder, whose name begins with a dot, and to the disk (fsync); a hard
+link, which fails where the name is taken, or a rename, which replaces, gives it its name; and the folder goes
+to the disk last.
 
-Between the last two everybody sees a name that a power failure would take away, if the writer is killed
-there. So who is told that a name is taken (AlreadyStored) is told so after its folder has gone to the disk;
-who relies on what it has only seen asks for ``sync``; and the folders above are taken to the disk by each
-process that stores something in them, because whoever has made them may have been killed, too.
+Between the last two steps everybody sees a name that a power failure would take away, if the writer is killed
+there. So AlreadyStored is raised only after the folder has gone to the disk; a process that relies on an
+object that it has only seen calls ``sync``; and each process that stores something takes the folders above to
+the disk, because the process that made them may have been killed, too.
 
 A writer that is killed leaves its new file behind: it is never listed, and ``sweep`` removes it. Not for file
 systems without hard links (FAT, some mounts of object stores), which are refused in words.
@@ -53,7 +53,7 @@ class LocalStorage:
         self._store(name, content, os.replace)
 
     def sync(self, name: str) -> None:
-        """See to it that a file that is there stays, whoever wrote it; NotStored where there is none."""
+        """Make sure that a file that is there stays, no matter who wrote it; NotStored if there is none."""
         path = self._path(name)
         try:
             _sync(path, os.O_RDONLY)
@@ -155,7 +155,7 @@ class LocalStorage:
             raise failed("stored", name, self.address, error) from error
 
     def _settle(self, folder: str) -> None:
-        """See to it that a folder is there and durable in those above it, whoever has made them."""
+        """Make sure that a folder is there and durable in those above it, no matter who made them."""
         if folder in self._settled:
             return
         _make_folder(folder)

@@ -69,6 +69,6 @@ class MemoryStorage:
 
     def __reduce__(self) -> NoReturn:
         raise StorageError(
-            "a MemoryStorage stays in its process: another would get a copy, not the same objects. Use a "
-            "folder that all processes reach: LocalStorage, or storage_at with an address."
+            "a MemoryStorage stays in its process: another process would get a copy, not the same objects. "
+            "Use a folder that all processes reach: LocalStorage, or storage_at with an address."
         )

@@ -19,13 +19,13 @@ class Storage(Protocol):
 
     @property
     def address(self) -> str:
-        """Where this is, for messages, and for whoever opens it on another host."""
+        """Where this storage is, for messages, and for opening it on another host."""
         ...
 
     def create(self, name: str, content: Content) -> None:
         """Store a new object durably, visible whole or not at all; AlreadyStored where there is one.
 
-        Also the object that was there is durable when that is raised.
+        The object that was there is durable, too, when AlreadyStored is raised.
         """
         ...
 
@@ -34,10 +34,10 @@ class Storage(Protocol):
         ...
 
     def sync(self, name: str) -> None:
-        """See to it that an object that is seen stays, after a power failure too; NotStored where none is.
+        """Make sure that an object that is seen survives a power failure; NotStored if there is none.
 
-        What a call has stored is durable when the call returns. What another writer has stored may be seen
-        before that; who goes on from such an object asks for this first.
+        What a call has stored is durable when the call returns. An object of another writer may be seen
+        before it is durable; a process that goes on from such an object calls this first.
         """
         ...
 

@@ -2,12 +2,12 @@
 
 A seal stands before the content: a mark, the seal's own format, the version and the kind of the content, the
 name under which it is stored, its owner, its length and a checksum (CRC-32) over all of it. So an object that
-is torn, altered, cut, lengthened or not ours is named in a StorageError where it is read, and never becomes
-state; and neither does one that is whole and lies in another's place: another name's, or another owner's,
-whose names are the same. Who restores a file from a copy may take the wrong copy.
+is torn, altered, cut, lengthened or not ours is named in a StorageError when it is read, and never becomes
+state; and neither does an intact object in the place of another: under another name, or with another owner.
+Somebody who restores a file from a copy may take the wrong copy.
 
 CRC-32 is for accidents: it finds any error within 32 bits and misses one in four thousand million of the
-others; it is no proof against malice. ``checksum_of`` is for those who write down elsewhere what they stored.
+others; it is no proof against malice. ``checksum_of`` is for callers that record elsewhere what they stored.
 """
 
 import struct
@@ -53,36 +53,40 @@ def checksum_of(sealed: Content) -> int:
 
 
 def unseal(stored: bytes, kind: str, name: str, *, owner: str = "", version: int = 1) -> bytes:
-    """The content of an object, once it has proved to be whole, and of this kind, name, owner and version."""
+    """The content of an object, after a check that it is whole and of this kind, name, owner and version."""
     whole = memoryview(stored)
     if not stored.startswith(_MARK[: len(stored)]):
         raise StorageError(
-            f"'{name}' was not written by pointstamp: a {kind} was needed. Something else writes there."
+            f"'{name}' was not written by pointstamp: a {kind} was expected there. Something else writes to "
+            "this place."
         )
     if len(stored) < _HEAD.size:
         _check_format(stored, name)
-        raise StorageError(f"'{name}' is torn: {len(stored)} bytes are there, and a {kind} has more.")
+        raise StorageError(f"'{name}' is torn: it has {len(stored)} bytes, and a {kind} has more.")
     _check_format(stored, name)
     _, _, its_version, *lengths, length, check = _HEAD.unpack_from(stored)
     begin = _HEAD.size + sum(lengths)
     needed = begin + length
     if len(stored) != needed:
         what = "torn" if len(stored) < needed else "longer than it was written"
-        raise StorageError(f"'{name}' is {what}: {len(stored)} bytes are there, and {needed} were written.")
+        raise StorageError(f"'{name}' is {what}: it has {len(stored)} bytes, but {needed} were written.")
     if _checksum(whole[:_CHECKED], whole[_HEAD.size :]) != check:
-        raise StorageError(f"'{name}' was altered after it was written: its checksum does not fit.")
+        raise StorageError(f"'{name}' was altered after it was written: its checksum does not match.")
     its_kind, its_owner, its_name = _words(stored, lengths)
     if its_kind != kind:
-        raise StorageError(f"'{name}' is a {its_kind}, and a {kind} was needed: it lies in a wrong place.")
+        raise StorageError(
+            f"'{name}' is a {its_kind}, but a {kind} was expected: it lies in the wrong place."
+        )
     if its_version != version:
         age = "an older" if its_version < version else "a newer"
         raise StorageError(
-            f"'{name}' is a {kind} of version {its_version}, and this version of pointstamp reads version "
+            f"'{name}' is a {kind} of version {its_version}, but this version of pointstamp reads version "
             f"{version}. It was written by {age} pointstamp: use that one, or begin in a new place."
         )
     if its_owner != owner:
         raise StorageError(
-            f"'{name}' belongs to '{its_owner}', and one of '{owner}' was needed: it lies in another's place."
+            f"'{name}' belongs to '{its_owner}', but one of '{owner}' was expected: it lies in another's "
+            "place."
         )
     if its_name != name:
         raise StorageError(f"'{name}' holds what was written as '{its_name}': it lies in another's place.")
@@ -93,8 +97,8 @@ def _check_format(stored: bytes, name: str) -> None:
     form = stored[len(_MARK)] if len(stored) > len(_MARK) else _FORMAT
     if form != _FORMAT:
         raise StorageError(
-            f"'{name}' is sealed in format {form}, and this version of pointstamp reads format {_FORMAT}. "
-            "It was altered, or written by another version: use that one, or begin in a new place."
+            f"'{name}' is sealed in format {form}, but this version of pointstamp reads format {_FORMAT}. It "
+            "was altered, or written by another version: use that one, or begin in a new place."
         )
 
 

@@ -1,4 +1,4 @@
-"""A seal for what people and other programs read, too: JSON with its name and a checksum beside the content.
+"""A seal for objects that people and other programs read, too: JSON with its name and a checksum.
 
     {"format_version": 3, "name": "_pointstamp/000000000019.json", "crc32": "0a1b2c3d", "content": {...}}
 
@@ -37,12 +37,12 @@ def seal_json(content: bytes, name: str, version: int) -> bytes:
 
 
 def unseal_json(stored: bytes, name: str, version: int) -> bytes:
-    """The JSON of an object, once it has proved to be whole, of this version and of this name."""
+    """The JSON of an object, after a check that it is whole, of this version and of this name."""
     try:
         its_version = msgspec.json.decode(stored, type=_Version).format_version
         if its_version != version:
             raise StorageError(
-                f"'{name}' has format {its_version}, and this pointstamp reads {version}. Read it with the "
+                f"'{name}' has format {its_version}, but this pointstamp reads {version}. Read it with the "
                 "pointstamp that wrote it"
             )
         sealed = msgspec.json.decode(stored, type=_Sealed)
@@ -51,7 +51,7 @@ def unseal_json(stored: bytes, name: str, version: int) -> bytes:
     content = bytes(sealed.content)
     if seal_json(content, sealed.name, version) != stored:
         raise StorageError(
-            f"'{name}' was altered after it was written: its checksum does not fit. Restore it from a copy"
+            f"'{name}' was altered after it was written: its checksum does not match. Restore it from a copy"
         )
     if sealed.name != name:
         raise StorageError(f"'{name}' holds what was written as '{sealed.name}'. Restore it from a copy")

@@ -1,4 +1,4 @@
-"""What every storage says alike: which names there may be, and failures in words.
+"""What all storages share: which names are allowed, and failures in words.
 
 A name is checked at the border, so that an object never lies outside its storage and never looks like a file
 that is still being written: no part of a name begins with a dot, because such files do.
@@ -13,9 +13,9 @@ from pointstamp.storage.port import Content
 _ADVICE: Final = {
     errno.ENOSPC: "the disk is full. Free some space, or choose another place",
     errno.EDQUOT: "the quota is used up. Free some space, ask for more, or choose another place",
-    errno.EACCES: "this user may not. Give it the right, or choose another place",
-    errno.EPERM: "this user may not. Give it the right, or choose another place",
-    errno.EROFS: "the file system can only be read. Choose another place",
+    errno.EACCES: "this user has no permission. Grant it, or choose another place",
+    errno.EPERM: "this user has no permission. Grant it, or choose another place",
+    errno.EROFS: "the file system is read-only. Choose another place",
 }
 
 
@@ -46,14 +46,14 @@ def joined(content: Content) -> bytes:
 
 
 def nothing_stored(name: str, address: str) -> NotStored:
-    """The answer to a read of an object that is not there."""
+    """The error for a read of an object that is not there."""
     return NotStored(f"there is no object '{name}' in {address}.")
 
 
 def already_stored(name: str, address: str) -> AlreadyStored:
-    """The answer to whoever comes second."""
+    """The error for the second writer of an object."""
     return AlreadyStored(
-        f"there is an object '{name}' in {address} already, and it is not replaced. Another writer was "
+        f"there is already an object '{name}' in {address}, and it is never replaced. Another writer was "
         "faster, or this one had stored it before."
     )
 

@@ -4,9 +4,9 @@ Loops are laid out first, from the inside out; to its surroundings a loop is one
 its border where wires come in and go out. A wire is therefore made of one part for each scope it runs
 through, and each part stays in the columns, gaps and lanes of that scope.
 
-Invariants: boxes of nodes do not overlap; what stands in a loop lies within its frame, and what does not lies
-outside of it; no wire runs over a box. They hold by construction: boxes stand in columns, wires run level
-across columns and change their height only in the gaps between, and those that go back do so in lanes below
+Invariants: boxes of nodes do not overlap; what is in a loop is drawn within its frame, and everything else
+outside it; no wire runs over a box. They hold by construction: boxes stand in columns, wires run level across
+columns and change their height only in the gaps between, and those that go back do so in lanes below
 everything else in their scope.
 """
 

@@ -2,8 +2,8 @@
 
 Item i of an input was epoch i. Here its rows say so in a column, and come in other units than their own: some
 earlier, some later, as rows do that were written down when they happened and arrive when they can. After so
-many units nothing before some epoch can come any more, and whoever feeds the query may say so: that is what
-``complete_after`` knows. Rows are neither added nor lost, so what is published is the same.
+many units nothing before some epoch can come any more, and the user of the query may say so;
+``complete_after`` knows when. Rows are neither added nor lost, so what is published is the same.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,8 @@
-"""What can go wrong in a simulated world, one function each; which of them happens is chosen.
+"""What can go wrong in a simulated world, one function each; the world chooses which of them happens.
 
 All of it is what processes, machines and storages do: members are lost, a driver is lost between two
 operations, a driver is replaced though it lives, or sleeps and is replaced, a storage fails or does not
-answer, a recovery is lost on its way, a disk spoils a part of the newest snapshot. Beside any of these the
+answer, a driver dies during a recovery, a disk spoils a part of the newest snapshot. Beside any of these the
 power may fail: then everything that runs is gone, and with it what was written and not on the disk yet.
 """
 
@@ -138,7 +138,7 @@ def _doom(world: Drivers, operations_max: int) -> None:
 
 
 def _lose(world: Drivers, life: "Life", place: "MemberPlace") -> None:
-    """A member dies; what it was writing is done, cut off between two operations, or not done."""
+    """A member dies; what it was writing is complete, cut off between two operations, or not done."""
     jobs, durability = place.scribe.jobs, world.durability
     life.crew.lose(place)
     durability.dies_after, durability.dies_late = world.choices.choose(4), bool(world.choices.choose(2))

@@ -189,7 +189,7 @@ class SimulatedCrew:
             place.reports.put(error)
 
     def lose(self, place: MemberPlace) -> None:
-        """A member dies, and its driver hears of it some time."""
+        """A member dies, and its driver hears of it some time later."""
         place.die()
         place.reports.put(None)
 

@@ -2,8 +2,8 @@
 
 A recovery is ``begin_generation`` and a round of a driver is ``Session.turn``, the same that a supervisor
 calls. Each durable operation in them is a moment at which the driver may die, or fall asleep while another
-takes over. Of all generations one is the newest; what is left of the others goes on for a while, and whatever
-it does, nothing of it may be published: that is for the judges to see, and nothing here prevents it.
+takes over. Of all generations one is the newest; what is left of the others goes on for a while, and nothing
+that it does may be published: the judges check that, and nothing here prevents it.
 """
 
 from typing import Final

@@ -1,13 +1,13 @@
 """What outlives the processes of a simulated world, and what happens around each operation on it.
 
 Kept: what the ports promise (``pointstamp.storage.port``, ``pointstamp.sinks.port``), and no more. An
-operation may fail, or be done without an answer; whoever does it may die before it, in the middle of it or
-after it. What was not acknowledged may be undone when the power fails. The storage is
+operation may fail, or be done without an answer; its caller may die before it, in the middle of it or after
+it. What was not acknowledged may be undone when the power fails. The storage is
 ``pointstamp.simulate.crash.storage``; the sink is here.
 
-The sink enforces its contract on whoever uses it: a commit comes again only with what it came with before,
-numbers have no gaps, and every piece that is published was staged and not discarded. Each row of it stands
-under its output and epoch as often as it was published, so what is seen twice is seen here.
+The sink enforces its contract: a commit that comes again has the same content as before, numbers have no
+gaps, and every piece that is published was staged and not discarded. Each row is stored under its output and
+epoch as often as it was published, so a row that is published twice shows.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class DiedError(BaseException):
-    """Whoever was at work is dead: nothing after this happens, and no handler for errors sees it."""
+    """The process that was at work is dead: it does nothing more, and no error handler sees this."""
 
 
 class UnansweredError(StorageError):
@@ -37,7 +37,7 @@ class Durability:
 
     def __init__(self) -> None:
         self.dies_after: int | None = None
-        """So many operations are done by whoever acts now, and at the next it dies."""
+        """How many operations the acting process still does; it dies at the next one."""
         self.dies_late: bool = False
         """Whether the operation at which it dies is done."""
         self.fails: str | None = None
@@ -59,8 +59,8 @@ class Durability:
     ) -> T:
         """Do an operation, or what the world wants instead.
 
-        ``killed`` is what is done of it by one who dies before it is done, ``unsure`` what is done where it
-        is done and not acknowledged, perhaps.
+        ``killed`` is done instead if the process dies before the operation is complete, ``unsure`` if it is
+        perhaps done but not acknowledged.
         """
         self.before(what)
         if self.dies_after is not None:
@@ -205,15 +205,19 @@ class SimulatedSink:
                 )
             return
         if number > len(self.commits):
-            raise InternalError(f"commit {number} is published after {len(self.commits)} commits.")
+            raise InternalError(f"commit {number} was published after {len(self.commits)} commits.")
         before = self.published_through()
         for piece in commit.staged:
             if piece.path not in self._pieces:
                 raise InternalError(f"commit {number} has the piece '{piece.path}', which is not there.")
             if not (-1 if before is None else before) < piece.first_epoch <= piece.last_epoch:
-                raise InternalError(f"commit {number} has {piece}, and epochs up to {before} are published.")
+                raise InternalError(
+                    f"commit {number} has {piece}, but epochs up to {before} are already published."
+                )
             if piece.last_epoch > commit.epochs_through:
-                raise InternalError(f"commit {number} goes up to {commit.epochs_through} and has {piece}.")
+                raise InternalError(
+                    f"commit {number} goes up to epoch {commit.epochs_through}, but has {piece}."
+                )
         for piece in commit.staged:
             _, output, rows = self._pieces[piece.path]
             for epoch, batches in rows.items():

@@ -41,14 +41,14 @@ class Crashed(msgspec.Struct, frozen=True, tag=True):
 
 
 class UserSaid(msgspec.Struct, frozen=True, tag=True):
-    """It was said that nothing before an epoch comes of an input any more."""
+    """The user has said that an input brings nothing before an epoch any more."""
 
     input: str
     epoch: int
 
 
 class SavepointTaken(msgspec.Struct, frozen=True, tag=True):
-    """Whoever asked for a savepoint was answered."""
+    """A request for a savepoint was answered."""
 
     name: str
     epoch: int

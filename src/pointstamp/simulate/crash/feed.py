@@ -1,14 +1,14 @@
 """What a simulated query is fed: sources whose units come when the world says, and can be read again.
 
-Item i of an input is unit i. How its rows are split into parts, how large each part says it is (which
-decides who reads it) and in how many batches it is read is chosen once, before the world begins: a unit that
-is read again gives the same rows, as the port of sources asks. When a unit is found is chosen as the world
-goes on; so ticks differ from world to world, and what was in each is what the run is compared by.
+Item i of an input is unit i. How its rows are split into parts, how large each part says it is (which decides
+who reads it) and in how many batches it is read is chosen once, before the world begins: a unit that is read
+again gives the same rows, as the port of sources asks. When a unit is found is chosen as the world goes on;
+so ticks differ from world to world, and the reference run is fed the same ticks.
 
 An input may have an epoch column (``pointstamp.simulate.crash.columns``). Then the source knows for each
 number of units how far it is complete after them, and the last unit of one such input at least is not found
-before everything that was said to be complete is published: a query that waits for the end of its input
-instead is found out.
+before everything that was said to be complete is published: so a query that waits for the end of its input
+instead is detected.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ class SimulatedSource:
         return max(position or 0, int(unit.name) + 1)
 
     def describe(self) -> str:
-        """Who this is, for messages."""
+        """A description for messages."""
         return f"simulated input '{self.name}'"
 
     def unit(self, number: int) -> Unit:

@@ -1,7 +1,7 @@
 """What a world with crashes is like from beginning to end: who is slow, what is rare, how often it saves.
 
 The first of the options of each choice is the plain one. The order of the choices is part of what a seed
-means: whoever changes it changes every world.
+means: changing it changes every world.
 """
 
 from dataclasses import dataclass

@@ -52,7 +52,7 @@ def run_with_successor(world: CrashWorld, *, steps_max: int) -> CrashRun:
 
 
 def _found(world: CrashWorld, name: str) -> Savepoint:
-    """The savepoint as the journal has it, which is no older than was answered."""
+    """The savepoint as the journal has it; it must not be older than the answer said."""
     world.durability.stand_aside()
     journal: Journal[Entry] = Journal.open(world.storage, Entry, query=world.spec.query_id)
     savepoints = Ledger(journal, world.spec.sources).savepoints
@@ -62,5 +62,5 @@ def _found(world: CrashWorld, name: str) -> Savepoint:
             return savepoint
     there = ", ".join(f"'{each.name}' of epoch {each.commits[-1].epoch}" for each in savepoints) or "none"
     raise RecoveryError(
-        f"savepoint '{name}' was taken at epoch {epoch}, and in the journal there is {there}."
+        f"savepoint '{name}' was taken at epoch {epoch}, but in the journal there is {there}."
     )

@@ -38,7 +38,7 @@ from pointstamp.simulate.world import STEPS_MAX, Ended, World
 
 @dataclass(frozen=True, slots=True)
 class CrashOutcome(Outcome):
-    """What came of one world with crashes; ``objections`` says what each judge has against it."""
+    """The result of one world with crashes; ``objections`` says what each judge has against it."""
 
     objections: Mapping[str, str] = field(default_factory=dict)
     explained: Explained | None = None
@@ -54,8 +54,8 @@ class CrashSimulator(Simulator):
     ) -> None:
         if has_own_times(plan):
             raise FlowError(
-                f"flow '{plan.name}' has times of its own, and snapshots are taken at epochs: a flow that is "
-                "to survive crashes needs epochs for its times. Leave --crashes out, or use epochs."
+                f"flow '{plan.name}' has times of its own, but snapshots are taken at epochs: a flow that "
+                "must survive crashes needs epochs for its times. Leave --crashes out, or use epochs."
             )
         super().__init__(plan, inputs, file=file, steps_max=steps_max)
         self._operators = [int(node.index) for node in plan.nodes if not node.kind.is_door]

@@ -55,7 +55,7 @@ class CrashRun(WorldRun):
     complete_to: int = 0
     """Up to where everything must be published, once the run has come to its end."""
     undeclared: tuple[str, ...] = ()
-    """What was said of operators that keep something between epochs and declare no state."""
+    """The warnings about operators that keep something between epochs and declare no state."""
 
 
 class KeptChoices(NamedTuple):
@@ -75,7 +75,7 @@ class Setting:
 
     make_member: MakeMember = Member
     has_features: bool = True
-    """Whether it may have what is drawn from the further choices; a world of before has nothing of it."""
+    """Whether the world may have what the further choices decide; older worlds have nothing of it."""
 
     def __init__(
         self,

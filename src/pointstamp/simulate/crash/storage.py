@@ -5,13 +5,13 @@ What is acknowledged is durable. What is not may be whole, absent, or begun:
 - a writer that is killed before its object has its name leaves nothing under it: what it had written, up to
   any byte, is a new file with a name of its own, which nobody lists or reads;
 - one that is killed after that, or that gets no answer, leaves it whole, but perhaps not yet on the disk: it
-  is seen by everybody, and where the power fails before the folder goes to the disk, it is gone; who is told
-  that it is there already, or asks for ``sync``, has made it sure;
+  is seen by everybody, and if the power fails before the folder goes to the disk, it is gone; AlreadyStored
+  and ``sync`` make it sure;
 - a deletion is never made durable: where the power fails, what was deleted may be there again.
 
 All of it is within the promises of ``pointstamp.storage.port``. Not here: objects that lie torn under their
 names, which no storage may show (a damaged disk may, see ``damage``); ``writes_in_place`` is a storage that
-breaks the promise, so that tests can see who notices.
+breaks the promise, so that tests can check that it is noticed.
 """
 
 from collections.abc import Callable
@@ -87,7 +87,7 @@ class SimulatedStorage:
             self._objects.write(name, whole[: len(whole) // 2])
 
     def lose_power(self) -> int:
-        """What was not on the disk is as it was, or is not; return how many objects are as they were."""
+        """Objects that were not on the disk may go back to what they were; return how many do."""
         changed = 0
         for name, before in sorted(self._unsure.items()):
             if not self._durability.draw(2):

@@ -59,19 +59,19 @@ def save_crashes(trace: CrashTrace, path: Path) -> None:
 
 
 def load_crashes(path: Path) -> CrashTrace:
-    """Read a trace from a file; a UsageError where there is none."""
+    """Read a trace from a file; UsageError if it holds none."""
     try:
         first, _, rest = path.read_bytes().partition(b"\n")
         header = msgspec.json.decode(first, type=CrashHeader)
         decode = msgspec.json.Decoder(tuple[int, Event | WorldEvent]).decode
         happened = tuple(Happened(*decode(line)) for line in rest.split(b"\n")[:-1])
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read as a trace: {error.strerror}.") from error
+        raise UsageError(f"{path} cannot be read as a trace: {error.strerror}.") from error
     except msgspec.MsgspecError as error:
         raise UsageError(
-            f"{path}: is no trace of a run with crashes: {error}. Write one with pointstamp simulate FLOW.py "
-            "--crashes 0-4 --trace FILE."
+            f"{path} is not a trace of a run with crashes: {error}. Write one with pointstamp simulate "
+            "FLOW.py --crashes 0-4 --trace FILE."
         ) from error
     if header.format != FORMAT:
-        raise UsageError(f"{path}: has the format {header.format!r}, and this version reads {FORMAT!r}.")
+        raise UsageError(f"{path} has the format {header.format!r}, but this version reads {FORMAT!r}.")
     return CrashTrace(header, happened)

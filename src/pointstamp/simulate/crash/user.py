@@ -1,8 +1,8 @@
 """What the user of a simulated query does while it runs: says how far inputs are complete, takes savepoints.
 
-A user calls a query, which listens between two rounds of its driver, and is answered or not. A user knows of
-an input what was put there, not what the driver has found of it. What was answered holds, whatever crashes
-afterwards; what was not may be done or not, and is asked for again.
+A user calls a query, which listens between two rounds of its driver, and is answered or not. A user knows
+what was put into an input, not what the driver has found of it. An answer holds, whatever crashes afterwards;
+a request without an answer may be done or not, and is made again.
 """
 
 from concurrent.futures import Future

@@ -3,10 +3,10 @@
 Members, coordinator, journal and ledger are the production code, as in ``pointstamp.simulate.world`` the
 workers are. At any step members, the driver or all may die: what they had in memory is gone, what they were
 writing is done, cut off between two operations or in the middle of one, or not done, and their messages
-arrive or not. Storage may fail or not answer, and the power may fail. Whoever survives goes on for a while
-beside the generation that replaces it: a driver that does not know that it was replaced, also one that
-slept between two operations of its own; members whose driver is dead. Recovery itself may crash. The number
-of crashes is bounded, so that the world comes to an end.
+arrive or not. Storage may fail or not answer, and the power may fail. Processes that survive go on for a
+while beside the generation that replaces them: a driver that does not know that it was replaced, also one
+that slept between two operations of its own; members whose driver is dead. Recovery itself may crash. The
+number of crashes is bounded, so that the world comes to an end.
 
 A recovery is ``begin_generation``, the same that a supervisor calls. Which crash happens when is said by
 ``pointstamp.simulate.crash.crashes``.
@@ -120,7 +120,7 @@ class CrashWorld(Drivers):
             self._quiet_ticks = 0
 
     def _ready(self, now: int) -> list[tuple[Act, Life, MemberPlace | None]]:
-        """Everything that could be done now, by whomever."""
+        """Everything that some process could do now."""
         ready: list[tuple[Act, Life, MemberPlace | None]] = []
         for life in self.lives:
             if life.driver_is_alive and not life.is_asleep and self._has_news(life):
