@@ -328,7 +328,7 @@ def test_messages_of_an_older_generation_are_dropped_counted_and_logged(
         assert [bytes(parcel.header) for parcel in found] == [b"fresh"]
         assert mesh.dropped_old == 1
     assert (
-        "worker 0 has dropped a message of worker 1 of generation 2; the run is in generation 3"
+        "worker 0 has dropped a message from worker 1 of generation 2; the run is in generation 3"
         in caplog.text
     )
 

@@ -475,7 +475,7 @@ def test_times_of_ones_own_let_one_source_run_ahead(workers: int) -> None:
         (0, 5): 1,
         (2, 1): 1,
     }
-    with pytest.raises(FlowError, match=r"items are \(time, rows\) pairs"):
+    with pytest.raises(FlowError, match=r"items must be \(time, rows\) pairs"):
         flow.run_local(left=[rows(1)], right=[])
 
 

@@ -165,7 +165,7 @@ def test_a_mutant_that_reaches_other_states_or_breaks_a_property_is_no_equivalen
 
     twin = Instance("all", Switch)
     more = verdict_on(Mutant("E1", "wired", Wired, breaks=None, same_as="all"), twin)
-    assert more.problems == ("is no equivalent of all: 1 states more and 0 fewer",)
+    assert more.problems == ("is not equivalent to all: 1 states more and 0 fewer",)
     broken = verdict_on(Mutant("E2", "jammed", Jammed, breaks=None, same_as="all"), twin)
     assert broken.problems == ("OnIfOdd is broken after 1 step",)
 
