@@ -1,8 +1,7 @@
 """Word count: how often each word has been seen so far, after each epoch.
 
-An epoch is a batch of input. ``running=True`` counts over all epochs; what comes out are the words whose
-count changed. The count of an epoch is sent when the epoch is complete on every worker, and not a moment
-earlier.
+An epoch is a batch of input. ``running=True`` counts over all epochs; the output has the words whose count
+changed. The count of an epoch is sent when the epoch is complete on every worker, and not a moment earlier.
 """
 
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""A query that runs on: a folder is followed as files arrive, and a crash of a worker leaves no trace.
+"""A query that keeps running: it follows a folder as files arrive, and a worker's crash leaves no trace.
 
 Each file is an epoch. An epoch is published when it is complete and saved, whole and once. The query goes on
 from its last snapshot when a worker dies, and when the program itself is started again. It is the same on

@@ -1,6 +1,6 @@
 """A running reduction in a loop: epochs overlap, and results are as if one came after the other.
 
-Water flows down a canal with locks, one lock per round. Each epoch opens springs; what comes out is each lock
+Water flows down a canal with locks, one lock per round. Each epoch opens springs; the output has each lock
 that is now reached sooner than ever before. Epoch 1 begins in the middle of the canal while the water of
 epoch 0 is still on its way there: (1, 0) is complete long before (0, 12). The reduction takes its times in
 order all the same, so that epoch 0 never hears of what came later.

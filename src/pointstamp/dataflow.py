@@ -88,7 +88,7 @@ class Dataflow:
         return f"Dataflow('{self.name}', {len(self.plan.nodes)} operators)"
 
     def _repr_svg_(self) -> str:
-        """What a notebook shows of a flow."""
+        """The drawing that a notebook shows of a flow."""
         return svg(self.plan)
 
     def input(
@@ -101,12 +101,12 @@ class Dataflow:
     ) -> Stream:
         """A stream that comes from outside; the schema is Spark DDL, "src long, dst long", or pyarrow's.
 
-        All declared columns must come; others are left, wherever the flow runs.
+        All declared columns must be there; other columns are ignored, wherever the flow runs.
 
         ``late`` says what becomes of rows whose epoch column names an epoch before the one that the input was
         advanced to: they are an ``"error"``, or go to an ``"output"`` of their own, or ``"drop"`` drops them.
         That output is named ``late_output``, or ``<name>_late``; it has the columns of the input and
-        ``late_epoch``, and the rows are in the epoch that was open when they came.
+        ``late_epoch``, and the rows are in the epoch that was open when they arrived.
         """
         declared = as_schema(schema)
         check_policy(name, late, late_output)
@@ -143,7 +143,7 @@ class Dataflow:
         node = self.plan.nodes[at.source.operator]
         if at.builder is not self._builder or node.kind is not NodeKind.FEEDBACK or node.scope:
             raise FlowError(
-                f"flow '{self.name}': feedback needs a variable of this flow, and came with {variable}."
+                f"flow '{self.name}': feedback needs a variable of this flow, but was given {variable}."
             )
         feed(node, stream, f"flow '{self.name}'")
 
@@ -178,12 +178,12 @@ class Dataflow:
 
         Inputs are given by name: ``run_local(edges=[batch0, batch1])``; item i is epoch i, an Arrow batch or
         table, a pandas or polars frame. A single table is epoch 0, unless ``epoch`` names a column of it that
-        says the epoch of each row; one that the schema declares stays in the rows, another is taken away.
-        ``on_epoch`` is called with each epoch and its tables as soon as it is complete.
+        holds the epoch of each row; a column that the schema declares stays in the rows, any other is
+        removed. ``on_epoch`` is called with each epoch and its tables as soon as it is complete.
 
-        With a ``checkpoint``, a path, the run can be killed at any moment: called again with the same data it
-        goes on from the last epoch that was saved there, and other data is refused. ``on_epoch`` is then
-        called when all is done.
+        With a ``checkpoint``, a path, the run can be killed at any moment: called again with the same data,
+        it goes on from the last epoch that was saved there; other data is refused. ``on_epoch`` is then
+        called when everything is done.
 
         With ``verify`` everything that the workers do is judged, as ``start`` says; an epoch is handed over
         after it was found right, and a wrong step raises an InternalError.
@@ -229,9 +229,10 @@ class Dataflow:
     ) -> Iterator[tuple[Any, dict[str, pa.Table]]]:
         """Run the flow on this machine and yield each epoch with its tables as soon as it is complete.
 
-        It runs in this process, on one or several workers, or with ``processes`` in so many of their own.
-        Inputs may be endless: they are read as the results are taken. ``progress`` shows how far it is. With
-        ``verify`` everything that the workers do is judged before an epoch is yielded; a wrong step raises.
+        It runs on one or several workers in this process, or on one worker in each of ``processes``
+        processes. Inputs may be endless: they are read as the results are taken. ``progress`` shows how far
+        it is. With ``verify`` everything that the workers do is judged before an epoch is yielded; a wrong
+        step raises.
         """
         data = given_inputs(self.plan, self.stream_local, inputs, streams)
         self.plan.check_outputs()
@@ -267,21 +268,21 @@ class Dataflow:
     ) -> "dict[str, DataFrame]":
         """Run the flow as a Spark job to the end of its inputs; DataFrames in, DataFrames out.
 
-        Without ``epoch`` everything is epoch 0; with it a column says the epoch of each row, in any order.
+        Without ``epoch`` everything is epoch 0; with it, a column holds the epoch of each row, in any order.
         The outputs have the column ``epoch`` first, lie as Parquet files under ``output`` (a temporary folder
-        unless given), and can be read again and again; a folder that holds published output is refused.
-        Workers are as many as Spark has slots, unless given. One that answers nobody for
-        ``silence_seconds_max`` is taken for dead, which ends the run.
+        unless given), and can be read again and again; a folder that holds published output is refused. There
+        are as many workers as Spark has slots, unless ``workers`` says otherwise. A worker that answers
+        nobody for ``silence_seconds_max`` is taken for dead, which ends the run.
 
-        With a ``checkpoint``, a path, workers may die and the driver, too: called again with the same inputs
-        the run goes on from the last epoch that was saved there. Such a run can be judged while it goes on,
-        with ``verify``, as ``start`` says; without a checkpoint the driver hears nothing of the workers until
-        they are done.
+        With a ``checkpoint``, a path, workers may die, and so may the driver: called again with the same
+        inputs, the run goes on from the last epoch that was saved there. Such a run can be judged while it
+        goes on, with ``verify``, as ``start`` says; without a checkpoint the driver hears nothing of the
+        workers until they are done.
         """
         if verify and checkpoint is None:
             raise FlowError(
-                f"flow '{self.name}' was to be verified without a checkpoint, and the workers of such a run "
-                "tell the driver nothing before they are done. Give checkpoint= a path, or leave verify out."
+                f"flow '{self.name}' cannot be verified without a checkpoint: the workers of such a run tell "
+                "the driver nothing before they are done. Give checkpoint= a path, or leave verify out."
             )
         from pointstamp.spark import job, streaming  # pyspark is loaded by those who use it
 
@@ -328,12 +329,12 @@ class Dataflow:
         verify: bool = False,
         **streams: Any,  # noqa: ANN401 - DataFrames and sources
     ) -> "Query":
-        """Start the flow as a Spark job that runs on; return the query to watch and stop it with.
+        """Start the flow as a Spark job that keeps running; return the query that watches and stops it.
 
         Inputs are streaming DataFrames, DataFrames, and sources that the workers read themselves
         (``ps.files``). Each epoch is published under ``output`` as soon as it is complete and saved; what is
         needed to go on after a failure, or with a new driver, lies under ``checkpoint``. A new checkpoint may
-        begin with a ``savepoint`` of another one, (its path, the savepoint's name).
+        begin with a ``savepoint`` of another one, given as (its path, the savepoint's name).
 
         With ``verify`` everything that the workers do is judged while they do it, against the models that the
         runtime implements; an epoch is published after it was found right, and a wrong step ends the query.
@@ -375,10 +376,10 @@ class Dataflow:
         verify: bool = False,
         **streams: Any,  # noqa: ANN401 - sources
     ) -> "Query":
-        """Start the flow on this machine as a query that runs on, as ``start`` does on Spark.
+        """Start the flow on this machine as a query that keeps running, as ``start`` does on Spark.
 
         Inputs are sources (``ps.files``), or lists of tables, each an epoch. It runs on ``workers`` in this
-        process, or with ``processes`` in so many of their own.
+        process, or on one worker in each of ``processes`` processes.
         """
         return local_query.start(
             self.plan,
@@ -400,13 +401,13 @@ class Dataflow:
     def _folder(self, output: Any, frames: Mapping[str, Any]) -> str | None:  # noqa: ANN401 - whatever came
         if "path" in frames and "path" not in self.plan.named(NodeKind.INPUT):
             raise FlowError(
-                f"flow '{self.name}' was given path=, and has no input of that name. Where the output goes "
-                "is said with output=, as for a query: run(spark, ..., output=path)."
+                f"flow '{self.name}' was given path=, but has no input of that name. Give the folder of the "
+                "output with output=, as for a query: run(spark, ..., output=path)."
             )
         folder = _path(output)
         if folder is not None and not isinstance(folder, str):
             raise FlowError(
-                f"flow '{self.name}': a run to the end of its inputs needs a folder's path as output=, and "
+                f"flow '{self.name}': a run to the end of its inputs needs a folder's path as output=, but "
                 f"was given {type(folder).__name__}. For a sink, use start(..., available_now=True)."
             )
         return folder
@@ -421,8 +422,9 @@ class Dataflow:
 
         if processes is not None and self.plan.root is not EPOCHS:
             raise FlowError(
-                f"flow '{self.name}' has times of its own, and was to be verified in {processes} processes; "
-                "events with such times are judged where they happen. Give workers in place of processes."
+                f"flow '{self.name}' has times of its own, so it cannot be verified in {processes} "
+                "processes: events with such times are judged where they happen. Give workers in place of "
+                "processes."
             )
         return BoundedJudge(self.plan, processes or workers)
 

@@ -5,7 +5,7 @@
     +-- FlowError          a flow was written or fed in a way that cannot work
     |   +-- SchemaError    a batch or a schema does not fit: which column, which type
     |   +-- CapabilityError  an operator sent, delayed or asked without the right to
-    |   +-- SourceError    what an input holds cannot be taken, however often it is read: which input and file
+    |   +-- SourceError    an input holds what cannot be read, however often one tries: which input and file
     |   +-- OperatorError  an exception in a user's function, with operator, port, time and batch
     |   +-- LoopError      a loop went further than its limit, or was interrupted
     +-- ProgressError      the progress protocol was broken: a gap, a duplicate, an unknown port
@@ -18,7 +18,7 @@
     +-- UsageError         a command was given something it does not know
     +-- InternalError      a broken invariant of ours; never the user's fault
 
-A message says who, what was needed, what came and what to do.
+A message says who, what was needed, what was found and what to do.
 """
 
 
@@ -35,7 +35,7 @@ class FlowError(PointstampError):
 
 
 class SchemaError(FlowError):
-    """A batch or a schema does not fit: the message names the column, what was needed and what came."""
+    """A batch or a schema does not fit: the message names the column, what was needed and what was found."""
 
 
 class CapabilityError(FlowError):
@@ -43,7 +43,7 @@ class CapabilityError(FlowError):
 
 
 class SourceError(FlowError):
-    """What an input holds cannot be taken, and reading it again is no help: the message names where it is."""
+    """An input holds what cannot be read, and reading it again is no help: the message says where."""
 
 
 class OperatorError(FlowError):
@@ -91,11 +91,11 @@ class InternalError(PointstampError):
 
 
 class PointstampWarning(UserWarning):
-    """Something works, but not as its author will have meant it."""
+    """Something works, but probably not as its author meant it."""
 
 
 def words_of(error: BaseException) -> str:
-    """The kind and the message of an error that may be anybody's, also one that cannot say its message.
+    """The kind and the message of any error, even of one whose message cannot be read.
 
     >>> words_of(KeyError("x"))
     "KeyError: 'x'"

@@ -68,7 +68,7 @@ def test_the_version_is_that_of_the_package() -> None:
         (["check", "models", "clocks"], "known: --help, --json, --long, --model"),
         (["check", "models", "--model"], "see pointstamp check models --help"),
         (["check", "models", "--model", "watches"], "known: clocks, exchange"),
-        (["check", "models", "--processes", "0"], "needs a number of at least 1, and got '0'"),
+        (["check", "models", "--processes", "0"], "needs a number of at least 1, but got '0'"),
     ],
     ids=" ".join,
 )
@@ -196,7 +196,7 @@ def test_the_code_is_0_only_if_all_is_as_it_should_be(
     assert check_models(monkeypatch, (HOLDS,), (KILLED, SURVIVOR)) == 1
     assert check_models(monkeypatch, (Instance("raises", partial(int, "x")),), ()) == 1  # type: ignore[arg-type]
     out, _ = capsys.readouterr()
-    assert "reaches 323 states, and 324 are published" in out
+    assert "reaches 323 states, but 324 are published" in out
     assert "tiny, mutant M1.9 (no change at all): survives: Inv1 is not broken in all 323 states" in out
     assert "raised ValueError" in out
 

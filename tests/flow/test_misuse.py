@@ -1,4 +1,4 @@
-"""Misuse is caught where it happens: each error names who, what was needed, what came and what to do.
+"""Misuse is caught where it happens: each error names who, what was needed, what was found and what to do.
 
 Families:
 - writing a flow: caught when the line that is wrong runs;
@@ -181,7 +181,9 @@ def test_an_aggregate_of_an_expression_asks_for_a_column(aggregate: Any) -> None
 
 def test_what_is_no_aggregate_is_refused_with_its_name() -> None:
     sales = ps.Dataflow("test").input("sales", "shop string, price double")
-    with pytest.raises(FlowError, match=r"'sales': 'total' must be an aggregate.*'price' of type str"):
+    with pytest.raises(
+        FlowError, match=r"of stream 'sales': 'total' must be an aggregate.* is 'price' of type str"
+    ):
         sales.reduce("shop", total="price")  # type: ignore[arg-type]
 
 
@@ -194,9 +196,12 @@ def test_what_is_no_aggregate_is_refused_with_its_name() -> None:
             r"of stream 'sales' needs the column 'prise' for the condition \(prise",
         ),
         (pc.field("prise") > 1, r"; it has 'price' double, 'name' string\."),
-        (pc.field("name") > 1, r"condition \(name > 1\), which cannot be computed of 'price' double, 'name'"),
-        (pc.field("price") + 1, r"true or false for each row, and .* is double\. Compare"),
-        ("price > 1", r"a pyarrow expression such as .* and was given str 'price > 1'\. Write"),
+        (
+            pc.field("name") > 1,
+            r"condition \(name > 1\), which cannot be computed from 'price' double, 'name'",
+        ),
+        (pc.field("price") + 1, r"true or false for each row, but .* is double\. Compare"),
+        ("price > 1", r"a pyarrow expression such as .* but was given str 'price > 1'\. Write"),
         (None, r"was given NoneType None"),
     ],
 )
@@ -223,7 +228,7 @@ def test_an_input_that_goes_back_or_is_used_after_closing_is_refused() -> None:
     with plain_flow().open_local() as run:
         numbers = run.input("numbers")
         numbers.advance_to(3)
-        with pytest.raises(FlowError, match="input 'numbers' is at 3 and was advanced to 2"):
+        with pytest.raises(FlowError, match="input 'numbers' is at 3 but was advanced to 2"):
             numbers.advance_to(2)
         numbers.close()
         with pytest.raises(FlowError, match="input 'numbers' was sent to after it was closed"):
@@ -254,10 +259,10 @@ def test_inputs_that_are_missing_or_unknown_are_listed() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (None, "must be one table, or a list with the rows of each epoch, and came as NoneType"),
-        ("folder", "came as str. For files of a folder, use start_local"),
-        ({"x": [1]}, "came as dict"),
-        ([{"x": 1}, {"x": 2}], r"item 0 .* is the rows of epoch 0, and came as a single row.*\[\["),
+        (None, "must be one table, or a list with the rows of each epoch, but is NoneType"),
+        ("folder", "but is str. For files of a folder, use start_local"),
+        ({"x": [1]}, "but is dict"),
+        ([{"x": 1}, {"x": 2}], r"item 0 must hold the rows of epoch 0, but is a single row.*\[\["),
     ],
 )
 def test_what_is_no_list_of_epochs_is_refused_in_words(given: Any, said: str) -> None:  # noqa: ANN401
@@ -271,7 +276,7 @@ def test_what_is_no_list_of_epochs_is_refused_in_words(given: Any, said: str) ->
     ("epoch", "day", "said"),
     [
         ("day", -1, "input 'numbers' has a row of epoch -1; epochs begin at 0"),
-        ({"number": "day"}, 1, "has the inputs 'numbers', and epoch columns were given for 'number'"),
+        ({"number": "day"}, 1, "has the inputs 'numbers', but epoch columns were given for 'number'"),
         ("dya", 1, "epoch= asks for the column 'dya', which is not there; the columns are 'x', 'day'. Name"),
         (["day"], 1, "epoch= needs the name of a column, or such a name for each input .* given list"),
     ],
@@ -312,7 +317,7 @@ def test_a_flow_without_outputs_is_refused_before_it_runs(local: str, tmp_path: 
 
 def test_epochs_of_a_column_may_not_go_back_between_batches() -> None:
     parts = [pa.table({"x": [1], "e": [2]}), pa.table({"x": [1], "e": [1]})]
-    with pytest.raises(FlowError, match="came to epoch 2 and then to 1"):
+    with pytest.raises(FlowError, match="has rows of epoch 1 after rows of epoch 2"):
         plain_flow().run_local(numbers=parts, epoch="e")
 
 
@@ -450,11 +455,11 @@ def test_an_input_is_advanced_to_an_epoch_and_to_nothing_else(epoch: Any) -> Non
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        ({"y": 1}, "operator 'made', output 'out', row 0: 'x' declared and did not come; what came is 'y'"),
-        ({"x": 1, "y": 1}, "'y' not declared and came"),
-        ({"x": 0.5}, "column 'x' must be int64 and came with 0.5, which would become 0"),
+        ({"y": 1}, "operator 'made', output 'out', row 0 lacks 'x', which the schema declares; it has 'y'"),
+        ({"x": 1, "y": 1}, "has 'y', but the schema declares only 'x'"),
+        ({"x": 0.5}, "column 'x' must be int64 but has 0.5, which would become 0"),
         ({"x": None}, "column 'x' must not be null"),
-        (None, "a list of dicts, and came as a list with NoneType in it"),
+        (None, "a list of dicts, but a list with NoneType in it was given"),
     ],
 )
 def test_a_row_that_a_function_makes_fits_as_it_is_or_is_refused(made: Any, said: str) -> None:  # noqa: ANN401
@@ -467,8 +472,8 @@ def test_a_row_that_a_function_makes_fits_as_it_is_or_is_refused(made: Any, said
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (None, "the function must give dictionaries, in a list or by yield, and gave NoneType"),
-        ({"x": 1}, "came as a list with str in it"),
+        (None, "the function must give dictionaries, in a list or by yield, but gave NoneType"),
+        ({"x": 1}, "but a list with str in it was given"),
     ],
 )
 def test_a_flat_map_gives_lists_of_rows(made: Any, said: str) -> None:  # noqa: ANN401
@@ -630,7 +635,7 @@ def endless(at_limit: str) -> ps.Dataflow:
 
 def test_a_loop_past_its_limit_is_an_error_that_says_the_round() -> None:
     with pytest.raises(
-        LoopError, match=r"loop 'again' wanted to begin round 4 at \(0, 3\), and max_rounds is 4"
+        LoopError, match=r"loop 'again' wanted to begin round 4 at \(0, 3\), but max_rounds is 4"
     ):
         endless("error").run_local(numbers=[rows(0)])
 

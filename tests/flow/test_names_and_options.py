@@ -83,13 +83,13 @@ def test_an_accumulator_of_ones_own_is_an_aggregate_under_every_name() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"total": "amount"}, "'total' must be an aggregate, such as .* and came as 'amount' of type str"),
-        ({"totals": 3}, "'totals' must be an aggregate, .* came as 3 of type int"),
-        ({"name": 3}, "name= must be a string, or an aggregate for a column 'name', and came as 3"),
-        ({"running": "yes"}, "running= must be True or False, or an aggregate for a column 'running', and"),
-        ({"aggregates": ["a"]}, "aggregates= must be a mapping from names to aggregates, .* came as"),
+        ({"total": "amount"}, "'total' must be an aggregate, such as .* but is 'amount' of type str"),
+        ({"totals": 3}, "'totals' must be an aggregate, .* but is 3 of type int"),
+        ({"name": 3}, "name= must be a string, or an aggregate for a column 'name', but is 3"),
+        ({"running": "yes"}, "running= must be True or False, or an aggregate for a column 'running', but"),
+        ({"aggregates": ["a"]}, "aggregates= must be a mapping from names to aggregates, .* but is"),
         ({"aggregates": {"a": ps.count()}, "a": ps.count()}, "was given the aggregate 'a' twice"),
-        ({"aggregates": {3: ps.count()}}, "the name of a column must be a string, and came as 3"),
+        ({"aggregates": {3: ps.count()}}, "the name of a column must be a string, but is 3"),
     ],
 )
 def test_what_is_neither_an_aggregate_nor_an_option_is_refused_in_words(given: Any, words: str) -> None:  # noqa: ANN401
@@ -101,7 +101,7 @@ def test_count_refuses_options_that_are_none() -> None:
     rows: Any = people()
     with pytest.raises(FlowError, match="running= must be True or False"):
         rows.count("city", running="yes")
-    with pytest.raises(FlowError, match="running= must be True or False, and came as max"):
+    with pytest.raises(FlowError, match="running= must be True or False, but is max"):
         rows.count("city", running=ps.max("running"))
 
 
@@ -172,7 +172,7 @@ def test_an_input_that_is_given_as_an_option_is_refused_with_the_way_to_give_it(
 
 def test_inputs_that_are_no_mapping_or_come_twice_are_refused() -> None:
     flow = named("rows")
-    with pytest.raises(FlowError, match=r"takes inputs by name, .* and was given list"):
+    with pytest.raises(FlowError, match=r"takes inputs by name, .* but was given list"):
         flow.run_local(DATA)  # type: ignore[arg-type]
     with pytest.raises(FlowError, match="was given the input 'rows' twice"):
         flow.run_local({"rows": DATA}, rows=DATA)

@@ -310,7 +310,7 @@ def test_added_edges_may_carry_a_diff() -> None:
 @pytest.mark.parametrize("diff", [-1, 0, None])
 def test_a_deletion_is_refused_with_the_edge_and_what_to_do(diff: int | None) -> None:
     flow = build("src long, dst long, diff int", diff="diff")
-    said = rf"only be added.*from 5 to 6 came with 'diff' {diff} \(1 such rows\).*new run"
+    said = rf"only be added.*from 5 to 6 has 'diff' {diff} \(1 such rows\).*new run"
     with pytest.raises(FlowError, match=said):
         feed(flow, {"src": [1, 5], "dst": [2, 6], "diff": [1, diff]})
 
@@ -324,17 +324,17 @@ def test_a_null_is_refused_with_its_column(column: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "names", "came"),
+    ("schema", "names", "found"),
     [
-        ("src long, target long", {}, "'dst', and came with no such column among 'src', 'target'"),
-        ("src string, dst long", {}, "'src', and came with 'src' string"),
-        ("src long, dst long", {"diff": "op"}, "'op', and came with no such column"),
+        ("src long, target long", {}, "'dst', which is not among them; the columns are 'src', 'target'"),
+        ("src string, dst long", {}, "'src', which is of type string"),
+        ("src long, dst long", {"diff": "op"}, "'op', which is not among them"),
     ],
 )
 def test_a_stream_without_whole_numbers_is_refused_where_the_flow_is_written(
-    schema: str, names: dict[str, str], came: str
+    schema: str, names: dict[str, str], found: str
 ) -> None:
-    with pytest.raises(SchemaError, match=f"connected_components of stream 'edges' .* in column {came}"):
+    with pytest.raises(SchemaError, match=f"connected_components of stream 'edges' .* in column {found}"):
         build(schema, **names)
 
 

@@ -134,7 +134,7 @@ def test_a_stranger_is_not_heard(stranger: str) -> None:
 def test_a_member_without_a_key_is_refused_by_one_that_has_one() -> None:
     mesh = Mesh(0, 2)
     try:
-        with pytest.raises(TransportError, match="worker 0 came with a key, and worker 1 without one"):
+        with pytest.raises(TransportError, match="worker 0 has a key, but worker 1 has none"):
             mesh.connect([mesh.address, Address("tcp://127.0.0.1:1")])
     finally:
         mesh.close(linger_ms=0)
@@ -295,7 +295,7 @@ def test_a_frame_that_the_peer_would_not_take_is_refused_by_the_sender() -> None
     with met(2) as (first, second):
         huge = np.broadcast_to(np.zeros(1, np.uint8), FRAME_BYTES_MAX + 1)  # one byte, seen many times
         with pytest.raises(
-            TransportError, match=r"worker 1 was to send 2147483649 bytes at once to worker 0"
+            TransportError, match=r"worker 1 cannot send 2147483649 bytes at once to worker 0"
         ):
             second.post(0, MessageKind.CONTROL, b"", [huge])
         second.post(0, MessageKind.CONTROL, b"small")
@@ -306,13 +306,13 @@ def test_a_frame_that_the_peer_would_not_take_is_refused_by_the_sender() -> None
 def test_a_gap_is_a_failure() -> None:
     with hand_made_peer() as (mesh, send):
         send(seal(MessageKind.CONTROL, 1, 0, 2))
-        assert "received message 2 of worker 1 and expected 1: a message was lost" in raised_by(mesh)
+        assert "received message 2 from worker 1 but expected 1: a message was lost" in raised_by(mesh)
 
 
 def test_a_repetition_is_a_failure() -> None:
     with hand_made_peer() as (mesh, send):
         send(seal(MessageKind.HELLO, 1, 0, 0))
-        assert "received message 0 of worker 1 and expected 1: a message was delivered twice" in raised_by(
+        assert "received message 0 from worker 1 but expected 1: a message was delivered twice" in raised_by(
             mesh
         )
 
@@ -328,7 +328,7 @@ def test_messages_of_an_older_generation_are_dropped_counted_and_logged(
         assert [bytes(parcel.header) for parcel in found] == [b"fresh"]
         assert mesh.dropped_old == 1
     assert (
-        "worker 0 has dropped a message of worker 1 of generation 2; the run is in generation 3"
+        "worker 0 has dropped a message from worker 1 of generation 2; the run is in generation 3"
         in caplog.text
     )
 
@@ -348,4 +348,4 @@ def test_bytes_of_another_program_are_a_failure() -> None:
 def test_a_sender_that_does_not_exist_is_a_failure() -> None:
     with hand_made_peer() as (mesh, send):
         send(seal(MessageKind.CONTROL, 5, 0, 0))
-        assert "of member 5, whom it cannot know" in raised_by(mesh)
+        assert "from member 5, which it cannot know" in raised_by(mesh)

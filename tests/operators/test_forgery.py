@@ -126,7 +126,7 @@ def test_a_dropped_capability_is_refused_wherever_it_is_used(use: str) -> None:
 
 @pytest.mark.parametrize("thing", [object(), (2,), "capability", 7], ids=lambda thing: type(thing).__name__)
 def test_what_is_no_capability_is_refused_in_words(thing: object) -> None:
-    with pytest.raises(CapabilityError, match=r"operator 'mine' sent with .*, which is no capability"):
+    with pytest.raises(CapabilityError, match=r"operator 'mine' sent with .*, which is not a capability"):
         results_of(lambda context, held: context.send([{"x": 1}], capability=thing))  # type: ignore[arg-type]
 
 
@@ -138,7 +138,7 @@ def test_what_looks_like_a_capability_is_refused_in_words() -> None:
         def check_may_send(self, *_: object) -> None:
             """Everything is allowed."""
 
-    with pytest.raises(CapabilityError, match="which is no capability"):
+    with pytest.raises(CapabilityError, match="which is not a capability"):
         results_of(lambda context, held: context.send([{"x": 1}], capability=Looks()))  # type: ignore[arg-type]
 
 

@@ -52,5 +52,5 @@ def test_no_rows_send_nothing(nothing: Any) -> None:  # noqa: ANN401 - any form 
 
 @pytest.mark.parametrize("made", [7, "rows", {"x": 1, "word": "a"}, [1], pl.Series([1])])
 def test_what_is_no_rows_is_refused_with_the_operators_name(made: Any) -> None:  # noqa: ANN401 - as above
-    with pytest.raises(SchemaError, match="operator 'map', output 'out': rows must come as a pyarrow"):
+    with pytest.raises(SchemaError, match="operator 'map', output 'out': rows must be a pyarrow"):
         mapped(lambda _: made)

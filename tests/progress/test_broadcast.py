@@ -64,14 +64,16 @@ def test_what_activations_changed_is_sent_whole_and_what_cancels_out_is_not_sent
 def test_a_gap_names_the_peer_and_both_numbers() -> None:
     receiver = worker()
     receiver.receive(ProgressBatch(WorkerIndex(1), 0, ()))
-    with pytest.raises(ProgressError, match=r"batch 2 of worker 1 and expected 1: a batch was lost"):
+    with pytest.raises(ProgressError, match=r"batch 2 from worker 1, but expected batch 1: a batch was lost"):
         receiver.receive(ProgressBatch(WorkerIndex(1), 2, ()))
 
 
 def test_a_repetition_names_the_peer_and_both_numbers() -> None:
     receiver = worker()
     receiver.receive(ProgressBatch(WorkerIndex(1), 0, ()))
-    with pytest.raises(ProgressError, match=r"batch 0 of worker 1 and expected 1: .* delivered twice"):
+    with pytest.raises(
+        ProgressError, match=r"batch 0 from worker 1, but expected batch 1: .* delivered twice"
+    ):
         receiver.receive(ProgressBatch(WorkerIndex(1), 0, ()))
 
 

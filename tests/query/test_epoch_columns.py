@@ -206,7 +206,7 @@ def test_a_declared_epoch_column_may_be_of_any_integer_type(declared: pa.DataTyp
     [
         (pa.date32(), r"is date32\[day\]\. .* unix_date\(day\) in Spark"),
         (pa.timestamp("us"), r"is timestamp\[us\]\. .* unix_date\(to_date\(day\)\) in Spark"),
-        (pa.string(), r"is string\. .* whole numbers from 0 on"),
+        (pa.string(), r"is string\. .* whole numbers from 0 up"),
         (pa.float64(), r"is double\. .* or name another column"),
         (pa.bool_(), r"is bool\. "),
     ],
@@ -218,7 +218,7 @@ def test_a_declared_type_that_is_no_integer_is_refused_before_anything_starts(
     rows = pa.table({"x": [1], "day": pa.nulls(1, declared)})
     for run in ways(copying(declared), rows, tmp_path):
         with pytest.raises(
-            SchemaError, match=f"input 'rows': the epoch column 'day' must be an integer and {said}"
+            SchemaError, match=f"input 'rows': the epoch column 'day' must be an integer but {said}"
         ):
             run()
     assert [each.name for each in tmp_path.iterdir()] == ["in"]

@@ -92,9 +92,9 @@ def test_a_query_names_an_operator_that_has_been_inside_of_one_call_for_long(
     )
     try:
         told = until(lambda: query.why("out") if len(query.status["message"].split(";")) > 1 else None)
-        assert "inside of operator 'rank' for " in told[0]
+        assert "inside operator 'rank' for " in told[0]
         assert told[0].endswith(" s, which was called with a batch at input 'in' at (0,)"), told
-        assert "inside of operator 'rank'" in query.status["message"]
+        assert "inside operator 'rank'" in query.status["message"]
         held.unlink()
         query.processAllAvailable(SECONDS_MAX)
         until(lambda: "inside" not in query.status["message"])

@@ -458,8 +458,8 @@ class Broken(Distinct):
 @pytest.mark.parametrize(
     ("made", "complaint"),
     [
-        ([], "operator 'totals': 'total' must make one result for each of 1 keys, and made 0"),
-        (["word"], "operator 'totals': 'total' promised list<item: int64> and made something else"),
+        ([], "operator 'totals': 'total' must make one result for each of 1 keys, but made 0"),
+        (["word"], "operator 'totals': 'total' promised list<item: int64>, but made something else"),
     ],
 )
 def test_own_results_that_do_not_fit_are_refused(made: Any, complaint: str) -> None:  # noqa: ANN401
@@ -506,9 +506,9 @@ class OnlyIntegers(Distinct):
         (
             ["id"],
             {"total": aggregate.sum("s")},
-            r"'total' is sum\(s\), and s is string, of which there is no sum",
+            r"'total' is sum\(s\), but s is string, which has no sum",
         ),
-        (["id"], {"total": mean("s")}, r"'total' is mean\(s\), and s is string"),
+        (["id"], {"total": mean("s")}, r"'total' is mean\(s\), but s is string"),
         (["id"], {"id": count()}, "'reduce' would have the column 'id' twice"),
         (
             ["id"],
@@ -530,7 +530,7 @@ def test_misuse_what_cannot_be_reduced_is_named(
     ids=str,
 )
 def test_misuse_types_without_an_order_have_no_least_value(kind: pa.DataType) -> None:
-    with pytest.raises(SchemaError, match="of which there is no min"):
+    with pytest.raises(SchemaError, match="which has no min"):
         reduced_schema("'reduce'", pa.schema({"v": kind}), [], {"least": aggregate.min("v")})
 
 

@@ -174,7 +174,9 @@ def test_spark_refuses_the_same_strings_as_we_do(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("text", BOTH_REFUSE)
 def test_what_spark_refuses_is_refused_with_the_text_and_a_position(text: str) -> None:
-    with pytest.raises(SchemaError, match=r"cannot be read at position \d+: expected ") as refused:
+    with pytest.raises(
+        SchemaError, match=r" (has .+|ends) at position \d+, where .+ was expected"
+    ) as refused:
         parse_ddl(text)
     assert repr(text) in str(refused.value)
 
@@ -183,7 +185,7 @@ def test_an_unknown_type_is_refused_with_all_known_ones() -> None:
     with pytest.raises(SchemaError) as refused:
         parse_ddl("src lng, dst long")
     assert str(refused.value).startswith(
-        "the schema 'src lng, dst long' cannot be read at position 4: expected a type and came 'lng'. "
+        "the schema 'src lng, dst long' has 'lng' at position 4, where a type was expected. "
         "Known types: boolean, byte, tinyint, "
     )
     assert "long, bigint" in str(refused.value)
@@ -192,20 +194,26 @@ def test_an_unknown_type_is_refused_with_all_known_ones() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "at position 0: expected a column name and came the end."),
-        ("a int, a long", "at position 7: expected another name than 'a', which is taken and came 'a'."),
-        ("a struct<x int, x int>", "at position 16: expected another name than 'x'"),
-        ("a-b int", "came '-'. A name with other characters than a-z, 0-9 and _ stands in `backquotes`."),
-        ("a map<int>", "at position 9: expected ',' after the type of the keys and came '>'."),
-        ("a void not null", "at position 2: expected another type than void, which is always null, before"),
-        ("a map<void, int>", "at position 6: expected another type than void, which is always null, for the"),
-        ("a decimal(39)", "at position 10: expected between 1 and 38 digits and came '39'."),
-        ("a decimal(0)", "expected between 1 and 38 digits and came '0'."),
-        ("a decimal(5,6)", "expected at most 5 digits after the point and came '6'."),
-        ("a int null", "at position 6: expected ',' or the end and came 'null'."),
+        ("", "the schema '' ends at position 0, where a column name was expected."),
+        (
+            "a int, a long",
+            "has 'a' at position 7, where a name other than 'a', which is taken, was expected.",
+        ),
+        ("a struct<x int, x int>", "at position 16, where a name other than 'x'"),
+        ("a-b int", "was expected. Put a name with characters other than a-z, 0-9 and _ in `backquotes`."),
+        ("a map<int>", "has '>' at position 9, where ',' after the type of the keys was expected."),
+        ("a void not null", "at position 2, where a type other than void, which is always null, before"),
+        ("a map<void, int>", "at position 6, where a type other than void, which is always null, for the"),
+        ("a decimal(39)", "has '39' at position 10, where a number of digits between 1 and 38 was expected."),
+        ("a decimal(0)", "has '0' at position 10, where a number of digits between 1 and 38 was expected."),
+        (
+            "a decimal(5,6)",
+            "has '6' at position 12, where a number of at most 5 digits after the point was expected.",
+        ),
+        ("a int null", "has 'null' at position 6, where ',' or the end was expected."),
     ],
 )
-def test_a_refusal_says_what_was_expected_where_and_what_came(text: str, words: str) -> None:
+def test_a_refusal_says_what_was_expected_where_and_what_was_found(text: str, words: str) -> None:
     with pytest.raises(SchemaError) as refused:
         parse_ddl(text)
     assert words in str(refused.value)

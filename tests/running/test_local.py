@@ -466,7 +466,7 @@ def test_times_of_ones_own_let_one_source_run_ahead(workers: int) -> None:
         assert run.is_done("both", (6, 2))
         assert not run.is_done("both", (7, 0))
         assert not run.is_done("both", (0, 3))
-        with pytest.raises(FlowError, match=r"is at \(7, 0\) and was advanced to \(6, 5\)"):
+        with pytest.raises(FlowError, match=r"is at \(7, 0\) but was advanced to \(6, 5\)"):
             run.input("left").advance_to((6, 5))
     items = [((0, 0), rows(1)), ((2, 1), rows(2))]
     results = flow.run_local(left=items, right=[((0, 5), rows(3))], workers=workers)
@@ -475,7 +475,7 @@ def test_times_of_ones_own_let_one_source_run_ahead(workers: int) -> None:
         (0, 5): 1,
         (2, 1): 1,
     }
-    with pytest.raises(FlowError, match=r"items are \(time, rows\) pairs"):
+    with pytest.raises(FlowError, match=r"items must be \(time, rows\) pairs"):
         flow.run_local(left=[rows(1)], right=[])
 
 

@@ -167,9 +167,9 @@ def test_what_is_no_epoch_is_refused_in_words(spark: SparkSession, declared: str
         ("id - 1", "input 'sales' has a row of epoch -1; epochs begin at 0"),
         (
             "date '2024-01-31'",
-            r"'day' must be an integer and is date32\[day\]\. .* unix_date\(day\) in Spark",
+            r"'day' must be an integer but is date32\[day\]\. .* unix_date\(day\) in Spark",
         ),
-        ("string(id)", "the epoch column 'day' must be an integer and is string"),
+        ("string(id)", "the epoch column 'day' must be an integer but is string"),
     ):
         with pytest.raises(SchemaError, match=said):
             flow.run(spark, sales=frame.selectExpr("id as amount", f"{day} as day"), epoch="day")
@@ -181,7 +181,7 @@ def test_an_epoch_column_that_is_declared_as_a_date_is_refused_on_every_way(
     flow = ps.Dataflow("refused")
     flow.output("out", flow.input("sales", "day date, amount long"))
     frame = spark.range(3).selectExpr("date_from_unix_date(int(id)) as day", "id as amount")
-    said = r"'day' must be an integer and is date32\[day\]\. .* unix_date\(day\) in Spark"
+    said = r"'day' must be an integer but is date32\[day\]\. .* unix_date\(day\) in Spark"
     places: dict[str, Any] = {"checkpoint": tmp_path / "c", "epoch": "day"}
     with pytest.raises(SchemaError, match=said):
         flow.run(spark, sales=frame, epoch="day")
@@ -218,9 +218,9 @@ def test_what_cannot_work_is_said_before_spark_starts(spark: SparkSession) -> No
 
     with pytest.raises(SchemaError, match=r"input 'numbers': epoch= asks for the column 'day', which is not"):
         flow.run(spark, numbers=spark.range(10).selectExpr("id as x"), epoch="day")
-    with pytest.raises(FlowError, match=r"given path=, and has no input of that name\..* with output="):
+    with pytest.raises(FlowError, match=r"given path=, but has no input of that name\..* with output="):
         flow.run(spark, numbers=frame, path="somewhere")
-    with pytest.raises(FlowError, match=r"needs a folder's path as output=, and was given ParquetSink"):
+    with pytest.raises(FlowError, match=r"needs a folder's path as output=, but was given ParquetSink"):
         flow.run(spark, numbers=frame, output=ps.ParquetSink("somewhere"))  # type: ignore[arg-type]
     silent = ps.Dataflow("silent")
     silent.input("numbers", "x long")

@@ -75,7 +75,7 @@ def test_raw_bytes_are_not_heard_cost_no_memory_and_are_logged(
         until(lambda: first.collect() or first.refused)
         spoken(first, second)
         assert resident_bytes() - before < MEMORY_BYTES_MAX
-    assert "worker 0 lets nobody in any more, and somebody has connected to tcp://127.0.0.1:" in caplog.text
+    assert "worker 0 lets nobody in any more, but somebody has connected to tcp://127.0.0.1:" in caplog.text
 
 
 def test_raw_bytes_while_the_members_meet_do_not_keep_them_from_meeting(

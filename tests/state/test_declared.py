@@ -249,8 +249,13 @@ def test_what_would_not_come_back_is_refused_by_name(value: Any, how: Saving, wo
     ("how", "rows", "name", "words"),
     [
         (saved.values(int), 1, "kept", "the state 'kept' was saved as another type than int"),
-        (saved.values(str), 0, "kept", "the state 'kept' needs one saved value, and there are 0 rows"),
-        (saved.values(str), 1, "other", "declares the state 'kept', and of it 'other' was saved"),
+        (saved.values(str), 0, "kept", "the state 'kept' needs one saved value, but there are 0 rows"),
+        (
+            saved.values(str),
+            1,
+            "other",
+            "declares the state 'kept', but the snapshot holds 'other' of this operator",
+        ),
     ],
 )
 def test_what_was_saved_in_another_way_is_refused(how: Saving, rows: int, name: str, words: str) -> None:
@@ -292,7 +297,7 @@ def test_an_operator_is_its_own_state_or_declares_it_or_has_none() -> None:
     assert stateful_of(Nothing(), "nothing") is None
     assert stateful_of(None, "input") is None
     with pytest.raises(
-        FlowError, match=r"operator 'half' is a Half with the method save\(\) and without restore"
+        FlowError, match=r"operator 'half' is a Half with the method save\(\) but without restore"
     ):
         stateful_of(Half(), "half")
     mixed = Holder(1, saved.values())
@@ -307,6 +312,6 @@ def test_a_declared_attribute_that_is_not_there_is_named() -> None:
     state = stateful_of(holder, "rank")
     assert state is not None
     with pytest.raises(
-        FlowError, match="operator 'rank' declares the state 'kept', and its Holder has no such"
+        FlowError, match="operator 'rank' declares the state 'kept', but its Holder has no such"
     ):
         state.save(changes_only=False)

@@ -196,12 +196,12 @@ def test_a_call_after_a_return_without_steps_is_refused_and_not_lost() -> None:
 
 def test_a_call_deeper_than_the_limit_is_refused_and_not_lost() -> None:
     flow = countdown(Stacks(deepest=3, steps=("down", "again")), "again")
-    with pytest.raises(LoopError, match="was called in a stack of 3 open calls, and deepest is 3"):
+    with pytest.raises(LoopError, match="was called in a stack of 3 open calls, but deepest is 3"):
         run(flow, 4)
 
 
 def test_call_sites_are_named_once_and_known() -> None:
-    with pytest.raises(FlowError, match="with a call site twice"):
+    with pytest.raises(FlowError, match="which name a call site twice"):
         Stacks(steps=("a", ("b", "a")))
     with pytest.raises(FlowError, match="no call site 'c'; their steps are 'a' then 'b' or 'd'"):
         Stacks(steps=("a", ("b", "d"))).push("c")

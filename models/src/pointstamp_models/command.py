@@ -64,7 +64,7 @@ def _add_explain(add_parser: AddParser) -> None:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"needs a number of at least 1, and got {text!r}")
+        raise argparse.ArgumentTypeError(f"needs a number of at least 1, but got {text!r}")
     return int(text)
 
 

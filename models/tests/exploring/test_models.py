@@ -110,9 +110,9 @@ def test_what_is_as_it_should_be_is_right(work: Instance | Mutant | Check) -> No
 
 
 WRONG: list[tuple[Instance | Mutant | Check, str]] = [
-    (Instance("count", Switch, states=5), "reaches 4 states, and 5 are published"),
-    (Instance("steps", Switch, transitions=9), "reaches 3 transitions, and 9 are published"),
-    (Instance("cut", Switch, states=4, limit=2), "reaches 2 states, and 4 are published"),
+    (Instance("count", Switch, states=5), "reaches 4 states, but 5 are published"),
+    (Instance("steps", Switch, transitions=9), "reaches 3 transitions, but 9 are published"),
+    (Instance("cut", Switch, states=4, limit=2), "reaches 2 states, but 4 are published"),
     (Instance("invariant", Jammed), "OnIfOdd is broken after 1 step"),
     (Instance("deadlock", NeverDone), "deadlock is broken after 3 steps"),
     (Instance("live", Idle, liveness=True), "IsPressed is broken by a fair run that goes on for ever"),
@@ -165,7 +165,7 @@ def test_a_mutant_that_reaches_other_states_or_breaks_a_property_is_no_equivalen
 
     twin = Instance("all", Switch)
     more = verdict_on(Mutant("E1", "wired", Wired, breaks=None, same_as="all"), twin)
-    assert more.problems == ("is no equivalent of all: 1 states more and 0 fewer",)
+    assert more.problems == ("is not equivalent to all: 1 states more and 0 fewer",)
     broken = verdict_on(Mutant("E2", "jammed", Jammed, breaks=None, same_as="all"), twin)
     assert broken.problems == ("OnIfOdd is broken after 1 step",)
 
@@ -174,7 +174,7 @@ def test_an_entry_that_names_something_twice_or_has_no_twin_is_refused() -> None
     with pytest.raises(InternalError, match="lists all more than once"):
         Entry("switch", "", (Instance("all", Switch), Instance("all", Switch)))
     equivalent = Mutant("E1", "", Painted, breaks=None, same_as="none")
-    with pytest.raises(InternalError, match="must be one of all, and is 'none'"):
+    with pytest.raises(InternalError, match="must be one of all, but is 'none'"):
         Entry("switch", "", (Instance("all", Switch),), (equivalent,))
 
 
@@ -222,7 +222,7 @@ def test_one_run_reports_every_way_to_be_wrong_and_judges_the_rest() -> None:
     problems = {verdict.name: "; ".join(verdict.problems) for verdict in findings.verdicts}
     assert problems.pop("holds") == ""
     assert problems.pop("M1.2") == ""
-    assert problems.pop("wrong count") == "reaches 323 states, and 324 are published"
+    assert problems.pop("wrong count") == "reaches 323 states, but 324 are published"
     assert problems.pop("raises").startswith("raised ValueError: invalid literal for int()")
     assert problems.pop("dies") == "its process ended with exit code 7"
     assert problems.pop("stays here").startswith("cannot go to another process: ")

@@ -7,9 +7,9 @@ flow is refused when it is written. Within one stream there is one type.
 
 Invariant: no operator of a plan reads two streams that are exchanged by keys of different kinds.
 
-Of one kind are integers of every width and decimals without decimals; floats of every width; decimals of one
-scale; text, in offsets of any width; binary, of fixed length or not; instants in one unit, whatever their
-time zones; lists and maps of one kind; structs with fields of one kind, in order. An encoding (dictionary,
+Of one kind are integers of every width and decimals of scale 0; floats of every width; decimals of one scale;
+text, in offsets of any width; binary, of fixed length or not; instants in one unit, whatever their time
+zones; lists and maps of one kind; structs with fields of one kind, in order. An encoding (dictionary,
 run-end, view, extension) is of the kind of what it holds. A column that is always null is of every kind.
 """
 
@@ -59,7 +59,7 @@ def key_kind(kind: pa.DataType) -> str | None:
 
 
 def check_keys_meet(plan: Plan, name: str, ports: Sequence[InputPort]) -> None:
-    """Refuse inputs of an operator that are exchanged by as many keys, of which two are not of one kind."""
+    """Refuse two inputs of an operator that are exchanged by keys, one for one, of different kinds."""
     exchanged = [(port, found) for port in ports if (found := _keys_of(plan, port))]
     for number, (first, keys) in enumerate(exchanged):
         for second, others in exchanged[number + 1 :]:
@@ -71,7 +71,7 @@ def check_keys_meet(plan: Plan, name: str, ports: Sequence[InputPort]) -> None:
                     raise FlowError(
                         f"operator '{name}' reads input '{first.name}' exchanged by '{one.name}' "
                         f"({one.type}), and input '{second.name}' by '{other.name}' ({other.type}). Equal "
-                        "values of these types are sent to different workers, so that rows would meet by "
+                        "values of these types are sent to different workers, so rows would meet only by "
                         "chance. Cast one of the columns before the exchange."
                     )
 

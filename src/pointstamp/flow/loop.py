@@ -37,7 +37,7 @@ class Loop:
     ) -> None:
         if at_limit not in ("error", "stop") or (max_rounds is not None and max_rounds < 1):
             raise FlowError(
-                f"loop '{name}': max_rounds must be at least 1 and at_limit 'error' or 'stop'; they came as "
+                f"loop '{name}': max_rounds must be at least 1 and at_limit 'error' or 'stop'; they are "
                 f"{max_rounds} and '{at_limit}'."
             )
         self._builder = builder
@@ -69,7 +69,7 @@ class Loop:
         known = self._variables.get(wiring(variable).source.operator)
         if known is None:
             raise FlowError(
-                f"loop '{self.name}': feedback needs a variable of this loop, and came with {variable}."
+                f"loop '{self.name}': feedback needs a variable of this loop, but was given {variable}."
             )
         self._check_scope(stream, self._scope, "feedback", "inside the loop")
         feed(known, stream, f"loop '{self.name}'")
@@ -84,7 +84,7 @@ class Loop:
             raise FlowError(f"loop '{self.name}': {stream} belongs to another flow.")
         if stream.loops != scope:
             raise FlowError(
-                f"loop '{self.name}': {act} takes a stream from {where}, and {stream} is in "
+                f"loop '{self.name}': {act} takes a stream from {where}, but {stream} is in "
                 f"{scope_name(stream.loops)}. Enter or leave the loops between, one by one."
             )
 

@@ -9,17 +9,17 @@ names to schemas, and any of these methods:
 - ``on_frontier(context)``: what may still arrive at some input has changed.
 
 Where times do not come out as they went in, it declares ``summaries``, from (input, output) to what happens
-between them; an empty tuple says that nothing gets from there to there. The object is a prototype: every
-worker works with a copy of its own.
+between them; an empty tuple says that nothing gets from that input to that output. The object is a prototype:
+every worker works with a copy of its own.
 
 An operator in a loop that keeps something from one time to the next must not take (1, 0) before (0, 5), where
 both may be complete. ``takes_times_in_order = True`` says that it is notified of one time after the other:
 epochs first, in an epoch round by round, outermost first, and of none as long as an earlier one can come
-(``context.is_settled``). What comes meanwhile it is given at once, so keep it by time until ``on_notify``.
-Operators that declare state take their times in order unless they say ``takes_times_in_order = False``.
-Outside loops epochs are told one after the other to everybody.
+(``context.is_settled``). It is still given batches as they arrive, so it keeps them by time until
+``on_notify``. Operators that declare state take their times in order unless they say
+``takes_times_in_order = False``. Outside loops epochs are told one after the other to everybody.
 
-What an operator keeps from one epoch to the next is its state, and it says so, because queries save it: an
+What an operator keeps from one epoch to the next is its state. It declares it, because queries save it: an
 attribute ``state`` names the attributes that hold it and how each is saved (``pointstamp.saved``), or it has
 the methods ``save`` and ``restore`` (``pointstamp.Piece``). ``on_restore(context)`` is called when it goes on
 from a snapshot; capabilities that it held come back by ``context.regained()``. What is not declared is lost
@@ -178,7 +178,7 @@ def _takes_times_in_order(name: str, logic: Any) -> bool:  # noqa: ANN401
         return callable(getattr(logic, "on_notify", None)) and declares_state(logic)
     if not isinstance(said, bool):
         raise FlowError(
-            f"operator '{name}' has takes_times_in_order = {said!r}, and it must be True or False. Set it to "
+            f"operator '{name}' has takes_times_in_order = {said!r}, but it must be True or False. Set it to "
             "one of them, or leave it out."
         )
     return said

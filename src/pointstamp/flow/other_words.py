@@ -1,7 +1,7 @@
 """The words that other libraries have for what a stream does, and the word for it here.
 
-Who comes from Spark, pandas, polars, Flink or SQL types the word that they know. It is answered with the one
-that this library has, and not with a bare "no attribute".
+Users who come from Spark, pandas, polars, Flink or SQL type the word that they know. The answer is the word
+that this library has, and not a bare "no attribute".
 """
 
 from typing import Final
@@ -46,7 +46,7 @@ HERE: Final[dict[str, str]] = {
 
 
 def no_such_verb(who: str, name: str, verbs: list[str]) -> str:
-    """What to say to somebody who has asked a stream for something that it has not."""
+    """The words for a user who has asked a stream for something that it does not have."""
     if name in HERE:
         return f"{who} has no '{name}'; here that is {HERE[name]}."
     return f"{who} has no '{name}'; it has {', '.join(verbs)}."

@@ -2,7 +2,8 @@
 
 A column may have any name, also that of an option. An option is never an aggregate, so what is given for one
 and is an aggregate is a column of that name; and in ``aggregates`` every name is a column. Whatever is
-neither is refused in words, so that a misspelt option is no column and a misspelt aggregate no option.
+neither is refused in words, so that a misspelt option does not become a column, nor a misspelt aggregate an
+option.
 """
 
 from collections.abc import Mapping
@@ -48,7 +49,7 @@ def reducing(
     for column, value in (*named.items(), *swallowed.items()):
         if not is_aggregation(value):
             raise FlowError(
-                f"{who}: '{column}' must be an aggregate, such as ps.sum('amount'), and came as {value!r} of "
+                f"{who}: '{column}' must be an aggregate, such as ps.sum('amount'), but is {value!r} of "
                 f"type {type(value).__name__}. The options are aggregates, running and name."
             )
         if column in columns:
@@ -66,17 +67,17 @@ def reducing(
 
 
 def checked_name(who: str, name: object, otherwise: str = "") -> str:
-    """The name of an operator; FlowError where it is none."""
+    """The name of an operator; FlowError where it is not a string."""
     if not isinstance(name, str):
-        raise FlowError(f"{who}: name= must be a string{otherwise}, and came as {name!r}.")
+        raise FlowError(f"{who}: name= must be a string{otherwise}, but is {name!r}.")
     return name
 
 
 def checked_running(who: str, running: object, otherwise: str = "") -> bool:
-    """Whether to run over all times; FlowError where that is not said."""
+    """Whether to run over all times; FlowError where it is not a boolean."""
     if not isinstance(running, bool):
         shown = running if isinstance(running, Aggregate) else repr(running)
-        raise FlowError(f"{who}: running= must be True or False{otherwise}, and came as {shown}.")
+        raise FlowError(f"{who}: running= must be True or False{otherwise}, but is {shown}.")
     return running
 
 
@@ -84,14 +85,14 @@ def _mapped(who: str, aggregates: object) -> Mapping[str, Aggregation]:
     if not isinstance(aggregates, Mapping):
         raise FlowError(
             f"{who}: aggregates= must be a mapping from names to aggregates, such as "
-            f"{{'total': ps.sum('amount')}}, and came as {aggregates!r} of type {type(aggregates).__name__}."
+            f"{{'total': ps.sum('amount')}}, but is {aggregates!r} of type {type(aggregates).__name__}."
         )
     for column, value in aggregates.items():
         if not isinstance(column, str):
-            raise FlowError(f"{who}: the name of a column must be a string, and came as {column!r}.")
+            raise FlowError(f"{who}: the name of a column must be a string, but is {column!r}.")
         if not is_aggregation(value):
             raise FlowError(
-                f"{who}: '{column}' must be an aggregate, such as ps.sum('amount'), and came as {value!r} of "
+                f"{who}: '{column}' must be an aggregate, such as ps.sum('amount'), but is {value!r} of "
                 f"type {type(value).__name__}."
             )
     return aggregates

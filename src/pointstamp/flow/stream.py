@@ -72,20 +72,20 @@ class Stream:
         numpy array or a list. The worker is ``shard % workers``: rows of one shard meet however many workers
         there are. A row must have the same shard in every batch and in every process.
 
-        State behind it that is saved with keys goes on on another number of workers if the columns are named,
-        ``exchange("user", by=function)``, and are the keys of the state; otherwise that is refused.
+        State behind it that is saved with keys can go on with another number of workers if the columns are
+        named, ``exchange("user", by=function)``, and are the keys of the state; otherwise that is refused.
         """
         for key in keys:
             if not isinstance(key, str):
                 raise FlowError(
-                    f"{self}: exchange takes names of columns, and was given {type(key).__name__}. A "
+                    f"{self}: exchange takes names of columns, but was given {type(key).__name__}. A "
                     "function that says the shard of each row is given as exchange(by=function)."
                 )
         self._check_columns("exchange", keys)
         if by is not None:
             if not callable(by):
                 raise FlowError(
-                    f"{self}: exchange(by=) takes a function from a batch to the shard of each row, and was "
+                    f"{self}: exchange(by=) takes a function from a batch to the shard of each row, but was "
                     f"given {type(by).__name__} {by!r}. Columns are given without by: exchange('id')."
                 )
             columns = pa.schema([self.schema.field(key) for key in keys]) if keys else None
@@ -192,7 +192,7 @@ class Stream:
 
         ``total=ps.sum("amount"), last=ps.max("at")``: each named column of the result is an aggregate,
         ``sum``, ``min``, ``max``, ``mean``, ``count`` or one of your own. With ``running`` the new value is
-        sent for each key that changed in an epoch; at the end of an epoch in either case.
+        sent for each key that changed in an epoch. Either way, results are sent at the end of an epoch.
 
         What a running reduction sends are updates, and these can be aggregated again only where a row that
         was replaced makes no difference: a running ``min`` by ``min`` of the same column, a running ``max``
@@ -238,15 +238,15 @@ class Stream:
     def delay(self, epochs: int = 1, *, name: str = "delay") -> "Stream":
         """The same batches, that many epochs later."""
         if epochs < 1:
-            raise FlowError(f"{self}: delay needs at least one epoch, and was given {epochs}.")
+            raise FlowError(f"{self}: delay needs at least one epoch, but was given {epochs}.")
         summary = delay(epochs, len(self.loops))
         return add_door(NodeKind.DELAY, name, self, self.loops, summary, delay_epochs=epochs)
 
     def loop(self, name: str = "loop", *, max_rounds: int | None = None, at_limit: str = "error") -> "Loop":
         """Open a loop in this stream's scope: ``with stream.loop("labels") as loop``.
 
-        With ``max_rounds`` what would go into a later round is an error, or with ``at_limit="stop"`` it is
-        dropped, and the loop returns what there is.
+        With ``max_rounds``, a row that would go into a later round is an error; with ``at_limit="stop"`` it
+        is dropped instead, and the loop returns what there is.
         """
         from pointstamp.flow.loop import Loop  # a loop is made of streams, and a stream opens one
 

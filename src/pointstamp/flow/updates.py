@@ -1,23 +1,23 @@
 """Which streams carry updates, and what may be aggregated of them.
 
 A running reduction sends the new row of each key that changed. It does not take the old row back, so its
-stream is no set of rows: of a key there may be many, and the last one counts. Who adds such rows up or counts
-them counts what has been replaced. So what a stream carries is known when the flow is written: *updates*
-come from running reductions, go through everything that only passes rows on or makes rows of rows, around
-loops, too, and whoever aggregates them is refused, but for what is right whatever was replaced:
+stream is no set of rows: of a key there may be many, and the last one counts. Adding such rows up, or
+counting them, counts what has been replaced. So what a stream carries is known when the flow is written:
+*updates* come from running reductions and go through everything that only passes rows on or makes rows of
+rows, around loops, too. Aggregating them is refused, except for what is right whatever was replaced:
 
 - ``min`` of a column that is a running ``min``, and ``max`` of one that is a running ``max``: such a column
   only falls, or only rises, and a value that was replaced is never less, or greater, than the one that came;
 - ``min`` and ``max`` of a key column, which never changes;
 - grouped by key columns, so that no row moves from one group to another. If the reduction is not running it
-  must be grouped by all of them: of a part of them an epoch has only the rows that changed.
+  must be grouped by all of them: for a part of them an epoch has only the rows that changed.
 
 After a function (``map``, ``map_batches``, ``flat_map``) columns are the function's. A column that has kept
 its name is taken for what it was, one with a new name for what it can be if all aggregates were of that kind;
 and groups are the function's affair. That it makes no lesser row of a greater one is trusted: ``dist + 1`` of
 a running ``min`` is right, ``-dist`` would not be. So a loop may feed a running ``min`` back to itself.
 
-An operator of a user's own ends all this: what it makes of updates, it answers for.
+An operator of a user's own ends all this: it answers for what it makes of updates.
 """
 
 from collections.abc import Iterable, Mapping
@@ -97,7 +97,7 @@ def together(several: Iterable[Updates | None]) -> Updates | None:
 
 
 def objection(who: str, reduces: Reduces, read: Updates) -> str | None:
-    """Why updates cannot be aggregated so, in words; None where they can."""
+    """Why updates cannot be aggregated this way, in words; None where they can."""
     for column, aggregation in reduces.aggregates.items():
         if not _is_right(aggregation, read):
             return _words(who, read, f"'{column}' is {_shown(aggregation)}, which {_mistake(read)}")
@@ -109,7 +109,7 @@ def objection(who: str, reduces: Reduces, read: Updates) -> str | None:
         )
     if not reduces.is_running and (missing := sorted(read.keys - set(reduces.keys))):
         lacking = f"it groups by {_listed(reduces.keys)} without '{missing[0]}'"
-        return _words(who, read, f"{lacking}, so that rows that did not change would be missing")
+        return _words(who, read, f"{lacking}, so rows that did not change would be missing")
     return None
 
 
@@ -133,8 +133,8 @@ def _course(aggregation: Aggregation) -> Course:
 
 def _mistake(read: Updates) -> str:
     right = [f"{course.value}('{column}')" for column, course in read.courses if course.value]
-    only = f"; right are {', '.join(right)}" if right else ""
-    return f"would take rows that were replaced for rows that are there{only}"
+    only = f"; only {', '.join(right)} would be right" if right else ""
+    return f"would include rows that were replaced{only}"
 
 
 def _words(who: str, read: Updates, why: str) -> str:

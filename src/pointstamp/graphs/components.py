@@ -80,7 +80,7 @@ class EdgesToPairs:
         for name, column in zip((self._src, self._dst), ends, strict=True):
             if column.null_count:
                 raise SchemaError(
-                    f"operator '{context.operator}': column '{name}' must name a vertex in every row, and is "
+                    f"operator '{context.operator}': column '{name}' must name a vertex in every row, but is "
                     f"null in {column.null_count} of {batch.num_rows} rows of epoch {context.epoch}. Filter "
                     "such rows out, or give the vertex a number."
                 )
@@ -96,8 +96,8 @@ class EdgesToPairs:
         if refused.num_rows:
             first = refused.slice(0, 1).to_pylist()[0]
             raise FlowError(
-                f"operator '{context.operator}': edges can only be added, and in epoch {context.epoch} the "
-                f"edge from {first[self._src]} to {first[self._dst]} came with '{self._diff}' "
+                f"operator '{context.operator}': edges can only be added, but in epoch {context.epoch} the "
+                f"edge from {first[self._src]} to {first[self._dst]} has '{self._diff}' "
                 f"{first[self._diff]} ({refused.num_rows} such rows). For a graph that loses edges, begin a "
                 "new run with those that are left."
             )
@@ -238,9 +238,9 @@ def _check_stream(edges: Stream, src: str, dst: str, diff: str | None) -> None:
     for name in (src, dst, *(() if diff is None else (diff,))):
         found = edges.schema.field(name).type if edges.schema.names.count(name) == 1 else None
         if found is None or not pa.types.is_signed_integer(found):
-            came = "no such column" if found is None else f"'{name}' {found}"
+            what = "not among them" if found is None else f"of type {found}"
             raise SchemaError(
-                f"connected_components of {edges} needs whole numbers (long) in column '{name}', and came "
-                f"with {came} among {', '.join(map(repr, edges.schema.names))}. Name the columns with src=, "
-                "dst= and diff=, or number the vertices first."
+                f"connected_components of {edges} needs whole numbers (long) in column '{name}', which is "
+                f"{what}; the columns are {', '.join(map(repr, edges.schema.names))}. Name the columns with "
+                "src=, dst= and diff=, or number the vertices first."
             )

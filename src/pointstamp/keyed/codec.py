@@ -46,7 +46,7 @@ class KeyCodec(Protocol):
     coded: pa.DataType
 
     def encode(self, array: pa.Array, *, inserts: bool) -> pa.Array:
-        """The coded values; without ``inserts`` nothing is remembered of values not seen before."""
+        """The coded values; without ``inserts`` values that were not seen before are not remembered."""
         ...
 
     def decode(self, coded: pa.Array) -> pa.Array:
@@ -92,8 +92,8 @@ def codec_of(field: pa.Field, index_of: IndexOf) -> KeyCodec:
     if _is_list(kind):
         return Lists(kind, index_of)
     raise SchemaError(
-        f"column '{field.name}' of type {kind} cannot be a key, for it has no equality. Key by another "
-        "column, or bring this one to a struct, a list or a string before."
+        f"column '{field.name}' of type {kind} cannot be a key, because it has no equality. Use another "
+        "column as the key, or turn this one into a struct, a list or a string first."
     )
 
 

@@ -39,7 +39,7 @@ class HashTable:
         self._allocate(_PLACES_MIN)
 
     def find(self, hashes: Hashes, same: SameKey | None = None) -> Slots:
-        """The slot of each hash, or UNKNOWN; of hits that ``same`` denies the search goes on."""
+        """The slot of each hash, or UNKNOWN; the search goes on past hits that ``same`` denies."""
         at = (hashes & self._mask).view(np.int64)
         found = self._slots[at]
         rows = self._undecided(found, at, hashes, None, same)

@@ -5,8 +5,8 @@ here, by ZeroMQ's authentication protocol (RFC 27): a handshake goes on when the
 client's key. While the members meet he lets them in; afterwards he refuses everybody.
 
 Invariant: no byte of a stranger's reaches the mesh. Strangers who get a connection are counted, and the log
-``pointstamp.mesh`` names them with the address where it is known (who shows a key) and at most once in
-``LOG_SECONDS``, so that nobody can fill the log. What is not done here: to block an address. That is for a
+``pointstamp.mesh`` names them, with the address where it is known (of those who show a key) and at most once
+in ``LOG_SECONDS``, so that nobody can fill the log. Blocking an address is not done here; that is for a
 firewall.
 """
 
@@ -57,7 +57,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Refusals:
-    """Counts who or what was turned away, and says so in the log, not too often."""
+    """Counts what was turned away, and says so in the log, not too often."""
 
     def __init__(self, *, clock: Callable[[], float] = monotonic) -> None:
         self.count = 0
@@ -89,12 +89,12 @@ class Doorman:
         socket.bind(_ASKED_AT)
 
     def allow(self, members: Iterable[Address]) -> None:
-        """Let in who owns the key of one of these."""
+        """Let in the owners of the keys of these members."""
         self._allowed = {z85.decode(each.public_key) for each in members if each.public_key is not None}
         self._knows_members = True
 
     def shut(self) -> None:
-        """Refuse everybody from now on, also who owns the key of a member."""
+        """Refuse everybody from now on, even the owner of a member's key."""
         self._allowed = set()
 
     def answer(self) -> None:
@@ -107,7 +107,7 @@ class Doorman:
             if not is_member:
                 self._refusals.add(
                     f"{self._name} has refused {address.decode(errors='replace')}: it showed a key that is "
-                    "not, or no longer, to be let in."
+                    "not, or is no longer, allowed in."
                 )
 
 
@@ -130,14 +130,14 @@ class Watchman:
         self._refusals = refusals
 
     def look(self, *, is_meeting: bool) -> None:
-        """Read what the I/O thread says: who is dropped in the meeting, or comes after it, is a stranger."""
+        """Read what the I/O thread says: who is dropped in the meeting, or comes later, is a stranger."""
         while has_news(self._monitor):
             event = recv_monitor_message(self._monitor, zmq.NOBLOCK)
             if is_meeting and event["event"] == zmq.EVENT_DISCONNECTED:
-                self._refusals.add(f"{self._name} has dropped a connection that was no member's.")
+                self._refusals.add(f"{self._name} has dropped a connection that did not come from a member.")
             elif not is_meeting and event["event"] == zmq.EVENT_ACCEPTED:
                 self._refusals.add(
-                    f"{self._name} lets nobody in any more, and somebody has connected to "
+                    f"{self._name} lets nobody in any more, but somebody has connected to "
                     f"{event['endpoint'].decode(errors='replace')}."
                 )
 
@@ -152,8 +152,8 @@ def listener_at(endpoint: str) -> socket.socket:
 def make_deaf(listener: socket.socket) -> bool:
     """Let a listener answer nobody any more, without a word of refusal; False where the system cannot.
 
-    The connections that it has accepted stay. Who floods a port that still accepts takes all files that its
-    process may have, and then nothing in that process can open one.
+    The connections that it has accepted stay. A flood of connections to a port that still accepts takes all
+    files that its process may have, and then nothing in that process can open one.
     """
     if sys.platform != "linux":
         return False

@@ -8,17 +8,17 @@ waited for a receiver could deadlock in a loop of the flow, so what is on its wa
 Invariant: what a member collects from a peer is what that peer posted, in order, without gap or repetition.
 Every message carries its number; a gap, a connection that closes without a goodbye, or a peer that answers no
 heartbeat raises TransportError with the peer's name. Connections are never made anew: what was on its way
-would be lost unseen, so whoever lost a peer starts again from a snapshot, in a new generation. Messages of
-older generations are dropped and counted.
+would be lost unseen, so a run that has lost a peer starts again from a snapshot, in a new generation.
+Messages of older generations are dropped and counted.
 
 Members meet once. They learn each other's addresses through a channel that they trust (a pipe, Spark's own),
 connect, and say hello. With CURVE (the default for tcp) each side proves that it owns its key and all bytes
 are encrypted; only keys of members are let in, and when all have met nobody is. Unix sockets in a private
 folder need no keys; their files are removed when all have met. Plain tcp is for measurements: whoever can
 reach the port can speak. What strangers can make a member hold is bounded: a frame that comes through tcp has
-at most ``FRAME_BYTES_MAX`` bytes, which hold nothing before they are sent, and who has not proved its key in
-thirty seconds is dropped by libzmq. Where the system can do it (Linux), a port of tcp answers nobody any more
-when all have met: however many come, they cost a member no file.
+at most ``FRAME_BYTES_MAX`` bytes, which hold nothing before they are sent, and libzmq drops whoever has not
+proved its key within thirty seconds. Where the system can do it (Linux), a port of tcp answers nobody any
+more when all have met: however many come, they cost a member no file.
 """
 
 import os
@@ -149,8 +149,8 @@ class Mesh:
                 continue
             if (address.public_key is None) != (self._keys is None):
                 raise TransportError(
-                    f"{self.name} came {'with' if self._keys else 'without'} a key, and {self._names[peer]} "
-                    f"{'with' if address.public_key else 'without'} one. Let all members encrypt, or none."
+                    f"{self.name} has {'a' if self._keys else 'no'} key, but {self._names[peer]} has "
+                    f"{'one' if address.public_key else 'none'}. Let all members encrypt, or none."
                 )
             self._pushes[peer] = self._connected(peer, address)
         for peer in self._pushes:
@@ -168,13 +168,13 @@ class Mesh:
         return not self._is_meeting
 
     def meet(self, timeout_seconds: float) -> None:
-        """Wait until connected with all; TransportError with the names of those who have not come."""
+        """Wait until connected with all; TransportError names those that are missing."""
         deadline = monotonic() + timeout_seconds
         while not self.greet():
             if monotonic() > deadline:
                 missing = ", ".join(self._peers.missing)
                 raise TransportError(
-                    f"{self.name} has waited {timeout_seconds:g} seconds for {missing}. Look whether the "
+                    f"{self.name} has waited {timeout_seconds:g} seconds for {missing}. Check whether the "
                     "process runs, and whether its address can be reached from here."
                 )
             self.pause()
@@ -206,7 +206,7 @@ class Mesh:
         largest = max(memoryview(body).nbytes for body in bodies)
         if largest > FRAME_BYTES_MAX:
             raise TransportError(
-                f"{self.name} was to send {largest} bytes at once to {self._names[peer]}; the most is "
+                f"{self.name} cannot send {largest} bytes at once to {self._names[peer]}; the most is "
                 f"{FRAME_BYTES_MAX}. Let the operator send smaller batches."
             )
 
@@ -263,9 +263,9 @@ class Mesh:
     # Inside.
 
     def _hear_goodbyes(self, timeout_ms: int) -> None:
-        """Wait a moment for those who leave at the same time: to a peer that is gone no goodbye comes.
+        """Wait a moment for those that leave at the same time: no goodbye reaches a peer that is gone.
 
-        What else has come is of no use to anybody any more.
+        Whatever else has arrived is of no use to anybody any more.
         """
         deadline = monotonic() + timeout_ms / 1000
         try:
@@ -290,7 +290,7 @@ class Mesh:
                 bodies = self._bodies()
             if not 0 <= sender < len(self._expected) or sender == self.member:
                 raise TransportError(
-                    f"{self.name} received a message of member {sender}, whom it cannot know."
+                    f"{self.name} received a message from member {sender}, which it cannot know."
                 )
             if generation != self.generation and self._is_old(sender, generation):
                 continue
@@ -318,13 +318,13 @@ class Mesh:
     def _is_old(self, sender: int, generation: int) -> bool:
         if generation > self.generation:
             raise TransportError(
-                f"{self.name} is of generation {self.generation} and received a message of "
+                f"{self.name} is of generation {self.generation} but received a message from "
                 f"{self._names[sender]} of generation {generation}: the run was started again without it."
             )
         self.dropped_old += 1
         self._refusals.add(
-            f"{self.name} has dropped a message of {self._names[sender]} of generation {generation}; the run "
-            f"is in generation {self.generation}."
+            f"{self.name} has dropped a message from {self._names[sender]} of generation {generation}; the "
+            f"run is in generation {self.generation}."
         )
         return True
 
@@ -332,7 +332,7 @@ class Mesh:
         expected = self._expected[sender]
         what = "lost" if sequence > expected else "delivered twice"
         return TransportError(
-            f"{self.name} received message {sequence} of {self._names[sender]} and expected {expected}: a "
+            f"{self.name} received message {sequence} from {self._names[sender]} but expected {expected}: a "
             f"message was {what}. Start the run again from its last snapshot."
         )
 

@@ -85,7 +85,7 @@ class Peers:
         return self._next_gone(now) is not None
 
     def check(self) -> None:
-        """Raise for a peer that is gone without goodbye."""
+        """Raise TransportError for a peer that is gone without a goodbye."""
         peer = self._next_gone(monotonic())
         if peer is not None:
             raise TransportError(

@@ -15,7 +15,7 @@ hashable, so they hold no lists.
 The shape of a body is checked and its values are not read: bytes damaged on the way do not get past tcp and
 CURVE, and strangers do not get past the door.
 
-What bytes go where, and whether a peer still lives, is the business of ``pointstamp.mesh.mesh``.
+Which bytes go where, and whether a peer still lives, is the business of ``pointstamp.mesh.mesh``.
 """
 
 import struct
@@ -77,8 +77,9 @@ def unseal(frame: bytes) -> Envelope:
         if magic == _MAGIC and kind in _KINDS:
             return Envelope(kind, sender, generation, sequence)
     raise TransportError(
-        f"a message came that no worker of this version can have sent: it begins {frame[:ENVELOPE_BYTES]!r}. "
-        "Look for another program at this address, and for workers with another version of pointstamp."
+        "a message arrived that no worker of this version can have sent: it begins "
+        f"{frame[:ENVELOPE_BYTES]!r}. Look for another program at this address, and for workers with another "
+        "version of pointstamp."
     )
 
 
@@ -154,8 +155,8 @@ class BatchFormat:
         """The batch as one buffer."""
         if not batch.schema.equals(self.schema):
             raise SchemaError(
-                f"a batch was to be sent where the plan says {self.schema.to_string()!r}, and it has "
-                f"{batch.schema.to_string()!r}. Send what the operator declares."
+                f"a batch has the schema {batch.schema.to_string()!r}, but the plan says "
+                f"{self.schema.to_string()!r} where it is sent. Send what the operator declares."
             )
         if not self._has_dictionary:
             return batch.serialize()

@@ -100,7 +100,7 @@ class Authority:
         return time if self.input is None else self._first(self.input, self.input.moves, port, time)
 
     def of_rows(self, port: OutputState) -> Time:
-        """The time at which a row of what is being handled comes out at this output, if no other is said."""
+        """The time at which a row of what is being handled comes out at this output, if none is given."""
         if self.time is None:
             raise CapabilityError(
                 f"operator '{self.operator}' sent on output '{port.name}' without a message, a notification "
@@ -158,6 +158,7 @@ class Authority:
             if after is not None:
                 return after
         raise CapabilityError(
-            f"operator '{self.operator}' sent on output '{port.name}' what came of input '{origin.name}', "
-            "but it declares no way from there to there. Declare a summary for the two."
+            f"operator '{self.operator}' sent on output '{port.name}' while it was handling input "
+            f"'{origin.name}', but declares no way from that input to that output. Declare a summary for the "
+            "two."
         )

@@ -122,7 +122,7 @@ _set_time: Callable[[Capability, Time], None] = Capability.__dict__["_time"].__s
 
 
 def hold(output: OutputState, time: Time) -> Capability:
-    """A new capability, entered into the record of its output. Who calls this has checked the right to it."""
+    """A new capability, entered into the record of its output. The caller has checked the right to it."""
     capability = object.__new__(Capability)
     _set_output(capability, output)
     _set_time(capability, time)
@@ -172,7 +172,7 @@ def _why_not_here(output: OutputState, capability: object, time: Time | None) ->
     who = f"operator '{output.operator}' sent"
     if not isinstance(capability, Capability):
         return (
-            f"{who} with {capability!r}, which is no capability. Pass one that context.retain() gave, or "
+            f"{who} with {capability!r}, which is not a capability. Pass one that context.retain() gave, or "
             "none, to send for the message or notification that is handled."
         )
     holder = _holder(capability)

@@ -24,13 +24,13 @@ _NO_COLUMN: Final = re.compile(r"No match for FieldRef\.\w+\((.*?)\) in ", re.DO
 
 
 def check_condition(condition: Condition, schema: pa.Schema, who: str) -> None:
-    """Refuse, in words, what is no condition on rows of this schema; of a function only that it is one."""
+    """Refuse, in words, what is not a condition on rows of this schema; what a function does is not tried."""
     if isinstance(condition, pc.Expression):
         _check_expression(condition, schema, who)
     elif not callable(condition):
         raise FlowError(
             f"{who} needs a condition, which is a pyarrow expression such as pc.field('price') > 1 or a "
-            f"function from a batch to one boolean per row, and was given {type(condition).__name__} "
+            f"function from a batch to one boolean per row, but was given {type(condition).__name__} "
             f"{condition!r}. Write it as one of these."
         )
 
@@ -47,7 +47,7 @@ def mask_of(condition: Condition, batch: pa.RecordBatch, who: str) -> pa.Boolean
             mask = pa.array(mask)
     if not pa.types.is_boolean(mask.type) or len(mask) != batch.num_rows:
         raise SchemaError(
-            f"{who}: the condition must give one boolean per row ({batch.num_rows}), and gave {len(mask)} of "
+            f"{who}: the condition must give one boolean per row ({batch.num_rows}), but gave {len(mask)} of "
             f"type {mask.type}."
         )
     return mask.fill_null(False) if mask.null_count else mask
@@ -73,10 +73,10 @@ def _check_expression(expression: pc.Expression, schema: pa.Schema, who: str) ->
             ) from error
         reason = str(error).splitlines()[0]
         raise SchemaError(
-            f"{who} has the condition {expression}, which cannot be computed of {columns}: {reason}."
+            f"{who} has the condition {expression}, which cannot be computed from {columns}: {reason}."
         ) from error
     if not pa.types.is_boolean(kind):
         raise SchemaError(
-            f"{who} needs a condition that is true or false for each row, and {expression} is {kind}. "
+            f"{who} needs a condition that is true or false for each row, but {expression} is {kind}. "
             "Compare it with something."
         )

@@ -136,7 +136,7 @@ class Context:
                 )
         if not authority.can_be_notified:
             raise FlowError(
-                f"operator '{self.operator}' asked at {now} to be notified at {wanted}, and has no method "
+                f"operator '{self.operator}' asked at {now} to be notified at {wanted}, but has no method "
                 "on_notify to be called then; it would wait for ever. Give it one."
             )
         if authority.notifications.is_asked(wanted):
@@ -149,7 +149,7 @@ class Context:
             authority.on_asked(wanted)
 
     def regained(self, output: int | str = 0) -> list[Capability]:
-        """When the operator is restored: the capabilities that it held, which are its own again."""
+        """The capabilities that a restored operator held when it was saved, which are its own again."""
         authority = self._authority
         name, left = authority.output(output).name, authority.regained
         authority.regained = [each for each in left if each.output != name]
@@ -172,8 +172,8 @@ class Context:
         """Whether nothing can arrive any more, at any input, that is taken before this time, or at it.
 
         Times are taken epoch by epoch and in it round by round, outermost first: (1, 0) is settled when
-        nothing of epoch 0 can come any more, and (0, 5) need not wait for it. So who takes settled times
-        only, the first first, takes them in the same order whatever the workers do.
+        nothing of epoch 0 can come any more, and (0, 5) need not wait for it. So an operator that takes
+        settled times only, the earliest first, takes them in the same order whatever the workers do.
         """
         for port in self._authority.inputs:
             port.domain.check(time, f"operator '{self.operator}' asked about")

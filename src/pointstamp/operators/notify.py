@@ -6,9 +6,9 @@ is told first. The Abadi-Isard semantics does not promise that (a request for 3 
 
 Times that are not comparable, (0, 5) and (1, 0) in a loop, are told as they become complete. An operator that
 keeps something from one time to the next needs more: it takes its times *in order*, epochs first and then
-rounds, outermost first. Of all that is asked for it is told the first only, and that when nothing at or
-before it in this order can come any more. (1, 0) waits so while epoch 0 goes round. It keeps nobody waiting
-meanwhile: what it may lead to comes later in the same order, and so does everything that is fed back.
+rounds, outermost first. Of all times that it asked for it is told only the first, and only when nothing at or
+before that time in this order can come any more. So (1, 0) waits while epoch 0 goes round. Meanwhile it keeps
+nobody waiting: what it may lead to comes later in the same order, and so does everything that is fed back.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -103,7 +103,7 @@ class Notifications(Generic[P]):
         if self._heap and self._heap[0][0] == sort_key:
             other = self._requests[self._heap[0][1]].time
             raise FlowError(
-                f"operator '{who}' takes its times in order, and {time[0]!r} and {other[0]!r} have the same "
-                "sort_key, so that none of them is the first. Let the sort_key of the flow's times tell all "
+                f"operator '{who}' takes its times in order, but {time[0]!r} and {other[0]!r} have the same "
+                "sort_key, so neither of them is the first. Give the flow's times a sort_key that tells all "
                 "times apart."
             )

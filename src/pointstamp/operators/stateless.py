@@ -11,7 +11,7 @@ from pointstamp.operators.condition import Condition, mask_of
 from pointstamp.operators.context import Context
 
 BatchFunction: TypeAlias = Callable[[pa.RecordBatch], Any]
-"""Makes rows of a batch, in any form that an input takes: Arrow, a frame, dictionaries; None for no rows."""
+"""Makes rows from a batch: Arrow, a frame or dictionaries, as an input takes them; None for no rows."""
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -83,7 +83,7 @@ class FlatMapRows:
             if not isinstance(made, Iterable):
                 raise SchemaError(
                     f"operator '{context.operator}': the function must give dictionaries, in a list or by "
-                    f"yield, and gave {type(made).__name__}. For no rows give an empty list."
+                    f"yield, but gave {type(made).__name__}. For no rows, give an empty list."
                 )
             rows.extend(made)
         return [dict(row) if isinstance(row, Mapping) else row for row in rows]

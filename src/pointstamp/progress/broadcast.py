@@ -90,15 +90,15 @@ class DirectBroadcast:
         """Accept the next batch of its sender; a gap or a repetition raises ProgressError."""
         if not 0 <= batch.sender < self.workers:
             raise ProgressError(
-                f"worker {self.worker} received progress of worker {batch.sender}, but there are "
+                f"worker {self.worker} received progress from worker {batch.sender}, but there are "
                 f"{self.workers} workers."
             )
         expected = self._expected[batch.sender]
         if batch.sequence != expected:
             what = "lost" if batch.sequence > expected else "delivered twice"
             raise ProgressError(
-                f"worker {self.worker} received progress batch {batch.sequence} of worker {batch.sender} "
-                f"and expected {expected}: a batch was {what}. The channel between workers must be "
+                f"worker {self.worker} received progress batch {batch.sequence} from worker {batch.sender}, "
+                f"but expected batch {expected}: a batch was {what}. The channel between workers must be "
                 "reliable and in order; restart the job from its last snapshot."
             )
         self._expected[batch.sender] = expected + 1

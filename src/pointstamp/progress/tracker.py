@@ -76,7 +76,7 @@ class Tracker:
                 self._push(location, None, moved)
 
     def propagate(self) -> list[Location]:
-        """Draw all conclusions; return the locations whose frontier is another than before."""
+        """Draw all conclusions; return the locations whose frontier has changed."""
         self._readable = False
         moved: list[Location] = []
         waiting, loops, pending = self._waiting, self._loops, self._pending

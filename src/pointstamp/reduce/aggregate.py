@@ -53,7 +53,7 @@ AggregateKind: TypeAlias = Literal["count", "sum", "min", "max", "mean"]
 
 
 class Accumulator(Protocol):
-    """An aggregate of one's own over one column; to look at several, bring them into a struct before.
+    """An aggregate of one's own over one column; to look at several, make one struct of them first.
 
     The state of all keys is a set of numpy columns, kept and grown by the operator. A slot is the number of a
     key: its place in these columns. Only values that are not null arrive, and the result of a key that had
@@ -108,9 +108,9 @@ class Aggregate:
             raise FlowError(f"the aggregate '{self.kind}' needs a column: {self.kind}('amount').")
         if self.column is not None and not isinstance(self.column, str):
             raise FlowError(
-                f"the aggregate '{self.kind}' needs the name of a column, {self.kind}('amount'), and was "
-                f"given {type(self.column).__name__} {self.column}. Make a column of it before, with "
-                "map_batches, and give its name."
+                f"the aggregate '{self.kind}' needs the name of a column, {self.kind}('amount'), but was "
+                f"given {type(self.column).__name__} {self.column}. Make it a column first, with "
+                "map_batches, and give the name of that column."
             )
 
     def __str__(self) -> str:
@@ -166,7 +166,7 @@ def bind(who: str, name: str, aggregation: Aggregation, schema: pa.Schema) -> Bo
     if not isinstance(aggregation, Aggregate) and lacking:
         raise FlowError(
             f"{who}: '{name}' needs an aggregate, such as ps.sum('amount') or an object of your own with "
-            f"{', '.join(_ACCUMULATOR)}, and was given {type(aggregation).__name__} {aggregation!r}."
+            f"{', '.join(_ACCUMULATOR)}, but was given {type(aggregation).__name__} {aggregation!r}."
         )
     column = aggregation.column
     if column is None:
@@ -179,8 +179,8 @@ def bind(who: str, name: str, aggregation: Aggregation, schema: pa.Schema) -> Bo
         bound = _BINDERS[aggregation.kind](column, kind)
         if bound is None:
             raise SchemaError(
-                f"{who}: '{name}' is {aggregation}, and {column} is {kind}, of which there is no "
-                f"{aggregation.kind}. Aggregate another column, or cast it before."
+                f"{who}: '{name}' is {aggregation}, but {column} is {kind}, which has no "
+                f"{aggregation.kind}. Aggregate another column, or cast this one first."
             )
         return bound
     try:

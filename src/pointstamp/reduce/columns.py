@@ -2,8 +2,8 @@
 
 Numbers are Arrow numbers. What numpy has and Arrow has not (long doubles, complex numbers) is stored as the
 bytes of each value. Python objects need more care: an accumulator may say in ``state_types`` what they are,
-by an Arrow type or by a type that msgspec knows; of which nothing is said must be plain, for it has to come
-back as exactly what it was. Whatever cannot is refused when it is first saved.
+by an Arrow type or by a type that msgspec knows; an object about which it says nothing must be plain, because
+it has to come back exactly as it was. An object that cannot is refused when it is first saved.
 """
 
 from collections.abc import Mapping
@@ -96,7 +96,7 @@ class _ArrowObjects:
             return pa.array(column, self.kind)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise FlowError(
-                f"{who} is declared in state_types() as {self.kind}, and holds something else: {error}. "
+                f"{who} is declared in state_types() as {self.kind}, but holds something else: {error}. "
                 "Declare the type of what it holds."
             ) from error
 

@@ -4,7 +4,8 @@
 its groups, and a few rows that have not been folded into them yet. All of it is plain arrays.
 
 Groups can be saved, as one row for each key, and restored from such rows. From the first save on they note
-which keys change, so that the next one may hold those alone; who never saves pays nothing for it.
+which keys change, so that the next one may hold those alone; an operator that never saves pays nothing for
+it.
 """
 
 from collections.abc import Mapping
@@ -115,13 +116,13 @@ class Groups:
         return Piece(table, keys, keys, is_whole=marks is None)
 
     def restore(self, table: pa.Table, operator: str) -> None:
-        """Take rows in that were saved; their keys are distinct and not known yet."""
+        """Take in rows that were saved; their keys are distinct and not known yet."""
         expected = self._saved_schema()
         if table.schema != expected:
             raise RecoveryError(
-                f"operator '{operator}' needs saved groups with {_shown(expected)}, and they have "
-                f"{_shown(table.schema)}. Go on with the aggregates that were saved, or begin without the "
-                "snapshot."
+                f"operator '{operator}' needs saved groups with {_shown(expected)}, but the saved ones "
+                f"have {_shown(table.schema)}. Go on with the aggregates that were saved, or begin without "
+                "the snapshot."
             )
         for batch in table.to_batches():
             slots = self.index.slots(batch)
@@ -187,7 +188,7 @@ def _sum_error(operator: str, name: str, bound: Bound, key: pa.RecordBatch) -> F
     where = ", ".join(f"{column} = {value!r}" for column, value in key.to_pylist()[0].items())
     return FlowError(
         f"operator '{operator}': the sum '{name}' of the column '{bound.column}' does not fit "
-        f"{bound.result_type} at the key {where}. Cast the column to double or to a wider decimal before."
+        f"{bound.result_type} at the key {where}. Cast the column to double or to a wider decimal first."
     )
 
 

@@ -31,7 +31,7 @@ __all__ = ["Aggregate", "Aggregation", "RunningReduce", "WindowedReduce", "reduc
 def reduced_schema(
     who: str, schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, Aggregation]
 ) -> pa.Schema:
-    """The key columns, then one column for each aggregate; SchemaError says which of them cannot be."""
+    """The key columns, then one column for each aggregate; SchemaError names a column that cannot be."""
     fields = []
     for key in keys:
         if key not in schema.names:
@@ -82,8 +82,8 @@ class RunningReduce:
     complete long before (0, 5): whoever adds this operator to a plan says that it takes its times in order.
 
     A key has changed when it is new, or when what is kept for one of its aggregates is not what it was: a
-    count changes with every row, a sum with what is added to it, a least value only when there is a lesser
-    one. So a loop that feeds a running ``min`` back comes to an end.
+    count changes with every row, a sum with what is added to it, a least value only when a smaller one
+    arrives. So a loop that feeds a running ``min`` back comes to an end.
     """
 
     def __init__(self, schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, Aggregation]) -> None:

@@ -136,7 +136,7 @@ def _fitted(made: Any, wanted: pa.DataType, size: int, who: str) -> pa.Array:  #
         fitted = made if isinstance(made, pa.Array) else pa.array(made, wanted)
         fitted = fitted if fitted.type == wanted else fitted.cast(wanted)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise SchemaError(f"{who} promised {wanted} and made something else: {error}") from error
+        raise SchemaError(f"{who} promised {wanted}, but made something else: {error}") from error
     if len(fitted) != size:
-        raise SchemaError(f"{who} must make one result for each of {size} keys, and made {len(fitted)}.")
+        raise SchemaError(f"{who} must make one result for each of {size} keys, but made {len(fitted)}.")
     return fitted

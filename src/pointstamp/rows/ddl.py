@@ -173,7 +173,7 @@ class _Parser:
             name = self.tokens[self.at]
             fields.append(self.field())
             if fields[-1].name in names:
-                raise self.error(f"another name than '{fields[-1].name}', which is taken", name)
+                raise self.error(f"a name other than '{fields[-1].name}', which is taken,", name)
             names.add(fields[-1].name)
             if not self.takes_mark(","):
                 return fields
@@ -194,7 +194,7 @@ class _Parser:
                 raise self.error("NULL after NOT", self.tokens[self.at])
             nullable = False
             if pa.types.is_null(data_type):
-                raise self.error("another type than void, which is always null, before NOT NULL", type_token)
+                raise self.error("a type other than void, which is always null, before NOT NULL", type_token)
         metadata = {b"comment": self.string().encode()} if self.takes_word("comment") else None
         name = token.text.replace("``", "`") if token.kind == "quoted" else token.text
         return pa.field(name, data_type, nullable, metadata)
@@ -209,7 +209,7 @@ class _Parser:
         if name in _DECIMALS:
             return self.decimal_type()
         if name in _SIZED_STRINGS:
-            self.needs_mark("(", f"'(' and the length of {name}")
+            self.needs_mark("(", f"'(' with the length of {name}")
             self.number(f"the length of {name}")
             self.needs_mark(")", "')'")
             return pa.string()
@@ -230,7 +230,7 @@ class _Parser:
         token = self.tokens[self.at]
         key = self.data_type()
         if pa.types.is_null(key):
-            raise self.error("another type than void, which is always null, for the keys", token)
+            raise self.error("a type other than void, which is always null, for the keys", token)
         self.needs_mark(",", "',' after the type of the keys")
         value = self.data_type()
         self.needs_mark(">", "'>' after the type of the values")
@@ -251,12 +251,12 @@ class _Parser:
             token = self.tokens[self.at]
             precision = self.number("the number of digits")
             if not 1 <= precision <= _DECIMAL_DIGITS_MAX:
-                raise self.error(f"between 1 and {_DECIMAL_DIGITS_MAX} digits", token)
+                raise self.error(f"a number of digits between 1 and {_DECIMAL_DIGITS_MAX}", token)
             if self.takes_mark(","):
                 token = self.tokens[self.at]
                 scale = self.number("the number of digits after the point")
                 if scale > precision:
-                    raise self.error(f"at most {precision} digits after the point", token)
+                    raise self.error(f"a number of at most {precision} digits after the point", token)
             self.needs_mark(")", "',' or ')'")
         return pa.decimal128(precision, scale)
 
@@ -304,13 +304,13 @@ class _Parser:
             raise self.error("',' or the end", self.tokens[self.at])
 
     def error(self, expected: str, token: _Token, hint: str = "") -> SchemaError:
-        """What was expected where this token came."""
-        came = "the end" if token.kind == "end" else repr(token.text)
+        """The error that says what was expected in the place of this token."""
+        found = "ends" if token.kind == "end" else f"has {token.text!r}"
         if token.kind == "other":
-            hint = f" A name with other characters than a-z, 0-9 and _ stands in `backquotes`.{hint}"
+            hint = f" Put a name with characters other than a-z, 0-9 and _ in `backquotes`.{hint}"
         return SchemaError(
-            f"the schema {self.text!r} cannot be read at position {token.position}: "
-            f"expected {expected} and came {came}.{hint}"
+            f"the schema {self.text!r} {found} at position {token.position}, where {expected} was "
+            f"expected.{hint}"
         )
 
 

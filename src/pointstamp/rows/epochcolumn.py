@@ -1,12 +1,12 @@
 """A column of an input whose values are the epochs of its rows.
 
-Whoever reads an input, in this process, in a member of a query or in a task that packs for Spark's shuffle,
-asks here what to read and which rows are of which epoch, so that it is the same everywhere. A column that the
-input's schema declares stays in the rows, with the type that was declared; one that it does not declare is
-read as a long beside the others, and is taken away with the epoch.
+All readers of inputs (in this process, in a member of a query, in a task that packs for Spark's shuffle) ask
+here what to read and which rows belong to which epoch, so that the answer is the same everywhere. A column
+that the input's schema declares stays in the rows, with the type that was declared; one that it does not
+declare is read as a long beside the others, and is taken away with the epoch.
 
 Invariant: an epoch that comes out is a whole number from 0 up to ``EPOCH_MAX``, and every row comes out once.
-In which order epochs may come, and which are too late, others decide.
+The order in which epochs may come, and which are too late, is decided elsewhere.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from pointstamp.errors import SchemaError
 from pointstamp.rows.schema import asked_for
 
 EPOCH_MAX: Final = 2**62 - 1
-"""What counts epochs has 64 bits, and room for what comes after the last one."""
+"""Epochs are counted in 64 bits, with room for what comes after the last one."""
 
 # Up to so many epochs, to filter for each is as fast as to sort once.
 _FILTERS_MAX: Final = 4
@@ -29,21 +29,21 @@ _SORTED_BYTES_MAX: Final = 2**30
 
 
 def check_declared(schema: pa.Schema, column: str, who: str) -> None:
-    """An epoch column that is declared is declared as an integer."""
+    """Refuse an epoch column that is declared as anything but an integer."""
     if column in schema.names:
         check_type(schema.field(column).type, column, who)
 
 
 def check_type(given: pa.DataType, column: str, who: str) -> None:
-    """The values of an epoch column are integers."""
+    """Refuse an epoch column whose values are not integers."""
     if not pa.types.is_integer(given):
         raise SchemaError(
-            f"{who}: the epoch column '{column}' must be an integer and is {given}. {_way_out(given, column)}"
+            f"{who}: the epoch column '{column}' must be an integer but is {given}. {_way_out(given, column)}"
         )
 
 
 def with_epochs(schema: pa.Schema, column: str | None) -> pa.Schema:
-    """What is read of an input: the declared columns, and the epoch column if it is none of them.
+    """The columns to read from an input: the declared ones, and the epoch column if it is not among them.
 
     >>> declared = pa.schema([("day", pa.int32()), ("amount", pa.int64())])
     >>> with_epochs(declared, "day").names, with_epochs(declared, "hour").names
@@ -89,12 +89,12 @@ def _distinct(epochs: Any, column: str, who: str) -> list[int]:  # noqa: ANN401 
 def _way_out(given: pa.DataType, column: str) -> str:
     if pa.types.is_date(given):
         return (
-            f"Bring the day's number since 1970 instead: unix_date({column}) in Spark, .cast('int32') of a "
-            "date32 in Arrow."
+            f"Use the number of the day since 1970 instead: unix_date({column}) in Spark, .cast('int32') of "
+            "a date32 in Arrow."
         )
     if pa.types.is_timestamp(given):
         return (
-            f"Bring its number instead, such as that of its day: unix_date(to_date({column})) in Spark, "
+            f"Use a number instead, such as that of its day: unix_date(to_date({column})) in Spark, "
             ".cast('date32').cast('int32') in Arrow."
         )
-    return "Bring and declare whole numbers from 0 on, or name another column."
+    return "Send and declare whole numbers from 0 up, or name another column."

@@ -71,8 +71,9 @@ def _column(batch: pa.RecordBatch, key: str) -> pa.Array:
         return batch.column(key)
     except KeyError:
         raise SchemaError(
-            f"rows are to be sent by their column '{key}', and exactly one column must have that name; they "
-            f"came with {', '.join(map(repr, batch.schema.names))}. Send them by another, or rename one."
+            f"rows are exchanged by the column '{key}', so exactly one column must have that name; the "
+            f"columns are {', '.join(map(repr, batch.schema.names))}. Exchange by another column, or rename "
+            "one."
         ) from None
 
 
@@ -85,8 +86,8 @@ def hash_array(array: pa.Array | pa.ChunkedArray) -> Hashes:
     hash_values = _HASH_BY_TYPE.get(array.type.id)
     if hash_values is None:
         raise SchemaError(
-            f"rows cannot be sent by a value of the type {array.type}, which has no hash. "
-            "Send them by a column of another type, or cast it before."
+            f"rows cannot be exchanged by a value of the type {array.type}, which has no hash. "
+            "Exchange by a column of another type, or cast this one first."
         )
     hashes = hash_values(array)
     assert len(hashes) == len(array)

@@ -1,11 +1,12 @@
-"""Rows that come too late: of an epoch before the one that their input has promised to have come to.
+"""Late rows: those of an epoch before the one to which their input has been advanced.
 
-What is late is decided where rows are read, from what was promised when they were found. What becomes of late
-rows is said with the input: they are an error, or go to an output of their own, or are dropped; they are
+Whether a row is late is decided where rows are read, from what was promised when they were found. The input
+says what becomes of late rows: they are an error, or go to an output of their own, or are dropped; they are
 counted in any case. They never reach the flow itself, whose epochs are complete without them.
 
-An input whose late rows go to an output has a second port for them. What is sent there has the declared
-columns and, last, the epoch that the row says; it is sent at the epoch that is open when it comes.
+An input whose late rows go to an output has a second port for them. Rows that are sent there have the
+declared columns and, last, the epoch that the row names; they are sent at the epoch that is open when they
+arrive.
 """
 
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -18,28 +19,28 @@ LatePolicy: TypeAlias = Literal["error", "output", "drop"]
 """What becomes of late rows: ``"error"`` ends the run, ``"output"`` publishes them apart."""
 
 LATE_EPOCH: Final = "late_epoch"
-"""The column of late rows that holds the epoch which they say."""
+"""The column of late rows that holds the epoch that they name."""
 
 LATE_PORT: Final = 1
 """The number of the port for late rows, of inputs that have one."""
 
 
 def check_policy(name: str, late: str, late_output: str | None) -> None:
-    """FlowError where this cannot be what becomes of the late rows of an input."""
+    """Raise FlowError unless this is a policy for the late rows of an input."""
     if late not in get_args(LatePolicy):
         raise FlowError(
-            f"input '{name}': late must be one of {', '.join(get_args(LatePolicy))}, and came as {late!r}. "
+            f"input '{name}': late must be one of {', '.join(get_args(LatePolicy))}, but is {late!r}. "
             "Choose one of these."
         )
     if late_output is not None and late != "output":
         raise FlowError(
-            f"input '{name}': late_output names the output for late rows, and late is {late!r}. Give "
+            f"input '{name}': late_output names the output for late rows, but late is {late!r}. Give "
             "late='output', or leave late_output out."
         )
 
 
 def late_schema(declared: pa.Schema, name: str) -> pa.Schema:
-    """The columns of late rows: those of their input, and the epoch that they say.
+    """The columns of late rows: those of their input, and the epoch that they name.
 
     >>> late_schema(pa.schema([("x", pa.int64())]), "orders").names
     ['x', 'late_epoch']

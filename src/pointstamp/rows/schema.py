@@ -1,4 +1,4 @@
-"""What a schema promises about rows, kept at the border: rows that fit pass, others are refused in words.
+"""A schema's promise about rows, kept at the border: rows that fit pass, others are refused in words.
 
 ``fit`` brings one batch to a declared schema. Columns are found by name; a cast happens only where it keeps
 every value: by the two types alone for numbers (int32 to int64, never int64 to int32, so that a stream does
@@ -7,7 +7,7 @@ is cut off). Inside structs, lists and maps the same rules hold. ``to_batches`` 
 hand (Arrow, pandas, polars, rows) to Arrow and then fits it.
 
 Columns that are not declared are refused in what an operator sends, where they are a mistake of the flow, and
-left at the inputs of a flow, wherever it runs: data has columns that a flow does not ask for.
+ignored at the inputs of a flow, wherever it runs: data has columns that a flow does not ask for.
 
 Invariant: a batch that comes out has exactly the declared types and no null where the schema says not null.
 The one thing taken on trust is a batch that claims the declared schema already: its buffers are not read.
@@ -48,19 +48,19 @@ def as_schema(given: str | pa.Schema) -> pa.Schema:
         return parse_ddl(given)
     if not isinstance(given, pa.Schema):
         raise SchemaError(
-            "a schema must be a string like 'src long, dst long' or a pyarrow.Schema, and came as "
+            "a schema must be a string like 'src long, dst long' or a pyarrow.Schema, but is "
             f"{_kind(given)}. Write it as a string."
         )
     names: list[str] = given.names
     if not names:
-        raise SchemaError("a schema must have a column and came without one. Declare at least one.")
+        raise SchemaError("a schema must have at least one column, but has none. Declare one.")
     if (twice := _twice(names)) is not None:
-        raise SchemaError(f"a schema must name each column once and came with '{twice}' twice. Rename one.")
+        raise SchemaError(f"a schema must name each column once, but names '{twice}' twice. Rename one.")
     for field in given:
         if _has_view(field.type):
             raise SchemaError(
                 f"column '{field.name}' is declared as {field.type}, and Arrow cannot sort views by worker. "
-                "Declare string, binary or list; rows that come as views are cast."
+                "Declare string, binary or list; rows that arrive as views are cast."
             )
     return given
 
@@ -77,7 +77,7 @@ def fit(batch: pa.RecordBatch, schema: pa.Schema, who: str) -> pa.RecordBatch:
 
 
 def asked_for(column: str, kind: pa.DataType, by: str) -> pa.Field:
-    """A column that no schema declares, and that is needed because of an option of that name."""
+    """A column that no schema declares, but that the option with this name needs."""
     return pa.field(column, kind, metadata={_ASKED: by})
 
 
@@ -113,8 +113,8 @@ def to_batches(
 
     Anything that exports Arrow streams (``__arrow_c_stream__``) is taken as well. In pandas a NaN counts as
     null and the index is left out. A list of dicts is slow, one Python object per value: it is meant for
-    tests and examples. Batches without rows are left out. Columns that are not declared are refused, unless
-    they are to be left.
+    tests and examples. Batches without rows are left out. Columns that are not declared are refused, or
+    ignored with ``leaves_others``.
     """
     if isinstance(value, pa.RecordBatch):
         batches = [value]
@@ -187,14 +187,14 @@ def _from_rows(
 
 def _from_values(values: Sequence[object], field: pa.Field, are_objects: bool, who: str) -> pa.Array:
     """A column of Python objects read as the declared type, or of a type that its values have already."""
-    needs = f"{who}: column '{field.name}' must be {field.type} and came with"
+    needs = f"{who}: column '{field.name}' must be {field.type} but has"
     fix = "Convert it before sending, or declare another type."
     try:
         column = pa.array(
             values, field.type if are_objects else None, from_pandas=not isinstance(values, list)
         )
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise SchemaError(f"{needs} a value that is not: {error}. {fix}") from error
+        raise SchemaError(f"{needs} a value that is not one: {error}. {fix}") from error
     if are_objects:
         # Arrow reads 1.5 as the integer 1, a datetime as its date and a naive time as UTC, without a word.
         came = column.to_pylist()
@@ -241,17 +241,17 @@ def _check_names(names: Sequence[str], schema: pa.Schema, who: str, *, leaves_ot
     check_asked(names, schema, who)
     if missing := [name for name in schema.names if name not in names]:
         raise SchemaError(
-            f"{who}: {_named(missing)} declared and did not come; what came is {_named(names)}. "
-            f"Add what is missing, or declare only what comes."
+            f"{who} lacks {_named(missing)}, which the schema declares; it has {_named(names)}. "
+            "Add what is missing, or declare only what is there."
         )
     extra = [name for name in names if name not in schema.names]
     if extra and not leaves_others:
         raise SchemaError(
-            f"{who}: {_named(extra)} not declared and came; declared is {_named(schema.names)}. "
+            f"{who} has {_named(extra)}, but the schema declares only {_named(schema.names)}. "
             "Drop what is not declared before sending, or declare it."
         )
     if (twice := _twice(names)) is not None:
-        raise SchemaError(f"{who}: column '{twice}' came twice. Rename or drop one before sending.")
+        raise SchemaError(f"{who} has the column '{twice}' twice. Rename or drop one before sending.")
 
 
 def _fit_array(array: pa.Array, field: pa.Field, where: str, nulls_above: int = 0) -> pa.Array:
@@ -262,7 +262,7 @@ def _fit_array(array: pa.Array, field: pa.Field, where: str, nulls_above: int = 
     nulls = array.null_count - nulls_above
     if nulls and not field.nullable:
         raise SchemaError(
-            f"{where} must not be null and came with {nulls} nulls in {len(array)} rows. "
+            f"{where} must not be null but has {nulls} nulls in {len(array)} rows. "
             "Fill or drop them before sending, or declare it without 'not null'."
         )
     needed, came = field.type, array.type
@@ -278,12 +278,12 @@ def _fit_array(array: pa.Array, field: pa.Field, where: str, nulls_above: int = 
         elements = _fit_array(array.flatten(), needed.value_field, f"{where}, element")
         return pa.ListArray.from_arrays(_offsets(array), elements, type=needed)
     if not _keeps_every_value(came, needed):
-        raise SchemaError(f"{where} must be {needed} and came as {came}. {_what_to_do(field, came)}")
+        raise SchemaError(f"{where} must be {needed} but is {came}. {_what_to_do(field, came)}")
     try:
         return array.cast(needed)
     except pa.ArrowInvalid as error:
         raise SchemaError(
-            f"{where} must be {needed} and came as {came}, with values that do not fit: {error}. "
+            f"{where} must be {needed} but is {came}, with values that do not fit: {error}. "
             "Round or drop them before sending, or declare another type."
         ) from error
 
@@ -361,8 +361,8 @@ def _what_to_do(field: pa.Field, came: pa.DataType) -> str:
 
 def _not_rows(value: object, who: str) -> SchemaError:
     return SchemaError(
-        f"{who}: rows must come as a pyarrow RecordBatch or Table, a pandas or polars DataFrame, or a list "
-        f"of dicts, and came as {_kind(value)}. Convert them to one of these."
+        f"{who}: rows must be a pyarrow RecordBatch or Table, a pandas or polars DataFrame, or a list of "
+        f"dicts, but {_kind(value)} was given. Convert them to one of these."
     )
 
 

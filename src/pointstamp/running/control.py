@@ -117,7 +117,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class InCall(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """The worker has been inside of one call of an operator for so long; without an operator, it is over.
+    """The worker has been inside one call of an operator for so long; without an operator, it is over.
 
     It is told by another thread than the worker's, which can tell nothing itself (``running.lookout``).
     """
@@ -177,27 +177,27 @@ def time_in(parcel: Parcel, times: TimeFormat, time: object, sender: str) -> Tim
 
 
 class CallsHeard:
-    """The calls that workers have told to be long; changed by the thread that hears their reports."""
+    """The long calls that workers have reported; changed by the thread that hears their reports."""
 
     def __init__(self) -> None:
         self._told: dict[int, tuple[InCall, float]] = {}
 
     def hear(self, worker: int, report: object) -> None:
-        """Take note of a report: whatever else a worker says, it is inside of that call no more."""
+        """Take note of a report: a worker that says anything else has left that call."""
         if isinstance(report, InCall) and report.operator:
             self._told[worker] = report, monotonic()
         else:
             self._told.pop(worker, None)
 
     def free(self, workers: int) -> int | None:
-        """A worker that can answer; None where all are inside of long calls."""
+        """A worker that can answer; None where all are inside long calls."""
         return next((worker for worker in range(workers) if worker not in self._told), None)
 
     def words(self) -> list[str]:
-        """Who is inside of what, and for how long, in words."""
+        """Who is inside which operator, and for how long, in words."""
         now = monotonic()
         return [
-            f"worker {worker} has been inside of operator '{call.operator}' for "
+            f"worker {worker} has been inside operator '{call.operator}' for "
             f"{call.seconds + now - heard:.0f} s, which was called {call.when}"
             + (f" at {call.time}" if call.time else "")
             for worker, (call, heard) in sorted(self._told.copy().items())

@@ -116,7 +116,7 @@ class FlowControl:
     def __post_init__(self) -> None:
         if self.epochs_max < 1 or self.bytes_max < 1:
             raise FlowError(
-                f"flow control needs room for at least one epoch and one byte, and was given "
+                f"flow control needs room for at least one epoch and one byte, but was given "
                 f"{self.epochs_max} epochs and {self.bytes_max} bytes."
             )
 
@@ -242,17 +242,17 @@ def feeder(
 
 
 def epoch_columns(plan: Plan, epoch: EpochColumns) -> dict[str, str]:
-    """The epoch column of each input that has one, after a look whether they fit the flow."""
+    """The epoch column of each input that has one; FlowError where they do not fit the flow."""
     inputs = plan.named(NodeKind.INPUT)
     if epoch is not None and not isinstance(epoch, str | Mapping):
         raise FlowError(
             f"flow '{plan.name}': epoch= needs the name of a column, or such a name for each input by the "
-            f"input's name, and was given {type(epoch).__name__} {epoch!r}."
+            f"input's name, but was given {type(epoch).__name__} {epoch!r}."
         )
     columns = dict.fromkeys(inputs, epoch) if isinstance(epoch, str) else dict(epoch or {})
     if unknown := [name for name in columns if name not in inputs]:
         raise FlowError(
-            f"flow '{plan.name}' has the inputs {_listed(inputs)}, and epoch columns were given for "
+            f"flow '{plan.name}' has the inputs {_listed(inputs)}, but epoch columns were given for "
             f"{_listed(unknown)}."
         )
     for name, column in columns.items():
@@ -267,7 +267,7 @@ def items_of(
     column: str | None,
     late: LatePolicy = "error",
 ) -> Iterator[Item]:
-    """What a user gave for an input, as pairs of a root time and rows; late ones as the policy says."""
+    """A user's items for an input, as pairs of a root time and rows; late ones as the policy says."""
     schema = plan.named(NodeKind.INPUT)[name].outputs[0].schema
     who = f"input '{name}'"
     if plan.root is not EPOCHS:
@@ -286,7 +286,7 @@ def _epochs_in(who: str, value: Any) -> Iterable[Any]:  # noqa: ANN401
     """A value that is to be a sequence of epochs; text and dictionaries have items, and are none."""
     if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
         raise FlowError(
-            f"{who} must be one table, or a list with the rows of each epoch, and came as "
+            f"{who} must be one table, or a list with the rows of each epoch, but is "
             f"{type(value).__name__}. For files of a folder, use start_local() with ps.files(path)."
         )
     return value
@@ -296,7 +296,7 @@ def _counted_items(who: str, value: Any) -> Iterator[Item]:  # noqa: ANN401
     for number, rows in enumerate(_epochs_in(who, value)):
         if isinstance(rows, dict):
             raise FlowError(
-                f"{who}: item {number} of what was given is the rows of epoch {number}, and came as a single "
+                f"{who}: item {number} must hold the rows of epoch {number}, but is a single "
                 "row. For one epoch of several rows, put their list into a list: [[{...}, {...}]]."
             )
         yield number, rows
@@ -306,7 +306,7 @@ def _timed_items(who: str, value: Any) -> Iterator[Item]:  # noqa: ANN401
     for item in _epochs_in(who, value):
         if not (isinstance(item, tuple) and len(item) == 2):
             raise FlowError(
-                f"{who}: this flow has times of its own, so its items are (time, rows) pairs; one came as "
+                f"{who}: this flow has times of its own, so its items must be (time, rows) pairs, but one is "
                 f"{type(item).__name__}."
             )
         yield item
@@ -335,7 +335,7 @@ def _by_column(
 
 
 def _in_time(who: str, items: Iterable[Item], late: LatePolicy) -> Iterator[Item]:
-    """The items; what is of an epoch that has been left behind is late."""
+    """The items; one of an epoch that has been left behind is late."""
     last = dropped = 0
     for time, rows in items:
         if time >= last:
@@ -347,8 +347,9 @@ def _in_time(who: str, items: Iterable[Item], late: LatePolicy) -> Iterator[Item
             dropped += rows.num_rows
         else:
             raise FlowError(
-                f"{who} came to epoch {last} and then to {time}; epochs may not go back. Sort the data by "
-                "epoch, give it as one table, or say late='output' or late='drop' with the input."
+                f"{who} has rows of epoch {time} after rows of epoch {last}; epochs may not go back. Sort "
+                "the data by epoch, give it as one table, or declare the input with late='output' or "
+                "late='drop'."
             )
     if dropped:
         _log.warning("%s: %s rows came too late and were dropped", who, dropped)

@@ -80,7 +80,7 @@ class ForkedProcess:
         except (EOFError, OSError):
             what = "has ended"
         raise TransportError(
-            f"the process that is to fork workers {what}. Look at what it wrote to the standard error, and "
+            f"the process that forks workers {what}. Look at what it wrote to the standard error, and check "
             "whether the machine has memory and processes left."
         )
 

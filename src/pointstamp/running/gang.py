@@ -2,8 +2,8 @@
 
 ``ProcessGang`` starts n processes, which inherit nothing of this one (``pointstamp.running.forked``), lets
 them and the driving process meet in one mesh, says who has died and of what, and ends them all. They speak
-through unix sockets in a private folder, which is gone as soon as they have met; nothing is left behind,
-whoever is killed and when.
+through unix sockets in a private folder, which is gone as soon as they have met; nothing is left behind, no
+matter which process is killed and when.
 """
 
 import os
@@ -156,7 +156,7 @@ class ProcessGang:
             self._check_alive()
             if monotonic() > deadline:
                 raise TransportError(
-                    f"{self.name(worker)} has not said its address for {MEETING_SECONDS_MAX:g} s."
+                    f"{self.name(worker)} has not sent its address within {MEETING_SECONDS_MAX:g} s."
                 )
         try:
             said = msgspec.msgpack.decode(pipe.recv_bytes())
@@ -166,9 +166,7 @@ class ProcessGang:
         except (EOFError, OSError):
             self._processes[worker].join(_GRACE_SECONDS)
             self._check_alive()
-            raise TransportError(
-                f"{self.name(worker)} has closed its pipe before it met the others."
-            ) from None
+            raise TransportError(f"{self.name(worker)} closed its pipe before it met the others.") from None
 
     def _check_alive(self) -> None:
         for death in self.deaths():
@@ -183,7 +181,7 @@ def _listener(transport: str, folder: Path) -> Callable[[int], str]:
         raise FlowError(f"processes speak through 'ipc' or 'tcp', and not through '{transport}'.")
     if len(os.fsencode(folder)) + 8 > _SOCKET_PATH_BYTES_MAX:
         raise FlowError(
-            f"the folder {folder} is too long a path for unix sockets, which have {_SOCKET_PATH_BYTES_MAX} "
+            f"the folder {folder} has too long a path for unix sockets, which allow {_SOCKET_PATH_BYTES_MAX} "
             "bytes. Set TMPDIR to a shorter one."
         )
     return lambda member: f"ipc://{folder}/{member}"

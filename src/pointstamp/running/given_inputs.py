@@ -2,7 +2,7 @@
 
 Verbs such as ``run_local`` take inputs as keywords beside their own options. So an input may have the name of
 an option, ``workers`` or ``output``; it is given in the mapping, ``run_local({"workers": ...})``, where every
-name is an input. Whoever forgets that is told so, in place of an error about something else.
+name is an input. A user who forgets that is told so, in place of an error about something else.
 
 Invariant: every name in the result was given once.
 """
@@ -18,12 +18,12 @@ from pointstamp.flow.plan import NodeKind, Plan
 def given_inputs(
     plan: Plan, verb: Callable[..., Any], inputs: Mapping[str, Any] | None, streams: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """All inputs by name; FlowError where one came twice, or was taken for an option of the verb."""
+    """All inputs by name; FlowError where one was given twice, or was taken for an option of the verb."""
     given = inputs if inputs is not None else {}
     if not isinstance(given, Mapping):
         raise FlowError(
             f"flow '{plan.name}': {verb.__name__}() takes inputs by name, as keywords or in a mapping, "
-            f"{verb.__name__}({{'name': ...}}), and was given {type(inputs).__name__} without a name."
+            f"{verb.__name__}({{'name': ...}}), but was given {type(inputs).__name__} without a name."
         )
     if twice := [name for name in streams if name in given]:
         raise FlowError(

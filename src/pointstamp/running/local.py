@@ -98,7 +98,7 @@ class LocalRun:
         log: EventLog | None = None,
     ) -> None:
         if workers < 1:
-            raise FlowError(f"flow '{plan.name}' needs at least one worker, and was given {workers}.")
+            raise FlowError(f"flow '{plan.name}' needs at least one worker, but was given {workers}.")
         inboxes: list[deque[Message]] = [deque() for _ in range(workers)]
         self.plan = plan
         self.on_result = on_result
@@ -144,8 +144,8 @@ class LocalRun:
         while not is_done():
             if not self.step() and not is_done():
                 raise FlowError(
-                    f"flow '{self.plan.name}' has nothing left to do, and what was waited for has not come. "
-                    "Advance or close its inputs."
+                    f"flow '{self.plan.name}' has nothing left to do, but what was waited for has not "
+                    "happened. Advance or close its inputs."
                 )
 
     def is_done(self, place: Probe | str, time: Any) -> bool:  # noqa: ANN401 - a root time
@@ -174,7 +174,7 @@ class LocalRun:
         """What the flow waits for, in words: who holds which output back."""
         held = [str(holder) for name in self._outputs for holder in self.why(name)]
         return (
-            f"flow '{self.plan.name}' has read its inputs and has nothing left to do, and is not complete: "
+            f"flow '{self.plan.name}' has read its inputs and has nothing left to do, but is not complete: "
             + ("; ".join(held) or "something is held outside the way to any output")
             + ". An operator that keeps a capability must drop it when it is done."
         )

@@ -1,9 +1,9 @@
-"""The lookout: tells, from a thread of its own, that an operator has been inside of one call for long.
+"""The lookout: tells, from a thread of its own, that an operator has been inside one call for long.
 
-A worker has one thread, and while that is inside of a function of the user's it answers nobody. So another
-one looks at the operators now and then and tells the driver which of them is in the same call as before, and
-once more when the call is over. The operators keep no clock: they count their calls, and who sees the same
-number again knows how long that was.
+A worker has one thread, and while that thread is inside a function of the user's, it answers nobody. So
+another thread looks at the operators now and then and tells the driver which of them is in the same call as
+before, and once more when the call is over. The operators keep no clock: they count their calls, and the
+lookout that sees the same number again knows how long that was.
 """
 
 import threading

@@ -83,7 +83,7 @@ class ProcessRun:
         judge: RunJudge | None = None,
     ) -> None:
         if processes < 1:
-            raise FlowError(f"flow '{plan.name}' needs at least one process, and was given {processes}.")
+            raise FlowError(f"flow '{plan.name}' needs at least one process, but was given {processes}.")
         self.plan = plan
         self.on_result = on_result
         self.graph = plan.graph()
@@ -156,8 +156,8 @@ class ProcessRun:
         while not is_done():
             if not self.step() and not is_done():
                 raise FlowError(
-                    f"flow '{self.plan.name}' has nothing left to do, and what was waited for has not come. "
-                    "Advance or close its inputs."
+                    f"flow '{self.plan.name}' has nothing left to do, but what was waited for has not "
+                    "happened. Advance or close its inputs."
                 )
 
     def close(self) -> None:
@@ -213,14 +213,14 @@ class ProcessRun:
         return holders(self.tracker(), self._port(place))
 
     def calls(self) -> list[str]:
-        """Which operators have been inside of one call for long, in words, as far as was heard by now."""
+        """Which operators have been inside one call for long, in words, as far as is known by now."""
         return self._calls.words()
 
     def describe_standstill(self) -> str:
         """What the flow waits for, in words: who holds which output back."""
         held = [str(holder) for name in self._outputs for holder in self.why(name)]
         return (
-            f"flow '{self.plan.name}' has read its inputs and has nothing left to do, and is not complete: "
+            f"flow '{self.plan.name}' has read its inputs and has nothing left to do, but is not complete: "
             + ("; ".join(held) or "something is held outside the way to any output")
             + ". An operator that keeps a capability must drop it when it is done."
         )
@@ -230,7 +230,7 @@ class ProcessRun:
     def order(self, worker: int, order: Order, bodies: Sequence[pa.Buffer] = ()) -> None:
         """Send an order to one worker."""
         if self._is_closed:
-            raise FlowError(f"flow '{self.plan.name}' was closed, and can be fed and asked no more.")
+            raise FlowError(f"flow '{self.plan.name}' was closed, and can no longer be fed or asked.")
         self._quiet.disturb()
         self._orders_since_step = True
         self._post(worker, order, bodies)
@@ -244,7 +244,7 @@ class ProcessRun:
 
     def _guarded(self, patience_seconds: float) -> bool:
         if self._is_closed:
-            raise FlowError(f"flow '{self.plan.name}' was closed, and can be driven no more.")
+            raise FlowError(f"flow '{self.plan.name}' was closed, and can no longer be driven.")
         try:
             return self._step(patience_seconds)
         except BaseException:
@@ -323,7 +323,7 @@ class ProcessRun:
                 self._fail(error_of(report, name))
 
     def _take_events(self, worker: int, events: bytes) -> None:
-        """Judge what has happened; what was held back for it may be believed then."""
+        """Judge what has happened; then what was held back for it may be believed."""
         assert self._judge is not None, "nobody judges this run"
         happened = decode_events(events)
         self._told[worker] += len(happened)
@@ -332,7 +332,7 @@ class ProcessRun:
             self._believe(number)
 
     def _believe(self, worker: int) -> None:
-        """Take over the frontiers of a worker of which all that they rest on was judged."""
+        """Take over the frontiers of a worker once everything that they rest on has been judged."""
         unjudged = self._unjudged[worker]
         while unjudged and (self._judge is None or self._judge.is_judged(worker, unjudged[0][0])):
             _, location, times = unjudged.popleft()
@@ -406,8 +406,8 @@ class ProcessRun:
         if flaw is None and (death is not None or not known):
             ended = death or next(iter(self._gang.deaths()))
             flaw = TransportError(
-                f"{ended.words} while flow '{self.plan.name}' was running; all its workers are ended. Run it "
-                "again, from its last snapshot where it has one."
+                f"{ended.words} while flow '{self.plan.name}' was running; all its workers have been ended. "
+                "Run it again, from its last snapshot where it has one."
             )
         self.close()
         raise flaw or known[0]

@@ -61,7 +61,7 @@ class Results(Mapping[str, OutputTables]):
     def __getitem__(self, name: str) -> OutputTables:
         if name not in self._outputs:
             known = ", ".join(f"'{each}'" for each in self._outputs) or "none"
-            raise FlowError(f"there is no output '{name}'; there is {known}.")
+            raise FlowError(f"there is no output '{name}'; the outputs are {known}.")
         return self._outputs[name]
 
     def __iter__(self) -> Iterator[str]:

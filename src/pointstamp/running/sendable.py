@@ -28,7 +28,7 @@ def packed(plan: Plan, sent: object) -> bytes:
 
 
 def pack_with(dumps: Dumps, plan: Plan, sent: object) -> bytes:
-    """``sent`` as this pickler writes it; FlowError where it cannot, with the operator that is why."""
+    """``sent`` as this pickler writes it; FlowError where it cannot, with the operator at fault."""
     try:
         return dumps(sent)
     except Exception as error:  # pickling raises whatever a class of the user's raises
@@ -40,7 +40,7 @@ def pack_with(dumps: Dumps, plan: Plan, sent: object) -> bytes:
             raise FlowError(
                 f"operator '{node.name}' of flow '{plan.name}' cannot be sent to the workers: "
                 f"{_in_words(error)}. Locks, open files, connections and sessions stay where they are made; "
-                "make them inside of the function, or in a module that it imports."
+                "make them inside the function, or in a module that it imports."
             ) from None
     raise FlowError(
         f"flow '{plan.name}' cannot be sent to the workers: {whole}. Its sources, its sink and its times are "

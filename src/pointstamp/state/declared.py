@@ -26,8 +26,8 @@ def stateful_of(logic: Any, name: str) -> Stateful | None:  # noqa: ANN401 - a p
     if declared is None and half:
         other = "restore" if half[0] == "save" else "save"
         raise FlowError(
-            f"operator '{name}' is a {type(logic).__name__} with the method {half[0]}() and without "
-            f"{other}(). Add {other}(), or rename the one if it has nothing to do with snapshots."
+            f"operator '{name}' is a {type(logic).__name__} with the method {half[0]}() but without "
+            f"{other}(). Add {other}(), or rename {half[0]}() if it has nothing to do with snapshots."
         )
     return None if declared is None else DeclaredState(logic, name, declared)
 
@@ -53,7 +53,7 @@ class DeclaredState:
         for attribute, saving in self._declared.items():
             if not hasattr(self._logic, attribute):
                 raise FlowError(
-                    f"operator '{self._name}' declares the state '{attribute}', and its "
+                    f"operator '{self._name}' declares the state '{attribute}', but its "
                     f"{type(self._logic).__name__} has no such attribute now. Set it in __init__."
                 )
             pieces[attribute] = saving.to_piece(self._who(attribute), getattr(self._logic, attribute))
@@ -65,8 +65,9 @@ class DeclaredState:
             if attribute not in pieces:
                 have = ", ".join(map(repr, pieces)) or "nothing"
                 raise RecoveryError(
-                    f"operator '{self._name}' declares the state '{attribute}', and of it {have} was saved. "
-                    "Go on with the flow that was saved, or begin without the snapshot."
+                    f"operator '{self._name}' declares the state '{attribute}', but the snapshot holds "
+                    f"{have} of this operator. Go on with the flow that was saved, or begin without the "
+                    "snapshot."
                 )
             fresh = getattr(self._logic, attribute, None)
             value = saving.from_table(self._who(attribute), pieces[attribute], fresh)

@@ -91,7 +91,7 @@ def merged(pieces: Sequence[Piece]) -> pa.Table:
 
 
 def owners(table: pa.Table, keys: Sequence[str], workers: int) -> npt.NDArray[np.intp]:
-    """Which of so many workers each row belongs to, as the exchange by these columns has it."""
+    """The worker that each row belongs to, out of this many, as the exchange by these columns decides."""
     batches = table.select(list(keys)).to_batches()
     parts = [worker_of(hash_columns(batch, list(keys)), workers) for batch in batches]
     return np.concatenate(parts) if parts else np.empty(0, np.intp)

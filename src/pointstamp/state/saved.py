@@ -4,9 +4,10 @@
         outputs = "user string, clicks long"
         state = {"open": saved.mapping("string", list[int]), "seen": saved.values(int)}
 
-Each way turns what the attribute holds into one Arrow table and back, and refuses, when the state is first
-saved and not when it is needed, what it could not give back exactly. A ``mapping`` and an ``arrow`` table
-with keys can be shared out among another number of workers; the others belong to the worker that saved them.
+Each way turns the value of the attribute into one Arrow table and back. A value that could not be given back
+exactly is refused when the state is first saved, and not when it is needed. A ``mapping`` and an ``arrow``
+table with keys can be shared out among another number of workers; the others belong to the worker that saved
+them.
 
 All of it is saved whole each time. An operator with much state, of which little changes, has ``save`` and
 ``restore`` of its own (``pointstamp.state.pieces.Stateful``); ``owners`` says there which of the rows that
@@ -153,8 +154,8 @@ class _Arrow:
         for key in self.keys or ():
             if key not in value.column_names:
                 raise FlowError(
-                    f"{who} is saved with saved.arrow(keys={self.keys}) and has the columns "
-                    f"{value.column_names}, without '{key}'. Name key columns that the table has."
+                    f"{who} is saved with saved.arrow(keys={self.keys}), but its columns "
+                    f"{value.column_names} do not include '{key}'. Name key columns that the table has."
                 )
         return Piece(value, self.keys)
 
@@ -193,7 +194,7 @@ class _Pickled:
             return _one_value(pickle.dumps(value))
         except Exception as error:  # whatever the object raises
             raise FlowError(
-                f"{who} is saved with saved.pickled(), and its {type(value).__name__} cannot be pickled: "
+                f"{who} is saved with saved.pickled(), but its {type(value).__name__} cannot be pickled: "
                 f"{error}. Keep what can be saved apart from it."
             ) from error
 
@@ -227,8 +228,8 @@ class _Mapping:
 
     def _key_error(self, who: str, why: str) -> FlowError:
         return FlowError(
-            f"{who} is saved with saved.mapping() by keys of type {self.kind}, and has others: {why}. "
-            "Declare the type of the column that the exchange before the operator goes by."
+            f"{who} is saved with saved.mapping() by keys of type {self.kind}, but has others: {why}. "
+            "Declare the type of the column that is the key of the exchange before the operator."
         )
 
 
@@ -239,8 +240,8 @@ def _one_value(data: builtins.bytes) -> Piece:
 def _value_of(who: str, table: pa.Table) -> builtins.bytes:
     if table.schema.names != _VALUE.names or table.num_rows != 1:
         raise RecoveryError(
-            f"{who} needs one saved value, and there are {table.num_rows} rows of {table.schema.names}. It "
-            "was saved in another way; declare that one, or begin without the snapshot."
+            f"{who} needs one saved value, but there are {table.num_rows} rows of {table.schema.names}. It "
+            "was saved in another way; declare that way, or begin without the snapshot."
         )
     data: builtins.bytes = table.column(0)[0].as_py()
     return data
@@ -249,7 +250,7 @@ def _value_of(who: str, table: pa.Table) -> builtins.bytes:
 def _check_type(who: str, value: Any, wanted: type, how: str, words: str) -> None:  # noqa: ANN401
     if not isinstance(value, wanted):
         raise FlowError(
-            f"{who} is saved with {how}, which needs {words}, and holds {type(value).__name__}. Let it hold "
+            f"{who} is saved with {how}, which needs {words}, but holds {type(value).__name__}. Let it hold "
             "that from the beginning, or declare another way to save it."
         )
 
@@ -257,7 +258,7 @@ def _check_type(who: str, value: Any, wanted: type, how: str, words: str) -> Non
 def _refusal(who: str, kind: Any, value: Any, why: str) -> str:  # noqa: ANN401
     declared = "without a type" if kind is Any else f"as {_named(kind)}"
     return (
-        f"{who} is saved {declared}, and holds a {type(value).__name__} that cannot be saved so: {why}. "
+        f"{who} is saved {declared}, but holds a {type(value).__name__} that cannot be saved so: {why}. "
         "Declare its type, as msgspec knows it, or keep it in values such as rows hold."
     )
 

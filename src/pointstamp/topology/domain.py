@@ -67,12 +67,12 @@ class RootSummary(Protocol):
 
 @runtime_checkable
 class MovesRows(Protocol):
-    """A root summary that knows more of a row than can be concluded of all that may come later."""
+    """A root summary that knows more about one row than it can say about everything that comes later."""
 
     def row_in(self, time: Any, /) -> Any | None:  # noqa: ANN401 - the user's time type
-        """When a row comes out that is sent at this time, at or after ``results_in``; None where it does not.
+        """The time at which a row sent at this time comes out, at or after ``results_in``; None if never.
 
-        What must not be sent this way raises FlowError.
+        A row that must not be sent this way raises FlowError.
         """
         ...
 
@@ -122,9 +122,9 @@ class Domain:
     def check(self, time: object, who: str) -> None:
         """Raise FlowError unless this can stand here: a root time, then a whole number for each loop.
 
-        What ``who`` did is what the message begins with. Times that only look alike would be compared as if
-        they were of this domain: (0.5,) stands between two epochs, (0, 1) after (0,), and nobody waits for
-        either where they do not belong.
+        The message begins with ``who``: who did what. Times that only look alike would be compared as if they
+        belonged to this domain: (0.5,) lies between two epochs, (0, 1) after (0,), and where they do not
+        belong nobody waits for either.
         """
         is_counted = type(self.root) is Epochs
         if isinstance(time, tuple) and len(time) == self.rounds + 1:

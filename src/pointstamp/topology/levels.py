@@ -152,6 +152,6 @@ def _zero_cycle(
     if len(names) > 1 and names[0] == names[-1]:
         names.pop()
     return TopologyError(
-        f"the cycle {' -> '.join([*names, names[0]])} does not strictly advance time: what goes round it "
-        "comes back at the time it left. Put a feedback of a loop, or a delay, on it."
+        f"the cycle {' -> '.join([*names, names[0]])} does not strictly advance time: a row that goes "
+        "round it comes back at the time at which it left. Put a feedback of a loop, or a delay, on it."
     )

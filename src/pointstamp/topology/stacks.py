@@ -12,11 +12,11 @@ step; calls of an earlier step lie before those of a later one; calls of differe
 incomparable. A flow whose sites follow each other in a cycle has no such order, and a row that is sent that
 way is refused.
 
-What is monotone in this order is less than what a row does: of two calls, the later one may be pushed beside
-the earlier one. So a path has two answers. ``row_in`` says exactly what becomes of a row. ``results_in`` says
-what progress may conclude: after any move something later than before can come, and nothing is known beyond
-that, except where a return is popped. Such a lower bound has a third part, how many moves were made since;
-only frontiers hold it.
+What a row does is not monotone in this order: of two calls, the later one may be pushed beside the earlier
+one. So a path has two answers. ``row_in`` says exactly what becomes of a row. ``results_in`` says what
+progress may conclude: after any move something later than before can come, and nothing is known beyond that,
+except where a return is popped. Such a lower bound has a third part, how many moves were made since; only
+frontiers hold it.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ class Stacks:
         sites = [site for group in groups for site in group]
         if len(set(sites)) < len(sites):
             raise FlowError(
-                f"stack times have the steps {groups}, with a call site twice; name each site once."
+                f"stack times have the steps {groups}, which name a call site twice; name each site once."
             )
         object.__setattr__(self, "steps", groups)
 
@@ -97,7 +97,7 @@ class Stacks:
     def pop(self, site: str | None = None) -> Summary:
         """What happens to the time of a return on its way back to its caller.
 
-        With a call site only what was called there comes back this way, as at the paper's ret-c.
+        With a call site, only calls from there come back this way, as at the paper's ret-c.
         """
         if site is not None:
             self.step_of(site)
@@ -143,7 +143,7 @@ class StackMoves:
     moves: tuple[tuple[str, str | None], ...]
 
     def results_in(self, time: StackTime, /) -> StackTime | None:
-        """A lower bound of what can come out at this time or later; None where nothing can."""
+        """A lower bound of the times at which what is sent now or later comes out; None if nothing does."""
         moved: StackTime | None = time
         for act, site in self.moves:
             if moved is None:
@@ -152,7 +152,7 @@ class StackMoves:
         return moved
 
     def row_in(self, time: StackTime, /) -> StackTime | None:
-        """When a row comes out that is sent at this time; None where it does not return here."""
+        """The time at which a row sent at this time comes out; None where it does not return here."""
         moved: StackTime | None = time
         for act, site in self.moves:
             if moved is None:
@@ -185,12 +185,12 @@ class StackMoves:
         if not self.order.may_call(site, time):
             raise FlowError(
                 f"call site '{site}' was called at {time}, where the calls of its step have returned; a call "
-                "follows a return where the call sites are in steps. Say which site comes after which, for "
-                f"example ps.Stacks(steps=('first', '{site}'))."
+                "may follow a return only where the call sites are in steps. Say which site comes after "
+                f"which, for example ps.Stacks(steps=('first', '{site}'))."
             )
         if len(stack) >= self.order.deepest:
             raise LoopError(
-                f"call site '{site}' was called in a stack of {len(stack)} open calls, and deepest is "
+                f"call site '{site}' was called in a stack of {len(stack)} open calls, but deepest is "
                 f"{self.order.deepest}. Raise deepest, or look for the call that does not end."
             )
         return (_CALL, (*stack, site))

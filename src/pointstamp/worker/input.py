@@ -51,8 +51,8 @@ class InputHandle:
         time: Time = capability.time if at is None else (at,)
         if at is not None and not self._output.less_equal(capability.time, time):
             raise FlowError(
-                f"input '{self.name}' is at {capability.time[0]} and was sent rows at {at}; rows may come at "
-                "its time or later."
+                f"input '{self.name}' is at {capability.time[0]} but was sent rows at {at}; rows may be sent "
+                "at its time or later."
             )
         for batch in to_batches(data, output.schema, f"input '{self.name}'", leaves_others=True):
             if batch.num_rows:
@@ -70,7 +70,7 @@ class InputHandle:
         later: Time = (time,)
         if not self._output.less_equal(capability.time, later):
             raise FlowError(
-                f"input '{self.name}' is at {capability.time[0]} and was advanced to {time}; inputs move to "
+                f"input '{self.name}' is at {capability.time[0]} but was advanced to {time}; inputs move to "
                 "greater or equal times only."
             )
         for each in (capability, *self._beside):

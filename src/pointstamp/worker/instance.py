@@ -130,7 +130,7 @@ class Instance:
         self.call(self._on_receive, f"with a batch at input '{state.name}'", state.name, batch, sample=batch)
 
     def notify(self) -> Iterator[Time]:
-        """Serve every request for a time that is complete, in order; each time comes before it is served."""
+        """Serve, in order, every request for a time that is complete; yield each time before it is served."""
         if self._on_notify is None or not len(self.authority.notifications):
             return
         authority = self.authority

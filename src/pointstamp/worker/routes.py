@@ -89,7 +89,7 @@ def _move_of(node: Node, graph: Graph) -> Move:
             return after
         if limit.raises:
             raise LoopError(
-                f"loop '{loop}' wanted to begin round {after[-1]} at {time}, and max_rounds is "
+                f"loop '{loop}' wanted to begin round {after[-1]} at {time}, but max_rounds is "
                 f"{limit.rounds}. Raise max_rounds, look for what keeps changing, or take what there is with "
                 "at_limit='stop'."
             )

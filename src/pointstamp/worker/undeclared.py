@@ -35,7 +35,7 @@ class Undeclared:
         self.is_silent = True
         warnings.warn(
             f"operator '{self._name}' keeps {', '.join(kept)} and declares no state; after a restart it will "
-            f"begin without. Declare it, state = {{'{kept[0]}': saved.values(...)}}, or write save() and "
+            f"begin without it. Declare it, state = {{'{kept[0]}': saved.values(...)}}, or write save() and "
             "restore().",
             PointstampWarning,
             stacklevel=2,

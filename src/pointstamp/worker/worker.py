@@ -1,9 +1,9 @@
 """One worker: a copy of the whole flow, and ``step``, which alone decides what happens next.
 
 A step takes in what has arrived, lets one operator act, and when none has anything to do sends the progress
-that has gathered and draws conclusions from what came. Everything that an activation consumed, held, dropped
-and sent enters the progress protocol as one change, after the batches have been counted and before any of it
-is told to anybody.
+that has gathered and draws conclusions from what the others have sent. Everything that an activation
+consumed, held, dropped and sent enters the progress protocol as one change, after the batches have been
+counted and before any of it is told to anybody.
 """
 
 from collections import deque
@@ -106,7 +106,7 @@ class Worker:
                 instance.authority.on_asked = partial(self._log_asked, log, instance.index)
         self.inputs: dict[str, InputHandle] = {}
         self.messages_in = 0
-        """How many messages have come of what was sent into the inputs."""
+        """How many messages were made of what was sent into the inputs."""
         self._snapshots: Snapshots | None = None
         if on_snapshot is not None:
             self._snapshots = Snapshots(
@@ -395,7 +395,7 @@ class Worker:
             if not routes:
                 raise RecoveryError(
                     f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to {ahead.target} "
-                    "when it was saved, and is not connected to that any more. Bring it back."
+                    "when it was saved, but is not connected to it any more. Connect the two again."
                 )
             route, output = routes[0], instance.outputs[ahead.output]
             if (
@@ -405,8 +405,8 @@ class Worker:
             ):
                 raise RecoveryError(
                     f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to {ahead.target} "
-                    "without an exchange, and another number of workers saved them: nobody can say whose "
-                    "state they belong to. Start with as many workers as before, or exchange in between."
+                    "without an exchange, but another number of workers saved them: nobody can say whose "
+                    "state they belong to. Start with as many workers as before, or put an exchange between."
                 )
             # It is sent anew by the first capability, which is all that the worker holds at this moment.
             self._send_along(route, output, output.domain.minimum(), ahead.time, ahead.batch, changes)

@@ -142,7 +142,7 @@ def safe_along_every_path(build: Callable[[], Broadcasting[Any]]) -> Outcome:
             fresh = [origin for origin in origins[index] if origin not in seen]
             seen.update(fresh)
             waiting += fresh
-    return Outcome(True, found.states, "whoever sees vacancy is right, then and ever after")
+    return Outcome(True, found.states, "a view that shows vacancy is right, then and ever after")
 
 
 _TWO_POINTS: Final = "chain a<b, rec {a:1}"

@@ -27,7 +27,7 @@ def upto(log: Value, epoch: Epoch) -> Value:
 
 
 def collect(log: Value, time: Time, value: Value) -> Effects:
-    """A sink keeps what came, epoch by epoch."""
+    """A sink keeps what arrived, epoch by epoch."""
     return Effects(tuple(sorted((*log, (time[0], value)), key=lambda entry: entry[0])))
 
 

@@ -1,4 +1,4 @@
-"""Checks of could-result-in and of composition that are no explorations.
+"""Checks of could-result-in and of composition that are not explorations.
 
 The facts of Abadi & Isard (2015), section 3, are tried on random graphs whose nodes do anything; a graph
 counts only for what it can show, so the outcome also asks that enough of them were transitive and enough

@@ -100,5 +100,5 @@ class Entry:
             if mutant.breaks is None and mutant.same_as not in twins:
                 raise InternalError(
                     f"mutant {mutant.identifier} of entry {self.name!r} is equivalent to nothing: same_as "
-                    f"must be one of {', '.join(twins)}, and is {mutant.same_as!r}"
+                    f"must be one of {', '.join(twins)}, but is {mutant.same_as!r}"
                 )

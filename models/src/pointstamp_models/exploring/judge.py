@@ -5,7 +5,7 @@ counts. A mutant is right if it is rejected by the very property that it is ther
 property is judged, because a mutant that trips over something else first proves nothing about it. An
 equivalent mutant is right if it keeps every property and reaches exactly the states of the true model.
 
-A verdict is plain data, because it comes from another process. Errors are not caught here: who runs the
+A verdict is plain data, because it comes from another process. Errors are not caught here: whoever runs the
 task reports them.
 """
 
@@ -157,14 +157,14 @@ def _safety_problems(exploration: Exploration[Any]) -> list[str]:
 def _count_problems(what: str, reached: int, published: int | None) -> list[str]:
     if published is None or reached == published:
         return []
-    return [f"reaches {reached:,} {what}, and {published:,} are published"]
+    return [f"reaches {reached:,} {what}, but {published:,} are published"]
 
 
 def _judge_liveness(exploration: Exploration[Any]) -> tuple[Violation | None, list[str]]:
     if not exploration.model.liveness():
-        return None, ["is to be judged for liveness, and the model promises none"]
+        return None, ["is to be judged for liveness, but the model promises none"]
     if not exploration.complete:
-        return None, ["is to be judged for liveness, and its limit leaves the graph incomplete"]
+        return None, ["is to be judged for liveness, but its limit leaves the graph incomplete"]
     violation = liveness.violation(exploration)
     return violation, [violation.headline()] if violation else []
 
@@ -211,7 +211,7 @@ def _judge_equivalent(blank: Verdict, mutant: Mutant, twin: Instance, report: Re
     ours = {exploration.state(index) for index in range(exploration.states)}
     if exploration.violation is None and ours != theirs:
         problems.append(
-            f"is no equivalent of {twin.name}: "
+            f"is not equivalent to {twin.name}: "
             f"{len(ours - theirs):,} states more and {len(theirs - ours):,} fewer"
         )
     fate = "; ".join(problems) or f"the {len(ours):,} states of {twin.name}, every property holds"

@@ -69,12 +69,12 @@ def _require_whole_graph(exploration: Exploration[S]) -> None:
     who = f"liveness of model {exploration.model.name!r}"
     if not exploration.complete:
         raise InternalError(
-            f"{who} needs a complete exploration, and this one stopped after {exploration.states} states, "
+            f"{who} needs a complete exploration, but this one stopped after {exploration.states} states, "
             "so the steps of some are unknown. Explore without a limit, and judge no other property."
         )
     if len(exploration.edges) != exploration.transitions:
         raise InternalError(
-            f"{who} needs all {exploration.transitions} steps of the graph, and {len(exploration.edges)} "
+            f"{who} needs all {exploration.transitions} steps of the graph, but {len(exploration.edges)} "
             "were kept. Explore with keep_edges=True."
         )
 

@@ -44,7 +44,7 @@ def compose(first: Graph, second: Graph) -> Graph:
     """The whole graph, in which the shared edges are internal."""
     if first.times is not second.times or first.payloads != second.payloads:
         raise ValueError(
-            "graphs are composed over the same times and payloads, and these have different ones"
+            "graphs are composed over the same times and payloads, but these have different ones"
         )
     edges = {edge.name: edge for edge in first.edges}
     for edge in second.edges:

@@ -41,7 +41,7 @@ class Poset:
                     if self._less[lower][middle] and self._less[middle][upper]:
                         self._less[lower][upper] = True
         if any(self._less[point][point] for point in self.points()):
-            raise ValueError(f"the pairs over {self.names} contain a cycle, so they are no strict order")
+            raise ValueError(f"the pairs over {self.names} contain a cycle, so they are not a strict order")
 
     def points(self) -> range:
         """Every point, as an int."""

@@ -105,7 +105,7 @@ class EpochSnapshots(SnapshotRules):
     def _effects(node: Node, state: Value, label: Label) -> Effects:
         if label[0] == TAKE:
             return node.on_message(state, label[2], label[3])
-        assert node.on_notify is not None, f"{node.name} was notified and does not know of notifications"
+        assert node.on_notify is not None, f"{node.name} was notified but does not know of notifications"
         return node.on_notify(state, label[2])
 
     def no_epoch_is_lowered(self, c: Configuration, label: Label, d: Configuration) -> bool:
