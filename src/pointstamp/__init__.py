@@ -12,10 +12,9 @@ from pointstamp.version import __version__
 if TYPE_CHECKING:
     from pointstamp.dataflow import Dataflow
     from pointstamp.errors import PointstampError, PointstampWarning
-    from pointstamp.flow.loop import Loop
     from pointstamp.flow.operator import operator
     from pointstamp.flow.probe import Probe
-    from pointstamp.flow.stream import Stream
+    from pointstamp.flow.stream import Loop, Stream
     from pointstamp.operators.capability import Capability
     from pointstamp.operators.context import Context
     from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
@@ -51,7 +50,7 @@ _HOMES = {
     "DeltaSink": "sinks.delta",
     "FlowControl": "running.feeding",
     "LocalRun": "running.local",
-    "Loop": "flow.loop",
+    "Loop": "flow.stream",
     "OutputTables": "running.results",
     "ParquetSink": "sinks.parquet",
     "Piece": "state.pieces",

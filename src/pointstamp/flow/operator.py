@@ -34,7 +34,8 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.flow.stream import Stream, add_operator
+from pointstamp.flow.outlet import add_operator
+from pointstamp.flow.stream import Stream
 from pointstamp.operators.context import Context
 from pointstamp.rows.schema import as_schema
 from pointstamp.state.declared import declares_state
