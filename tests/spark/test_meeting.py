@@ -113,7 +113,7 @@ _A_TASKS_WORK = """
 import sys
 import pyarrow as pa
 from pyspark import worker
-from pointstamp.spark.gang import Gang
+from pointstamp.spark.gang import SparkGang
 from pointstamp.spark.meeting import report_batch
 from pointstamp.spark.output import EpochFiles
 from pointstamp.spark.packing import InputSpec, from_bytes, packer
