@@ -29,8 +29,8 @@ class Place:
         self.name = name
         self.calls = 0
         self.calling: str | None = None
-        self.context = self
-        self.time_or_none = (3,)
+        self.authority = self
+        self.time = (3,)
 
     def enter(self) -> None:
         self.calls += 1
