@@ -20,10 +20,9 @@ if TYPE_CHECKING:
         Starts,
         WatchesFrontiers,
     )
-    from pointstamp.flow.loop import Loop
     from pointstamp.flow.operator import operator
     from pointstamp.flow.probe import Probe
-    from pointstamp.flow.stream import Stream
+    from pointstamp.flow.stream import Loop, Stream
     from pointstamp.operators.capability import Capability
     from pointstamp.operators.context import Context, SendSession
     from pointstamp.operators.stateless import Row
@@ -72,7 +71,7 @@ _HOMES = {
     "InputStatus": "running.status",
     "IsNotified": "flow.logic",
     "LocalRun": "running.local",
-    "Loop": "flow.loop",
+    "Loop": "flow.stream",
     "LoopStatus": "running.status",
     "OperatorLike": "flow.logic",
     "OutputStatus": "running.status",

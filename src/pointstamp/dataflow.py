@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError
 from pointstamp.flow.builder import PlanBuilder, wired
-from pointstamp.flow.loop import feed
+from pointstamp.flow.outlet import feed, scope_name, wiring
 from pointstamp.flow.plan import InputPort, NodeKind, Plan
-from pointstamp.flow.stream import Stream, scope_name, wiring
+from pointstamp.flow.stream import Stream
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
 from pointstamp.operators.endpoints import Collect
 from pointstamp.query import local_query

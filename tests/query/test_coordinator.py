@@ -26,10 +26,10 @@ from pointstamp.journal.parts import encode_part
 from pointstamp.query.beginning import begin_generation
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.crew import InProcessLauncher
-from pointstamp.query.orders import Order, Progressed, Save, Saved, Tick
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.query.unneeded import remove_unneeded
+from pointstamp.running.messages import Order, Progressed, Save, Saved, Tick
 from pointstamp.sources.port import Unit
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Storage

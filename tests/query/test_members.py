@@ -21,8 +21,8 @@ from pointstamp.journal.parts import decode_part
 from pointstamp.query import member as member_module
 from pointstamp.query.crew import InProcessCrew
 from pointstamp.query.mission import Mission, part_origin
-from pointstamp.query.orders import Finished, Report, Save, Saved, Tick
 from pointstamp.query.scribe import ThreadScribe
+from pointstamp.running.messages import Finished, Report, Save, Saved, Tick
 from pointstamp.sources.memory import Rows as MemoryRows
 from pointstamp.sources.port import Part
 from pointstamp.state import saved

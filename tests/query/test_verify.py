@@ -37,12 +37,13 @@ from pointstamp.progress.broadcast import DirectBroadcast, ProgressBatch
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.query import observing
 from pointstamp.query.crew import InProcessLauncher
-from pointstamp.query.observing import Finding, Reporter, Standing, Verification
-from pointstamp.query.orders import EventsObserved, Finished, Progressed, Saved
+from pointstamp.query.observing import Finding, Standing, Verification
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.running import telling
 from pointstamp.running.local import LocalTransport
+from pointstamp.running.messages import EventsTold, Finished, Progressed, Report, Saved
+from pointstamp.running.telling import EventTeller, TellRows
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.reading import published, read_published
 from pointstamp.sources.memory import Rows
@@ -580,9 +581,9 @@ def saved(epoch: int) -> Saved:
 
 def test_a_report_is_believed_when_what_happened_before_it_was_judged() -> None:
     judge, verification = under_judge()
-    verification.observed(0, EventsObserved(b"", 10))
+    verification.observed(0, EventsTold(b"", 10))
     verification.hold(0, saved(0))
-    verification.observed(0, EventsObserved(b"", 5))
+    verification.observed(0, EventsTold(b"", 5))
     verification.hold(0, saved(1))
     assert verification.verified() == []
     judge.stands = Standing((10, 0), 0)
@@ -595,13 +596,13 @@ def test_a_report_is_believed_when_what_happened_before_it_was_judged() -> None:
 def test_a_judge_that_is_far_behind_lets_no_tick_in_and_one_that_waits_does(monkeypatch: Patch) -> None:
     monkeypatch.setattr(observing, "BEHIND_EVENTS_MAX", 100)
     judge, verification = under_judge()
-    verification.observed(1, EventsObserved(b"", 101))
+    verification.observed(1, EventsTold(b"", 101))
     had_room = []
     for standing in (Standing((0, 0), 0), Standing((0, 1), 0)):
         judge.stands = standing
         verification.verified()
         had_room.append(verification.has_room)
-    verification.observed(0, EventsObserved(b"", 500))
+    verification.observed(0, EventsTold(b"", 500))
     had_room.append(verification.has_room)
     judge.stands = Standing((0, 1), 600)
     verification.verified()
@@ -620,9 +621,9 @@ def test_members_are_asked_to_tell_everything_while_something_waits_one_round_at
     first = verification.question()
     assert first is not None
     assert verification.question() is None
-    verification.observed(0, EventsObserved(b"", 0, first.number))
+    verification.observed(0, EventsTold(b"", 0, first.number))
     assert judge.cuts == 0
-    verification.observed(1, EventsObserved(b"", 0, first.number))
+    verification.observed(1, EventsTold(b"", 0, first.number))
     assert judge.cuts == 1
     second = verification.question()
     assert second != first
@@ -630,12 +631,12 @@ def test_members_are_asked_to_tell_everything_while_something_waits_one_round_at
 
 def test_a_report_that_waits_for_what_nobody_has_told_lets_members_be_asked_at_once() -> None:
     judge, verification = under_judge()
-    verification.observed(0, EventsObserved(b"", 10))
+    verification.observed(0, EventsTold(b"", 10))
     judge.stands = Standing((9, 0), 1)
     verification.verified()
     assert verification.question() is None, "nothing is held back"
     verification.hold(0, saved(0))
-    verification.observed(1, EventsObserved(b"", 3))
+    verification.observed(1, EventsTold(b"", 3))
     assert verification.question() is None, "the judge has not looked at everything"
     judge.stands = Standing((9, 3), 1)
     assert verification.verified() == []
@@ -643,51 +644,59 @@ def test_a_report_that_waits_for_what_nobody_has_told_lets_members_be_asked_at_o
     assert verification.question() is None, "not everybody has answered"
 
 
+def appending(told: list[Any]) -> TellRows:
+    def tell(report: Report, bodies: Sequence[Any] = (), /) -> None:
+        assert not bodies
+        told.append(report)
+
+    return tell
+
+
 def test_what_rests_on_no_event_is_told_at_once_and_alone() -> None:
     told: list[Any] = []
-    reporter = Reporter(told.append)
-    tell = reporter.before(told.append)
-    reporter.record(SnapshotTaken(WorkerIndex(0), OperatorIndex(1), 2))
+    teller = EventTeller(told.append)
+    tell = teller.before(appending(told))
+    teller.record(SnapshotTaken(WorkerIndex(0), OperatorIndex(1), 2))
     tell(Progressed(1, {}, {}))
     assert [type(each) for each in told] == [Progressed]
     tell(Finished())
-    assert [type(each) for each in told] == [Progressed, EventsObserved, Finished]
+    assert [type(each) for each in told] == [Progressed, EventsTold, Finished]
 
 
 def test_a_member_without_work_tells_what_happened_after_a_moment(monkeypatch: Patch) -> None:
     now = [100.0]
     monkeypatch.setattr(telling, "monotonic", lambda: now[0])
     told: list[Any] = []
-    reporter = Reporter(told.append)
+    teller = EventTeller(told.append)
     event = SnapshotTaken(WorkerIndex(0), OperatorIndex(1), 2)
-    assert reporter.rest() == inf, "there is nothing to tell"
-    reporter.record(event)
-    assert reporter.rest() == inf, "it was never told anything"
+    assert teller.rest() == inf, "there is nothing to tell"
+    teller.record(event)
+    assert teller.rest() == inf, "it was never told anything"
     assert len(told) == 1
-    reporter.record(event)
-    assert reporter.rest() == pytest.approx(telling.TELL_SECONDS)
+    teller.record(event)
+    assert teller.rest() == pytest.approx(telling.TELL_SECONDS)
     assert len(told) == 1
     now[0] += 2 * telling.TELL_SECONDS
-    assert reporter.rest() == inf
+    assert teller.rest() == inf
     assert len(told) == 2
 
 
 def test_a_member_tells_what_happened_before_it_tells_what_rests_on_it() -> None:
     told: list[Any] = []
-    reporter = Reporter(told.append)
-    tell = reporter.before(told.append)
+    teller = EventTeller(told.append)
+    tell = teller.before(appending(told))
     event = SnapshotTaken(WorkerIndex(0), OperatorIndex(1), 2)
-    reporter.record(event)
+    teller.record(event)
     tell(saved(2))
     tell(saved(3))
-    assert [type(each) for each in told] == [EventsObserved, Saved, Saved]
+    assert [type(each) for each in told] == [EventsTold, Saved, Saved]
     assert telling.decode_events(told[0].events) == [event]
 
 
 def test_a_member_tells_many_events_without_being_idle() -> None:
-    told: list[EventsObserved] = []
-    reporter = Reporter(told.append)
+    told: list[EventsTold] = []
+    teller = EventTeller(told.append)
     event = SnapshotTaken(WorkerIndex(0), OperatorIndex(1), 2)
     for _ in range(telling.TOLD_TOGETHER_MAX + 1):
-        reporter.record(event)
+        teller.record(event)
     assert [each.count for each in told] == [telling.TOLD_TOGETHER_MAX]

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.flow import loop, stream
-from pointstamp.flow import loop as loops
+from pointstamp.flow import outlet
 from pointstamp.flow import stream as streams
 from pointstamp.flow.builder import PlanBuilder
+from pointstamp.flow.outlet import wiring
 from pointstamp.flow.plan import Node
-from pointstamp.flow.stream import Stream, wiring
+from pointstamp.flow.stream import Stream
 from pointstamp.operators.authority import Authority
 from pointstamp.operators.context import Context
 from pointstamp.operators.notify import Notifications, Request
@@ -253,11 +253,11 @@ def rows_go_to_a_worker_of_the_senders_choice(patch: Patch) -> None:
 
 
 def a_delay_is_made_an_epoch_too_long(patch: Patch) -> None:
-    patch.setattr(stream, "delay", lambda epochs, rounds: delay(epochs + 1, rounds))
+    patch.setattr(streams, "delay", lambda epochs, rounds: delay(epochs + 1, rounds))
 
 
 def a_loop_is_entered_in_its_second_round(patch: Patch) -> None:
-    patch.setattr(loop, "enter", lambda rounds: Summary((0,) * rounds, (1,)))
+    patch.setattr(streams, "enter", lambda rounds: Summary((0,) * rounds, (1,)))
 
 
 # Notifications and capabilities.
@@ -386,21 +386,17 @@ def without_exchange(stream: Stream) -> Stream:
 
 
 def an_exchange_before_a_door_is_lost(patch: Patch) -> None:
-    add_door = streams.add_door
+    def forgetful(*given: Any, **named: Any) -> Stream:  # noqa: ANN401
+        return without_exchange(outlet.add_door(*given, **named))
 
-    def forgetful(*given: Any) -> Stream:  # noqa: ANN401
-        return without_exchange(add_door(*given))
-
-    patch.setattr(loops, "add_door", forgetful)
+    patch.setattr(streams, "add_door", forgetful)
 
 
 def an_exchange_before_a_feedback_is_lost(patch: Patch) -> None:
-    feed = loops.feed
-
     def forgetful(variable: Node, stream: Stream, who: str) -> None:
-        feed(variable, without_exchange(stream), who)
+        outlet.feed(variable, without_exchange(stream), who)
 
-    patch.setattr(loops, "feed", forgetful)
+    patch.setattr(streams, "feed", forgetful)
 
 
 def a_message_arrives_twice(patch: Patch) -> None:

@@ -5,6 +5,7 @@ Families:
   is only being written is not heard; who waits in vain says for whom;
 - sessions that answer from a table: a folder is the meeting place only where all tasks are on this host and
   none is started a second time;
+- a worker of a gang that was never built: what the others may tell it, and what nobody may;
 - a fresh process: what a task itself makes of rows and reports does not load pandas, which takes longer than
   everything else that a task loads. Only a process of its own has not loaded it before.
 """
@@ -19,6 +20,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pointstamp.errors import TransportError
+from pointstamp.running.messages import Failed, Leave
+from pointstamp.spark.gang import GangMember
 from pointstamp.spark.meeting import gather_in, meeting_folder, report_batch
 
 SECONDS_MAX = 60.0
@@ -109,11 +112,19 @@ def test_a_report_comes_back_as_it_was_given() -> None:
     assert report_batch(3, []).num_rows == 0
 
 
+def test_a_failure_of_another_worker_ends_a_task_and_nobody_gives_it_orders() -> None:
+    member = GangMember.__new__(GangMember)
+    with pytest.raises(TransportError, match=r"^worker 1 has failed\.$"):
+        member.follow(Failed("TransportError", "worker 1 has failed.", ""))
+    with pytest.raises(TransportError, match="Leave, which is not said in this kind of run"):
+        member.follow(Leave())
+
+
 _A_TASKS_WORK = """
 import sys
 import pyarrow as pa
 from pyspark import worker
-from pointstamp.spark.gang import Gang
+from pointstamp.spark.gang import SparkGang
 from pointstamp.spark.meeting import report_batch
 from pointstamp.spark.output import EpochFiles
 from pointstamp.spark.packing import InputSpec, from_bytes, packer

@@ -26,7 +26,6 @@ from pointstamp.simulate.crash.durability import SimulatedSink
 from pointstamp.simulate.crash.features import Features
 from pointstamp.simulate.crash.seeds import CrashSimulator
 from pointstamp.simulate.crash.storage import SimulatedStorage
-from pointstamp.simulate.crash.user import take_savepoint
 from pointstamp.simulate.crash.world import CrashWorld
 from pointstamp.storage.port import Content
 from support.broken_recovery import Mutant
@@ -236,7 +235,7 @@ class Pressed(CrashWorld):
         self.makeup = replace(self.makeup, summaries_one_in=1 if went_back else 0)
         super()._live(begun)
         if went_back:
-            take_savepoint(self)
+            self.user.take_savepoint()
 
 
 def disks_are_damaged(patch: Patch) -> None:

@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from pointstamp.cli.run_display import PREVIEW_EPOCHS_MAX, Totals, counted, preview
 from pointstamp.errors import FlowError, UsageError
 
 if TYPE_CHECKING:
@@ -31,17 +32,6 @@ inputs are used. An output becomes Parquet files under DIR/NAME; without --outpu
 With --stream a folder is followed: each file that arrives is an epoch, published when it is complete. The
 same command goes on from its checkpoint. Files must appear whole: write elsewhere, then rename.
 """
-
-PREVIEW_ROWS_MAX: Final = 10
-PREVIEW_EPOCHS_MAX: Final = 20
-
-
-class Totals(NamedTuple):
-    """The totals of a run."""
-
-    epochs: int
-    rows_in: int
-    rows_out: int
 
 
 def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
@@ -96,19 +86,6 @@ def _add_stream_options(run: argparse.ArgumentParser) -> None:
     )
 
 
-def preview(what: str, rows: "pa.Table", count: int) -> str:
-    """The first of so many rows as a plain table under a line that says what they are."""
-    head = f"{what}: {_counted(count, 'row')}"
-    shown = rows.slice(0, PREVIEW_ROWS_MAX)
-    if not shown.num_rows:
-        return head
-    cells = [shown.column_names, *([_cell(value) for value in row.values()] for row in shown.to_pylist())]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
-    more = [f"  ... {count - shown.num_rows:,} more"] if count > shown.num_rows else []
-    return "\n".join([head, *(f"  {line}".rstrip() for line in lines), *more])
-
-
 def _run(arguments: argparse.Namespace) -> int:
     from pointstamp.cli import flowfile
     from pointstamp.cli.describe import load_flow
@@ -135,8 +112,8 @@ def _run(arguments: argparse.Namespace) -> int:
         totals = run_spark.run(flow, _files(flow, arguments), arguments)
     lies = f"; the output is in {arguments.output}" if arguments.output is not None else ""
     sys.stdout.write(
-        f"{_counted(totals.epochs, 'epoch')}, {_counted(totals.rows_in, 'row')} in, "
-        f"{_counted(totals.rows_out, 'row')} out, {monotonic() - began:.1f} s{lies}\n"
+        f"{counted(totals.epochs, 'epoch')}, {counted(totals.rows_in, 'row')} in, "
+        f"{counted(totals.rows_out, 'row')} out, {monotonic() - began:.1f} s{lies}\n"
     )
     return 0
 
@@ -276,17 +253,8 @@ def _stream(
         LocalRun(flow.plan, workers, on_result=collector.on_result) as run,
         LiveDisplay.for_stream(silent=not is_shown) as display,
     ):
-        counted = count_rows(run)
-        rows.sent, rows.finished = counted.sent, counted.finished
+        tally = count_rows(run)
+        rows.sent, rows.finished = tally.sent, tally.finished
         fed = feeder(run, data, epoch=epochs)
-        watch = (lambda: display.update(lambda: status_of(run, counted))) if is_shown else None
+        watch = (lambda: display.update(lambda: status_of(run, tally))) if is_shown else None
         yield from drive(run, fed, collector, reads_ahead=False, after_step=watch)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _cell(value: object) -> str:
-    text = "null" if value is None else str(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pointstamp.cli.run import PREVIEW_EPOCHS_MAX, PREVIEW_ROWS_MAX, Totals, preview
+from pointstamp.cli.run_display import PREVIEW_EPOCHS_MAX, PREVIEW_ROWS_MAX, Totals, preview
 from pointstamp.cli.run_files import InputFile, is_remote
 from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, UsageError

@@ -35,7 +35,8 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError
 from pointstamp.flow.logic import DeclaredOperator, NamedSchemas, OneSchema, OperatorLike
-from pointstamp.flow.stream import Stream, add_operator
+from pointstamp.flow.outlet import add_operator
+from pointstamp.flow.stream import Stream
 from pointstamp.rows.schema import as_schema
 from pointstamp.state.declared import declares_state
 from pointstamp.topology.summary import Summary, identity

@@ -1,30 +1,35 @@
-"""Streams: what a user chains operations on.
+"""Streams and loops: what a user chains operations on.
 
 A stream is one output of a node of the plan, with its schema and the scope it stands in. Operations add nodes
 and return new streams; nothing runs. Each operation works on whole Arrow batches unless it says otherwise.
+
+A loop is a scope in which times have one coordinate more, the round:
+
+    with edges.loop("labels") as loop:
+        inside = loop.enter(edges)
+        labels = loop.variable("vertex long, label long")   # what comes round again
+        better = ...                                        # made of inside and labels
+        loop.feedback(labels, better)
+        result = loop.leave(better)
+
+What enters is in round 0. What is fed back comes out of the variable one round later. What leaves loses its
+round: the time outside is complete when every round inside is, and a loop ends when nothing circulates.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.flow.builder import PlanBuilder, Scope, Wiring, wired
-from pointstamp.flow.key_kinds import check_keys_meet
+from pointstamp.flow.builder import PlanBuilder, Scope
 from pointstamp.flow.marking import check_reduces
 from pointstamp.flow.other_words import no_such_verb
-from pointstamp.flow.pact import (
-    EVERYWHERE,
-    STAY,
-    ExchangeBy,
-    ExchangeByFunction,
-    Pact,
-    ShardFunction,
-    ToEveryWorker,
-)
-from pointstamp.flow.plan import NodeKind
+from pointstamp.flow.outlet import Outlet, add_door, add_operator, columns_in_words, feed, scope_name, wiring
+from pointstamp.flow.pact import EVERYWHERE, ExchangeBy, ExchangeByFunction, ShardFunction
+from pointstamp.flow.plan import InputPort, Node, NodeKind, RoundLimit
 from pointstamp.flow.probe import Probe
 from pointstamp.flow.reducing import Reducing, checked_name, checked_running, reducing
 from pointstamp.flow.updates import Passes, Reduces
@@ -42,25 +47,11 @@ from pointstamp.operators.stateless import (
 from pointstamp.reduce.reductions import Aggregate, Aggregation, RunningReduce, WindowedReduce, reduced_schema
 from pointstamp.rows.schema import as_schema
 from pointstamp.topology.ports import Source
-from pointstamp.topology.summary import Summary, delay
-
-if TYPE_CHECKING:
-    from pointstamp.flow.loop import Loop
+from pointstamp.topology.summary import delay, enter, feedback, leave
 
 
-class Stream:
+class Stream(Outlet):
     """A stream of Arrow batches with times; made by a flow and by operations on other streams."""
-
-    def __init__(
-        self, builder: PlanBuilder, source: Source, schema: pa.Schema, scope: Scope, pact: Pact = STAY
-    ) -> None:
-        self.schema = schema
-        self._wiring = Wiring(builder, source, scope, pact)
-
-    @property
-    def loops(self) -> tuple[str, ...]:
-        """The names of the loops that this stream is in, outermost first."""
-        return self._wiring.scope
 
     # How the batches are shared among the workers.
 
@@ -89,17 +80,17 @@ class Stream:
                     f"given {type(by).__name__} {by!r}. Columns are given without by: exchange('id')."
                 )
             columns = pa.schema([self.schema.field(key) for key in keys]) if keys else None
-            return self._with(ExchangeByFunction(by, columns))
+            return self._shared(ExchangeByFunction(by, columns))
         if not keys:
             raise FlowError(
                 f"{self}: exchange needs at least one key column, for example exchange('id'), or a function "
                 "that says the shard of each row: exchange(by=function)."
             )
-        return self._with(ExchangeBy(keys))
+        return self._shared(ExchangeBy(keys))
 
     def broadcast(self) -> "Stream":
         """Let every worker see every batch."""
-        return self._with(EVERYWHERE)
+        return self._shared(EVERYWHERE)
 
     # Batches in, batches out.
 
@@ -137,7 +128,7 @@ class Stream:
             if other.schema != self.schema:
                 raise SchemaError(
                     f"concat of {self} and {other}: both need the same schema; the first has "
-                    f"{_columns(self.schema)} and the second {_columns(other.schema)}."
+                    f"{columns_in_words(self.schema)} and the second {columns_in_words(other.schema)}."
                 )
         inputs = {f"in {number}": stream for number, stream in enumerate((self, *others))}
         return add_operator(name, Concat, inputs, {"out": self.schema}, sends=Passes.ROWS)[0]
@@ -248,29 +239,12 @@ class Stream:
         With ``max_rounds``, a row that would go into a later round is an error; with ``at_limit="stop"`` it
         is dropped instead, and the loop returns what there is.
         """
-        from pointstamp.flow.loop import Loop  # a loop is made of streams, and a stream opens one
-
         return Loop(self._wiring.builder, name, self.loops, max_rounds=max_rounds, at_limit=at_limit)
 
     def _add(
         self, name: str, logic: Callable[[], Any], schema: pa.Schema, passes: Passes = Passes.ROWS
     ) -> "Stream":
         return add_operator(name, logic, {"in": self}, {"out": schema}, sends=passes)[0]
-
-    def _with(self, pact: Pact) -> "Stream":
-        stream = self
-        if isinstance(self._wiring.pact, ToEveryWorker):
-            # Copies were asked for first, so they must be made before they are shared anew.
-            stream = self._add("copies", Concat, self.schema)
-        at = wiring(stream)
-        return Stream(at.builder, at.source, stream.schema, at.scope, pact)
-
-    def _check_columns(self, act: str, columns: Iterable[str]) -> None:
-        for column in columns:
-            if column not in self.schema.names:
-                raise SchemaError(
-                    f"{act} of {self} needs the column '{column}'; it has {_columns(self.schema)}."
-                )
 
     if not TYPE_CHECKING:  # to a type checker, a name that is not there is a mistake
 
@@ -280,80 +254,77 @@ class Stream:
             verbs = [each for each, of in vars(Stream).items() if not each.startswith("_") and callable(of)]
             raise AttributeError(no_such_verb(str(self), name, verbs), name=name, obj=self)
 
-    def __str__(self) -> str:
-        return str(self._wiring)
 
+class Loop:
+    """An open loop; as a context manager it checks at the end that every variable was fed."""
 
-def wiring(stream: Stream) -> Wiring:
-    """Where a stream stands in its plan; for those who write plans, and not for users."""
-    return stream._wiring  # noqa: SLF001 - this function is the one way to it
-
-
-def add_operator(
-    name: str,
-    logic: Callable[[], Any],
-    inputs: Mapping[str, Stream],
-    outputs: Mapping[str, pa.Schema],
-    summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None,
-    declared: Mapping[tuple[str, str], Sequence[Summary]] | None = None,
-    *,
-    in_order: bool = False,
-    sends: Passes | Reduces | None = None,
-) -> list[Stream]:
-    """Add an operator that reads these streams; return its outputs as streams."""
-    read = {port: wiring(stream) for port, stream in inputs.items()}
-    first = next(iter(read.values()))
-    for other in read.values():
-        if other.builder is not first.builder:
-            raise FlowError(f"operator '{name}' reads {first} and {other}, which belong to different flows.")
-        if other.scope != first.scope:
+    def __init__(
+        self, builder: PlanBuilder, name: str, outside: Scope, *, max_rounds: int | None, at_limit: str
+    ) -> None:
+        if at_limit not in ("error", "stop") or (max_rounds is not None and max_rounds < 1):
             raise FlowError(
-                f"operator '{name}' reads {first} in {scope_name(first.scope)} and {other} in "
-                f"{scope_name(other.scope)}; its inputs must stand in one scope. Enter or leave the loops "
-                "first."
+                f"loop '{name}': max_rounds must be at least 1 and at_limit 'error' or 'stop'; they are "
+                f"{max_rounds} and '{at_limit}'."
             )
-    ports = [wired(port, at.source, at.pact) for port, at in read.items()]
-    check_keys_meet(first.builder.plan, name, ports)
-    node = first.builder.add(
-        NodeKind.OPERATOR,
-        name,
-        first.scope,
-        ports,
-        outputs,
-        summaries=summaries,
-        logic=logic,
-        in_order=in_order,
-        sends=sends,
-        declared=declared,
-    )
-    return [
-        Stream(first.builder, Source(node.index, number), schema, first.scope)
-        for number, schema in enumerate(outputs.values())
-    ]
+        self._builder = builder
+        self._outside = outside
+        self._scope = builder.open_scope(outside, name)
+        self.name = self._scope[-1]
+        self._limit = None if max_rounds is None else RoundLimit(max_rounds, at_limit == "error")
+        self._variables: dict[int, Node] = {}
 
+    def enter(self, stream: Stream) -> Stream:
+        """Bring a stream from outside into round 0 of the loop."""
+        self._check_scope(stream, self._outside, "enter", "outside the loop")
+        return add_door(NodeKind.ENTER, "enter", stream, self._scope, enter(len(self._outside)))
 
-def add_door(
-    kind: NodeKind, name: str, stream: Stream, scope: Scope, summary: Summary, *, delay_epochs: int = 0
-) -> Stream:
-    """Add a node that only changes times; how its batches are shared is left to whoever reads them."""
-    at = wiring(stream)
-    node = at.builder.add(
-        kind,
-        name,
-        scope,
-        [wired("in", at.source)],
-        {"out": stream.schema},
-        input_rounds=len(at.scope),
-        summaries={(0, 0): (summary,)},
-        delay_epochs=delay_epochs,
-    )
-    return Stream(at.builder, Source(node.index, 0), stream.schema, scope, at.pact)
+    def variable(self, schema: str | pa.Schema, name: str = "variable") -> Stream:
+        """What comes round again; say with ``feedback`` what that is."""
+        declared = as_schema(schema)
+        summaries = {(0, 0): (feedback(len(self._scope)),)}
+        unwired = InputPort("in", None)
+        node = self._builder.add(
+            NodeKind.FEEDBACK, name, self._scope, [unwired], {"out": declared}, summaries=summaries
+        )
+        node.limit = self._limit
+        self._variables[node.index] = node
+        return Stream(self._builder, Source(node.index, 0), declared, self._scope)
 
+    def feedback(self, variable: Stream, stream: Stream) -> None:
+        """Let a stream come out of the variable, one round later."""
+        known = self._variables.get(wiring(variable).source.operator)
+        if known is None:
+            raise FlowError(
+                f"loop '{self.name}': feedback needs a variable of this loop, but was given {variable}."
+            )
+        self._check_scope(stream, self._scope, "feedback", "inside the loop")
+        feed(known, stream, f"loop '{self.name}'")
 
-def scope_name(scope: Scope) -> str:
-    """A scope in words."""
-    return "the flow, outside all loops" if not scope else "loop '" + "' in '".join(reversed(scope)) + "'"
+    def leave(self, stream: Stream) -> Stream:
+        """Take a stream out of the loop; its round is dropped."""
+        self._check_scope(stream, self._scope, "leave", "inside the loop")
+        return add_door(NodeKind.LEAVE, "leave", stream, self._outside, leave(len(self._scope)))
 
+    def _check_scope(self, stream: Stream, scope: tuple[str, ...], act: str, where: str) -> None:
+        if wiring(stream).builder is not self._builder:
+            raise FlowError(f"loop '{self.name}': {stream} belongs to another flow.")
+        if stream.loops != scope:
+            raise FlowError(
+                f"loop '{self.name}': {act} takes a stream from {where}, but {stream} is in "
+                f"{scope_name(stream.loops)}. Enter or leave the loops between, one by one."
+            )
 
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"'{field.name}' {field.type}" for field in schema) or "no columns"
+    def __enter__(self) -> "Loop":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            return
+        for node in self._variables.values():
+            if node.inputs[0].source is None:
+                raise FlowError(
+                    f"loop '{self.name}': the variable '{node.name}' was never fed. Call "
+                    "loop.feedback(variable, stream) inside the loop."
+                )

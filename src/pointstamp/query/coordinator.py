@@ -24,8 +24,8 @@ from pointstamp.errors import InternalError
 from pointstamp.journal.history import Committed, SnapshotChain, Ticked
 from pointstamp.journal.ledger import Ledger
 from pointstamp.query.intake import Intake
-from pointstamp.query.orders import Ahead, AskAhead, Order, Progressed, Save, Saved, Tick, TickRead
 from pointstamp.query.policy import BYTES_IN_FLIGHT_MAX, EPOCHS_IN_FLIGHT_MAX, SnapshotPolicy
+from pointstamp.running.messages import Ahead, AskAhead, Order, Progressed, Save, Saved, Tick, TickRead
 from pointstamp.sinks.port import Publisher
 from pointstamp.sources.dealing import deal, shared
 from pointstamp.sources.port import Part, Unit

@@ -7,21 +7,21 @@ other: for runs without Spark, and for tests of everything above.
 
 import select
 import threading
-import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
 
 from pointstamp.errors import PointstampError
+from pointstamp.mesh.wire import Body
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.query.member import Member, Tell
+from pointstamp.query.member import Member
 from pointstamp.query.mission import Mission
-from pointstamp.query.observing import Reporter
-from pointstamp.query.orders import Order, Ready, Report, TellEvents
 from pointstamp.query.scribe import InlineScribe
-from pointstamp.running.control import error_of, failure_of
+from pointstamp.running.failing import error_of, failure_of
 from pointstamp.running.local import LocalTransport
+from pointstamp.running.messages import Order, Ready, Report, TellEvents
+from pointstamp.running.telling import EventTeller, TellRows
 from pointstamp.worker.ports import Message
 
 # How many rounds members in this process may work before the driver looks up.
@@ -66,15 +66,15 @@ class InProcessCrew:
     def __init__(self, mission: Mission) -> None:
         self._reports: deque[tuple[int, Report]] = deque()
         self.members: list[Member] = []
-        self._reporters: list[Reporter | None] = []
+        self._tellers: list[EventTeller | None] = []
         inboxes: list[deque[Message]] = [deque() for _ in range(mission.workers)]
         for number in range(mission.workers):
             transport = LocalTransport(WorkerIndex(number), inboxes)
             tell, log = self._tell_of(number), None
             if mission.is_observed:
-                log = Reporter(tell)
+                log = EventTeller(tell)
                 tell = log.before(tell)
-            self._reporters.append(log)
+            self._tellers.append(log)
             with _lost(number):
                 member = Member(mission, number, transport, tell, InlineScribe(), log=log)
             self.members.append(member)
@@ -82,10 +82,10 @@ class InProcessCrew:
 
     def post(self, worker: int, order: Order) -> None:
         """Give an order to a member."""
-        reporter = self._reporters[worker]
+        teller = self._tellers[worker]
         if isinstance(order, TellEvents):
-            if reporter is not None:
-                reporter.answer(order.number)
+            if teller is not None:
+                teller.answer(order.number)
             return
         with _lost(worker):
             self.members[worker].follow(order)
@@ -107,9 +107,9 @@ class InProcessCrew:
             # Every member takes a step, also after one had something to do.
             stepped = [self._step(member) for member in self.members if not member.has_left]
             if not any(stepped):
-                for reporter in self._reporters:
-                    if reporter is not None:
-                        reporter.flush()
+                for teller in self._tellers:
+                    if teller is not None:
+                        teller.flush()
                 if not self._reports and timeout_seconds > 0:
                     select.select(files, [], [], timeout_seconds)
                 return
@@ -123,8 +123,12 @@ class InProcessCrew:
         with _lost(member.number):
             return member.step()
 
-    def _tell_of(self, number: int) -> Tell:
-        return lambda report: self._reports.append((number, report))
+    def _tell_of(self, number: int) -> TellRows:
+        def tell(report: Report, bodies: Sequence[Body] = (), /) -> None:
+            del bodies  # no report of a query has any
+            self._reports.append((number, report))
+
+        return tell
 
 
 @contextmanager
@@ -139,7 +143,7 @@ def _lost(number: int) -> Iterator[None]:
     except BaseException as error:  # a function's: an interrupt of the keyboard does not come to this thread
         if threading.current_thread() is threading.main_thread():
             raise
-        cause = error_of(failure_of(error, traceback.format_exc()), f"worker {number}")
+        cause = error_of(failure_of(error), f"worker {number}")
         raise CrewError(f"worker {number} has failed: {cause}") from cause
 
 

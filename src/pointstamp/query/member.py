@@ -12,7 +12,7 @@ staged again.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -21,9 +21,14 @@ import pyarrow as pa
 from pointstamp.errors import SourceError
 from pointstamp.flow.plan import NodeKind
 from pointstamp.journal.parts import encode_part
+from pointstamp.mesh.wire import Body
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.query.mission import Mission
-from pointstamp.query.orders import (
+from pointstamp.query.pacing import Pacing
+from pointstamp.query.scribe import Scribe
+from pointstamp.rows.epochcolumn import by_epoch
+from pointstamp.rows.late import late_rows
+from pointstamp.running.messages import (
     Ahead,
     AskAhead,
     AskCounts,
@@ -39,10 +44,7 @@ from pointstamp.query.orders import (
     Tick,
     TickRead,
 )
-from pointstamp.query.pacing import Pacing
-from pointstamp.query.scribe import Scribe
-from pointstamp.rows.epochcolumn import by_epoch
-from pointstamp.rows.late import late_rows
+from pointstamp.running.posting import DRIVER, unfit
 from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Part
 from pointstamp.topology.domain import Time
@@ -113,8 +115,8 @@ class Member:
 
     # Driving it.
 
-    def follow(self, order: Order) -> None:
-        """Take an order."""
+    def follow(self, order: Order, bodies: Sequence[Body] = ()) -> None:
+        """Take an order; no order of a query has bodies."""
         match order:
             case Tick():
                 self._reading.append(self._read(order))
@@ -128,6 +130,8 @@ class Member:
                 self._asked_ahead = epoch
             case Leave():
                 self.has_left = True
+            case _:
+                raise unfit(DRIVER, order)
 
     def step(self) -> bool:
         """Do one thing; False where there is nothing to do until an order or a message arrives."""

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from pointstamp.errors import PointstampError, TransportError
 from pointstamp.mesh.mesh import Mesh
-from pointstamp.mesh.wire import MessageKind, unreadable
 from pointstamp.query.crew import CrewError
-from pointstamp.query.orders import Order, Report, decode_report, encode
+from pointstamp.running.messages import Order, Report
+from pointstamp.running.posting import post, report_in
 
 
 class MeshCrew:
@@ -20,7 +18,7 @@ class MeshCrew:
     def post(self, worker: int, order: Order) -> None:
         """Give an order to a member."""
         try:
-            self._mesh.post(worker, MessageKind.CONTROL, encode(order))
+            post(self._mesh, worker, order)
         except TransportError as error:
             raise self._lost(error) from None
 
@@ -30,12 +28,7 @@ class MeshCrew:
             parcels = self._mesh.collect()
         except TransportError as error:
             raise self._lost(error) from None
-        reports: list[tuple[int, Report]] = []
-        for parcel in parcels:
-            try:
-                reports.append((int(parcel.sender), decode_report(parcel.header)))
-            except msgspec.MsgspecError as error:
-                raise unreadable(f"worker {parcel.sender}", str(error)) from error
+        reports = [(int(parcel.sender), report_in(parcel)) for parcel in parcels]
         if not reports and (words := self.deaths()):
             raise CrewError(words)
         return reports

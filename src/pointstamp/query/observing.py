@@ -1,11 +1,11 @@
 """Watching a query while it runs: members tell what happens, and what is published was judged before.
 
-A member's ``Reporter`` takes down the events of its worker and tells them to the driver: when there are many,
-when the member has had nothing else to do for a moment, when it is asked to, and before it says that an epoch
-is saved. So everything that the driver believes about a member rests on events that the driver has; and few
-messages carry many events, because a message costs more than an event. The driver's ``Verification`` hands
-them to a ``Judge``, and holds back every report that an epoch is saved until everything that had happened on
-that worker before it was judged right: an epoch is committed and published after it was verified.
+A member takes down the events of its worker and tells them to the driver (``running.telling``): when there
+are many, when a moment has passed, when it is asked to, and before it says that an epoch is saved. So what is
+believed of a member rests on events that the driver has; and few messages carry many events, because a
+message costs more than an event. The driver's ``Verification`` hands them to a ``Judge``,
+and keeps every report that an epoch is saved back until all that had happened to that worker before it was
+judged right: an epoch is committed and published after it was verified.
 
 While the judge is far behind no further tick is let in: verification makes a query slower, and is never left
 out. Where the judge waits for the cause of an event, members are asked to tell everything, at once if a
@@ -23,9 +23,7 @@ from time import monotonic
 from typing import Final, NamedTuple, Protocol
 
 from pointstamp.errors import InternalError, StorageError
-from pointstamp.query.orders import EventsObserved, Finished, Report, Saved, TellEvents
-from pointstamp.running.control import Failed
-from pointstamp.running.telling import EventTeller
+from pointstamp.running.messages import EventsTold, Saved, TellEvents
 from pointstamp.storage.port import Storage
 
 BEHIND_EVENTS_MAX: Final = 20_000
@@ -93,28 +91,6 @@ class Judge(Protocol):
         ...
 
 
-class Reporter(EventTeller):
-    """The log of a member whose events are judged; used by the member's thread alone."""
-
-    def __init__(self, tell: Callable[[EventsObserved], None]) -> None:
-        super().__init__(lambda events, count: tell(EventsObserved(events, count)))
-        self._answer = tell
-
-    def before(self, tell: Callable[[Report], None]) -> Callable[[Report], None]:
-        """Send any other report of a member after the events on which it rests."""
-
-        def after_events(report: Report) -> None:
-            if isinstance(report, Saved | Finished | Failed):
-                self.flush()
-            tell(report)
-
-        return after_events
-
-    def answer(self, asked: int | None) -> None:
-        """Tell what has happened, also if nothing has."""
-        self._answer(EventsObserved(*self.taken(), asked))
-
-
 @dataclass(slots=True)
 class _Held:
     """A report that rests on so many events of its worker."""
@@ -139,7 +115,7 @@ class Verification:
 
     # What members tell.
 
-    def observed(self, worker: int, report: EventsObserved) -> None:
+    def observed(self, worker: int, report: EventsTold) -> None:
         """A member has told what happened."""
         if report.count:
             self._told[worker] += report.count

@@ -3,11 +3,11 @@
 from functools import partial
 
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
+from pointstamp.query.membership import be_member
 from pointstamp.query.meshcrew import MeshCrew
 from pointstamp.query.mission import Mission
-from pointstamp.query.orders import Finish, Leave, Order
-from pointstamp.query.serving import serve
 from pointstamp.running.gang import ProcessGang
+from pointstamp.running.messages import Finish, Leave, Order
 from pointstamp.running.workerprocess import Seat
 
 
@@ -53,7 +53,7 @@ class ProcessLauncher:
         gang = ProcessGang(
             mission.plan,
             mission.workers,
-            run=partial(_serve, mission),
+            run=partial(_be_member, mission),
             silence_seconds_max=self._silence_seconds_max,
             generation=mission.generation,
         )
@@ -61,5 +61,5 @@ class ProcessLauncher:
         return self.crew
 
 
-def _serve(mission: Mission, mesh: Mesh, seat: Seat) -> None:
-    serve(mission, mesh, seat.worker)
+def _be_member(mission: Mission, mesh: Mesh, seat: Seat) -> None:
+    be_member(mission, mesh, seat.worker)

@@ -17,11 +17,11 @@ from pointstamp.errors import FlowError, PointstampError, RecoveryError
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
-from pointstamp.query.orders import Counts
 from pointstamp.query.savepoints import check_kept, check_name, check_new
 from pointstamp.query.session import Session, total
 from pointstamp.query.supervisor import ENDED, Supervisor
 from pointstamp.query.unneeded import remove_unneeded
+from pointstamp.running.messages import Counts
 from pointstamp.running.status import RowCounts, RunStatus, status_from
 from pointstamp.topology.ports import Location
 

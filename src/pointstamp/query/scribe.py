@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 
-from pointstamp.query.orders import Report
+from pointstamp.running.messages import Report
 
 Job: TypeAlias = Callable[[], Report | None]
 

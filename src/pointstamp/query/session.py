@@ -17,13 +17,17 @@ from pointstamp.journal.history import Committed
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.crew import Crew, CrewError
 from pointstamp.query.observing import Verification
-from pointstamp.query.orders import (
+from pointstamp.running.failing import error_of
+from pointstamp.running.lookout import CallsHeard
+from pointstamp.running.messages import (
     Ahead,
     AskCounts,
     Counts,
-    EventsObserved,
+    EventsTold,
+    Failed,
     Finish,
     Finished,
+    InCall,
     Leave,
     Progressed,
     Ready,
@@ -31,7 +35,7 @@ from pointstamp.query.orders import (
     Saved,
     TickRead,
 )
-from pointstamp.running.control import CallsHeard, Failed, InCall, error_of
+from pointstamp.running.posting import unfit
 from pointstamp.sources.port import Watch
 
 LEAVE_SECONDS_MAX: Final = 30.0
@@ -144,7 +148,7 @@ class Session:
             return
         with suppress(CrewError):
             for worker, report in self._crew.collect():
-                if isinstance(report, EventsObserved):
+                if isinstance(report, EventsTold):
                     self.verification.observed(worker, report)
         self.verification.hear_out()
 
@@ -249,7 +253,7 @@ class Session:
                     self._counts.pop(0).set_result(report)
             case Ahead():
                 self.coordinator.left_ahead(report)
-            case EventsObserved():
+            case EventsTold():
                 if self.verification is not None:
                     self.verification.observed(worker, report)
             case InCall():
@@ -258,6 +262,8 @@ class Session:
                 self._finished.add(worker)
             case Failed():
                 raise CrewError(f"worker {worker} has failed") from error_of(report, f"worker {worker}")
+            case _:
+                raise unfit(f"worker {worker}", report)
 
 
 def total(counted: list[dict[str, int]]) -> dict[str, int]:

@@ -30,10 +30,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Final, TypeAlias
 
-import msgspec
-
 from pointstamp.errors import FlowError, words_of
-from pointstamp.running.control import Failed, failure_of
+from pointstamp.running.failing import failure_of
+from pointstamp.running.messages import encode
 
 FILES: Final = 4
 """How many files come with a request."""
@@ -207,8 +206,8 @@ def _load(pipe: Connection) -> tuple[Target, Any] | None:
             f"a worker's process cannot load what it was sent: {words_of(error)}. It imports "
             "the modules that the flow's functions name, from the driver's sys.path and folder."
         )
-        failure: Failed = failure_of(explained, traceback.format_exc())
+        explained.__cause__ = error
         with contextlib.suppress(OSError):
-            pipe.send_bytes(msgspec.msgpack.encode(failure))
+            pipe.send_bytes(encode(failure_of(explained)))
         return None
     return target, surroundings.given

@@ -24,15 +24,16 @@ from pointstamp.errors import FlowError, TransportError
 from pointstamp.flow.plan import Plan
 from pointstamp.mesh.door import Address
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
-from pointstamp.running.control import Failed, error_of
+from pointstamp.running.boundedworker import run_worker
+from pointstamp.running.failing import error_of
 from pointstamp.running.forked import ForkedProcess, fork_clean
+from pointstamp.running.messages import Failed
 from pointstamp.running.sendable import packed
 from pointstamp.running.workerprocess import (
     MEETING_SECONDS_MAX,
     RunMember,
     Seat,
     member_names,
-    run_worker,
     work,
 )
 

@@ -1,9 +1,9 @@
 """The lookout: tells, from a thread of its own, that an operator has been inside one call for long.
 
-A worker has one thread, and while that thread is inside a function of the user's, it answers nobody. So
-another thread looks at the operators now and then and tells the driver which of them is in the same call as
-before, and once more when the call is over. The operators keep no clock: they count their calls, and the
-lookout that sees the same number again knows how long that was.
+A worker has one thread, and while that is inside a function of the user's it answers nobody. So another
+one looks at the operators now and then and tells the driver which of them is in the same call as before, and
+once more when the call is over. The operators keep no clock: they count their calls, and who sees the same
+number again knows how long that was. ``CallsHeard`` is the driver's side of it.
 """
 
 import threading
@@ -12,7 +12,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
-from pointstamp.running.control import InCall
+from pointstamp.running.messages import InCall
 from pointstamp.worker.instance import Instance
 
 LONG_SECONDS: Final = 2.0
@@ -71,3 +71,31 @@ class Lookout:
                 told = self._calls.look(monotonic())
                 if told is not None:
                     self._tell(told)
+
+
+class CallsHeard:
+    """The calls that workers have told to be long; changed by the thread that hears their reports."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, tuple[InCall, float]] = {}
+
+    def hear(self, worker: int, report: object) -> None:
+        """Take note of a report: whatever else a worker says, it is inside that call no more."""
+        if isinstance(report, InCall) and report.operator:
+            self._told[worker] = report, monotonic()
+        else:
+            self._told.pop(worker, None)
+
+    def free(self, workers: int) -> int | None:
+        """A worker that can answer; None where all are inside long calls."""
+        return next((worker for worker in range(workers) if worker not in self._told), None)
+
+    def words(self) -> list[str]:
+        """Who is inside which operator, and for how long, in words."""
+        now = monotonic()
+        return [
+            f"worker {worker} has been inside operator '{call.operator}' for "
+            f"{call.seconds + now - heard:.0f} s, which was called {call.when}"
+            + (f" at {call.time}" if call.time else "")
+            for worker, (call, heard) in sorted(self._told.copy().items())
+        ]

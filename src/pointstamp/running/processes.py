@@ -26,34 +26,31 @@ from pointstamp.mesh.wire import BatchFormat, TimeFormat, schemas_by_location
 from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.why import Holder, holders
-from pointstamp.running.control import (
+from pointstamp.running.boundedworker import WHOLE_FLOW, run_worker
+from pointstamp.running.failing import error_of
+from pointstamp.running.feeding import OnResult, RunInput
+from pointstamp.running.gang import ProcessGang
+from pointstamp.running.lookout import CallsHeard
+from pointstamp.running.messages import (
     AskCounts,
-    CallsHeard,
     Counts,
     EventsTold,
     Failed,
     FrontierAt,
     InCall,
+    Leave,
     Order,
+    Ready,
     Report,
     ResultRows,
-    Started,
-    Stop,
     Sync,
     Synced,
     WatchFrontier,
-    error_of,
-    post,
-    report_in,
-    rows_in,
-    time_in,
 )
-from pointstamp.running.feeding import OnResult, RunInput
-from pointstamp.running.gang import ProcessGang
+from pointstamp.running.posting import post, report_in, rows_in, time_in, unfit
 from pointstamp.running.processinput import ProcessInput
 from pointstamp.running.quiet import Quiet
 from pointstamp.running.telling import decode_events
-from pointstamp.running.workerprocess import WHOLE_FLOW, run_worker
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, Port, Target
 from pointstamp.worker.ports import RunJudge
@@ -167,7 +164,7 @@ class ProcessRun:
         self._is_closed = True
         for worker in range(self._processes):
             try:
-                post(self._mesh, worker, Stop())
+                post(self._mesh, worker, Leave())
             except PointstampError:
                 continue  # it is gone already
         self._gang.end()
@@ -296,12 +293,12 @@ class ProcessRun:
         worker, name = parcel.sender, self._gang.name(parcel.sender)
         match report:
             case FrontierAt(location, times):
-                restored = [time_in(parcel, self.times, time, name) for time in times]
+                restored = [time_in(self.times, time, name) for time in times]
                 self._unjudged[worker].append((self._told[worker], location, restored))
                 self._believe(worker)
             case ResultRows(output, time):
-                key = output, time_in(parcel, self.times, time, name)
-                batches = rows_in(parcel, self._rows[output], name)
+                key = output, time_in(self.times, time, name)
+                batches = rows_in(parcel.bodies, self._rows[output], name)
                 self._parts.setdefault(key, {}).setdefault(worker, []).extend(batches)
             case Synced(wave, sent, received, is_complete):
                 if self._quiet.answer(wave, worker, sent, received, is_complete=is_complete):
@@ -309,25 +306,26 @@ class ProcessRun:
             case Counts(counts):
                 self._counts.append(
                     [
-                        Change(Location(at), time_in(parcel, self.times, time, name), count)
+                        Change(Location(at), time_in(self.times, time, name), count)
                         for at, time, count in counts
                     ]
                 )
-            case EventsTold(events):
-                self._take_events(worker, events)
-            case Started():
+            case EventsTold():
+                self._take_events(worker, report)
+            case Ready():
                 self._started.add(worker)
             case InCall():
                 pass  # it was heard
             case Failed():
                 self._fail(error_of(report, name))
+            case _:
+                raise unfit(name, report)
 
-    def _take_events(self, worker: int, events: bytes) -> None:
-        """Judge what has happened; then what was held back for it may be believed."""
+    def _take_events(self, worker: int, told: EventsTold) -> None:
+        """Judge what has happened; what was held back for it may be believed then."""
         assert self._judge is not None, "nobody judges this run"
-        happened = decode_events(events)
-        self._told[worker] += len(happened)
-        self._judge.take(worker, happened)
+        self._told[worker] += told.count
+        self._judge.take(worker, decode_events(told.events))
         for number in range(self._processes):
             self._believe(number)
 

@@ -9,7 +9,7 @@ from pointstamp.flow.plan import Node
 from pointstamp.mesh.wire import BatchFormat, TimeFormat
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.rows.late import LATE_PORT
-from pointstamp.running.control import AdvanceInput, CloseInput, Order, SendRows
+from pointstamp.running.messages import AdvanceInput, CloseInput, Order, SendRows
 from pointstamp.topology.graph import Graph
 from pointstamp.worker.input import InputHandle
 from pointstamp.worker.instance import Instance

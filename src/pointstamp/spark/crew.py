@@ -11,7 +11,6 @@ early, Spark's message is put into words. Ending a crew cancels its job: Spark k
 
 import os
 import socket
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import monotonic, sleep
@@ -26,13 +25,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pointstamp.errors import NotStored, PointstampError, RecoveryError, TransportError
 from pointstamp.mesh.door import Address
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
-from pointstamp.mesh.wire import MessageKind
 from pointstamp.query.crew import CrewError
+from pointstamp.query.membership import be_member
 from pointstamp.query.meshcrew import MeshCrew
 from pointstamp.query.mission import Mission
-from pointstamp.query.orders import Report, encode
-from pointstamp.query.serving import serve
-from pointstamp.running.control import Failed, failure_of
+from pointstamp.running.failing import failure_in
+from pointstamp.running.messages import Failed, Report, encode
+from pointstamp.running.posting import post_failure
 from pointstamp.running.workerprocess import member_names
 from pointstamp.spark.errand import Errand
 from pointstamp.spark.failures import in_words
@@ -75,7 +74,7 @@ class Task:
         assert context is not None
         number = context.partitionId()
         report = self._run(context, number)
-        encoded = [] if report is None else [msgspec.msgpack.encode(report)]
+        encoded = [] if report is None else [encode(report)]
         yield report_batch(number, encoded)
 
     def _run(self, context: BarrierTaskContext, number: int) -> Failed | None:
@@ -89,19 +88,18 @@ class Task:
             generation=mission.generation,
             silence_seconds_max=self.silence_seconds_max,
         )
-        try:
+
+        def work() -> None:
             self._meet(context, number, mesh)
-            serve(mission, mesh, number)
-        except BaseException as error:  # whatever it is, the driver must hear of it
-            failure = failure_of(error, traceback.format_exc())
-            try:
-                mesh.post(mission.workers, MessageKind.CONTROL, encode(failure))
-            except (PointstampError, KeyError):
-                return failure  # the driver is gone, or was never met
+            be_member(mission, mesh, number)
+
+        try:
+            failure = failure_in(work)
+            if failure is not None:
+                post_failure(mesh, mission.workers, failure)
             return failure
         finally:
             mesh.close()
-        return None
 
     def _meet(self, context: BarrierTaskContext, number: int, mesh: Mesh) -> None:
         addresses = meet(context, mesh.address, self.versions, self.meeting)

@@ -8,14 +8,12 @@ error is reported and not raised, because a task that fails makes Spark kill the
 stack trace.
 """
 
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
-import msgspec
 import pyarrow as pa
 from pyspark import BarrierTaskContext
 
@@ -23,11 +21,13 @@ from pointstamp.errors import PointstampError, SchemaError, TransportError
 from pointstamp.flow.plan import Plan
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
 from pointstamp.mesh.transport import ZmqTransport
-from pointstamp.mesh.wire import MessageCodec, MessageKind
+from pointstamp.mesh.wire import Body, MessageCodec
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.rows.schema import fit
-from pointstamp.running.control import failure_of
-from pointstamp.sinks.port import Staged
+from pointstamp.running.failing import error_of, failure_in
+from pointstamp.running.messages import Failed, FileWritten, Finished, Order, Report, encode
+from pointstamp.running.posting import post_failure, unfit
+from pointstamp.running.serving import serve
 from pointstamp.spark.early import EarlyTransport
 from pointstamp.spark.meeting import meet, own_address, report_batch
 from pointstamp.spark.output import EpochFiles
@@ -35,32 +35,8 @@ from pointstamp.spark.packing import NO_INPUT, REFUSED, InputSpec, from_bytes
 from pointstamp.topology.domain import Time
 from pointstamp.worker.worker import Worker
 
-_SLEEP_SECONDS: Final = 0.5
 # Spark's batches are small; so many are handled together.
 _BATCHES_TOGETHER: Final = 6
-
-
-class FileWritten(msgspec.Struct, frozen=True, tag=True):
-    """A file holds rows of an output."""
-
-    file: Staged
-
-
-class Done(msgspec.Struct, frozen=True, tag=True):
-    """A worker has come to the end."""
-
-    rows_in: int
-
-
-class Failed(msgspec.Struct, frozen=True, tag=True):
-    """A worker has failed; ``kind`` is the name of the error's class."""
-
-    kind: str
-    message: str
-    details: str
-
-
-Report: TypeAlias = FileWritten | Done | Failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,79 +62,108 @@ class SparkGang:
         context = BarrierTaskContext.get()
         assert context is not None
         number = context.partitionId()
-        reports = _Member(self, number).run(context, batches)
-        encoded = [msgspec.msgpack.encode(report) for report in reports]
-        yield report_batch(number, encoded)
+        yield report_batch(number, [encode(report) for report in self._run(context, number, batches)])
 
-
-class _Member:
-    """One worker of the gang while it runs."""
-
-    def __init__(self, gang: SparkGang, number: int) -> None:
-        self.gang = gang
-        self.number = WorkerIndex(number)
-        self.files = EpochFiles(gang.path, gang.run, number, gang.outputs)
-        self.rows_in = 0
-
-    def run(self, context: BarrierTaskContext, batches: Iterator[pa.RecordBatch]) -> list[Report]:
+    def _run(
+        self, context: BarrierTaskContext, number: int, batches: Iterator[pa.RecordBatch]
+    ) -> list[Report]:
         mesh = Mesh(
-            self.number,
-            self.gang.workers,
+            number,
+            self.workers,
             listen=f"tcp://{own_address(context)}:0",
             encrypted=True,
-            generation=self.gang.generation,
-            silence_seconds_max=self.gang.silence_seconds_max,
+            generation=self.generation,
+            silence_seconds_max=self.silence_seconds_max,
         )
-        transport = ZmqTransport(mesh, MessageCodec.of(self.gang.plan, self.gang.plan.graph()))
-        ask = partial(meet, context, mesh.address, self.gang.versions, self.gang.meeting)
-        early = EarlyTransport(transport, ask)
+        transport = ZmqTransport(mesh, MessageCodec.of(self.plan, self.plan.graph()))
+        early = EarlyTransport(transport, partial(meet, context, mesh.address, self.versions, self.meeting))
+        reports: list[Report] = []
+
+        def work() -> None:
+            member = serve(lambda: GangMember(self, number, early, batches), transport)
+            reports.extend(map(FileWritten, member.files.finish()))
+            reports.append(Finished())
+
         try:
-            return self._work(transport, early, batches)
-        except BaseException as error:  # whatever it is, the driver must hear of it
+            failure = failure_in(work)
+            if failure is None:
+                return reports
             # Who fails before the meeting is over goes to it all the same: the others wait there.
             with suppress(PointstampError):
                 early.finish()
-            self._tell_peers(mesh)
-            failure = failure_of(error, traceback.format_exc())
-            return [Failed(failure.kind, failure.message, failure.traceback)]
+            self._tell_peers(mesh, number)
+            return [failure]
         finally:
             mesh.close()
 
-    def _work(
-        self, transport: ZmqTransport, early: EarlyTransport, batches: Iterator[pa.RecordBatch]
-    ) -> list[Report]:
-        plan = self.gang.plan
-        worker = Worker(plan, early, self.number, self.gang.workers, deliver=self._deliver)
-        if self.gang.is_packed:
-            self._read_packed(worker, transport, batches)
-        else:
-            self._read_plain(worker, transport, batches)
-        for handle in worker.inputs.values():
-            handle.close()
-        self._step(worker, transport)
-        early.finish()
-        while not worker.is_complete:
-            if not worker.step():
-                _check_peers(transport)
-                transport.wait(_SLEEP_SECONDS)
-        worker.close()
-        return [*map(FileWritten, self.files.finish()), Done(self.rows_in)]
+    def _tell_peers(self, mesh: Mesh, number: int) -> None:
+        """Tell the others that this worker has failed; of what, the driver hears in this task's rows."""
+        lost = Failed(TransportError.__name__, f"worker {number} has failed.", "")
+        for peer in range(self.workers):
+            if peer != number:
+                post_failure(mesh, peer, lost)
 
-    def _read_plain(self, worker: Worker, transport: ZmqTransport, batches: Iterator[pa.RecordBatch]) -> None:
+
+class GangMember:
+    """One worker of the gang while it runs: it reads its share, does what it can in between, and writes."""
+
+    def __init__(
+        self, gang: SparkGang, number: int, early: EarlyTransport, batches: Iterator[pa.RecordBatch]
+    ) -> None:
+        self.gang = gang
+        self.files = EpochFiles(gang.path, gang.run, number, gang.outputs)
+        self.worker = Worker(gang.plan, early, WorkerIndex(number), gang.workers, deliver=self._deliver)
+        self._early = early
+        self._reading: Iterator[None] | None = self._read(batches)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether everything was read, and is done on every worker."""
+        return self._reading is None and self.worker.is_complete
+
+    def step(self) -> bool:
+        """Do what can be done, or else read on; False where only the others can go on."""
+        if self.worker.step():
+            return True
+        if self._reading is None:
+            return False
+        try:
+            next(self._reading)
+        except StopIteration:
+            self._reading = None
+        return True
+
+    def follow(self, order: Order, bodies: Sequence[Body] = ()) -> None:
+        """Hear that another worker has failed, which is this one's end, too; nobody gives it orders."""
+        if isinstance(order, Failed):
+            raise error_of(order)
+        raise unfit("another worker", order)
+
+    def close(self) -> None:
+        """End the run; what is still held is forgotten."""
+        self.worker.close()
+
+    def _read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[None]:
+        """Read everything, with a pause wherever something can be done; then meet those not met yet."""
+        yield from self._read_packed(batches) if self.gang.is_packed else self._read_plain(batches)
+        for handle in self.worker.inputs.values():
+            handle.close()
+        yield
+        self._early.finish()
+
+    def _read_plain(self, batches: Iterator[pa.RecordBatch]) -> Iterator[None]:
         """The rows of the only input, as they are, all in one epoch."""
         spec = self.gang.inputs[0]
         who = f"input '{spec.name}'"
         for number, batch in enumerate(batches, start=1):
-            self.rows_in += batch.num_rows
-            worker.inputs[spec.name].send(fit(batch, spec.schema, who))
+            self.worker.inputs[spec.name].send(fit(batch, spec.schema, who))
             if number % _BATCHES_TOGETHER == 0:
-                self._step(worker, transport)
-        self._step(worker, transport)
+                yield
+        yield
 
-    def _read_packed(
-        self, worker: Worker, transport: ZmqTransport, batches: Iterator[pa.RecordBatch]
-    ) -> None:
+    def _read_packed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[None]:
         """The rows of all inputs, packed, in the order of epochs."""
+        worker = self.worker
         specs = {spec.number: spec for spec in self.gang.inputs}
         current = 0
         for packed in batches:
@@ -175,45 +180,14 @@ class _Member:
                     for handle in worker.inputs.values():
                         handle.advance_to(epoch)
                     current = epoch
-                    self._step(worker, transport)
-                batch = from_bytes(rows.as_py(), specs[number].schema)
-                self.rows_in += batch.num_rows
-                worker.input(specs[number].name).send(batch)
-            self._step(worker, transport)
-
-    def _step(self, worker: Worker, transport: ZmqTransport) -> None:
-        """Do what can be done before more is read."""
-        while worker.step():
-            pass
-        _check_peers(transport)
+                    yield
+                worker.input(specs[number].name).send(from_bytes(rows.as_py(), specs[number].schema))
+            yield
 
     def _deliver(self, output: str, time: Time, batches: list[pa.RecordBatch]) -> None:
         self.files.write(output, time[0], batches)
 
-    def _tell_peers(self, mesh: Mesh) -> None:
-        for peer in range(self.gang.workers):
-            if peer != self.number:
-                try:
-                    mesh.post(peer, MessageKind.CONTROL, b"failed")
-                except (TransportError, KeyError):
-                    continue  # it has gone already, or was never met
-
-
-class _PeerError(TransportError):
-    """Another worker has failed, and it reports why."""
-
-
-def _check_peers(transport: ZmqTransport) -> None:
-    if transport.control:
-        raise _PeerError(f"worker {transport.control[0].sender} has failed.")
-
-
-def decode_report(encoded: bytes) -> Report:
-    """A report of a task."""
-    report: Report = msgspec.msgpack.decode(encoded, type=FileWritten | Done | Failed)
-    return report
-
 
 def is_consequence(report: Report) -> bool:
     """Whether a failure only says that another worker failed."""
-    return isinstance(report, Failed) and report.kind in (_PeerError.__name__, TransportError.__name__)
+    return isinstance(report, Failed) and report.kind == TransportError.__name__

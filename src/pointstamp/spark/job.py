@@ -21,26 +21,20 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pointstamp import errors
-from pointstamp.errors import FlowError, InternalError, PointstampError, StorageError
+from pointstamp.errors import FlowError, InternalError, StorageError
 from pointstamp.flow.plan import Plan
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
 from pointstamp.query.starting import check_epochs
+from pointstamp.running.failing import error_of
 from pointstamp.running.feeding import EpochColumns
+from pointstamp.running.messages import Failed, FileWritten, Finished, Report, decode_report
 from pointstamp.sinks.port import Staged
 from pointstamp.sinks.reading import published
 from pointstamp.spark.errand import fetch
 from pointstamp.spark.failures import in_words
 from pointstamp.spark.frames import chosen as chosen_columns
 from pointstamp.spark.frames import frames_over, use_this_python
-from pointstamp.spark.gang import (
-    Done,
-    Failed,
-    FileWritten,
-    SparkGang,
-    decode_report,
-    is_consequence,
-)
+from pointstamp.spark.gang import SparkGang, is_consequence
 from pointstamp.spark.manifest import check_unpublished, discard, new_run_name, publish
 from pointstamp.spark.meeting import REPORT, meeting_folder, versions
 from pointstamp.spark.packing import NO_INPUT, PACKED_DDL, InputSpec, input_specs, packer
@@ -158,7 +152,7 @@ def _packed(
     return together.repartitionById(workers, together["worker"]).sortWithinPartitions("epoch")
 
 
-def _collect(reports: DataFrame) -> list[Any]:
+def _collect(reports: DataFrame) -> list[Report]:
     try:
         rows = reports.collect()
     except Exception as error:  # Spark's and py4j's errors have no common kind
@@ -167,14 +161,12 @@ def _collect(reports: DataFrame) -> list[Any]:
     return [decode_report(bytes(row.report)) for row in rows]
 
 
-def _files(reports: list[FileWritten | Done | Failed], workers: int) -> list[Staged]:
-    """The files that were written; raises the first failure that is not a consequence of another."""
+def _files(reports: list[Report], workers: int) -> list[Staged]:
+    """The files that were written; the first failure that is not another's consequence is raised."""
     failed = [report for report in reports if isinstance(report, Failed)]
     if failed:
-        first = min(failed, key=is_consequence)
-        kind = getattr(errors, first.kind, PointstampError)
-        raise kind(first.message)
-    done = sum(isinstance(report, Done) for report in reports)
+        raise error_of(min(failed, key=is_consequence))
+    done = sum(isinstance(report, Finished) for report in reports)
     if done != workers:
         raise InternalError(
             f"only {done} of {workers} workers have reported that they are done, though none has failed."

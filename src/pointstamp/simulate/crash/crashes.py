@@ -7,15 +7,13 @@ power may fail: then everything that runs is gone, and with it what was written 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pointstamp.simulate.crash.crew import Life, MemberPlace
 from pointstamp.simulate.crash.drivers import Drivers
 from pointstamp.simulate.crash.durability import DiedError
 from pointstamp.simulate.crash.events import Crashed
 from pointstamp.simulate.crash.setting import Doom
-
-if TYPE_CHECKING:
-    from pointstamp.simulate.crash.crew import Life, MemberPlace
 
 _OPERATIONS_MAX: Final = 8
 _RECOVERY_OPERATIONS_MAX: Final = 20
@@ -47,7 +45,7 @@ def power_fails(world: Drivers) -> None:
     world.recover_soon()
 
 
-def members_die(world: Drivers, life: "Life") -> None:
+def members_die(world: Drivers, life: Life) -> None:
     """Some members are lost, at least one."""
     alive = [place for place in life.crew.places if place.is_alive]
     if not alive:
@@ -59,12 +57,12 @@ def members_die(world: Drivers, life: "Life") -> None:
         _lose(world, life, place)
 
 
-def driver_dies(world: Drivers, life: "Life") -> None:
+def driver_dies(world: Drivers, life: Life) -> None:
     """The driver is lost during its next round, between any two operations."""
     _doom(world, _OPERATIONS_MAX)
 
 
-def everybody_dies(world: Drivers, life: "Life") -> None:
+def everybody_dies(world: Drivers, life: Life) -> None:
     """All members and the driver are lost at once."""
     world.note(life.generation, Crashed("everybody died"))
     for place in life.crew.places:
@@ -74,30 +72,30 @@ def everybody_dies(world: Drivers, life: "Life") -> None:
     world.recover_soon()
 
 
-def driver_is_replaced(world: Drivers, life: "Life") -> None:
+def driver_is_replaced(world: Drivers, life: Life) -> None:
     """Another driver takes over while everybody lives and knows nothing of it."""
     world.note(life.generation, Crashed("the driver is replaced and does not know it"))
     world.recover_at = world.clock.ticks
 
 
-def driver_sleeps(world: Drivers, life: "Life") -> None:
+def driver_sleeps(world: Drivers, life: Life) -> None:
     """The driver falls asleep between two operations; another takes over, and then it wakes up."""
     world.sleeps_in = world.choices.choose(_OPERATIONS_MAX)
 
 
-def recovery_sleeps(world: Drivers, life: "Life") -> None:
+def recovery_sleeps(world: Drivers, life: Life) -> None:
     """A driver that takes over falls asleep between two operations, and is replaced meanwhile."""
     everybody_dies(world, life)
     world.sleeps_in = world.choices.choose(_RECOVERY_OPERATIONS_MAX)
 
 
-def recovery_dies(world: Drivers, life: "Life") -> None:
+def recovery_dies(world: Drivers, life: Life) -> None:
     """All are lost, and then the driver that recovers is lost, too."""
     everybody_dies(world, life)
     _doom(world, _RECOVERY_OPERATIONS_MAX)
 
 
-def storage_fails(world: Drivers, life: "Life") -> None:
+def storage_fails(world: Drivers, life: Life) -> None:
     """An operation on the storage or the sink fails, or is done and not answered; perhaps in a recovery."""
     fails = ("fail", "no answer")[world.choices.choose(2)]
     after = world.choices.choose(_RECOVERY_OPERATIONS_MAX)
@@ -107,7 +105,7 @@ def storage_fails(world: Drivers, life: "Life") -> None:
         everybody_dies(world, life)
 
 
-def snapshot_is_damaged(world: Drivers, life: "Life") -> None:
+def snapshot_is_damaged(world: Drivers, life: Life) -> None:
     """All are lost, and a part of the newest snapshot is spoiled; there is an older one to go back to."""
     commits = life.begun.ledger.commits
     if len(commits) > 1 and world.damaged is None:
@@ -120,7 +118,7 @@ def snapshot_is_damaged(world: Drivers, life: "Life") -> None:
     everybody_dies(world, life)
 
 
-KINDS: Final[tuple[Callable[[Drivers, "Life"], None], ...]] = (
+KINDS: Final[tuple[Callable[[Drivers, Life], None], ...]] = (
     members_die,
     everybody_dies,
     driver_dies,
@@ -137,8 +135,8 @@ def _doom(world: Drivers, operations_max: int) -> None:
     world.doomed = Doom(world.choices.choose(operations_max), bool(world.choices.choose(2)))
 
 
-def _lose(world: Drivers, life: "Life", place: "MemberPlace") -> None:
-    """A member dies; what it was writing is complete, cut off between two operations, or not done."""
+def _lose(world: Drivers, life: Life, place: MemberPlace) -> None:
+    """A member dies; what it was writing is done, cut off between two operations, or not done."""
     jobs, durability = place.scribe.jobs, world.durability
     life.crew.lose(place)
     durability.dies_after, durability.dies_late = world.choices.choose(4), bool(world.choices.choose(2))

@@ -16,9 +16,9 @@ from pointstamp.query.beginning import Beginning
 from pointstamp.query.crew import CrewError
 from pointstamp.query.member import Member
 from pointstamp.query.mission import Mission
-from pointstamp.query.orders import Order, Ready, Report
 from pointstamp.query.scribe import Job
 from pointstamp.query.session import Session
+from pointstamp.running.messages import Order, Ready, Report
 from pointstamp.simulate.choices import Choices
 from pointstamp.simulate.crash.events import Happened
 from pointstamp.simulate.crash.feed import SimulatedWatch

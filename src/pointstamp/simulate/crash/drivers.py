@@ -11,9 +11,9 @@ from typing import Final
 from pointstamp.errors import FencedError, StorageError
 from pointstamp.query.beginning import Beginning, begin_generation
 from pointstamp.query.crew import CrewError
-from pointstamp.query.orders import Finish
 from pointstamp.query.session import Session
 from pointstamp.query.unneeded import remove_unneeded
+from pointstamp.running.messages import Finish
 from pointstamp.simulate.crash.crew import Life, MemberPlace, new_crew
 from pointstamp.simulate.crash.durability import DiedError, UnansweredError
 from pointstamp.simulate.crash.events import (

@@ -102,7 +102,7 @@ class Setting:
             if begins_with is None
             else begins_with.of.feed
         )
-        self.user = User()
+        self.user = User(self.feed, self.sink, self.further, self.note, lambda: self.newest)
         self.crashes_left = crashes
         self.lives: list[Life] = []
         self.result = CrashRun([], self.sink.visible, workers=workers)

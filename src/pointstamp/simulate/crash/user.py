@@ -1,103 +1,112 @@
 """What the user of a simulated query does while it runs: says how far inputs are complete, takes savepoints.
 
-A user calls a query, which listens between two rounds of its driver, and is answered or not. A user knows
-what was put into an input, not what the driver has found of it. An answer holds, whatever crashes afterwards;
-a request without an answer may be done or not, and is made again.
+A user calls a query, which listens between two rounds of its driver, and is answered or not. A user knows of
+an input what was put there, not what the driver has found of it. What was answered holds, whatever crashes
+afterwards; what was not may be done or not, and is asked for again. Of the world a user knows the inputs,
+what is published, and the generation that listens, if one does; nothing of drivers and how they die.
 """
 
+from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 
-from pointstamp.simulate.crash.events import SavepointTaken, UserSaid
+from pointstamp.query.session import Session
+from pointstamp.simulate.choices import Choices
+from pointstamp.simulate.crash.crew import Life
+from pointstamp.simulate.crash.durability import SimulatedSink
+from pointstamp.simulate.crash.events import SavepointTaken, UserSaid, WorldEvent
+from pointstamp.simulate.crash.feed import Feed, SimulatedSource
 
-if TYPE_CHECKING:
-    from pointstamp.query.session import Session
-    from pointstamp.simulate.crash.crew import Life
-    from pointstamp.simulate.crash.drivers import Drivers
-    from pointstamp.simulate.crash.feed import SimulatedSource
+Note: TypeAlias = Callable[[int, WorldEvent], None]
+"""Takes down what has happened, in which generation."""
 
 _NAMES: Final = ("monday", "tuesday")
 _SAVEPOINTS_MAX: Final = 6
 
 
-@dataclass(slots=True)
 class User:
-    """What was asked of a query, and what was answered."""
+    """What was asked of a query, and what was answered; changed by what the user does, and by answers."""
 
-    asked: dict[str, int] = field(default_factory=dict)
-    """Before which epoch each input with a column was said to be complete, heard or not."""
-    said: dict[str, int] = field(default_factory=dict)
-    """The same, as far as it was answered."""
-    savepoints: dict[str, int] = field(default_factory=dict)
-    """The epochs of the savepoints that were answered."""
-    savepoints_asked: int = 0
+    def __init__(
+        self,
+        feed: Feed,
+        sink: SimulatedSink,
+        choices: Choices,
+        note: Note,
+        newest: Callable[[], Life | None],
+    ) -> None:
+        self.asked: dict[str, int] = {}
+        """Before which epoch each input with a column was said to be complete, heard or not."""
+        self.said: dict[str, int] = {}
+        """The same, as far as it was answered."""
+        self.savepoints: dict[str, int] = {}
+        """The epochs of the savepoints that were answered."""
+        self._savepoints_asked = 0
+        self._feed = feed
+        self._sink = sink
+        self._choices = choices
+        self._note = note
+        self._newest = newest
 
+    def unsaid(self) -> list[SimulatedSource]:
+        """The inputs of which more could be said."""
+        return [
+            source
+            for name, source in self._feed.sources.items()
+            if source.complete_after is not None
+            and self.said.get(name, 0) < source.complete_after[source.found]
+        ]
 
-def unsaid(world: "Drivers") -> "list[SimulatedSource]":
-    """The inputs of which more could be said."""
-    said = world.user.said
-    return [
-        source
-        for name, source in world.feed.sources.items()
-        if source.complete_after is not None and said.get(name, 0) < source.complete_after[source.found]
-    ]
+    def say(self, source: SimulatedSource) -> None:
+        """Say how far an input is complete by now, or a little less; nothing where no driver listens."""
+        life = self._listening()
+        if life is None or source.complete_after is None:
+            return
+        before, most = self.asked.get(source.name, 0), source.complete_after[source.found]
+        epoch = most - self._choices.choose(most - before + 1)
+        self.asked[source.name] = epoch
 
+        def call(session: Session) -> None:
+            # At the end of all inputs everything is complete, and less is not believed.
+            if epoch >= session.coordinator.ledger.open_from:
+                session.advance(source.name, epoch)
+            self.said[source.name] = epoch
+            self._note(life.generation, UserSaid(source.name, epoch))
 
-def say(world: "Drivers", source: "SimulatedSource") -> None:
-    """Say how far an input is complete by now, or a little less; nothing where no driver listens."""
-    life = _listening(world)
-    if life is None or source.complete_after is None:
-        return
-    before, most = world.user.asked.get(source.name, 0), source.complete_after[source.found]
-    epoch = most - world.further.choose(most - before + 1)
-    world.user.asked[source.name] = epoch
+        life.calls.append(call)
 
-    def call(session: "Session") -> None:
-        # At the end of all inputs everything is complete, and less is not believed.
-        if epoch >= session.coordinator.ledger.open_from:
-            session.advance(source.name, epoch)
-        world.user.said[source.name] = epoch
-        world.note(life.generation, UserSaid(source.name, epoch))
+    def is_answered(self) -> bool:
+        """Whether everything that can be said is said, and is published as far as it is complete.
 
-    life.calls.append(call)
+        An input that has come to its end holds nothing back.
+        """
+        if self.unsaid():
+            return False
+        complete = [
+            self.said.get(name, 0)
+            for name, source in self._feed.sources.items()
+            if source.complete_after is not None and source.found < len(source.units)
+        ]
+        through = self._sink.published_through()
+        return min(complete, default=0) <= (-1 if through is None else through) + 1
 
+    def take_savepoint(self) -> None:
+        """Ask for a savepoint under one of a few names; nothing where no driver listens."""
+        life = self._listening()
+        if life is None or self._savepoints_asked >= _SAVEPOINTS_MAX:
+            return
+        self._savepoints_asked += 1
+        name = _NAMES[self._choices.choose(len(_NAMES))]
+        answer: Future[int] = Future()
+        answer.add_done_callback(partial(self._saved, life, name))
+        life.calls.append(lambda session: session.save_soon(name, answer))
 
-def is_answered(world: "Drivers") -> bool:
-    """Whether everything that can be said is said, and is published as far as it is complete.
+    def _saved(self, life: Life, name: str, answer: "Future[int]") -> None:
+        if answer.exception() is None:
+            self.savepoints[name] = answer.result()
+            self._note(life.generation, SavepointTaken(name, answer.result()))
 
-    An input that has come to its end holds nothing back.
-    """
-    if unsaid(world):
-        return False
-    complete = [
-        world.user.said.get(name, 0)
-        for name, source in world.feed.sources.items()
-        if source.complete_after is not None and source.found < len(source.units)
-    ]
-    through = world.sink.published_through()
-    return min(complete, default=0) <= (-1 if through is None else through) + 1
-
-
-def take_savepoint(world: "Drivers") -> None:
-    """Ask for a savepoint under one of a few names; nothing where no driver listens."""
-    life = _listening(world)
-    if life is None or world.user.savepoints_asked >= _SAVEPOINTS_MAX:
-        return
-    world.user.savepoints_asked += 1
-    name = _NAMES[world.further.choose(len(_NAMES))]
-    answer: Future[int] = Future()
-    answer.add_done_callback(partial(_saved, world, life, name))
-    life.calls.append(lambda session: session.save_soon(name, answer))
-
-
-def _saved(world: "Drivers", life: "Life", name: str, answer: "Future[int]") -> None:
-    if answer.exception() is None:
-        world.user.savepoints[name] = answer.result()
-        world.note(life.generation, SavepointTaken(name, answer.result()))
-
-
-def _listening(world: "Drivers") -> "Life | None":
-    life = world.newest
-    return None if life is None or not life.driver_is_alive or life.is_asleep else life
+    def _listening(self) -> Life | None:
+        life = self._newest()
+        return None if life is None or not life.driver_is_alive or life.is_asleep else life

@@ -24,7 +24,6 @@ from pointstamp.simulate.crash.crashes import crash
 from pointstamp.simulate.crash.crew import Life, MemberPlace
 from pointstamp.simulate.crash.drivers import Drivers, FoundError
 from pointstamp.simulate.crash.setting import CrashRun
-from pointstamp.simulate.crash.user import is_answered, say, take_savepoint, unsaid
 from pointstamp.simulate.world import Ended
 from pointstamp.worker.events import Event
 
@@ -103,12 +102,12 @@ class CrashWorld(Drivers):
             self._quiet_ticks = 0
             return
         ready = self._ready(now)
-        unfound = self.feed.unfound(is_last_due=is_answered(self))
+        unfound = self.feed.unfound(is_last_due=self.user.is_answered())
         if self.further.happens(self.features.savepoints_one_in):
-            take_savepoint(self)
-        may_say = unsaid(self)
+            self.user.take_savepoint()
+        may_say = self.user.unsaid()
         if may_say and ((not ready and not unfound) or self.further.happens(_SAYS_ONE_IN)):
-            say(self, may_say[self.further.choose(len(may_say))])
+            self.user.say(may_say[self.further.choose(len(may_say))])
         elif unfound and (not ready or self.choices.happens(_FINDS_ONE_IN)):
             unfound[self.choices.choose(len(unfound))].found += 1
             self._quiet_ticks = 0

@@ -1,0 +1,274 @@
+"""Control messages: everything that a driver and its workers say to each other beside the flow's own data.
+
+There is one protocol, whoever drives: a run to the end of its inputs, in processes or on Spark, or a query.
+The driver gives orders and workers report. In a bounded run it sends rows and times, and workers send results
+and frontiers; in a query it lets ticks in, of which a member reads its own parts, and the member reports what
+it has saved and staged; a gang of Spark tasks has no driver to speak to while it runs, so its reports are the
+rows that the job returns. Each thing that can be said exists once. Who is told something that is not said in
+its kind of run refuses it (``running.posting``).
+
+All of it is msgpack with a type; where rows travel they follow as Arrow bodies; nothing is unpickled. How an
+error becomes a ``Failed``, and a ``Failed`` an error, is said in ``running.failing``.
+
+Invariant: a worker's results of a time are sent before the frontier that says that the time is complete.
+"""
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from pointstamp.journal.saved_part import PartSaved
+from pointstamp.sinks.port import Staged
+from pointstamp.sources.port import Part
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The worker has ended with an error: one of ``pointstamp.errors`` by name, its message, its traceback.
+
+    It is a report; in a gang without a driver the other workers are told it, too.
+    """
+
+    kind: str
+    message: str
+    traceback: str
+
+
+# Orders in any run.
+
+
+class AskCounts(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Tell every pointstamp that is counted."""
+
+
+class Leave(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """End, wherever you are."""
+
+
+# Orders in a bounded run.
+
+
+class SendRows(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Send the rows that follow into an input, at its current time; or into its port for late rows."""
+
+    input: str
+    late: bool = False
+
+
+class AdvanceInput(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Promise that nothing will be sent before this time any more."""
+
+    input: str
+    time: Any
+
+
+class CloseInput(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Promise that nothing will be sent any more."""
+
+    input: str
+
+
+class WatchFrontier(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Tell the frontier of a location now and whenever it moves."""
+
+    location: int
+
+
+class Sync(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Answer when there is nothing to do."""
+
+    wave: int
+
+
+# Orders in a query.
+
+
+class Tick(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Read these parts, the member's own, of tick ``number``; after it nothing before ``complete_to`` comes.
+
+    Without an epoch column the rows are of epoch ``open_from``, the first that the ticks before have left
+    open, and the tick completes that. With one, a row may be of any epoch from there on, or from the one that
+    its input has ``promised`` if that is later; rows before that are late.
+    """
+
+    number: int
+    parts: dict[str, list[Part]]
+    open_from: int
+    complete_to: int
+    promised: dict[str, int] = {}
+
+
+class Save(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Snapshot the last epoch that the ticks so far have completed: whole, or what changed since."""
+
+    is_whole: bool
+
+
+class Finish(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """No tick will follow: close the inputs, and leave when everything is done and saved."""
+
+
+class AskAhead(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Tell what is left for this epoch and later ones, when all inputs are there and all before is done."""
+
+    epoch: int
+
+
+class TellEvents(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Tell everything that has happened so far; only for a member whose events are judged."""
+
+    number: int
+
+
+Order: TypeAlias = (
+    SendRows
+    | AdvanceInput
+    | CloseInput
+    | WatchFrontier
+    | Sync
+    | Tick
+    | Save
+    | Finish
+    | AskAhead
+    | TellEvents
+    | AskCounts
+    | Leave
+    | Failed
+)
+
+# Reports in any run.
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The worker has met the others, has restored its state where there is one, and follows orders."""
+
+    pid: int
+    host: str
+
+
+class Counts(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Every pointstamp that the worker knows to be counted: location, time, count."""
+
+    counts: list[tuple[int, Any, int]]
+
+
+class EventsTold(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The next so many events of the worker, for a judge; they come before what rests on them.
+
+    ``asked`` is the question that they answer, if any.
+    """
+
+    events: bytes
+    count: int
+    asked: int | None = None
+
+
+class InCall(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The worker has been inside one call of an operator for so long; without an operator, it is over.
+
+    It is told by another thread than the worker's, which can tell nothing itself (``running.lookout``).
+    """
+
+    operator: str
+    when: str
+    time: str
+    seconds: float
+
+
+class Finished(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Everything is done, and saved where it is to be; the worker leaves."""
+
+
+# Reports in a bounded run: through a mesh, or as the rows of a Spark job.
+
+
+class ResultRows(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """What a worker has for an output at a time that is complete; the rows follow."""
+
+    output: str
+    time: Any
+
+
+class FrontierAt(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The frontier of a location as the worker knows it."""
+
+    location: int
+    times: list[Any]
+
+
+class Synced(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The worker has nothing to do, and has sent and received so many messages of the flow."""
+
+    wave: int
+    sent: int
+    received: int
+    is_complete: bool
+
+
+class FileWritten(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A file holds rows of an output."""
+
+    file: Staged
+
+
+# Reports in a query.
+
+
+class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A member's part of the snapshot of an epoch is durable, and so is its output up to there.
+
+    ``settled`` is the last tick of which all rows, and those of all ticks before, are of epochs up to this
+    one. ``staged`` are tokens of the sink.
+    """
+
+    epoch: int
+    part: PartSaved
+    staged: list[Staged]
+    settled: int
+
+
+class Progressed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The member's outputs can receive nothing before this epoch any more; what it has read and staged.
+
+    ``rows_late`` are rows that came after their input had promised that there would be none, by input.
+    """
+
+    done_before: int
+    rows_in: dict[str, int]
+    rows_out: dict[str, int]
+    rows_late: dict[str, int] = {}
+
+
+class TickRead(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The member has read its parts of a tick; no row so far was of a later epoch than this."""
+
+    number: int
+    last_epoch: int
+
+
+class Ahead(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """All inputs are at ``epoch``; anything else is of epoch ``least`` or later, or there is nothing."""
+
+    epoch: int
+    least: int | None
+
+
+Report: TypeAlias = (
+    ResultRows
+    | FrontierAt
+    | Synced
+    | FileWritten
+    | Saved
+    | Progressed
+    | TickRead
+    | Ahead
+    | Ready
+    | Counts
+    | EventsTold
+    | InCall
+    | Finished
+    | Failed
+)
+
+encode = msgspec.msgpack.Encoder().encode
+decode_order = msgspec.msgpack.Decoder(Order).decode
+decode_report = msgspec.msgpack.Decoder(Report).decode

@@ -1,0 +1,104 @@
+"""The loop of a worker that others speak to: it steps, follows orders, and sleeps until there is news.
+
+``serve`` is the same for a worker of a bounded run in a process, for a member of a query, in a process and in
+a Spark task, and for a task of a gang on Spark. Who is served says what a step is and what an order means
+(``Served``). It ends when that has left, and by an exception when it fails, or when the driver or another
+member is gone. Beside it a thread looks out for long calls (``running.lookout``), and where events are judged
+they are told (``running.telling``): also those before a failure, which may be what the judge objects to.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from math import inf
+from typing import Final, Protocol, TypeVar
+
+from pointstamp.errors import PointstampError
+from pointstamp.mesh.transport import ZmqTransport
+from pointstamp.mesh.wire import Body
+from pointstamp.running.lookout import Lookout
+from pointstamp.running.messages import InCall, Order, TellEvents
+from pointstamp.running.posting import order_in
+from pointstamp.running.telling import EventTeller
+from pointstamp.worker.worker import Worker
+
+# How long an idle worker sleeps at most; only a bound, everything that matters wakes it.
+_SLEEP_SECONDS: Final = 1.0
+
+
+class Served(Protocol):
+    """One worker with what it does in its kind of run; used by the thread that serves it alone."""
+
+    @property
+    def worker(self) -> Worker:
+        """The worker."""
+        ...
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it has done its work, or was told to leave."""
+        ...
+
+    def step(self) -> bool:
+        """Do one thing and report what that has changed; False where there is nothing to do without news."""
+        ...
+
+    def follow(self, order: Order, bodies: Sequence[Body] = ()) -> None:
+        """Take an order, with the bodies that came with it."""
+        ...
+
+    def close(self) -> None:
+        """End the run; what is still held is forgotten."""
+        ...
+
+
+AnyServed = TypeVar("AnyServed", bound=Served)
+
+
+def serve(
+    start: Callable[[], AnyServed],
+    transport: ZmqTransport,
+    *,
+    tell_call: Callable[[InCall], None] | None = None,
+    teller: EventTeller | None = None,
+) -> AnyServed:
+    """Start a worker and let it work until it has left; returned is what was started.
+
+    ``tell_call`` is called by a thread of its own; without it, nobody looks out for long calls.
+    """
+    served: AnyServed | None = None
+    lookout: Lookout | None = None
+    try:
+        served = start()
+        if tell_call is not None:
+            lookout = Lookout(served.worker.instances.values(), tell_call)
+        _serve(served, transport, teller)
+    except Exception:
+        if teller is not None:
+            with suppress(PointstampError):  # the driver may be gone, too
+                teller.flush()
+        raise
+    finally:
+        if lookout is not None:
+            lookout.end()
+        if served is not None:
+            served.close()
+    return served
+
+
+def _serve(served: Served, transport: ZmqTransport, teller: EventTeller | None) -> None:
+    while not served.has_left:
+        busy = served.step()
+        while transport.control:
+            busy = True
+            parcel = transport.control.popleft()
+            order = order_in(parcel)
+            if not isinstance(order, TellEvents):
+                served.follow(order, parcel.bodies)
+            elif teller is not None:
+                teller.answer(order.number)
+        # Also while it is busy: what others have done may be judged only after what caused it.
+        due_seconds = inf if teller is None else teller.rest()
+        if not busy:
+            # Spinning before sleeping was tried, 20 to 100 us: it takes the core from the I/O threads and
+            # was slower for epochs, and no faster for rounds, on two cores.
+            transport.wait(min(due_seconds, _SLEEP_SECONDS))
