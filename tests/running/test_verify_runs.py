@@ -194,7 +194,7 @@ def test_a_broken_worker_is_raised_with_a_trace_that_is_judged_alike(
 
 def test_a_run_on_spark_needs_a_checkpoint_to_be_judged() -> None:
     nothing: Any = None
-    with pytest.raises(FlowError, match=r"flow 'busy' was to be verified without .* Give checkpoint="):
+    with pytest.raises(FlowError, match=r"flow 'busy' cannot be verified without .* Give checkpoint="):
         busy_flow().run(nothing, verify=True)
 
 
