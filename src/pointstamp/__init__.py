@@ -12,6 +12,9 @@ from pointstamp.version import __version__
 if TYPE_CHECKING:
     from pointstamp.dataflow import Dataflow
     from pointstamp.errors import PointstampError, PointstampWarning
+    from pointstamp.expressions import functions
+    from pointstamp.expressions.functions import duration
+    from pointstamp.expressions.tree import Expression, col, lit, when
     from pointstamp.flow.loop import Loop
     from pointstamp.flow.operator import operator
     from pointstamp.flow.probe import Probe
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from pointstamp.sources.port import Source
     from pointstamp.state import saved
     from pointstamp.state.pieces import Piece
+    from pointstamp.tables.table import Table
     from pointstamp.topology.domain import Time
     from pointstamp.topology.stacks import Stacks
     from pointstamp.topology.summary import Summary, delay
@@ -47,8 +51,9 @@ _HOMES = {
     "Compacted": "sinks.compactor",
     "CompactionPolicy": "sinks.tiers",
     "Context": "operators.context",
-    "Dataflow": "flow",
+    "Dataflow": "dataflow",
     "DeltaSink": "sinks.delta",
+    "Expression": "expressions.tree",
     "FlowControl": "running.feeding",
     "LocalRun": "running.local",
     "Loop": "flow.loop",
@@ -68,11 +73,16 @@ _HOMES = {
     "Staged": "sinks.port",
     "Stream": "flow.stream",
     "Summary": "topology.summary",
+    "Table": "tables.table",
     "Time": "topology.domain",
+    "col": "expressions.tree",
     "compact": "sinks.compactor",
     "count": "reduce.aggregate",
     "delay": "topology.summary",
+    "duration": "expressions.functions",
     "files": "sources.files",
+    "functions": "expressions.functions",
+    "lit": "expressions.tree",
     "max": "reduce.aggregate",
     "mean": "reduce.aggregate",
     "min": "reduce.aggregate",
@@ -81,6 +91,7 @@ _HOMES = {
     "read_published": "sinks.reading",
     "saved": "state.saved",
     "sum": "reduce.aggregate",
+    "when": "expressions.tree",
 }
 
 __all__ = [
@@ -91,6 +102,7 @@ __all__ = [
     "Context",
     "Dataflow",
     "DeltaSink",
+    "Expression",
     "FlowControl",
     "LocalRun",
     "Loop",
@@ -110,17 +122,23 @@ __all__ = [
     "Staged",
     "Stream",
     "Summary",
+    "Table",
     "Time",
     "__version__",
+    "col",
     "compact",
     "count",
     "delay",
+    "duration",
     "files",
+    "functions",
+    "lit",
     "mean",
     "operator",
     "published_files",
     "read_published",
     "saved",
+    "when",
 ]
 
 # As ps.sum and the like: a star import must not put them before Python's own.
@@ -134,8 +152,8 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not listed above is a
         if home is None:
             raise AttributeError(f"pointstamp has no {name!r}; it has {', '.join(__dir__())}.")
         module = import_module(f"pointstamp.{home}")
-        # ``saved`` is a module, every other name something in one.
-        value: object = module if name == "saved" else getattr(module, name)
+        # Two names are modules, every other one is something in a module.
+        value: object = module if name in ("functions", "saved") else getattr(module, name)
         globals()[name] = value
         return value
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,15 +14,30 @@ from pointstamp.topology.domain import TimeOrder
 from pointstamp.topology.ports import OperatorIndex, Source
 from pointstamp.topology.summary import Summary
 
+if TYPE_CHECKING:
+    from pointstamp.flow.stream import Stream
+    from pointstamp.tables.table import Table
+
 Scope = tuple[str, ...]
 
 
 class PlanBuilder:
     """A plan that is being written; operators get names of their own, so that errors can point at one."""
 
-    def __init__(self, name: str, root: TimeOrder[Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        root: TimeOrder[Any],
+        make_table: "Callable[[Stream, str | None, str], Table] | None" = None,
+    ) -> None:
         self.plan = Plan(name, root)
         self._scopes: set[Scope] = set()
+        self._make_table = make_table
+
+    def table_of(self, stream: "Stream", weight: str | None, name: str) -> "Table":
+        """A stream as a table; what tables are is known above this layer, by who made the builder."""
+        assert self._make_table is not None, f"flow '{self.plan.name}' was made without tables"
+        return self._make_table(stream, weight, name)
 
     def add(
         self,
