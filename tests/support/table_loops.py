@@ -13,6 +13,8 @@ import pointstamp as ps
 from support.table_queries import Epochs, Row, accumulated, put_out, table_of
 
 EDGES = pa.schema({"src": pa.int64(), "dst": pa.int64(), "w": pa.int64()})
+ROUNDS_MAX = 40
+"""More than any of these loops needs; a broken one may go round for ever."""
 STARTS = pa.schema({"node": pa.int64(), "w": pa.int64()})
 
 
@@ -25,6 +27,7 @@ def reach(starts: ps.Table, edges: ps.Table) -> ps.Table:
         ),
         once,
         edges,
+        max_rounds=ROUNDS_MAX,
     )
 
 
@@ -34,6 +37,7 @@ def walks(starts: ps.Table, edges: ps.Table) -> ps.Table:
         lambda x, roots, inner: x.join(inner, {"node": "src"}).select(node=ps.col("dst")).union(roots),
         starts,
         edges,
+        max_rounds=ROUNDS_MAX,
     )
 
 
@@ -54,11 +58,12 @@ def parts(starts: ps.Table, edges: ps.Table) -> ps.Table:
             ),
             begun,
             within,
+            max_rounds=ROUNDS_MAX,
         )
         inner = within.join(found.rename(src="node"), "src", how="semi")
         return found.join(inner.select(node=ps.col("dst")).distinct(), "node", how="semi")
 
-    return nodes.iterate(shrink, starts.distinct(), edges)  # fmt: skip
+    return nodes.iterate(shrink, starts.distinct(), edges, max_rounds=ROUNDS_MAX)  # fmt: skip
 
 
 def brute_reach(starts: Iterable[int], edges: Collection[tuple[int, int]]) -> Counter[Row]:

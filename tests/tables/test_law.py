@@ -2,6 +2,7 @@
 
 - random queries over random changes, beside DuckDB, which is asked again from scratch after every epoch;
 - loops, beside a fixpoint by brute force after every epoch, with deletions;
+- queries at every time of a loop in a loop, in the product order of epochs and rounds;
 - the same in worlds that the simulator chooses is in test_worlds.py.
 
 All are run on one to three workers: how many there are must not show.
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from support.random_queries import BINARY, LEAVES, UNARY, binary, queries, unary
 from support.table_loops import judge_loop
 from support.table_queries import LEFT_ROWS, RIGHT_ROWS, Query, changes, judge
+from support.table_times import QUERIES, judge_times, timed_changes
 
 EPOCHS = st.integers(1, 4)
 WORKERS = st.integers(1, 3)
@@ -72,6 +74,19 @@ def test_a_loop_with_deletions_is_the_fixpoint_after_every_epoch(
     loop: str, data: st.DataObject, workers: int, epochs: int
 ) -> None:
     _judge_random_loop(loop, data, workers, epochs)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_at_every_time_of_two_loops_a_query_is_that_of_what_arrived_up_to_it(query: str) -> None:
+    for seed in range(8):
+        judge_times(query, timed_changes(seed), 1 + seed % 3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("query", QUERIES)
+def test_at_every_time_of_two_loops_many_queries_are_right(query: str) -> None:
+    for seed in range(300):
+        judge_times(query, timed_changes(seed, 6), 1 + seed % 3)
 
 
 @pytest.mark.long
