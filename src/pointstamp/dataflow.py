@@ -38,7 +38,7 @@ from pointstamp.show.drawing.mermaid import mermaid
 from pointstamp.show.drawing.svg import svg
 from pointstamp.show.live import LiveDisplay
 from pointstamp.tables.table import Table
-from pointstamp.tables.ways_in import running, upserted
+from pointstamp.tables.ways_in import table_of, upserted
 from pointstamp.topology.domain import EPOCHS, TimeOrder
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import Summary
@@ -67,7 +67,7 @@ class Dataflow:
 
     def __init__(self, name: str, *, times: TimeOrder[Any] = EPOCHS) -> None:
         self.name = name
-        self._builder = PlanBuilder(name, times, running)
+        self._builder = PlanBuilder(name, times, table_of)
 
     @property
     def plan(self) -> Plan:

@@ -150,7 +150,10 @@ def test_a_cycle_without_a_feedback_cannot_even_be_written_and_limits_are_checke
         ("flatMap", "here that is flat_map"),
         ("join", r"here that is running\(\)\.join"),
         ("writeStream", r"here that is flow\.output"),
-        ("fliter", "it has exchange, broadcast, select, with_columns, drop, rename, running, map_batches"),
+        (
+            "fliter",
+            "it has exchange, broadcast, select, with_columns, drop, rename, running, states",
+        ),
     ],
 )
 def test_a_verb_of_another_library_is_answered_with_the_one_here(verb: str, said: str) -> None:

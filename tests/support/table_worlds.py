@@ -30,11 +30,12 @@ def joined_flow() -> ps.Dataflow:
 
 
 def upserted_flow() -> ps.Dataflow:
-    """Upserts by key, in an order that a column says, and the groups that they move between."""
+    """Upserts by key, the groups that they move between, and whole states."""
     flow = ps.Dataflow("upserted")
     people = flow.table("people", PEOPLE, key="id", order="version", deleted="gone")
     flow.output("people", people)
     flow.output("cities", people.count("city"))
+    flow.output("rows", flow.input("states", "n long").states())
     return flow
 
 
@@ -58,7 +59,8 @@ def inputs_of(name: str, seed: int = 0, epochs: int = 5) -> dict[str, Any]:
         right = _changes(rng, epochs, lambda: (rng.choice([0, 1, 2, None]), rng.randrange(4)))
         return {"a": [table_of(e, LEFT) for e in left], "b": [table_of(e, RIGHT) for e in right]}
     if name == "upserted":
-        return {"people": [table_of(rows, PEOPLE) for rows in _upserts(rng, epochs)]}
+        states = [[{"n": rng.randrange(5)} for _ in range(3)] for _ in range(epochs)]
+        return {"people": [table_of(rows, PEOPLE) for rows in _upserts(rng, epochs)], "states": states}
     if name == "timed":
         return {"rows": [table_of(rows, ROWS) for rows in timed_changes(seed, epochs)]}
     edges, starts = loop_changes(name, seed, epochs)

@@ -63,7 +63,7 @@ def test_nothing_of_an_epoch_that_is_refused_is_put_out() -> None:
 
 
 def test_a_null_is_no_weight() -> None:
-    with pytest.raises(FlowError, match=r"epoch 0 to the row .* whose weight 'w' is null"):
+    with pytest.raises(FlowError, match=r"epoch 0 to the row .*, which says neither .*: its 'w' is null"):
         run_weighed([("a", 1, None)])
 
 
@@ -114,6 +114,45 @@ def test_two_rows_of_a_key_that_nobody_can_order_are_refused(order: str | None, 
 def test_a_column_that_marks_deletions_must_be_boolean() -> None:
     with pytest.raises(SchemaError, match="'city' marks rows that delete, and is string"):
         ps.Dataflow("test").table("people", PEOPLE, key="id", deleted="city")
+
+
+# Words for operations, and whole states.
+
+
+@pytest.mark.parametrize(
+    "words", [("insert", "update_preimage", "update_postimage", "delete"), ("+I", "-U", "+U", "-D")]
+)
+def test_words_say_what_is_inserted_and_what_is_deleted(words: tuple[str, ...]) -> None:
+    insert, before, after, delete = words
+    flow = ps.Dataflow("test")
+    flow.output("people", flow.input("feed", "op string, id long, city string").running(operation="op"))
+    epochs = [[(insert, 1, "x"), (insert, 2, "x")], [(before, 1, "x"), (after, 1, "y")], [(delete, 2, "x")]]
+    data = [[dict(zip(("op", "id", "city"), row, strict=True)) for row in epoch] for epoch in epochs]
+    assert put_out(flow.run_local(feed=data, workers=2)["people"], 3) == [
+        Counter([(1, "x"), (2, "x")]),
+        Counter([(1, "y"), (2, "x")]),
+        Counter([(1, "y")]),
+    ]
+
+
+def test_a_word_that_is_not_known_is_refused_with_its_row() -> None:
+    flow = ps.Dataflow("test")
+    flow.output("people", flow.input("feed", "op string, id long").running(operation="op"))
+    with pytest.raises(FlowError, match=r"epoch 0 to the row .*'id': 4.*, which says neither"):
+        flow.run_local(feed=[[{"op": "upsert", "id": 4}]])
+
+
+_ROWS = st.lists(st.tuples(st.integers(0, 5)), min_size=1, max_size=5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(epochs=st.lists(_ROWS, min_size=1, max_size=4), workers=st.integers(1, 3))
+def test_a_table_of_states_has_the_rows_of_the_last_epoch(epochs: list[Any], workers: int) -> None:
+    flow = ps.Dataflow("test")
+    flow.output("now", flow.input("rows", "n long").states())
+    data = [[{"n": n} for (n,) in epoch] for epoch in epochs]
+    found = put_out(flow.run_local(rows=data, workers=workers)["now"], len(epochs))
+    assert found == [Counter(epoch) for epoch in epochs]
 
 
 # What makes no table.

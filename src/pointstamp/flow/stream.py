@@ -20,7 +20,7 @@ from pointstamp.expressions.selecting import (
     selection,
 )
 from pointstamp.expressions.tree import Expression, Value, col
-from pointstamp.flow.builder import PlanBuilder, Scope, wired
+from pointstamp.flow.builder import PlanBuilder, Scope, TableWay, wired
 from pointstamp.flow.key_kinds import check_keys_meet
 from pointstamp.flow.marking import check_reduces
 from pointstamp.flow.other_words import no_such_verb
@@ -136,13 +136,24 @@ class Stream:
 
     # All epochs together.
 
-    def running(self, *, weight: str | None = None, name: str = "running") -> "Table":
+    def running(
+        self, *, weight: str | None = None, operation: str | None = None, name: str = "running"
+    ) -> "Table":
         """The table that this stream adds up to, over all epochs so far: each of its rows is added.
 
-        With ``weight`` a column says how often each row is added: 1 to insert it, -1 to delete it. A row that
+        With ``weight`` a column says how often each row is added: 1 to insert it, -1 to delete it. With
+        ``operation`` a column has the words of Delta's change feed, ``insert``, ``delete``,
+        ``update_preimage`` and ``update_postimage``, or Flink's ``+I``, ``-D``, ``-U`` and ``+U``. A row that
         is deleted must be there: what would be there less than no times is an error, with its epoch.
         """
-        return self.builder.table_of(self, weight, name)
+        return self.builder.table_of(self, TableWay(weight, operation), name)
+
+    def states(self, *, name: str = "states") -> "Table":
+        """The table of which each epoch has all rows as they are then: what is no longer there is gone.
+
+        An epoch without rows says nothing, and the table stays as it was.
+        """
+        return self.builder.table_of(self, TableWay(is_whole=True), name)
 
     # Batches in, batches out.
 

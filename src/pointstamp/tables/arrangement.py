@@ -17,11 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pointstamp.rows.hashing import hash_columns
+from pointstamp.state.pieces import Piece
 from pointstamp.tables.run import Positions, Run, expanded, merged, run_of
 from pointstamp.tables.weights import equal_rows
 
 # A newer run is merged into an older one that is less than so many times as large.
 _GROWTH: Final = 2
+
+# Changes since the last save are kept while all of them are so many times fewer than the rows, or are few.
+_WORTH_IT: Final = 2
+_FEW: Final = 1_000
 
 
 class Arrangement:
@@ -31,6 +36,9 @@ class Arrangement:
         self.schema = schema
         self.keys = tuple(keys)
         self._runs: list[Run] = []
+        self._unsaved: list[pa.RecordBatch] | None = None
+        """What has changed since it was saved; None if that is not known, or is not worth knowing."""
+        self._unsaved_rows = 0
 
     def __len__(self) -> int:
         """How many rows are stored; rows whose weights would add up to nothing may still be among them."""
@@ -46,15 +54,33 @@ class Arrangement:
         run = run_of(batch, self.keys)
         if not len(run):
             return
+        if self._unsaved is not None:
+            self._note(run.batch)
         while self._runs and len(self._runs[-1]) < _GROWTH * len(run):
             run = merged(self._runs.pop(), run)
         if len(run):
             self._runs.append(run)
 
+    def save(self, *, changes_only: bool) -> Piece:
+        """All rows, or those that were added since the last save if they are much fewer."""
+        unsaved, self._unsaved, self._unsaved_rows = self._unsaved, [], 0
+        if changes_only and unsaved is not None:
+            table = pa.Table.from_batches(unsaved, self.schema)
+            return Piece(table, self.keys, is_whole=False, adds_up=True)
+        return Piece(self.all_rows(), self.keys, adds_up=True)
+
     def load(self, rows: pa.Table) -> None:
         """Add rows that were saved."""
         for batch in rows.to_batches():
             self.add(batch)
+        self._unsaved = None
+
+    def _note(self, change: pa.RecordBatch) -> None:
+        assert self._unsaved is not None
+        self._unsaved.append(change)
+        self._unsaved_rows += change.num_rows
+        if _WORTH_IT * self._unsaved_rows > max(len(self), _FEW):
+            self._unsaved = None
 
     def matches(
         self, batch: pa.RecordBatch, keys: Sequence[str]

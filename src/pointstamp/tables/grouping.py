@@ -128,10 +128,9 @@ class OnGroups:
         """The rows, and what was sent for them."""
         assert not len(self._open), "changes wait at a snapshot"
         assert not self._again, "keys are to be looked at again at a snapshot"
-        del changes_only
         return {
-            "rows": Piece(self._rows.all_rows(), self._plan.keys),
-            "sent": Piece(self._sent.all_rows(), self._plan.result_keys),
+            "rows": self._rows.save(changes_only=changes_only),
+            "sent": self._sent.save(changes_only=changes_only),
         }
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:

@@ -107,8 +107,7 @@ class InnerJoin:
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """Both sides."""
         assert not len(self._open), "changes wait at a snapshot"
-        del changes_only
-        return {name: Piece(side.all_rows(), side.keys) for name, side in self._sides.items()}
+        return {name: side.save(changes_only=changes_only) for name, side in self._sides.items()}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with the rows of this worker's keys."""

@@ -94,8 +94,7 @@ class Upserts:
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The row of each key."""
         assert not self._open, "rows wait at a snapshot"
-        del changes_only
-        return {"rows": Piece(self._rows.all_rows(), self._rows.keys)}
+        return {"rows": self._rows.save(changes_only=changes_only)}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with the rows of this worker's keys."""

@@ -5,28 +5,54 @@ Invariant: no table begins with a weight below zero, nor with updates that are t
 
 from collections.abc import Iterable
 from functools import partial
+from typing import Final
 
 import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
+from pointstamp.expressions.tree import Expression, col, when
+from pointstamp.flow.builder import TableWay
 from pointstamp.flow.marking import check_adds_up
 from pointstamp.flow.stream import Stream, add_operator
 from pointstamp.flow.updates import Passes
 from pointstamp.tables.border import Border
 from pointstamp.tables.rounds import is_round_name
+from pointstamp.tables.states import TICKS, States, Ticks
 from pointstamp.tables.table import Table
 from pointstamp.tables.upserting import UpsertPlan, Upserts
 from pointstamp.tables.weighing import Appended
 from pointstamp.tables.weights import DIFF, DIFF_FIELD
 from pointstamp.topology.domain import EPOCHS
 
+_ADDING: Final = ("insert", "update_postimage", "update_after", "+I", "+U")
+_DELETING: Final = ("delete", "update_preimage", "update_before", "-D", "-U")
+_WEIGHT: Final = "weight of operation"
 
-def running(stream: Stream, weight: str | None = None, name: str = "running") -> Table:
-    """A stream as a table: every row is added, or with a column of weights as often as that says."""
+
+def table_of(stream: Stream, way: TableWay, name: str) -> Table:
+    """A stream as a table: every row is added, or as often as it says, or each epoch has all rows."""
     who = f"'{name}' of {stream}"
     _check_can_be_table(stream, who)
+    if way.is_whole:
+        return _whole(stream, who, name)
+    if way.operation is None:
+        return _added(stream, who, way.weight, name)
+    if way.weight is not None:
+        raise FlowError(f"{who} was given weight= and operation=; a row has one of them. Leave one out.")
+    check_columns(who, stream.schema, [way.operation])
+    if not types.is_string(stream.schema.field(way.operation).type):
+        kind = stream.schema.field(way.operation).type
+        raise SchemaError(f"{who}: the operation '{way.operation}' is {kind}; it must be a string.")
+    said = col(way.operation)
+    weight = when(said.is_in(*_ADDING), 1).when(said.is_in(*_DELETING), -1).otherwise(None)
+    own: list[Expression] = [col(field.name) for field in stream.schema if field.name != way.operation]
+    weighed = stream.select(*own, weight.cast("long").alias(_WEIGHT), name=f"{name}: operations")
+    return _added(weighed, who, _WEIGHT, name)
+
+
+def _added(stream: Stream, who: str, weight: str | None, name: str) -> Table:
     if weight is not None:
         check_columns(who, stream.schema, [weight])
         if not types.is_integer(stream.schema.field(weight).type):
@@ -46,6 +72,17 @@ def running(stream: Stream, weight: str | None = None, name: str = "running") ->
     by = added.exchange(*schema.names[:-1])
     inputs, outputs = {"in": by}, {"out": schema}
     return Table(add_operator(f"{name}: border", partial(Border, schema), inputs, outputs, in_order=True)[0])
+
+
+def _whole(stream: Stream, who: str, name: str) -> Table:
+    if stream.scope:
+        raise FlowError(f"{who} stands in a loop; states come from outside. Make the table there.")
+    schema = _weighed(who, list(stream.schema))
+    rows = add_operator(f"{name}: rows", partial(Appended, schema, None), {"in": stream}, {"out": schema})[0]
+    ticks = add_operator(f"{name}: epochs", Ticks, {"in": stream}, {"out": TICKS})[0]
+    inputs = {"rows": rows.exchange(*schema.names[:-1]), "ticks": ticks.broadcast()}
+    logic = partial(States, schema)
+    return Table(add_operator(name, logic, inputs, {"out": schema}, in_order=True)[0])
 
 
 def upserted(
