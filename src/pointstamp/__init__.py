@@ -12,6 +12,9 @@ from pointstamp.version import __version__
 if TYPE_CHECKING:
     from pointstamp.dataflow import Dataflow
     from pointstamp.errors import PointstampError, PointstampWarning
+    from pointstamp.expressions import functions
+    from pointstamp.expressions.functions import duration
+    from pointstamp.expressions.tree import Expression, col, lit, when
     from pointstamp.flow.logic import (
         DeclaredOperator,
         IsNotified,
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from pointstamp.state import saved
     from pointstamp.state.pieces import Piece, Stateful
     from pointstamp.storage.port import Storage
+    from pointstamp.tables.table import Table
     from pointstamp.topology.domain import RootSummary, Time, TimeOrder
     from pointstamp.topology.stacks import Stacks
     from pointstamp.topology.summary import Summary, delay
@@ -66,6 +70,7 @@ _HOMES = {
     "Dataflow": "dataflow",
     "DeclaredOperator": "flow.logic",
     "DeltaSink": "sinks.delta",
+    "Expression": "expressions.tree",
     "FlowControl": "running.feeding",
     "Holder": "progress.why",
     "InputStatus": "running.status",
@@ -103,16 +108,21 @@ _HOMES = {
     "Storage": "storage.port",
     "Stream": "flow.stream",
     "Summary": "topology.summary",
+    "Table": "tables.table",
     "Time": "topology.domain",
     "TimeOrder": "topology.domain",
     "Unit": "sources.port",
     "Watch": "sources.port",
     "WatchesFrontiers": "flow.logic",
     "Writer": "sinks.port",
+    "col": "expressions.tree",
     "compact": "sinks.compactor",
     "count": "reduce.aggregate",
     "delay": "topology.summary",
+    "duration": "expressions.functions",
     "files": "sources.files",
+    "functions": "expressions.functions",
+    "lit": "expressions.tree",
     "max": "reduce.aggregate",
     "mean": "reduce.aggregate",
     "min": "reduce.aggregate",
@@ -121,6 +131,7 @@ _HOMES = {
     "read_published": "sinks.reading",
     "saved": "state.saved",
     "sum": "reduce.aggregate",
+    "when": "expressions.tree",
 }
 
 __all__ = [
@@ -135,6 +146,7 @@ __all__ = [
     "Dataflow",
     "DeclaredOperator",
     "DeltaSink",
+    "Expression",
     "FlowControl",
     "Holder",
     "InputStatus",
@@ -172,6 +184,7 @@ __all__ = [
     "Storage",
     "Stream",
     "Summary",
+    "Table",
     "Time",
     "TimeOrder",
     "Unit",
@@ -179,15 +192,20 @@ __all__ = [
     "WatchesFrontiers",
     "Writer",
     "__version__",
+    "col",
     "compact",
     "count",
     "delay",
+    "duration",
     "files",
+    "functions",
+    "lit",
     "mean",
     "operator",
     "published_files",
     "read_published",
     "saved",
+    "when",
 ]
 
 # As ps.sum and the like: a star import must not put them before Python's own.
@@ -201,8 +219,8 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not listed above is a
         if home is None:
             raise AttributeError(f"pointstamp has no {name!r}; it has {', '.join(__dir__())}.")
         module = import_module(f"pointstamp.{home}")
-        # ``saved`` is a module, every other name something in one.
-        value: object = module if name == "saved" else getattr(module, name)
+        # Two names are modules, every other one is something in a module.
+        value: object = module if name in ("functions", "saved") else getattr(module, name)
         globals()[name] = value
         return value
 

@@ -9,7 +9,7 @@ flow.run_local(words=[first_batch, second_batch])["counts"][1]    # the counts a
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -37,6 +37,8 @@ from pointstamp.show.describe import describe
 from pointstamp.show.drawing.mermaid import mermaid
 from pointstamp.show.drawing.svg import svg
 from pointstamp.show.live import LiveDisplay
+from pointstamp.tables.table import Table
+from pointstamp.tables.ways_in import table_of, upserted
 from pointstamp.topology.domain import EPOCHS, TimeOrder
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import Summary
@@ -65,7 +67,7 @@ class Dataflow:
 
     def __init__(self, name: str, *, times: TimeOrder[Any] = EPOCHS) -> None:
         self.name = name
-        self._builder = PlanBuilder(name, times)
+        self._builder = PlanBuilder(name, times, table_of)
 
     @property
     def plan(self) -> Plan:
@@ -147,8 +149,27 @@ class Dataflow:
             )
         feed(node, stream, f"flow '{self.name}'")
 
-    def output(self, name: str, stream: Stream) -> None:
-        """Let a stream be a result of the flow, under a name."""
+    def table(
+        self,
+        name: str,
+        schema: str | pa.Schema,
+        *,
+        key: str | Iterable[str],
+        order: str | None = None,
+        deleted: str | None = None,
+    ) -> Table:
+        """A table that comes from outside as upserts: a row replaces the one that has its key.
+
+        Of several rows of a key in one epoch the one with the greatest ``order``, a column, counts; without
+        it they are refused. ``deleted`` is a boolean column that marks the rows that delete their key; it is
+        no column of the table.
+        """
+        return upserted(self.input(name, schema), key, order, deleted, name)
+
+    def output(self, name: str, stream: Stream | Table) -> None:
+        """Let a stream be a result of the flow, under a name; of a table, its changes in each epoch."""
+        if isinstance(stream, Table):
+            stream = stream.changes(name=f"changes of {name}")
         at = wiring(stream)
         if at.builder is not self._builder:
             raise FlowError(f"output '{name}' of flow '{self.name}' was given {stream} of another flow.")

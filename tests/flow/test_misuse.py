@@ -140,17 +140,20 @@ def test_a_cycle_without_a_feedback_cannot_even_be_written_and_limits_are_checke
 @pytest.mark.parametrize(
     ("verb", "said"),
     [
-        ("withColumn", r"here that is map_batches\(function, schema\)"),
-        ("select", r"here that is map_batches\(function, schema\)"),
+        ("withColumn", r"here that is with_columns\(total="),
+        ("selectExpr", r"here that is select\('id', total="),
         ("groupBy", r"here that is reduce\('key', total=ps\.sum\('amount'\)\), or count"),
         ("group_by", "here that is reduce"),
         ("where", "here that is filter"),
         ("dropDuplicates", r"here that is count\(\*stream\.schema\.names\)"),
         ("union", "here that is concat"),
         ("flatMap", "here that is flat_map"),
-        ("join", "here that is an operator with two inputs"),
+        ("join", r"here that is running\(\)\.join"),
         ("writeStream", r"here that is flow\.output"),
-        ("fliter", "it has exchange, broadcast, map_batches, filter, branch"),
+        (
+            "fliter",
+            "it has exchange, broadcast, select, with_columns, drop, rename, running, states",
+        ),
     ],
 )
 def test_a_verb_of_another_library_is_answered_with_the_one_here(verb: str, said: str) -> None:
@@ -201,7 +204,7 @@ def test_what_is_no_aggregate_is_refused_with_its_name() -> None:
             r"condition \(name > 1\), which cannot be computed from 'price' double, 'name'",
         ),
         (pc.field("price") + 1, r"true or false for each row, but .* is double\. Compare"),
-        ("price > 1", r"a pyarrow expression such as .* but was given str 'price > 1'\. Write"),
+        ("price > 1", r"an expression such as .* but was given str 'price > 1'\. Write"),
         (None, r"was given NoneType None"),
     ],
 )

@@ -154,7 +154,7 @@ TYPES: list[tuple[pa.DataType, list[Any]]] = [
     *((kind, [date(1969, 12, 31), date(2024, 2, 29)]) for kind in (pa.date32(), pa.date64())),
     *((kind, [time(0), time(23, 59, 59)]) for kind in (pa.time32("s"), pa.time64("us"))),
     (pa.timestamp("us", "UTC"), [MOMENT, MOMENT + timedelta(microseconds=1)]),
-    (pa.timestamp("s"), [datetime(1969, 1, 1), datetime(2024, 1, 1)]),  # noqa: DTZ001 - a time without a zone
+    (pa.timestamp("s"), [datetime(1969, 1, 1), datetime(2024, 1, 1)]),
     (pa.duration("ms"), [timedelta(0), timedelta(milliseconds=-1)]),
     (pa.month_day_nano_interval(), [pa.MonthDayNano([1, 2, 3]), pa.MonthDayNano([3, 2, 1])]),
     *((kind, ["", "a", "b" * 70, "é"]) for kind in (pa.string(), pa.large_string(), pa.string_view())),

@@ -79,7 +79,7 @@ def test_columns_are_found_by_name() -> None:
     assert fitted.schema.names == ["src", "dst"]
 
 
-MOMENT = datetime.datetime(2024, 5, 6, 7, 8, 9)  # noqa: DTZ001  a time without a zone, on purpose
+MOMENT = datetime.datetime(2024, 5, 6, 7, 8, 9)
 DAY = datetime.date(2024, 5, 6)
 DECIMAL = Decimal("1.50")
 

@@ -27,7 +27,7 @@ from pointstamp.state import saved
 from pointstamp.state.exactly import is_exact
 
 BERLIN = ZoneInfo("Europe/Berlin")
-WALL = datetime(2024, 5, 6, 7, 8, 9, 123456)  # noqa: DTZ001 - without a zone, as rows may have it
+WALL = datetime(2024, 5, 6, 7, 8, 9, 123456)
 VALUES = [
     WALL,
     datetime.min,  # noqa: DTZ901 - as above

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -15,15 +15,42 @@ from pointstamp.topology.domain import TimeOrder
 from pointstamp.topology.ports import OperatorIndex, Source
 from pointstamp.topology.summary import Summary
 
+if TYPE_CHECKING:
+    from pointstamp.flow.stream import Stream
+    from pointstamp.tables.table import Table
+
 Scope = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableWay:
+    """How the rows of a stream make a table."""
+
+    weight: str | None = None
+    """The column of their weights; without it each row is added."""
+    operation: str | None = None
+    """The column that says in words whether a row is inserted or deleted."""
+    is_whole: bool = False
+    """Whether the rows of an epoch are all that there are."""
 
 
 class PlanBuilder:
     """A plan that is being written; operators get names of their own, so that errors can point at one."""
 
-    def __init__(self, name: str, root: TimeOrder[Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        root: TimeOrder[Any],
+        make_table: "Callable[[Stream, TableWay, str], Table] | None" = None,
+    ) -> None:
         self.plan = Plan(name, root)
         self._scopes: set[Scope] = set()
+        self._make_table = make_table
+
+    def table_of(self, stream: "Stream", way: TableWay, name: str) -> "Table":
+        """A stream as a table; what tables are is known above this layer, by who made the builder."""
+        assert self._make_table is not None, f"flow '{self.plan.name}' was made without tables"
+        return self._make_table(stream, way, name)
 
     def add(
         self,

@@ -10,7 +10,16 @@ that it must not aggregate.
 
 from pointstamp.errors import FlowError
 from pointstamp.flow.plan import Node, Plan
-from pointstamp.flow.updates import Passes, Reduces, Updates, objection, passed_on, together, updates_of
+from pointstamp.flow.updates import (
+    Passes,
+    Reduces,
+    Updates,
+    no_table_of,
+    objection,
+    passed_on,
+    together,
+    updates_of,
+)
 from pointstamp.topology.ports import Source
 
 
@@ -19,12 +28,22 @@ def check_reduces(plan: Plan, source: Source, reduces: Reduces, who: str) -> Non
     _check(who, reduces, _marks(plan)[source.operator])
 
 
+def check_adds_up(plan: Plan, source: Source, who: str) -> None:
+    """Refuse a table that is about to be made of updates."""
+    read = _marks(plan)[source.operator]
+    if read is not None:
+        raise FlowError(no_table_of(who, read))
+
+
 def check_plan(plan: Plan) -> None:
     """Refuse a plan in which a reduction must not aggregate what it reads."""
     marks = _marks(plan)
     for node in plan.nodes:
+        read = _read(node, marks)
         if isinstance(node.sends, Reduces):
-            _check(f"'{node.name}'", node.sends, _read(node, marks))
+            _check(f"'{node.name}'", node.sends, read)
+        elif node.sends is Passes.ADDED and read is not None:
+            raise FlowError(no_table_of(f"'{node.name}'", read))
 
 
 def _check(who: str, reduces: Reduces, read: Updates | None) -> None:

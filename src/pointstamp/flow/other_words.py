@@ -6,24 +6,23 @@ that this library has, and not a bare "no attribute".
 
 from typing import Final
 
-_COLUMNS: Final = "map_batches(function, schema): whole Arrow batches in and out, with the columns you like"
+_COLUMNS: Final = "with_columns(total=ps.col('price') * 2)"
 _GROUPS: Final = "reduce('key', total=ps.sum('amount')), or count('key')"
-_DISTINCT: Final = "count(*stream.schema.names), which has a row for each distinct one"
+_DISTINCT: Final = "count(*stream.schema.names) within an epoch, or running().distinct() over all of them"
 _SHARING: Final = "exchange('key'): each row goes to the worker that owns its key"
 _RESULT: Final = "flow.output('name', stream), and then flow.run_local(...), flow.run(spark, ...) or start"
 _BATCHES: Final = "map_batches(function)"
 _NO_ORDER: Final = (
     "nothing: a stream has no order. Sort what is in one batch with map_batches, or the results"
 )
-_JOIN: Final = "an operator with two inputs: ps.operator('join', Join(), left=..., right=...)"
+_JOIN: Final = "running().join(other.running(), 'key'), over all epochs so far"
 _EPOCHS: Final = "epochs: an epoch is complete when all its rows have come, and epoch= names their column"
 
 HERE: Final[dict[str, str]] = {
-    **dict.fromkeys(
-        ("withColumn", "withColumns", "with_column", "with_columns", "assign", "mutate"), _COLUMNS
-    ),
-    **dict.fromkeys(("select", "selectExpr", "drop", "rename", "withColumnRenamed", "project"), _COLUMNS),
-    **dict.fromkeys(("where", "query"), "filter(pc.field('price') > 1)"),
+    **dict.fromkeys(("withColumn", "withColumns", "with_column", "assign", "mutate"), _COLUMNS),
+    **dict.fromkeys(("selectExpr", "project"), "select('id', total=ps.col('price') * 2)"),
+    "withColumnRenamed": "rename(new='old')",
+    **dict.fromkeys(("where", "query"), "filter(ps.col('price') > 1)"),
     "split": "branch(condition): two streams",
     **dict.fromkeys(
         ("groupBy", "group_by", "groupby", "agg", "aggregate", "sum", "min", "max", "mean"), _GROUPS
@@ -37,7 +36,8 @@ HERE: Final[dict[str, str]] = {
     **dict.fromkeys(("apply", "process", "applyInPandas"), "map_batches(function), or ps.operator(...)"),
     **dict.fromkeys(("repartition", "partitionBy", "keyBy", "key_by", "shuffle", "hash"), _SHARING),
     **dict.fromkeys(("join", "crossJoin", "cogroup", "merge_asof"), _JOIN),
-    **dict.fromkeys(("iterate", "iteration", "while_loop"), "loop('name'), in a with statement"),
+    **dict.fromkeys(("iterate", "iteration", "while_loop"), "loop('name'), or running().iterate(body)"),
+    **dict.fromkeys(("minus", "subtract", "intersect", "top"), "running(), a table, which has it"),
     **dict.fromkeys(("foreach", "foreachBatch", "forEach", "tap"), "inspect(function)"),
     **dict.fromkeys(("orderBy", "sort", "sort_values", "order_by", "limit", "head"), _NO_ORDER),
     **dict.fromkeys(("withWatermark", "window", "watermark"), _EPOCHS),

@@ -24,7 +24,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.flow.builder import PlanBuilder, Scope
+from pointstamp.expressions.selecting import (
+    chosen,
+    expressions,
+    operator_name,
+    others,
+    renamed,
+    selection,
+)
+from pointstamp.expressions.tree import Expression, Value, col
+from pointstamp.flow.builder import PlanBuilder, Scope, TableWay
 from pointstamp.flow.marking import check_reduces
 from pointstamp.flow.other_words import no_such_verb
 from pointstamp.flow.outlet import Outlet, add_door, add_operator, columns_in_words, feed, scope_name, wiring
@@ -33,7 +42,7 @@ from pointstamp.flow.plan import InputPort, Node, NodeKind, RoundLimit
 from pointstamp.flow.probe import Probe
 from pointstamp.flow.reducing import Reducing, checked_name, checked_running, reducing
 from pointstamp.flow.updates import Passes, Reduces
-from pointstamp.operators.condition import Condition, check_condition
+from pointstamp.operators.condition import Condition, checked_condition
 from pointstamp.operators.stateless import (
     BatchFunction,
     Concat,
@@ -42,12 +51,16 @@ from pointstamp.operators.stateless import (
     Inspect,
     MapBatches,
     MapRows,
+    Project,
     Row,
 )
 from pointstamp.reduce.reductions import Aggregate, Aggregation, RunningReduce, WindowedReduce, reduced_schema
 from pointstamp.rows.schema import as_schema
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import delay, enter, feedback, leave
+
+if TYPE_CHECKING:
+    from pointstamp.tables.table import Table
 
 
 class Stream(Outlet):
@@ -92,6 +105,51 @@ class Stream(Outlet):
         """Let every worker see every batch."""
         return self._shared(EVERYWHERE)
 
+    # Columns by expressions.
+
+    def select(
+        self, *columns: str | Expression, name: str | Expression = "select", **named: Value
+    ) -> "Stream":
+        """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
+        operator, called = operator_name(name, "select", f"select of {self}")
+        wanted = chosen(f"'{operator}' of {self}", columns, called | named)
+        return self._selected(operator, wanted)
+
+    def with_columns(self, *, name: str | Expression = "with columns", **named: Value) -> "Stream":
+        """All columns, and more or others under these names: ``with_columns(total=ps.col("price") * 2)``."""
+        operator, called = operator_name(name, "with columns", f"with_columns of {self}")
+        added = expressions(f"'{operator}' of {self}", called | named)
+        return self._selected(operator, {each: col(each) for each in self.schema.names} | added)
+
+    def drop(self, *columns: str) -> "Stream":
+        """Without these columns."""
+        return self._selected("drop", others(f"drop of {self}", self.schema, columns))
+
+    def rename(self, **new_to_old: str) -> "Stream":
+        """With other names for some columns: ``rename(seller="person")`` calls the column person seller."""
+        return self._selected("rename", renamed(f"rename of {self}", self.schema, new_to_old))
+
+    # All epochs together.
+
+    def running(
+        self, *, weight: str | None = None, operation: str | None = None, name: str = "running"
+    ) -> "Table":
+        """The table that this stream adds up to, over all epochs so far: each of its rows is added.
+
+        With ``weight`` a column says how often each row is added: 1 to insert it, -1 to delete it. With
+        ``operation`` a column has the words of Delta's change feed, ``insert``, ``delete``,
+        ``update_preimage`` and ``update_postimage``, or Flink's ``+I``, ``-D``, ``-U`` and ``+U``. A row that
+        is deleted must be there: what would be there less than no times is an error, with its epoch.
+        """
+        return wiring(self).builder.table_of(self, TableWay(weight, operation), name)
+
+    def states(self, *, name: str = "states") -> "Table":
+        """The table of which each epoch has all rows as they are then: what is no longer there is gone.
+
+        An epoch without rows says nothing, and the table stays as it was.
+        """
+        return wiring(self).builder.table_of(self, TableWay(is_whole=True), name)
+
     # Batches in, batches out.
 
     def map_batches(
@@ -108,17 +166,17 @@ class Stream(Outlet):
     def filter(self, condition: Condition, *, name: str = "filter") -> "Stream":
         """Keep the rows for which a condition holds.
 
-        The condition is a pyarrow expression, ``pc.field("age") > 17``, or a function from a batch to one
-        boolean per row. Null counts as false.
+        The condition is an expression, ``ps.col("age") > 17`` or pyarrow's ``pc.field("age") > 17``, or a
+        function from a batch to one boolean per row. Null counts as false.
         """
-        check_condition(condition, self.schema, f"'{name}' of {self}")
-        return self._add(name, partial(Filter, condition), self.schema)
+        checked = checked_condition(condition, self.schema, f"'{name}' of {self}")
+        return self._add(name, partial(Filter, checked), self.schema)
 
     def branch(self, condition: Condition, *, name: str = "branch") -> "tuple[Stream, Stream]":
         """Split into the rows for which a condition holds and the others."""
-        check_condition(condition, self.schema, f"'{name}' of {self}")
+        checked = checked_condition(condition, self.schema, f"'{name}' of {self}")
         outputs = {"true": self.schema, "false": self.schema}
-        logic = partial(Filter, condition)
+        logic = partial(Filter, checked)
         kept, others = add_operator(name, logic, {"in": self}, outputs, sends=Passes.ROWS)
         return kept, others
 
@@ -245,6 +303,10 @@ class Stream(Outlet):
         self, name: str, logic: Callable[[], Any], schema: pa.Schema, passes: Passes = Passes.ROWS
     ) -> "Stream":
         return add_operator(name, logic, {"in": self}, {"out": schema}, sends=passes)[0]
+
+    def _selected(self, name: str, wanted: Mapping[str, Expression]) -> "Stream":
+        made = selection(f"'{name}' of {self}", self.schema, wanted)
+        return self._add(name, partial(Project, made), made.schema, Passes.MADE)
 
     if not TYPE_CHECKING:  # to a type checker, a name that is not there is a mistake
 

@@ -32,6 +32,7 @@ class Passes(Enum):
 
     ROWS = "some of them, as they are"
     MADE = "what a function makes of them"
+    ADDED = "them all as rows of a table, so that they must be no updates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ def updates_of(name: str, reduces: Reduces, read: Updates | None) -> Updates | N
 
 def passed_on(passes: Passes, read: Updates | None) -> Updates | None:
     """What is sent of the rows that were read."""
+    if passes is Passes.ADDED:
+        return None
     return replace(read, is_made=True) if read is not None and passes is Passes.MADE else read
 
 
@@ -111,6 +114,13 @@ def objection(who: str, reduces: Reduces, read: Updates) -> str | None:
         lacking = f"it groups by {_listed(reduces.keys)} without '{missing[0]}'"
         return _words(who, read, f"{lacking}, so rows that did not change would be missing")
     return None
+
+
+def no_table_of(who: str, read: Updates) -> str:
+    """Why updates make no table, in words."""
+    return _words(who, read, "as a table they would count what was replaced").replace(
+        "aggregates what", "adds up what", 1
+    )
 
 
 def _is_right(aggregation: Aggregation, read: Updates) -> bool:

@@ -43,6 +43,7 @@ class _SavedPiece(msgspec.Struct, array_like=True):
     identity: tuple[str, ...]
     is_whole: bool
     rows: bytes
+    adds_up: bool = False
 
 
 class _SavedAhead(msgspec.Struct, array_like=True):
@@ -187,7 +188,7 @@ def _tables(
                 continue
             instance = part.instances.get(place)
             for name, saved in instance.pieces.items() if instance is not None else ():
-                piece = Piece(_table(saved.rows), saved.keys, saved.identity, saved.is_whole)
+                piece = Piece(_table(saved.rows), saved.keys, saved.identity, saved.is_whole, saved.adds_up)
                 pieces.setdefault(name, {}).setdefault(part.worker, []).append(piece)
     return {name: _rows(place, name, by, worker, workers, dealer, is_same) for name, by in pieces.items()}
 
@@ -230,6 +231,7 @@ def _saved(snapshot: InstanceSnapshot) -> _SavedInstance:
                 piece.identity,
                 piece.is_whole,
                 _bytes(piece.table),
+                piece.adds_up,
             )
             for name, piece in snapshot.pieces.items()
         },

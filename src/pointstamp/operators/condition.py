@@ -1,9 +1,9 @@
-"""Conditions: which rows of a batch to keep, by a pyarrow expression or by a function of the user's.
+"""Conditions: which rows of a batch to keep, by an expression or by a function of the user's.
 
-An expression is tried on no rows when the flow is written, so that a misspelt column is an error there and
-not in a worker. It is computed as a column of booleans, by Arrow's engine and in one pass: to filter with a
-mask costs less than to let Arrow filter by the expression, and the rows that are left over need no second
-pass.
+An expression of ours is compiled when the flow is written, and one of pyarrow's is tried on no rows, so that
+a misspelt column is an error there and not in a worker. Pyarrow's is computed as a column of booleans, by
+Arrow's engine and in one pass: to filter with a mask costs less than to let Arrow filter by the expression,
+and the rows that are left over need no second pass.
 
 Invariant: a mask has one boolean for each row, and no null: what is neither true nor false counts as false.
 """
@@ -17,25 +17,36 @@ import pyarrow.compute as pc
 from pyarrow import acero
 
 from pointstamp.errors import FlowError, SchemaError
+from pointstamp.expressions.compiling import compile_condition
+from pointstamp.expressions.tree import Expression
 
-Condition: TypeAlias = Callable[[pa.RecordBatch], Any] | pc.Expression
+MaskFunction: TypeAlias = Callable[[pa.RecordBatch], Any]
+"""Gives one boolean for each row of a batch."""
+
+Condition: TypeAlias = MaskFunction | pc.Expression | Expression
 
 _NO_COLUMN: Final = re.compile(r"No match for FieldRef\.\w+\((.*?)\) in ", re.DOTALL)
 
 
-def check_condition(condition: Condition, schema: pa.Schema, who: str) -> None:
-    """Refuse, in words, what is not a condition on rows of this schema; what a function does is not tried."""
+def checked_condition(condition: Condition, schema: pa.Schema, who: str) -> MaskFunction | pc.Expression:
+    """A condition on rows of this schema, compiled where it is an expression of ours.
+
+    What is none is refused in words; of a function only that it is one.
+    """
+    if isinstance(condition, Expression):
+        return compile_condition(condition, schema, who)
     if isinstance(condition, pc.Expression):
         _check_expression(condition, schema, who)
     elif not callable(condition):
         raise FlowError(
-            f"{who} needs a condition, which is a pyarrow expression such as pc.field('price') > 1 or a "
-            f"function from a batch to one boolean per row, but was given {type(condition).__name__} "
-            f"{condition!r}. Write it as one of these."
+            f"{who} needs a condition, which is an expression such as ps.col('price') > 1 or a function from "
+            f"a batch to one boolean per row, but was given {type(condition).__name__} {condition!r}. Write "
+            "it as one of these."
         )
+    return condition
 
 
-def mask_of(condition: Condition, batch: pa.RecordBatch, who: str) -> pa.BooleanArray:
+def mask_of(condition: MaskFunction | pc.Expression, batch: pa.RecordBatch, who: str) -> pa.BooleanArray:
     """Whether the condition holds, for each row of a batch."""
     if isinstance(condition, pc.Expression):
         mask = _computed(condition, pa.Table.from_batches([batch])).combine_chunks()

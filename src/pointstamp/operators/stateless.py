@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pointstamp.errors import SchemaError
-from pointstamp.operators.condition import Condition, mask_of
+from pointstamp.expressions.selecting import Selection
+from pointstamp.operators.condition import MaskFunction, mask_of
 from pointstamp.operators.context import Context
 
 BatchFunction: TypeAlias = Callable[[pa.RecordBatch], Any]
@@ -31,10 +32,22 @@ class MapBatches:
             context.send(made)
 
 
+class Project:
+    """Send each row with other columns, worked out from its own."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Work the columns out and send."""
+        made = self._selection.of(batch)
+        context.send(pa.RecordBatch.from_arrays(made, schema=self._selection.schema))
+
+
 class Filter:
     """Send the rows for which a condition holds, and on a second output, if there is one, the others."""
 
-    def __init__(self, condition: Condition) -> None:
+    def __init__(self, condition: MaskFunction | pc.Expression) -> None:
         self._condition = condition
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002

@@ -3,7 +3,8 @@
 An operator's state is a set of named *pieces*, each an Arrow table. A piece says by which columns its rows
 belong to workers, with the same hash as the exchange, so that the rows that a worker gets back are those of
 the keys that will come to it, however many workers there are now. A piece may be *whole*, or hold only the
-rows that changed since the last one: then it says which columns make two rows versions of the same.
+rows that changed since the last one: then it says which columns make two rows versions of the same, or that
+rows with weights *add up*, and then all of them count.
 
 State is saved at a closed epoch: everything up to it has been handled, and nothing of later ones. So what is
 saved is the state after a prefix of epochs, which is the selective rollback of Abadi and Isard (2015) with
@@ -43,9 +44,12 @@ class Piece:
     """A later row replaces earlier ones that agree in these columns."""
     is_whole: bool = True
     """Whether these are all rows, or only those that changed since the last time."""
+    adds_up: bool = False
+    """Whether all rows since the last whole piece count, and none replaces another."""
 
     def __post_init__(self) -> None:
-        assert self.is_whole or self.identity, "changes need an identity"
+        assert self.is_whole or self.identity or self.adds_up, "changes need an identity, or to add up"
+        assert not (self.identity and self.adds_up), "rows that add up replace none"
         columns = (*(self.keys or ()), *self.identity)
         assert set(columns) <= set(self.table.column_names), f"{columns} in {self.table.column_names}"
 
@@ -70,12 +74,16 @@ class Stateful(Protocol):
 def merged(pieces: Sequence[Piece]) -> pa.Table:
     """The rows that count of what one worker has saved, one piece after the other.
 
-    Those before the last whole piece do not count; of the others, the last row of each identity does.
+    Those before the last whole piece do not count; of the others, the last row of each identity does, or all
+    of them where rows add up.
 
     >>> first = Piece(pa.table({"id": [1, 2], "n": [10, 20]}), ("id",), ("id",))
     >>> then = Piece(pa.table({"id": [3, 1], "n": [30, 11]}), ("id",), ("id",), is_whole=False)
     >>> merged([first, then]).to_pydict()
     {'id': [2, 3, 1], 'n': [20, 30, 11]}
+    >>> change = Piece(pa.table({"id": [1], "diff": [-1]}), ("id",), is_whole=False, adds_up=True)
+    >>> merged([Piece(pa.table({"id": [1], "diff": [2]}), ("id",), adds_up=True), change]).to_pydict()
+    {'id': [1, 1], 'diff': [2, -1]}
     """
     begin = max((number for number, piece in enumerate(pieces) if piece.is_whole), default=None)
     if begin is None:
@@ -87,6 +95,8 @@ def merged(pieces: Sequence[Piece]) -> pa.Table:
     if len(counting) == 1:
         return counting[0].table
     table = pa.concat_tables([piece.table for piece in counting])
+    if counting[-1].adds_up:
+        return table
     return table.take(pa.array(_last_rows(table.select(counting[-1].identity))))
 
 

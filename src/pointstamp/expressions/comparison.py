@@ -1,0 +1,154 @@
+"""Comparing and deciding: ``== < &``, null, membership, and the choice between values.
+
+Null compares as null; ``and`` and ``or`` know three values. A NaN equals every NaN and is greater than
+every other number, as SQL engines have it and Arrow has not: whatever groups or sorts rows here says the
+same.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from pointstamp.errors import SchemaError
+from pointstamp.expressions.function import Datum, Kernel, Signature, check, register, takes
+from pointstamp.expressions.typing import BOOLEAN, common_of_all
+
+_NO = pa.scalar(False)
+
+
+def _pair(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
+    del options
+    met = common_of_all(found, what)
+    return Signature((met,) * len(found), BOOLEAN)
+
+
+def _ordered(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
+    signature = _pair(what, found, options)
+    met = signature.takes[0]
+    if types.is_nested(met):
+        raise SchemaError(f"{what} needs values that have an order, and was given {met}.")
+    return signature
+
+
+def _has_nan(*data: Datum) -> bool:
+    return types.is_floating(data[0].type) and any(
+        pc.any(pc.is_nan(datum)).as_py() if isinstance(datum, pa.Array) else datum.as_py() != datum.as_py()
+        for datum in data
+    )
+
+
+def _equal(one: Datum, other: Datum) -> Datum:
+    if types.is_nested(one.type):
+        return _equal_nested(one, other)
+    found = pc.equal(one, other)
+    if _has_nan(one, other):
+        found = pc.or_(found, pc.and_(pc.is_nan(one), pc.is_nan(other)))
+    return found
+
+
+def _equal_nested(one: Datum, other: Datum) -> Datum:
+    """Structs and lists value by value; Arrow has no kernel for them."""
+    rows = max(len(datum) if isinstance(datum, pa.Array) else 1 for datum in (one, other))
+    left, right = (
+        datum.to_pylist() if isinstance(datum, pa.Array) else [datum.as_py()] * rows for datum in (one, other)
+    )
+    pairs = zip(left, right, strict=True)
+    return pa.array([None if a is None or b is None else a == b for a, b in pairs], BOOLEAN)
+
+
+def _less(one: Datum, other: Datum) -> Datum:
+    found = pc.less(one, other)
+    if _has_nan(one, other):
+        found = pc.or_(found, pc.and_not(pc.is_nan(other), pc.is_nan(one)))
+    return found
+
+
+def _not(kernel: Kernel) -> Kernel:
+    return lambda one, other: pc.invert(kernel(one, other))
+
+
+def _flipped(kernel: Kernel) -> Kernel:
+    return lambda one, other: kernel(other, one)
+
+
+def _equal_null_safe(one: Datum, other: Datum) -> Datum:
+    both_null = pc.and_(pc.is_null(one), pc.is_null(other))
+    return pc.or_(both_null, pc.coalesce(_equal(one, other), _NO))
+
+
+def _is_in(datum: Datum, *values: Datum) -> Datum:
+    """True for an equal value; else null if the value or one of the others is null; else false."""
+    if not values:
+        return pc.if_else(pc.is_null(datum), pa.scalar(None, BOOLEAN), _NO)
+    if all(isinstance(value, pa.Scalar) for value in values) and not types.is_nested(datum.type):
+        known = pa.array([value.as_py() for value in values if value.is_valid], datum.type)
+        found = pc.is_in(datum, value_set=known)
+        if len(known) < len(values):
+            found = pc.if_else(found, found, pa.scalar(None, BOOLEAN))
+        return pc.if_else(pc.is_null(datum), pa.scalar(None, BOOLEAN), found)
+    return reduce(pc.or_kleene, (_equal(datum, value) for value in values))
+
+
+def _choice(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
+    del options
+    met = common_of_all(found, what)
+    return Signature((met,) * len(found), met)
+
+
+def _greatest(*data: Datum) -> Datum:
+    """The greatest that is not null; a NaN is greater than all."""
+    return reduce(lambda a, b: _prefer(a, b, _less(a, b)), data)
+
+
+def _least(*data: Datum) -> Datum:
+    return reduce(lambda a, b: _prefer(a, b, _less(b, a)), data)
+
+
+def _prefer(one: Datum, other: Datum, takes_other: Datum) -> Datum:
+    chosen = pc.if_else(pc.coalesce(takes_other, _NO), other, one)
+    return pc.if_else(pc.is_null(one), other, pc.if_else(pc.is_null(other), one, chosen))
+
+
+def _null_if(one: Datum, other: Datum) -> Datum:
+    return pc.if_else(pc.coalesce(_equal(one, other), _NO), pa.scalar(None, one.type), one)
+
+
+def _anything(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
+    del what, options
+    return Signature(tuple(found), BOOLEAN)
+
+
+def _nan_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
+    del options
+    check(bool(types.is_floating(found[0])), what, "a float or a double", found[0])
+    return Signature(tuple(found), BOOLEAN)
+
+
+_LOGIC = takes(types.is_boolean, "booleans", BOOLEAN)
+
+
+def _boolean(datum: Datum) -> Datum:
+    return pc.cast(datum, BOOLEAN) if types.is_null(datum.type) else datum
+
+
+register("equal", _pair, _equal, least=2, most=2)
+register("not_equal", _pair, _not(_equal), least=2, most=2)
+register("less", _ordered, _less, least=2, most=2)
+register("greater", _ordered, _flipped(_less), least=2, most=2)
+register("less_equal", _ordered, _not(_flipped(_less)), least=2, most=2)
+register("greater_equal", _ordered, _not(_less), least=2, most=2)
+register("equal_null_safe", _pair, _equal_null_safe, least=2, most=2)
+register("is_in", _pair, _is_in, least=1, most=None)
+register("is_null", _anything, lambda datum: pc.is_null(datum))
+register("is_nan", _nan_rule, lambda datum: pc.coalesce(pc.is_nan(datum), _NO))
+register("and", _LOGIC, lambda a, b: pc.and_kleene(_boolean(a), _boolean(b)), least=2, most=2)
+register("or", _LOGIC, lambda a, b: pc.or_kleene(_boolean(a), _boolean(b)), least=2, most=2)
+register("not", _LOGIC, lambda datum: pc.invert(_boolean(datum)))
+register("coalesce", _choice, lambda *data: pc.coalesce(*data), most=None)
+register("greatest", _choice, _greatest, least=2, most=None)
+register("least", _choice, _least, least=2, most=None)
+register("null_if", _choice, _null_if, least=2, most=2)

@@ -1,0 +1,90 @@
+"""What a function of expressions is: how many arguments it takes, of which types, what it gives and does.
+
+A ``Function`` is looked up by name in a registry that the files of kernels fill. Its ``rule`` is asked
+once, when a flow is built: from the types of the arguments it says as which types it takes them and which
+type it gives. Its ``kernel`` is called for every batch with arrays (or scalars, where an argument is the
+same for every row).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from pointstamp.errors import InternalError, SchemaError
+
+Datum: TypeAlias = Any
+"""An Arrow array, or a scalar that stands for as many equal values as there are rows."""
+
+Kernel: TypeAlias = Callable[..., Datum]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """As which types a function takes its arguments, and which type it gives."""
+
+    takes: tuple[pa.DataType, ...]
+    gives: pa.DataType
+    kernel: Kernel | None = None
+    """Another kernel than the function's own, where the types ask for one."""
+
+
+TypeRule: TypeAlias = Callable[[str, Sequence[pa.DataType], Mapping[str, Any]], Signature]
+"""From what the function is called in errors, the types of its arguments, and its options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function by name."""
+
+    name: str
+    rule: TypeRule
+    kernel: Kernel
+    arguments_min: int = 1
+    arguments_max: int | None = 1
+
+
+_REGISTRY: dict[str, Function] = {}
+
+
+def register(name: str, rule: TypeRule, kernel: Kernel, *, least: int = 1, most: int | None = 1) -> None:
+    """Make a function known; each name once."""
+    if name in _REGISTRY:
+        raise InternalError(f"the function '{name}' is registered twice.")
+    _REGISTRY[name] = Function(name, rule, kernel, least, most)
+
+
+def function_of(name: str, arguments: int) -> Function:
+    """The function of this name, if it takes so many arguments."""
+    found = _REGISTRY.get(name)
+    if found is None:
+        raise SchemaError(f"there is no function '{name}'.")
+    most = found.arguments_max
+    if arguments < found.arguments_min or (most is not None and arguments > most):
+        needed = f"{found.arguments_min}" if most == found.arguments_min else f"{found.arguments_min} or more"
+        raise SchemaError(f"the function '{name}' takes {needed} arguments, and was given {arguments}.")
+    return found
+
+
+def known_functions() -> list[str]:
+    """The names of all functions, sorted."""
+    return sorted(_REGISTRY)
+
+
+def takes(wanted: Callable[[pa.DataType], bool], words: str, gives: pa.DataType | None = None) -> TypeRule:
+    """The rule of a function whose arguments are all of one kind; it gives that type, or always the same."""
+
+    def rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
+        del options
+        for each in found:
+            check(wanted(each) or pa.types.is_null(each), what, words, each)
+        return Signature(tuple(found), found[0] if gives is None else gives)
+
+    return rule
+
+
+def check(holds: bool, what: str, needed: str, found: pa.DataType) -> None:
+    """Refuse an argument of another type than is needed."""
+    if not holds:
+        raise SchemaError(f"{what} needs {needed} and was given {found}. Cast it first.")

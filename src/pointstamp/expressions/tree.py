@@ -1,0 +1,360 @@
+"""The tree of an expression, as users write it: ``ps.col("price") * 0.9 > ps.lit(10)``.
+
+A tree is plain data. It knows no schema, so that one expression can be used on several tables; what it
+means for certain columns is worked out by ``pointstamp.expressions.compiling``. Operators build trees and
+compare nothing: a tree in an ``if`` is refused, because ``and``, ``or`` and ``not`` cannot be overloaded in
+Python.
+
+Null has SQL's meaning: what is made of null is null, ``&`` and ``|`` know three values.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+import pyarrow as pa
+
+from pointstamp.errors import FlowError
+
+Value: TypeAlias = Any
+"""What may stand where an expression is expected: an expression, or a Python value that becomes a literal."""
+
+_ELSEWHERE = {
+    "isNull": "is_null",
+    "isNotNull": "is_not_null",
+    "isin": "is_in",
+    "startswith": "starts_with",
+    "endswith": "ends_with",
+    "name": "alias",
+    "str": "the functions of ps.functions, for example ps.functions.upper(...)",
+    "dt": "the functions of ps.functions, for example ps.functions.year(...)",
+    "fill_null": "ps.functions.coalesce",
+    "getField": "field",
+    "astype": "cast",
+}
+
+
+class Expression:
+    """What can be worked out from a row; made by ``ps.col``, ``ps.lit``, ``ps.when`` and operators."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]  # equality builds an expression
+
+    # Arithmetic.
+
+    def __add__(self, other: Value) -> "Expression":
+        return Call("add", (self, lit(other)))
+
+    def __radd__(self, other: Value) -> "Expression":
+        return Call("add", (lit(other), self))
+
+    def __sub__(self, other: Value) -> "Expression":
+        return Call("subtract", (self, lit(other)))
+
+    def __rsub__(self, other: Value) -> "Expression":
+        return Call("subtract", (lit(other), self))
+
+    def __mul__(self, other: Value) -> "Expression":
+        return Call("multiply", (self, lit(other)))
+
+    def __rmul__(self, other: Value) -> "Expression":
+        return Call("multiply", (lit(other), self))
+
+    def __truediv__(self, other: Value) -> "Expression":
+        return Call("divide", (self, lit(other)))
+
+    def __rtruediv__(self, other: Value) -> "Expression":
+        return Call("divide", (lit(other), self))
+
+    def __mod__(self, other: Value) -> "Expression":
+        return Call("mod", (self, lit(other)))
+
+    def __rmod__(self, other: Value) -> "Expression":
+        return Call("mod", (lit(other), self))
+
+    def __neg__(self) -> "Expression":
+        return Call("negate", (self,))
+
+    # Comparison.
+
+    def __eq__(self, other: Value) -> "Expression":  # type: ignore[override]
+        return Call("equal", (self, lit(other)))
+
+    def __ne__(self, other: Value) -> "Expression":  # type: ignore[override]
+        return Call("not_equal", (self, lit(other)))
+
+    def __lt__(self, other: Value) -> "Expression":
+        return Call("less", (self, lit(other)))
+
+    def __le__(self, other: Value) -> "Expression":
+        return Call("less_equal", (self, lit(other)))
+
+    def __gt__(self, other: Value) -> "Expression":
+        return Call("greater", (self, lit(other)))
+
+    def __ge__(self, other: Value) -> "Expression":
+        return Call("greater_equal", (self, lit(other)))
+
+    def eq_null_safe(self, other: Value) -> "Expression":
+        """Whether both are equal, or both null: never null itself."""
+        return Call("equal_null_safe", (self, lit(other)))
+
+    def between(self, lower: Value, upper: Value) -> "Expression":
+        """Whether it lies between two values, both included."""
+        return Call("and", (self >= lower, self <= upper))
+
+    def is_in(self, *values: Value) -> "Expression":
+        """Whether it equals one of these values: ``col("city").is_in("Rome", "Oslo")``, or of one list."""
+        if len(values) == 1 and isinstance(values[0], list | tuple | set | frozenset):
+            values = tuple(values[0])
+        return Call("is_in", (self, *map(lit, values)))
+
+    def is_null(self) -> "Expression":
+        """Whether it is null."""
+        return Call("is_null", (self,))
+
+    def is_not_null(self) -> "Expression":
+        """Whether it is not null."""
+        return ~Call("is_null", (self,))
+
+    # Three-valued logic.
+
+    def __and__(self, other: Value) -> "Expression":
+        return Call("and", (self, lit(other)))
+
+    def __rand__(self, other: Value) -> "Expression":
+        return Call("and", (lit(other), self))
+
+    def __or__(self, other: Value) -> "Expression":
+        return Call("or", (self, lit(other)))
+
+    def __ror__(self, other: Value) -> "Expression":
+        return Call("or", (lit(other), self))
+
+    def __invert__(self) -> "Expression":
+        return Call("not", (self,))
+
+    # Text.
+
+    def like(self, pattern: str) -> "Expression":
+        """Whether it matches a pattern of SQL's LIKE: ``%`` is any text, ``_`` one character."""
+        return Call("like", (self,), {"pattern": pattern})
+
+    def rlike(self, pattern: str) -> "Expression":
+        """Whether a regular expression matches somewhere in it."""
+        return Call("rlike", (self,), {"pattern": pattern})
+
+    def starts_with(self, text: str) -> "Expression":
+        """Whether it begins with a text."""
+        return Call("starts_with", (self,), {"pattern": text})
+
+    def ends_with(self, text: str) -> "Expression":
+        """Whether it ends with a text."""
+        return Call("ends_with", (self,), {"pattern": text})
+
+    def contains(self, text: str) -> "Expression":
+        """Whether a text occurs in it."""
+        return Call("contains", (self,), {"pattern": text})
+
+    def substr(self, start: int, length: int) -> "Expression":
+        """Its characters from a position on, the first being 1, and so many of them."""
+        return Call("substring", (self,), {"start": start, "length": length})
+
+    # Types, names, parts.
+
+    def cast(self, to: str | pa.DataType) -> "Expression":
+        """As another type, Spark's or Arrow's; a value that does not fit is an error (see ``try_cast``)."""
+        return CastTo(self, to, is_tried=False)
+
+    def try_cast(self, to: str | pa.DataType) -> "Expression":
+        """As another type; null where a value does not fit."""
+        return CastTo(self, to, is_tried=True)
+
+    def field(self, name: str) -> "Expression":
+        """A field of a struct."""
+        return Call("field", (self,), {"name": name})
+
+    def alias(self, name: str) -> "Expression":
+        """The same with a name, which a column that is made of it gets."""
+        return Named(self, name)
+
+    def __bool__(self) -> NoReturn:
+        raise FlowError(
+            f"{self} is an expression and has no truth value while the flow is built. Use & for 'and', | for "
+            "'or', ~ for 'not', with parentheses around comparisons, and ps.when(...) for 'if'."
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise FlowError(f"{self} is an expression over one row and cannot be iterated.")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _ELSEWHERE:
+            raise AttributeError(f"an expression has no '{name}'; here it is {_ELSEWHERE[name]}.")
+        raise AttributeError(f"an expression has no '{name}'. ps.functions has more.")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column(Expression):
+    """A column of the row, by name."""
+
+    column: str
+
+    def __str__(self) -> str:
+        return f"col('{self.column}')"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Literal(Expression):
+    """A value that is the same for every row."""
+
+    value: Any
+    type: pa.DataType | None = None
+
+    def __str__(self) -> str:
+        return "null" if self.value is None else repr(self.value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call(Expression):
+    """A function of other expressions; ``options`` are the same for every row."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    options: Any = None
+
+    def __str__(self) -> str:
+        symbol = _SYMBOLS.get(self.function)
+        if symbol is not None and len(self.arguments) == 2:
+            return f"({self.arguments[0]} {symbol} {self.arguments[1]})"
+        words = [*map(str, self.arguments), *(repr(value) for value in (self.options or {}).values())]
+        return f"{self.function}({', '.join(words)})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CastTo(Expression):
+    """An expression as another type."""
+
+    inner: Expression
+    to: str | pa.DataType
+    is_tried: bool
+
+    def __str__(self) -> str:
+        return f"{'try_' if self.is_tried else ''}cast({self.inner} as {self.to})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Named(Expression):
+    """An expression with a name."""
+
+    inner: Expression
+    alias_name: str
+
+    def __str__(self) -> str:
+        return f"{self.inner} as {self.alias_name}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice(Expression):
+    """The value of the first branch whose condition holds; made by ``ps.when``."""
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    default: Expression | None = None
+
+    def when(self, condition: Expression, value: Value) -> "Choice":
+        """Another branch, for rows of which no branch before holds."""
+        if self.default is not None:
+            raise FlowError(f"{self} has its otherwise already; write when(...) before it.")
+        return Choice((*self.branches, (_condition(condition), lit(value))))
+
+    def otherwise(self, value: Value) -> "Expression":
+        """The value of all other rows; without it they are null."""
+        if self.default is not None:
+            raise FlowError(f"{self} has its otherwise already.")
+        return Choice(self.branches, lit(value))
+
+    def __str__(self) -> str:
+        whens = " ".join(f"when {condition} then {value}" for condition, value in self.branches)
+        return f"case {whens}" + ("" if self.default is None else f" else {self.default}") + " end"
+
+
+_SYMBOLS = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "mod": "%",
+    "equal": "==",
+    "not_equal": "!=",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+    "and": "&",
+    "or": "|",
+}
+
+
+def col(name: str) -> Expression:
+    """A column of the row.
+
+    >>> print(col("price") * 2 > 10)
+    ((col('price') * 2) > 10)
+    """
+    if not isinstance(name, str):
+        raise FlowError(f"ps.col needs the name of a column, and was given {type(name).__name__}.")
+    return Column(name)
+
+
+def lit(value: Value, type: str | pa.DataType | None = None) -> Expression:  # noqa: A002
+    """A value that is the same for every row; an expression stays as it is."""
+    if isinstance(value, Expression):
+        return value
+    if isinstance(type, str):
+        return CastTo(Literal(value), type, is_tried=False)
+    return Literal(value, type)
+
+
+def when(condition: Expression, value: Value) -> Choice:
+    """The value where a condition holds: ``ps.when(ps.col("x") > 0, "up").otherwise("down")``."""
+    return Choice(((_condition(condition), lit(value)),))
+
+
+def columns_of(expression: Expression) -> Iterator[str]:
+    """The names of the columns that an expression asks for, with repetitions.
+
+    >>> list(columns_of(col("a") + col("b") * col("a")))
+    ['a', 'b', 'a']
+    """
+    match expression:
+        case Column(name):
+            yield name
+        case Call(_, arguments):
+            for argument in arguments:
+                yield from columns_of(argument)
+        case CastTo(inner) | Named(inner):
+            yield from columns_of(inner)
+        case Choice(branches, default):
+            for condition, value in branches:
+                yield from columns_of(condition)
+                yield from columns_of(value)
+            if default is not None:
+                yield from columns_of(default)
+        case _:
+            return
+
+
+def name_of(expression: Expression) -> str | None:
+    """The name that a column made of this expression has: its alias, or the column that it is."""
+    match expression:
+        case Named(_, name) | Column(name):
+            return name
+        case CastTo(inner):
+            return name_of(inner)
+        case _:
+            return None
+
+
+def _condition(given: Value) -> Expression:
+    if isinstance(given, Expression):
+        return given
+    raise FlowError(f"ps.when needs a condition over columns, and was given {given!r}.")

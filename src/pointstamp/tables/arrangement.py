@@ -1,0 +1,121 @@
+"""An arrangement: a table by key, as a few sorted runs that are merged by size.
+
+A change becomes a run of its own; two neighbours are merged when the newer one is at least half as large as
+the older one. So there are about as many runs as the binary digits of the number of rows, each row is moved
+as often, and a change of n rows never touches the rest. What adds up to nothing disappears when its runs
+meet.
+
+In a loop a row has the rounds at which it is counted, as columns before the weight: they are part of the row.
+
+Invariant: the sum of all runs is the sum of all changes; runs stand from the oldest to the newest.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pointstamp.rows.hashing import hash_columns
+from pointstamp.state.pieces import Piece
+from pointstamp.tables.run import Positions, Run, expanded, merged, run_of
+from pointstamp.tables.weights import equal_rows
+
+# A newer run is merged into an older one that is less than so many times as large.
+_GROWTH: Final = 2
+
+# Changes since the last save are kept while all of them are so many times fewer than the rows, or are few.
+_WORTH_IT: Final = 2
+_FEW: Final = 1_000
+
+
+class Arrangement:
+    """Rows with weights, found by key; changed by the operator that owns it."""
+
+    def __init__(self, schema: pa.Schema, keys: Sequence[str]) -> None:
+        self.schema = schema
+        self.keys = tuple(keys)
+        self._runs: list[Run] = []
+        self._unsaved: list[pa.RecordBatch] | None = None
+        """What has changed since it was saved; None if that is not known, or is not worth knowing."""
+        self._unsaved_rows = 0
+
+    def __len__(self) -> int:
+        """How many rows are stored; rows whose weights would add up to nothing may still be among them."""
+        return sum(map(len, self._runs))
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in memory."""
+        return sum(run.size_bytes for run in self._runs)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add a change: rows with weights, in any order."""
+        run = run_of(batch, self.keys)
+        if not len(run):
+            return
+        if self._unsaved is not None:
+            self._note(run.batch)
+        while self._runs and len(self._runs[-1]) < _GROWTH * len(run):
+            run = merged(self._runs.pop(), run)
+        if len(run):
+            self._runs.append(run)
+
+    def save(self, *, changes_only: bool) -> Piece:
+        """All rows, or those that were added since the last save if they are much fewer."""
+        unsaved, self._unsaved, self._unsaved_rows = self._unsaved, [], 0
+        if changes_only and unsaved is not None:
+            table = pa.Table.from_batches(unsaved, self.schema)
+            return Piece(table, self.keys, is_whole=False, adds_up=True)
+        return Piece(self.all_rows(), self.keys, adds_up=True)
+
+    def load(self, rows: pa.Table) -> None:
+        """Add rows that were saved."""
+        for batch in rows.to_batches():
+            self.add(batch)
+        self._unsaved = None
+
+    def _note(self, change: pa.RecordBatch) -> None:
+        assert self._unsaved is not None
+        self._unsaved.append(change)
+        self._unsaved_rows += change.num_rows
+        if _WORTH_IT * self._unsaved_rows > max(len(self), _FEW):
+            self._unsaved = None
+
+    def matches(
+        self, batch: pa.RecordBatch, keys: Sequence[str]
+    ) -> Iterator[tuple[Positions, pa.RecordBatch]]:
+        """The stored rows that have the keys of this batch's rows, run by run.
+
+        Each answer is which rows of the batch have a match, with repetitions, and beside them the matches. A
+        null in a key matches a null; who wants SQL's join leaves such rows out before.
+        """
+        hashes = hash_columns(batch, list(keys))
+        theirs = batch.select(list(keys))
+        for run in self._runs:
+            which, positions = expanded(*run.ranges(hashes))
+            if not len(positions):
+                continue
+            same = equal_rows(theirs, which, run.batch.select(list(self.keys)), positions)
+            if not same.all():
+                which, positions = which[same], positions[same]
+            if len(positions):
+                yield which, pc.take(run.batch, pa.array(positions), boundscheck=False)
+
+    def rows_of(self, batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
+        """All stored rows of these keys, which are distinct; equal rows may come several times."""
+        found = [rows for _, rows in self.matches(batch, keys)]
+        if not found:
+            return _empty(self.schema)
+        return found[0] if len(found) == 1 else pa.concat_batches(found)
+
+    def all_rows(self) -> pa.Table:
+        """Everything that is stored, added up."""
+        while len(self._runs) > 1:
+            newer = self._runs.pop()
+            self._runs.append(merged(self._runs.pop(), newer))
+        return pa.Table.from_batches([run.batch for run in self._runs], self.schema)
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

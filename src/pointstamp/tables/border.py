@@ -1,0 +1,69 @@
+"""The border of a table: a row that is deleted must be there.
+
+What comes with weights from outside can be wrong, and a sum below zero would go through every operation as if
+it were right: the answers would be wrong without a word. So the border keeps the table, by row, and refuses
+the first change that would leave less than nothing of a row, before anything of its epoch goes on.
+
+Invariant: what has been sent up to every epoch, added up, has no weight below zero.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from pointstamp.errors import FlowError
+from pointstamp.operators.context import Context
+from pointstamp.state.pieces import Piece
+from pointstamp.tables.arrangement import Arrangement
+from pointstamp.tables.open_changes import OpenChanges
+from pointstamp.tables.weights import DIFF, Integers, columns_without_weight
+
+
+class Border:
+    """Sends the changes of an epoch when they are all there, if they delete nothing that is not."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._columns = columns_without_weight(schema)
+        self._rows = Arrangement(schema, self._columns)
+        self._open = OpenChanges()
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Keep the change until its epoch is settled."""
+        self._open.put(context.time, "in", batch)
+        context.notify_at()
+
+    def on_notify(self, context: Context) -> None:
+        """Check the change of the epoch, add it and send it."""
+        for change in self._open.take(context.time).values():
+            self._check(context, change)
+            self._rows.add(change)
+            context.send(change)
+
+    def _check(self, context: Context, change: pa.RecordBatch) -> None:
+        weights: Integers = change.column(DIFF).to_numpy()
+        deleted = np.flatnonzero(weights < 0)
+        if not len(deleted):
+            return
+        rows = change.take(pa.array(deleted))
+        there = np.zeros(len(deleted), np.int64)
+        for which, stored in self._rows.matches(rows, self._columns):
+            np.add.at(there, which, stored.column(DIFF).to_numpy())
+        missing = np.flatnonzero(there + weights[deleted] < 0)
+        if len(missing):
+            first = int(missing[0])
+            row = rows.slice(first, 1).drop_columns([DIFF]).to_pylist()[0]
+            raise FlowError(
+                f"operator '{context.operator}': epoch {context.epoch} deletes {-weights[deleted][first]} of "
+                f"the row {row}, which is there {there[first]} times. A row can be deleted as often as it "
+                "was inserted, and with the same values. Look where the deletion comes from."
+            )
+
+    def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
+        """The rows that are there."""
+        assert not len(self._open), "changes wait at a snapshot"
+        return {"rows": self._rows.save(changes_only=changes_only)}
+
+    def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
+        """Go on with the rows of this worker."""
+        self._rows.load(pieces["rows"])

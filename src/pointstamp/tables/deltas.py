@@ -1,0 +1,130 @@
+"""What operations on tables are made of: functions of streams of changes, whose last column is the weight.
+
+A change may come in parts here, a row several times with weights that add up. Each function adds one operator
+to the flow, and keeps the law of tables, in loops too; what is made of several of them therefore keeps it.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from pointstamp.errors import FlowError, SchemaError
+from pointstamp.expressions.compiling import compile_condition
+from pointstamp.expressions.selecting import selection
+from pointstamp.expressions.tree import Expression
+from pointstamp.flow.outlet import add_operator
+from pointstamp.flow.stream import Stream
+from pointstamp.operators.stateless import Concat, Filter
+from pointstamp.tables.aggregating import Once
+from pointstamp.tables.consolidating import Consolidated
+from pointstamp.tables.grouping import GroupFunction, GroupPlan, OnGroups
+from pointstamp.tables.join import InnerJoin, JoinPlan
+from pointstamp.tables.joining import Joining, joining
+from pointstamp.tables.weighing import Negated, Weighed
+from pointstamp.tables.weights import DIFF, DIFF_FIELD
+
+
+def rows_schema(deltas: Stream) -> pa.Schema:
+    """The columns of a row, without the weight."""
+    return pa.schema(list(deltas.schema)[:-1])
+
+
+def weighed(schema: pa.Schema) -> pa.Schema:
+    """The columns of a row, and the weight."""
+    return pa.schema([*schema, DIFF_FIELD])
+
+
+def summed(deltas: Stream, name: str) -> Stream:
+    """Each row once for each time, with the sum of its weights there, if that is not 0."""
+    by = deltas.exchange(*rows_schema(deltas).names)
+    return add_operator(name, Consolidated, {"in": by}, {"out": deltas.schema})[0]
+
+
+def selected(deltas: Stream, name: str, wanted: Mapping[str, Expression], who: str) -> Stream:
+    """Rows with other columns."""
+    if not wanted:
+        raise FlowError(f"{who} would have no columns; a table needs at least one.")
+    if DIFF in wanted:
+        raise SchemaError(f"{who}: a column cannot be called '{DIFF}', which is the weight. Rename it.")
+    made = selection(who, rows_schema(deltas), wanted)
+    return _one(name, partial(Weighed, made), deltas, made.schema)
+
+
+def filtered(deltas: Stream, name: str, condition: Expression, who: str) -> Stream:
+    """The rows for which a condition holds."""
+    compiled = compile_condition(condition, rows_schema(deltas), who)
+    return _one(name, partial(Filter, compiled), deltas, rows_schema(deltas))
+
+
+def negated(deltas: Stream, name: str) -> Stream:
+    """The same rows taken away."""
+    return _one(name, Negated, deltas, rows_schema(deltas))
+
+
+def together(one: Stream, other: Stream, name: str) -> Stream:
+    """The rows of both."""
+    return add_operator(name, Concat, {"left": one, "right": other}, {"out": one.schema})[0]
+
+
+def without(deltas: Stream, part: Stream, name: str) -> Stream:
+    """A table without some of its own rows."""
+    return together(deltas, negated(part, f"{name}: negated"), name)
+
+
+def on_groups(
+    deltas: Stream,
+    name: str,
+    keys: tuple[str, ...],
+    function: GroupFunction,
+    result: pa.Schema,
+    of_nothing: pa.RecordBatch | None = None,
+) -> Stream:
+    """What a function makes of the rows of each key."""
+    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, len(deltas.loops), of_nothing)
+    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": plan.result}
+    return add_operator(name, partial(OnGroups, plan), inputs, outputs, in_order=True)[0]
+
+
+def once(deltas: Stream, name: str) -> Stream:
+    """Every row once."""
+    rows = rows_schema(deltas)
+    return on_groups(deltas, name, tuple(rows.names), Once(deltas.schema), rows)
+
+
+def pairs(
+    left: Stream,
+    right: Stream,
+    asked: Joining,
+    name: str,
+    where: Expression | None = None,
+    *,
+    nulls_match: bool = False,
+) -> Stream:
+    """The pairs of rows with equal keys for which a condition holds."""
+    condition = None if where is None else compile_condition(where, asked.result, f"where= of '{name}'")
+    plan = JoinPlan(
+        left.schema,
+        right.schema,
+        tuple(asked.pairs),
+        tuple(asked.pairs.values()),
+        tuple(asked.added),
+        weighed(asked.result),
+        len(left.loops),
+        condition,
+        nulls_match,
+    )
+    inputs = {"left": left.exchange(*asked.pairs), "right": right.exchange(*asked.pairs.values())}
+    return add_operator(name, partial(InnerJoin, plan), inputs, {"out": plan.result}, in_order=True)[0]
+
+
+def equal_in(deltas: Stream, known: Stream, name: str) -> Stream:
+    """The rows that another table has, too; null equals null. There each row must be once."""
+    rows = rows_schema(deltas)
+    asked = joining(name, rows, rows_schema(known), tuple(rows.names), "")
+    return pairs(deltas, known, asked, name, nulls_match=True)
+
+
+def _one(name: str, logic: Callable[[], Any], deltas: Stream, schema: pa.Schema) -> Stream:
+    return add_operator(name, logic, {"in": deltas}, {"out": weighed(schema)})[0]

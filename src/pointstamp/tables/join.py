@@ -1,0 +1,130 @@
+"""The inner join of two tables on equal keys, kept up to date (McSherry et al. 2013, section 4).
+
+The change of a join is what the change of one side finds on the other: ``dA x B + A x dB + dA x dB``. Both
+sides are arranged by key. In a loop a pair is there from the least upper bound of both rounds on, and is sent
+there: an update of (epoch 5, round 2) that meets a row of round 7 is seen at (5, 7) and not at (5, 2).
+
+A key with a null in it matches nothing, as in SQL, unless the plan says otherwise. Rows are multiplied:
+weights 2 and -1 make -2.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pointstamp.expressions.compiling import Compiled
+from pointstamp.operators.context import Context
+from pointstamp.state.pieces import Piece
+from pointstamp.tables.arrangement import Arrangement
+from pointstamp.tables.open_changes import OpenChanges
+from pointstamp.tables.rounds import Rounds, by_rounds, counted_at, rounds_of, stored_schema
+from pointstamp.tables.weights import DIFF, with_weights
+
+Met = list[tuple[Rounds, pa.RecordBatch]]
+"""Pairs, by the rounds from which on they are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPlan:
+    """Which columns are compared, and which of both sides come out, under which names."""
+
+    left: pa.Schema
+    right: pa.Schema
+    left_keys: tuple[str, ...]
+    right_keys: tuple[str, ...]
+    right_columns: tuple[str, ...]
+    """Of the right side; all of the left side come out."""
+    result: pa.Schema
+    rounds: int
+    where: Compiled | None = None
+    """What must hold of a pair besides, over the columns of the result."""
+    nulls_match: bool = False
+    """Whether a null in a key equals a null, as it does where whole rows are compared."""
+
+
+class InnerJoin:
+    """Sends the change of a join when a time is settled; keeps both sides."""
+
+    def __init__(self, plan: JoinPlan) -> None:
+        self._plan = plan
+        self._keys = {"left": plan.left_keys, "right": plan.right_keys}
+        self._sides = {
+            "left": Arrangement(stored_schema(plan.left, plan.rounds), plan.left_keys),
+            "right": Arrangement(stored_schema(plan.right, plan.rounds), plan.right_keys),
+        }
+        self._open = OpenChanges()
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Keep the change until its time is settled."""
+        self._open.put(context.time, input, batch)
+        context.notify_at()
+
+    def on_notify(self, context: Context) -> None:
+        """Find what the changes of the time meet, send it where it is there, and keep the changes."""
+        rounds = context.time[1:]
+        found: Met = []
+        for name, whole in self._open.take(context.time).items():
+            change = whole if self._plan.nulls_match else without_null_keys(whole, self._keys[name])
+            if change.num_rows:
+                found.extend(self._met(change, name, rounds))
+                # The other side's change then meets this one, too: dA x dB is found once.
+                self._sides[name].add(counted_at(change, rounds))
+        for at, batches in _together(found):
+            context.send(pa.concat_batches(batches), at=(context.time[0], *at))
+
+    def _met(self, change: pa.RecordBatch, side: str, rounds: Rounds) -> Met:
+        """What the change of one side meets on the other."""
+        made: Met = []
+        other = "right" if side == "left" else "left"
+        for which, rows in self._sides[other].matches(change, self._keys[side]):
+            ours = pc.take(change, pa.array(which), boundscheck=False)
+            pairs = self._pairs(rows, ours) if other == "left" else self._pairs(ours, rows)
+            bounds = self._bounds(rows, rounds)
+            if self._plan.where is not None:
+                holds = pc.fill_null(self._plan.where(pairs), False)
+                pairs, bounds = pairs.filter(holds), bounds[np.asarray(holds, np.bool_)]
+            if not rounds:
+                made.append(((), pairs))
+            else:
+                made.extend((at, pairs.take(pa.array(these))) for at, these in by_rounds(bounds))
+        return made
+
+    def _bounds(self, rows: pa.RecordBatch, rounds: Rounds) -> np.typing.NDArray[np.int64]:
+        """The rounds from which on each of these stored rows and a row of the time are both there."""
+        return np.maximum(rounds_of(rows, len(rounds)), np.array(rounds, np.int64))
+
+    def _pairs(self, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
+        weights = left.column(DIFF).to_numpy() * right.column(DIFF).to_numpy()
+        columns = [left.column(name) for name in self._plan.left.names if name != DIFF]
+        columns += [right.column(name) for name in self._plan.right_columns]
+        own = pa.schema(list(self._plan.result)[:-1])
+        return with_weights(pa.RecordBatch.from_arrays(columns, schema=own), weights)
+
+    def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
+        """Both sides."""
+        assert not len(self._open), "changes wait at a snapshot"
+        return {name: side.save(changes_only=changes_only) for name, side in self._sides.items()}
+
+    def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
+        """Go on with the rows of this worker's keys."""
+        for name, side in self._sides.items():
+            side.load(pieces[name])
+
+
+def without_null_keys(batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
+    """The rows whose keys can match anything."""
+    if not any(batch.column(key).null_count for key in keys):
+        return batch
+    return batch.filter(reduce(pc.and_, (pc.is_valid(batch.column(key)) for key in keys)))
+
+
+def _together(found: Met) -> list[tuple[Rounds, list[pa.RecordBatch]]]:
+    """What is to be sent at each time, the least first."""
+    batches: dict[Rounds, list[pa.RecordBatch]] = {}
+    for at, batch in found:
+        batches.setdefault(at, []).append(batch)
+    return sorted(batches.items())

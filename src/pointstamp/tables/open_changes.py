@@ -1,0 +1,36 @@
+"""What has come of times that are not complete: the changes of a table, by time and input.
+
+Invariant: every change that is put in is taken out once, with the changes of its own time and input.
+"""
+
+import pyarrow as pa
+
+from pointstamp.tables.run import run_of
+from pointstamp.tables.weights import columns_without_weight
+from pointstamp.topology.domain import Time
+
+
+class OpenChanges:
+    """Changes that wait for their time to be complete; for one operator."""
+
+    def __init__(self) -> None:
+        self._batches: dict[Time, dict[str, list[pa.RecordBatch]]] = {}
+
+    def put(self, time: Time, name: str, batch: pa.RecordBatch) -> None:
+        """Keep a batch of an input until its time is taken."""
+        self._batches.setdefault(time, {}).setdefault(name, []).append(batch)
+
+    def take(self, time: Time) -> dict[str, pa.RecordBatch]:
+        """The change at a time, for each input that has one; equal rows are added up."""
+        taken = self._batches.pop(time, {})
+        changes = {name: added_up(batches) for name, batches in taken.items()}
+        return {name: change for name, change in changes.items() if change.num_rows}
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+
+def added_up(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """The sum of changes: every row once, none with the weight 0."""
+    batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    return run_of(batch, columns_without_weight(batch.schema)).batch

@@ -1,0 +1,28 @@
+"""The words that other libraries have for what a table does, and the word for it here."""
+
+from typing import Final
+
+HERE: Final[dict[str, str]] = {
+    **dict.fromkeys(("withColumn", "withColumns", "with_column", "assign", "mutate"), "with_columns(x=...)"),
+    **dict.fromkeys(("selectExpr", "project", "map"), "select('id', total=ps.col('price') * 2)"),
+    "withColumnRenamed": "rename(new='old')",
+    **dict.fromkeys(("where", "query"), "filter(ps.col('price') > 1)"),
+    **dict.fromkeys(
+        ("groupBy", "group_by", "groupby", "agg", "aggregate"), "reduce('key', total=ps.sum('x'))"
+    ),
+    **dict.fromkeys(("dropDuplicates", "drop_duplicates", "unique"), "distinct()"),
+    **dict.fromkeys(("unionAll", "unionByName", "union_all", "concat", "vstack"), "union(other)"),
+    **dict.fromkeys(("subtract", "exceptAll", "except_", "difference"), "minus(other)"),
+    **dict.fromkeys(("intersection", "intersectAll"), "intersect(other)"),
+    **dict.fromkeys(("orderBy", "sort", "order_by", "limit", "head"), "top(10, by='price desc')"),
+    **dict.fromkeys(("loop", "recursive", "fixpoint"), "iterate(body)"),
+    **dict.fromkeys(("write", "collect", "show", "toPandas"), "flow.output('name', table), and then a run"),
+    **dict.fromkeys(("map_batches", "flat_map", "inspect", "exchange"), "changes(), a stream that has them"),
+}
+
+
+def no_such_verb_of_tables(who: str, name: str, verbs: list[str]) -> str:
+    """What to say to somebody who has asked a table for something that it has not."""
+    if name in HERE:
+        return f"{who} has no '{name}'; here that is {HERE[name]}."
+    return f"{who} has no '{name}'; it has {', '.join(verbs)}."

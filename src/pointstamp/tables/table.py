@@ -1,0 +1,264 @@
+"""Tables: what a user chains operations on, where a stream is what happens and a table what there is.
+
+A table is a stream of changes, rows with a weight as their last column, and its value at a time is the sum of
+all changes up to it. Every operation keeps the law: what it has put out up to an epoch, added up, is what the
+same query gives for its inputs, added up to that epoch.
+
+Joins other than the inner one, and the operations on sets, are made of inner joins, distinct and negation, so
+that what holds of these in loops holds of them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from pointstamp.errors import FlowError, SchemaError
+from pointstamp.expressions.selecting import (
+    check_columns,
+    chosen,
+    expressions,
+    operator_name,
+    others,
+    renamed,
+    shown,
+)
+from pointstamp.expressions.tree import Expression, Value, col, lit
+from pointstamp.flow.reducing import reducing
+from pointstamp.flow.stream import Loop, Stream
+from pointstamp.reduce.aggregate import Aggregate, Aggregation
+from pointstamp.tables import deltas
+from pointstamp.tables.aggregating import Aggregating, table_aggregates
+from pointstamp.tables.joining import How, checked_how, joining
+from pointstamp.tables.ordering import ordering
+from pointstamp.tables.other_words import no_such_verb_of_tables
+from pointstamp.tables.outer import joined
+from pointstamp.tables.top import First
+from pointstamp.tables.weights import DIFF
+
+_ALL: Final = "__all"
+"""The key of all rows, where something is asked of the table as a whole."""
+
+
+class Table:
+    """Rows that appear and disappear; made by ``stream.running()`` and by operations on other tables."""
+
+    def __init__(self, changes: Stream) -> None:
+        assert changes.schema.names[-1] == DIFF
+        self.deltas = changes
+        """The changes in parts, as operations make them: weights of one row may come one by one."""
+        self.schema = deltas.rows_schema(changes)
+
+    def changes(self, *, name: str = "changes") -> Stream:
+        """The table as a stream of its changes: each row that changed in an epoch once, with ``diff``."""
+        return deltas.summed(self.deltas, name)
+
+    # Row by row.
+
+    def select(
+        self, *columns: str | Expression, name: str | Expression = "select", **named: Value
+    ) -> "Table":
+        """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
+        operator, called = operator_name(name, "select", f"select of {self}")
+        return self._selected(operator, chosen(f"'{operator}' of {self}", columns, called | named))
+
+    def with_columns(self, *, name: str | Expression = "with columns", **named: Value) -> "Table":
+        """All columns, and more or others under these names."""
+        operator, called = operator_name(name, "with columns", f"with_columns of {self}")
+        added = expressions(f"'{operator}' of {self}", called | named)
+        return self._selected(operator, {each: col(each) for each in self.schema.names} | added)
+
+    def drop(self, *columns: str) -> "Table":
+        """Without these columns; rows that are equal without them are added up."""
+        return self._selected("drop", others(f"drop of {self}", self.schema, columns))
+
+    def rename(self, **new_to_old: str) -> "Table":
+        """With other names for some columns: ``rename(seller="person")`` calls the column person seller."""
+        return self._selected("rename", renamed(f"rename of {self}", self.schema, new_to_old))
+
+    def filter(self, condition: Expression, *, name: str = "filter") -> "Table":
+        """The rows for which a condition holds; null counts as false."""
+        if not isinstance(condition, Expression):
+            raise FlowError(
+                f"'{name}' of {self} needs an expression such as ps.col('price') > 1, and was given "
+                f"{type(condition).__name__}."
+            )
+        return Table(deltas.filtered(self.deltas, name, condition, f"'{name}' of {self}"))
+
+    def union(self, other: "Table", *, name: str = "union") -> "Table":
+        """The rows of both, with all their copies (SQL's ``union all``)."""
+        return Table(deltas.together(self.deltas, self._like(name, other), name))
+
+    # Two tables.
+
+    def join(
+        self,
+        other: "Table",
+        on: str | Mapping[str, str] | Iterable[str],
+        *,
+        how: How = "inner",
+        where: Expression | None = None,
+        suffix: str = "_right",
+        name: str = "join",
+    ) -> "Table":
+        """The pairs of rows of both tables that have equal keys; a null equals nothing.
+
+        ``on`` is a column that both have, several, or a mapping from columns of this table to those of the
+        other. The key comes out once, under its name here; another column that both have gets the ``suffix``
+        on the right side. ``where`` is a condition besides, over the columns of a pair. With ``how`` rows
+        without a partner come out, too, with nulls: those of the ``left`` side, the ``right``, or both
+        (``full``); ``semi`` gives the rows of this table that have a partner, ``anti`` the others.
+        """
+        who = f"'{name}' of {self} and {other}"
+        kind, asked = checked_how(who, how), joining(who, self.schema, other.schema, on, suffix)
+        return Table(joined(self.deltas, other.deltas, asked, kind, where, name))
+
+    def minus(self, other: "Table", *, name: str = "minus") -> "Table":
+        """The rows of this table that the other has not, each once (SQL's ``except``)."""
+        own = deltas.once(self.deltas, f"{name}: left")
+        theirs = deltas.once(self._like(name, other), f"{name}: right")
+        return Table(deltas.without(own, deltas.equal_in(own, theirs, f"{name}: both"), name))
+
+    def intersect(self, other: "Table", *, name: str = "intersect") -> "Table":
+        """The rows that both tables have, each once."""
+        theirs = deltas.once(self._like(name, other), f"{name}: right")
+        return Table(deltas.equal_in(deltas.once(self.deltas, f"{name}: left"), theirs, name))
+
+    # By key.
+
+    def distinct(self, *, name: str = "distinct") -> "Table":
+        """Every row once."""
+        return Table(deltas.once(self.deltas, name))
+
+    def count(self, *keys: str, name: str = "count") -> "Table":
+        """How many rows there are of each key, or in all; the column is ``count``."""
+        return self.reduce(*keys, aggregates={"count": Aggregate("count")}, name=name)
+
+    def reduce(
+        self,
+        *keys: str,
+        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
+        name: str | Aggregation = "reduce",
+        **named: Aggregation,
+    ) -> "Table":
+        """One row for each key, with aggregates of its rows: ``reduce("city", people=ps.count())``.
+
+        Without keys it is one row for the whole table, from the first row on and also when all are deleted
+        again: then counts are 0 and other aggregates null.
+        """
+        asked = reducing(
+            f"reduce of {self}", "reduce", aggregates=aggregates, running=False, name=name, named=named
+        )
+        who = f"'{asked.name}' of {self}"
+        check_columns(who, self.schema, keys)
+        found = table_aggregates(who, self.schema, asked.aggregates)
+        own = [self.schema.field(key) for key in keys]
+        fields = [pa.field(column, each.result_type) for column, each in found.items()]
+        if twice := [field.name for field in fields if field.name in keys]:
+            raise SchemaError(
+                f"{who} would have the column '{twice[0]}' twice. Name the aggregate differently."
+            )
+        if keys:
+            result = pa.schema([*own, *fields])
+            function = Aggregating(keys, found, deltas.weighed(result))
+            return Table(deltas.on_groups(self.deltas, asked.name, keys, function, result))
+        whole = self._selected("all rows", _one_group(self.schema))
+        result = pa.schema([whole.schema.field(_ALL), *fields])
+        function = Aggregating((_ALL,), found, deltas.weighed(result))
+        nothing = function.of_nothing(pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], names=[_ALL]))
+        made = deltas.on_groups(whole.deltas, asked.name, (_ALL,), function, result, nothing)
+        return Table(made).drop(_ALL)
+
+    def top(
+        self,
+        count: int,
+        *keys: str,
+        by: str | Iterable[str],
+        ties: bool = False,
+        rank: str | None = None,
+        name: str = "top",
+    ) -> "Table":
+        """The first rows of each key, or of the whole table: ``top(3, "shop", by="price desc")``.
+
+        What ``by`` leaves open is decided by all columns from left to right. With ``ties`` all rows that are
+        as good as the last of them come, too. ``rank`` is a column for their places, from 1 on.
+        """
+        who = f"'{name}' of {self}"
+        check_columns(who, self.schema, keys)
+        if count < 1:
+            raise FlowError(f"{who} needs how many rows are wanted, 1 or more, and was given {count!r}.")
+        if rank is not None and rank in self.schema.names:
+            raise SchemaError(f"{who}: there is a column '{rank}' already. Call the rank differently.")
+        table = self if keys else self._selected("all rows", _one_group(self.schema))
+        extra = [] if rank is None else [pa.field(rank, pa.int64())]
+        result = pa.schema([*table.schema, *extra])
+        order = ordering(who, self.schema, by)
+        function = First(count, order, ties, rank, deltas.weighed(result))
+        made = Table(deltas.on_groups(table.deltas, name, keys or (_ALL,), function, result))
+        return made if keys else made.drop(_ALL)
+
+    # Loops.
+
+    def iterate(
+        self,
+        body: Callable[..., "Table"],
+        *others: "Table",
+        max_rounds: int | None = None,
+        name: str = "iterate",
+    ) -> "Table":
+        """What comes of a body that is applied to its own result again and again, until nothing changes.
+
+        The body is given this table and the others, and makes a table like this one of them. In round 0 it is
+        given this table as it is, in each following round what it made in the one before; the others stay.
+
+            reached = starts.iterate(
+                lambda x, starts, edges: x.join(edges, {"node": "src"}).select(node=ps.col("dst"))
+                .union(starts).distinct(),
+                starts, edges)
+        """
+        with self.deltas.loop(name, max_rounds=max_rounds) as loop:
+            initial, again = self.enter(loop), loop.variable(self.deltas.schema)
+            start = Table(deltas.together(initial.deltas, again, "so far"))
+            made = self._like(f"{name}: the body", body(start, *(other.enter(loop) for other in others)))
+            # The start is in every round already, so only what the body adds to it goes round.
+            added = deltas.without(made, initial.deltas, "without the start")
+            loop.feedback(again, deltas.summed(added, "what goes round"))
+            return Table(loop.leave(made))
+
+    def enter(self, loop: Loop) -> "Table":
+        """The same table inside a loop, the same in every round."""
+        return Table(loop.enter(self.deltas))
+
+    def _selected(self, name: str, wanted: Mapping[str, Expression]) -> "Table":
+        return Table(deltas.selected(self.deltas, name, wanted, f"'{name}' of {self}"))
+
+    def _like(self, name: str, other: "Table") -> Stream:
+        """The changes of a table that has the columns of this one, in the same order."""
+        if not isinstance(other, Table):
+            raise FlowError(f"'{name}' of {self} needs a table, and was given {type(other).__name__}.")
+        if other.schema == self.schema:
+            return other.deltas
+        if {(each.name, each.type) for each in other.schema} != {
+            (each.name, each.type) for each in self.schema
+        }:
+            raise SchemaError(
+                f"'{name}' of {self} and {other} needs the same columns on both sides; the first has "
+                f"{shown(self.schema)}, the second {shown(other.schema)}."
+            )
+        return other.select(*self.schema.names).deltas
+
+    if not TYPE_CHECKING:  # to a type checker, a name that is not there is a mistake
+
+        def __getattr__(self, name: str) -> object:
+            if name.startswith("_"):
+                raise AttributeError(f"'Table' object has no attribute '{name}'", name=name, obj=self)
+            verbs = [each for each, of in vars(Table).items() if not each.startswith("_") and callable(of)]
+            raise AttributeError(no_such_verb_of_tables(str(self), name, verbs), name=name, obj=self)
+
+    def __str__(self) -> str:
+        return str(self.deltas).replace("stream", "table", 1)
+
+
+def _one_group(schema: pa.Schema) -> dict[str, Expression]:
+    """All columns, and one that is the same in every row."""
+    return {**{name: col(name) for name in schema.names}, _ALL: lit(0, pa.int8())}

@@ -1,0 +1,127 @@
+"""The ways into a table: rows that are added, rows with weights, and upserts by key.
+
+Invariant: no table begins with a weight below zero, nor with updates that are taken for rows.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import types
+
+from pointstamp.errors import FlowError, SchemaError
+from pointstamp.expressions.selecting import check_columns
+from pointstamp.expressions.tree import Expression, col, when
+from pointstamp.flow.builder import TableWay
+from pointstamp.flow.marking import check_adds_up
+from pointstamp.flow.outlet import add_operator, wiring
+from pointstamp.flow.stream import Stream
+from pointstamp.flow.updates import Passes
+from pointstamp.tables.border import Border
+from pointstamp.tables.rounds import is_round_name
+from pointstamp.tables.states import TICKS, States, Ticks
+from pointstamp.tables.table import Table
+from pointstamp.tables.upserting import UpsertPlan, Upserts
+from pointstamp.tables.weighing import Appended
+from pointstamp.tables.weights import DIFF, DIFF_FIELD
+from pointstamp.topology.domain import EPOCHS
+
+_ADDING: Final = ("insert", "update_postimage", "update_after", "+I", "+U")
+_DELETING: Final = ("delete", "update_preimage", "update_before", "-D", "-U")
+_WEIGHT: Final = "weight of operation"
+
+
+def table_of(stream: Stream, way: TableWay, name: str) -> Table:
+    """A stream as a table: every row is added, or as often as it says, or each epoch has all rows."""
+    who = f"'{name}' of {stream}"
+    _check_can_be_table(stream, who)
+    if way.is_whole:
+        return _whole(stream, who, name)
+    if way.operation is None:
+        return _added(stream, who, way.weight, name)
+    if way.weight is not None:
+        raise FlowError(f"{who} was given weight= and operation=; a row has one of them. Leave one out.")
+    check_columns(who, stream.schema, [way.operation])
+    if not types.is_string(stream.schema.field(way.operation).type):
+        kind = stream.schema.field(way.operation).type
+        raise SchemaError(f"{who}: the operation '{way.operation}' is {kind}; it must be a string.")
+    said = col(way.operation)
+    weight = when(said.is_in(*_ADDING), 1).when(said.is_in(*_DELETING), -1).otherwise(None)
+    own: list[Expression] = [col(field.name) for field in stream.schema if field.name != way.operation]
+    weighed = stream.select(*own, weight.cast("long").alias(_WEIGHT), name=f"{name}: operations")
+    return _added(weighed, who, _WEIGHT, name)
+
+
+def _added(stream: Stream, who: str, weight: str | None, name: str) -> Table:
+    if weight is not None:
+        check_columns(who, stream.schema, [weight])
+        if not types.is_integer(stream.schema.field(weight).type):
+            raise SchemaError(
+                f"{who}: the weight '{weight}' is {stream.schema.field(weight).type}, and no integer."
+            )
+    schema = _weighed(who, [field for field in stream.schema if field.name != weight])
+    logic = partial(Appended, schema, weight)
+    added = add_operator(name, logic, {"in": stream}, {"out": schema}, sends=Passes.ADDED)[0]
+    if weight is None:
+        return Table(added)
+    if stream.loops:
+        raise FlowError(
+            f"{who} stands in a loop, where rows with weights cannot be checked. Make the table outside, and "
+            "bring it in with table.enter(loop)."
+        )
+    by = added.exchange(*schema.names[:-1])
+    inputs, outputs = {"in": by}, {"out": schema}
+    return Table(add_operator(f"{name}: border", partial(Border, schema), inputs, outputs, in_order=True)[0])
+
+
+def _whole(stream: Stream, who: str, name: str) -> Table:
+    if stream.loops:
+        raise FlowError(f"{who} stands in a loop; states come from outside. Make the table there.")
+    schema = _weighed(who, list(stream.schema))
+    rows = add_operator(f"{name}: rows", partial(Appended, schema, None), {"in": stream}, {"out": schema})[0]
+    ticks = add_operator(f"{name}: epochs", Ticks, {"in": stream}, {"out": TICKS})[0]
+    inputs = {"rows": rows.exchange(*schema.names[:-1]), "ticks": ticks.broadcast()}
+    logic = partial(States, schema)
+    return Table(add_operator(name, logic, inputs, {"out": schema}, in_order=True)[0])
+
+
+def upserted(
+    stream: Stream, key: str | Iterable[str], order: str | None, deleted: str | None, name: str
+) -> Table:
+    """A stream of upserts as a table: each row replaces the row with its key, or deletes it."""
+    who = f"table '{name}'"
+    _check_can_be_table(stream, who)
+    keys = (key,) if isinstance(key, str) else tuple(key)
+    if not keys:
+        raise FlowError(f"{who} needs key= with at least one column.")
+    check_columns(who, stream.schema, [*keys, *filter(None, (order, deleted))])
+    if deleted is not None and not types.is_boolean(stream.schema.field(deleted).type):
+        raise SchemaError(
+            f"{who}: '{deleted}' marks rows that delete, and is {stream.schema.field(deleted).type}; it must "
+            "be boolean."
+        )
+    schema = _weighed(who, [field for field in stream.schema if field.name != deleted])
+    logic = partial(Upserts, UpsertPlan(keys, order, deleted, schema))
+    inputs = {"in": stream.exchange(*keys)}
+    return Table(add_operator(f"{name}: upserts", logic, inputs, {"out": schema}, in_order=True)[0])
+
+
+def _check_can_be_table(stream: Stream, who: str) -> None:
+    plan = wiring(stream).builder.plan
+    if plan.root is not EPOCHS:
+        raise FlowError(
+            f"{who}: flow '{plan.name}' has times of its own, and a table is what epochs add up to. "
+            "Make the table in a flow with epochs."
+        )
+    check_adds_up(plan, wiring(stream).source, who)
+
+
+def _weighed(who: str, fields: list[pa.Field]) -> pa.Schema:
+    """The columns of a table, all of which may be null, and the weight."""
+    if not fields:
+        raise SchemaError(f"{who} would have no columns; a table needs at least one.")
+    for field in fields:
+        if field.name == DIFF or is_round_name(field.name):
+            raise SchemaError(f"{who}: a column cannot be called '{field.name}', which is taken. Rename it.")
+    return pa.schema([*(pa.field(field.name, field.type) for field in fields), DIFF_FIELD])

@@ -1,0 +1,58 @@
+"""Operations of tables that keep nothing: weights that are given, negated, or passed on beside other columns.
+
+They work on a change as on any rows: what is selected from a sum is the sum of what is selected.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pointstamp.errors import FlowError
+from pointstamp.expressions.selecting import Selection
+from pointstamp.operators.context import Context
+from pointstamp.tables.weights import DIFF, DIFF_FIELD, with_weights
+
+
+class Appended:
+    """Sends the rows of a stream with the weight 1, or with the weights of one of its columns."""
+
+    def __init__(self, schema: pa.Schema, weight: str | None) -> None:
+        self._schema = schema
+        self._weight = weight
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Send the rows with their weight."""
+        weights = pa.array(np.ones(batch.num_rows, np.int64))
+        if self._weight is not None:
+            weights = batch.column(self._weight).cast(pa.int64())
+            if weights.null_count:
+                row = batch.slice(int(np.flatnonzero(weights.is_null())[0]), 1).to_pylist()[0]
+                raise FlowError(
+                    f"operator '{context.operator}' came in epoch {context.epoch} to the row {row}, which "
+                    f"says neither that it is added nor that it is deleted: its '{self._weight}' is null. "
+                    "Give 1 or -1 for a weight, or one of the words for an operation."
+                )
+        own = [batch.column(name) for name in self._schema.names if name != DIFF]
+        made = pa.RecordBatch.from_arrays([*own, weights], schema=self._schema)
+        context.send(made.filter(pc.not_equal(weights, 0)))
+
+
+class Negated:
+    """Sends the same rows taken away."""
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Send the rows with the opposite weights."""
+        context.send(with_weights(batch, -batch.column(DIFF).to_numpy()))
+
+
+class Weighed:
+    """Sends each row with other columns, worked out from its own, and with its weight."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._schema = pa.schema([*selection.schema, DIFF_FIELD])
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Work the columns out and send."""
+        made = [*self._selection.of(batch), batch.column(DIFF)]
+        context.send(pa.RecordBatch.from_arrays(made, schema=self._schema))

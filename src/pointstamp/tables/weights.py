@@ -1,0 +1,69 @@
+"""Weights: how often a row is there, and the sum of rows that are equal.
+
+A table flows as batches of rows with a last column of weights: +1 for a row that appears, -1 for one that
+disappears. Equal means what SQL's grouping means: null equals null, a NaN equals every NaN, and -0.0 equals
+0.0.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+Integers = npt.NDArray[np.int64]
+
+DIFF: Final = "diff"
+"""The column of weights; it is the last one of every batch of a table."""
+
+DIFF_FIELD: Final = pa.field(DIFF, pa.int64(), nullable=False)
+
+
+def equal_rows(
+    one: pa.RecordBatch, these: npt.NDArray[np.intp], other: pa.RecordBatch, those: npt.NDArray[np.intp]
+) -> npt.NDArray[np.bool_]:
+    """Whether each of these rows equals the one beside it; columns are compared by position."""
+    same = np.ones(len(these), np.bool_)
+    left, right = pa.array(these), pa.array(those)
+    for a, b in zip(one.columns, other.columns, strict=True):
+        same &= equal_values(a.take(left), b.take(right))
+    return same
+
+
+def equal_values(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
+    """Whether values are equal, where null equals null and NaN equals NaN."""
+    if types.is_nested(one.type) or types.is_dictionary(one.type):
+        pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+        return np.fromiter((_is_equal(a, b) for a, b in pairs), np.bool_, len(one))
+    found = pc.equal(one, other)
+    if types.is_floating(one.type):
+        found = pc.or_(found, pc.and_(pc.is_nan(one), pc.is_nan(other)))
+    if one.null_count or other.null_count:
+        both = pc.and_(pc.is_null(one), pc.is_null(other))
+        found = pc.or_(pc.fill_null(found, False), both)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _is_equal(one: object, other: object) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_equal(one[name], other[name]) for name in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_is_equal, one, other))
+    return bool(one == other or (one != one and other != other))
+
+
+def with_weights(batch: pa.RecordBatch, weights: Integers) -> pa.RecordBatch:
+    """The same rows with these weights, in place of those that they have or after the last column."""
+    position = batch.schema.get_field_index(DIFF)
+    column = pa.array(weights)
+    if position < 0:
+        return batch.append_column(DIFF_FIELD, column)
+    return batch.set_column(position, DIFF_FIELD, column)
+
+
+def columns_without_weight(schema: pa.Schema) -> Sequence[str]:
+    """The names of the columns of a row."""
+    return [name for name in schema.names if name != DIFF]

@@ -1,0 +1,212 @@
+"""Tables with a mistake in them, one mistake each: what others have got wrong, and what a test must find."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from pointstamp.flow.outlet import add_operator
+from pointstamp.flow.stream import Stream
+from pointstamp.operators.context import Context
+from pointstamp.state.pieces import Piece
+from pointstamp.tables import deltas, outer
+from pointstamp.tables.aggregating import Aggregating, Once
+from pointstamp.tables.consolidating import Consolidated
+from pointstamp.tables.grouping import Grouped, OnGroups
+from pointstamp.tables.join import InnerJoin, JoinPlan
+from pointstamp.tables.rounds import Rounds
+from pointstamp.tables.top import First
+from pointstamp.tables.weights import DIFF
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+class AtTheLaterTime(InnerJoin):
+    """Sends a pair at the later of both times, and not at their least upper bound."""
+
+    def _bounds(self, rows: pa.RecordBatch, rounds: Rounds) -> npt.NDArray[np.int64]:
+        return np.tile(np.array(rounds, np.int64), (rows.num_rows, 1))
+
+
+class OnlyWhereSomethingArrives(OnGroups):
+    """Looks at a key only at times at which one of its rows changes."""
+
+    def _look_again(self, context: Context, stored: pa.RecordBatch, rounds: Rounds) -> None:
+        pass
+
+
+class WithoutClosure(OnGroups):
+    """Looks again where a change meets a stored row, but not where that meets another one."""
+
+    def __init__(self, plan: Any) -> None:  # noqa: ANN401 - as the operator takes it
+        super().__init__(plan)
+        self._arrived: set[Any] = set()
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        self._arrived.add(context.time)
+        super().on_receive(context, input, batch)
+
+    def _look_again(self, context: Context, stored: pa.RecordBatch, rounds: Rounds) -> None:
+        if context.time in self._arrived:
+            super()._look_again(context, stored, rounds)
+
+
+class KeepsZeros(Consolidated):
+    """Adds rows up, and sends also those that add up to nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._batches: dict[Any, list[pa.RecordBatch]] = {}
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        self._batches.setdefault(context.time, []).append(batch)
+        context.notify_at()
+
+    def on_notify(self, context: Context) -> None:
+        table = pa.Table.from_batches(self._batches.pop(context.time))
+        names = [name for name in table.column_names if name != DIFF]
+        sums = table.group_by(names).aggregate([(DIFF, "sum")]).rename_columns([*names, DIFF])
+        context.send(sums.cast(context.schema()).combine_chunks().to_batches()[0])
+
+
+class NullsMatch(InnerJoin):
+    """A null in a key equals a null."""
+
+    def __init__(self, plan: JoinPlan) -> None:
+        super().__init__(replace(plan, nulls_match=True))
+
+
+class Copies(Once):
+    """Takes every copy of a row for a change of what is distinct."""
+
+    def __call__(self, groups: Grouped) -> pa.RecordBatch:
+        own = [groups.rows.column(name) for name in self.result.names]
+        return pa.RecordBatch.from_arrays(own, schema=self.result)
+
+
+class ForgetsTheNext(First):
+    """Remembers only the rows that came out, so that there is none to follow one that is deleted."""
+
+    known: dict[str, set[str]] = {}  # noqa: RUF012 - for the one flow of a test
+
+    def __call__(self, groups: Grouped) -> pa.RecordBatch:
+        seen = self.known.setdefault("seen", set())
+        out = self.known.setdefault("out", set())
+        rows = groups.rows.to_pylist()
+        kept = [repr(row) not in seen or repr(row) in out for row in rows]
+        seen.update(map(repr, rows))
+        starts = groups.starts
+        counts = np.add.reduceat(np.array(kept, np.int64), starts) if len(starts) else np.empty(0, np.int64)
+        alive = counts > 0
+        begins = (np.cumsum(counts) - counts)[alive]
+        made = super().__call__(
+            Grouped(groups.rows.filter(pa.array(kept)), begins, groups.keys.filter(pa.array(alive)))
+        )
+        out.update(map(repr, made.to_pylist()))
+        return made
+
+
+class Drifting(Aggregating):
+    """Adds to the last sum what is new, and subtracts what is gone, as floats."""
+
+    known: dict[str, dict[Any, Any]] = {}  # noqa: RUF012 - for the one flow of a test
+
+    def __call__(self, groups: Grouped) -> pa.RecordBatch:
+        made = super().__call__(groups).to_pydict()
+        ends = np.append(groups.starts[1:], groups.rows.num_rows)
+        for at, (begin, end) in enumerate(zip(groups.starts, ends, strict=True)):
+            now = {row["v"]: row[DIFF] for row in groups.rows.slice(begin, end - begin).to_pylist()}
+            total, before = self.known.get(repr(made["k"][at]), {}).get("last", (0.0, {}))
+            for value in sorted({*now, *before}):
+                total += value * (now.get(value, 0) - before.get(value, 0))
+            self.known[repr(made["k"][at])] = {"last": (total, now)}
+            made["n"][at] = total
+        return pa.RecordBatch.from_pydict(made, schema=self.result)
+
+
+class AddsOnly:
+    """Sends what appears, and never takes it back."""
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        context.send(batch.filter(pc.greater(batch.column(DIFF), 0)))
+
+
+def without_rounds(pieces: Mapping[str, Piece]) -> Mapping[str, Piece]:
+    """What was saved, all of it in round 0."""
+    return {name: replace(piece, table=_in_round_0(piece.table)) for name, piece in pieces.items()}
+
+
+def _in_round_0(table: pa.Table) -> pa.Table:
+    for position, name in enumerate(table.column_names):
+        if name.startswith("__round"):
+            zeros = pa.array(np.zeros(table.num_rows, np.int64))
+            table = table.set_column(position, table.schema.field(position), zeros)
+    return table
+
+
+class JoinSavedWithoutRounds(InnerJoin):
+    """Saves its sides without the rounds of their rows."""
+
+    def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
+        return without_rounds(super().save(changes_only=changes_only))
+
+
+class GroupsSavedWithoutRounds(OnGroups):
+    """Saves its groups without the rounds of their rows."""
+
+    def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
+        return without_rounds(super().save(changes_only=changes_only))
+
+
+def _in_place_of(name: str, broken: object) -> Break:
+    return lambda patch: patch.setattr(deltas, name, broken)
+
+
+def _in_no_order(patch: pytest.MonkeyPatch) -> None:
+    def add(*given: Any, in_order: bool = False, **named: Any) -> list[Stream]:  # noqa: ANN401 - as it takes
+        return add_operator(*given, **named)
+
+    patch.setattr(deltas, "add_operator", add)
+
+
+def _start_goes_round(patch: pytest.MonkeyPatch) -> None:
+    right = deltas.without
+
+    def without(changes: Stream, part: Stream, name: str) -> Stream:
+        return changes if name == "without the start" else right(changes, part, name)
+
+    patch.setattr(deltas, "without", without)
+
+
+def _null_rows_stay(patch: pytest.MonkeyPatch) -> None:
+    right = outer._alone
+
+    def alone(*given: Any) -> Stream:  # noqa: ANN401 - as the function takes it
+        made = right(*given)
+        return add_operator("adds only", AddsOnly, {"in": made}, {"out": made.schema})[0]
+
+    patch.setattr(outer, "_alone", alone)
+
+
+def _saved_without_rounds(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(deltas, "InnerJoin", JoinSavedWithoutRounds)
+    patch.setattr(deltas, "OnGroups", GroupsSavedWithoutRounds)
+
+
+BROKEN: dict[str, Break] = {
+    "a join sends at the later time": _in_place_of("InnerJoin", AtTheLaterTime),
+    "a group is looked at only where something arrives": _in_place_of("OnGroups", OnlyWhereSomethingArrives),
+    "bounds of times are not closed": _in_place_of("OnGroups", WithoutClosure),
+    "epochs are taken out of order": _in_no_order,
+    "the start goes round": _start_goes_round,
+    "a weight of 0 is sent on": _in_place_of("Consolidated", KeepsZeros),
+    "null keys match": _in_place_of("InnerJoin", NullsMatch),
+    "a row of nulls is not taken back": _null_rows_stay,
+    "copies are changes of what is distinct": _in_place_of("Once", Copies),
+    "a snapshot has no rounds": _saved_without_rounds,
+}

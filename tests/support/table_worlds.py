@@ -1,0 +1,99 @@
+"""Flows with tables for simulated worlds, and their rows: joins, groups and loops, under inserts and deletes.
+
+Epochs follow each other closely and delete what the ones before have inserted, so that what is done in
+another order than that of epochs shows.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+import pointstamp as ps
+from support.table_loops import EDGES, STARTS, loop_flow
+from support.table_queries import LEFT, RIGHT, Row, table_of
+from support.table_times import ROWS, timed_changes, timed_flow
+
+
+def joined_flow() -> ps.Dataflow:
+    """Two inputs, a left join, a reduction and the first rows of each key."""
+    flow = ps.Dataflow("joined")
+    a, b = (flow.input(name, schema).running(weight="w") for name, schema in (("a", LEFT), ("b", RIGHT)))
+    both = a.join(b, "k", how="left")
+    flow.output("both", both)
+    flow.output("sums", both.reduce("k", rows=ps.count(), n=ps.sum("n"), least=ps.min("s")))
+    flow.output("top", both.select("k", "n").top(2, "k", by="n desc"))
+    flow.output("all", b.reduce(rows=ps.count(), n=ps.sum("n")))
+    return flow
+
+
+def upserted_flow() -> ps.Dataflow:
+    """Upserts by key, the groups that they move between, and whole states."""
+    flow = ps.Dataflow("upserted")
+    people = flow.table("people", PEOPLE, key="id", order="version", deleted="gone")
+    flow.output("people", people)
+    flow.output("cities", people.count("city"))
+    flow.output("rows", flow.input("states", "n long").states())
+    return flow
+
+
+PEOPLE = pa.schema({"id": pa.int64(), "city": pa.string(), "version": pa.int64(), "gone": pa.bool_()})
+
+FLOWS: dict[str, Callable[[], ps.Dataflow]] = {
+    "joined": joined_flow,
+    "upserted": upserted_flow,
+    "reach": lambda: loop_flow("reach"),
+    "walks": lambda: loop_flow("walks"),
+    "parts": lambda: loop_flow("parts"),
+    "timed": lambda: timed_flow("count"),
+}
+
+
+def inputs_of(name: str, seed: int = 0, epochs: int = 5) -> dict[str, Any]:
+    """The rows of a flow, in epochs."""
+    rng = random.Random(seed)
+    if name == "joined":
+        left = _changes(rng, epochs, lambda: (rng.randrange(3), rng.choice("ab"), rng.choice([0.5, None])))
+        right = _changes(rng, epochs, lambda: (rng.choice([0, 1, 2, None]), rng.randrange(4)))
+        return {"a": [table_of(e, LEFT) for e in left], "b": [table_of(e, RIGHT) for e in right]}
+    if name == "upserted":
+        states = [[{"n": rng.randrange(5)} for _ in range(3)] for _ in range(epochs)]
+        return {"people": [table_of(rows, PEOPLE) for rows in _upserts(rng, epochs)], "states": states}
+    if name == "timed":
+        return {"rows": [table_of(rows, ROWS) for rows in timed_changes(seed, epochs)]}
+    edges, starts = loop_changes(name, seed, epochs)
+    return {"edges": [table_of(e, EDGES) for e in edges], "starts": [table_of(e, STARTS) for e in starts]}
+
+
+def loop_changes(name: str, seed: int, epochs: int = 5) -> tuple[list[list[Row]], list[list[Row]]]:
+    """The changes of edges and starts, in epochs."""
+    rng = random.Random(seed)
+    edges = _changes(rng, epochs, lambda: _edge(rng, 6, forward=name == "walks"), 6)
+    return edges, _changes(rng, epochs, lambda: (rng.randrange(2),), 1)
+
+
+def _edge(rng: random.Random, nodes: int, *, forward: bool) -> Row:
+    one, other = rng.sample(range(nodes), 2)
+    return (min(one, other), max(one, other)) if forward else (one, other)
+
+
+def _changes(rng: random.Random, epochs: int, row: Callable[[], Row], most: int = 4) -> list[list[Row]]:
+    there: Counter[Row] = Counter()
+    made = []
+    for _ in range(epochs):
+        gone = rng.sample(sorted(there.elements(), key=repr), min(there.total(), rng.randrange(most)))
+        new = [row() for _ in range(rng.randrange(1, most + 1))]
+        there.subtract(gone)
+        there.update(new)
+        made.append([(*each, -1) for each in gone] + [(*each, 1) for each in new])
+    return made
+
+
+def _upserts(rng: random.Random, epochs: int) -> list[list[Row]]:
+    versions = iter(range(1000))
+    return [
+        [(rng.randrange(4), rng.choice("xyz"), next(versions), rng.random() < 0.25) for _ in range(4)]
+        for _ in range(epochs)
+    ]

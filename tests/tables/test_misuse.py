@@ -1,0 +1,105 @@
+"""What cannot be asked of a table is refused when the flow is written, with the operator and the column."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import pointstamp as ps
+from pointstamp.errors import FlowError, SchemaError
+
+
+def tables() -> tuple[ps.Table, ps.Table]:
+    flow = ps.Dataflow("test")
+    sales = flow.input("sales", "shop string, price long, at double").running()
+    return sales, flow.input("shops", "shop string, city string, price long").running()
+
+
+CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
+    (
+        lambda a, b: a.filter(ps.col("prise") > 1),
+        SchemaError,
+        "'filter' of table .* needs the column 'prise'",
+    ),
+    (lambda a, b: a.filter(ps.col("price")), SchemaError, "needs a condition, and .* is int64"),
+    (lambda a, b: a.filter(lambda batch: True), FlowError, "needs an expression .* and was given function"),
+    (lambda a, b: a.filter(ps.col("diff") > 0), SchemaError, "needs the column 'diff'"),
+    (lambda a, b: a.select(ps.col("price") * 2), FlowError, "needs a name"),
+    (lambda a, b: a.select("price", price=ps.col("at")), SchemaError, "the column 'price' twice"),
+    (lambda a, b: a.select(x="price"), FlowError, r"given the text 'price'\. Write ps.col\('price'\)"),
+    (lambda a, b: a.with_columns(diff=ps.lit(1)), SchemaError, "cannot be called 'diff'"),
+    (lambda a, b: a.drop("shop", "price", "at"), FlowError, "would have no columns"),
+    (lambda a, b: a.rename(price="shop"), SchemaError, "the column 'price' twice"),
+    (lambda a, b: a.union(b), SchemaError, "needs the same columns on both sides"),
+    (lambda a, b: a.union("b"), FlowError, "needs a table, and was given str"),
+    (lambda a, b: a.join(b, "city"), SchemaError, "on its left side, needs the column 'city'"),
+    (lambda a, b: a.join(b, {"at": "price"}), SchemaError, "'at' is double and 'price' is int64"),
+    (lambda a, b: a.join(b, "shop", how="outer"), FlowError, "how='outer'; here that is 'full'"),
+    (lambda a, b: a.join(b, "shop", suffix=""), SchemaError, "the column 'price' twice"),
+    (lambda a, b: a.join(b, ps.col("shop") == 1), FlowError, "A condition on pairs goes to where="),
+    (lambda a, b: a.join(b, []), FlowError, "at least one column to join on"),
+    (
+        lambda a, b: a.join(b, "shop", where=ps.col("rice") > 1),
+        SchemaError,
+        "where= .* needs the column 'rice'",
+    ),
+    (lambda a, b: a.reduce("city", n=ps.count()), SchemaError, "needs the column 'city'"),
+    (lambda a, b: a.reduce("shop", n=ps.sum("shop")), SchemaError, "'n': sum needs a column of numbers"),
+    (lambda a, b: a.reduce("shop", shop=ps.count()), SchemaError, "the column 'shop' twice"),
+    (lambda a, b: a.reduce("shop", n="price"), FlowError, "'n' must be an aggregate"),
+    (lambda a, b: a.top(0, by="price"), FlowError, "1 or more, and was given 0"),
+    (lambda a, b: a.top(1, by="prise desc"), SchemaError, "needs the column 'prise desc'|column 'prise'"),
+    (lambda a, b: a.top(1, by=[]), FlowError, "needs a column to order by"),
+    (lambda a, b: a.top(1, by="price", rank="at"), SchemaError, "there is a column 'at' already"),
+    (lambda a, b: a.iterate(lambda x: x.select("shop")), SchemaError, "needs the same columns on both sides"),
+    (lambda a, b: a.groupBy("shop"), AttributeError, r"here that is reduce\('key'"),
+    (lambda a, b: a.withColumn("x", 1), AttributeError, "here that is with_columns"),
+    (lambda a, b: a.jion(b), AttributeError, "has no 'jion'; it has changes, select"),
+]
+
+
+@pytest.mark.parametrize(("asked", "kind", "said"), CASES)
+def test_what_cannot_be_asked_is_refused_in_words(
+    asked: Callable[[Any, Any], Any], kind: type[Exception], said: str
+) -> None:
+    with pytest.raises(kind, match=said):
+        asked(*tables())
+
+
+def test_a_column_may_be_named_as_an_option() -> None:
+    sales, _ = tables()
+    assert sales.select("shop", name=ps.col("price")).schema.names == ["shop", "name"]
+    made = sales.reduce("shop", aggregates={"name": ps.count()}, running=ps.max("price"))
+    assert made.schema.names == ["shop", "name", "running"]
+
+
+def test_streams_have_the_same_verbs_for_columns() -> None:
+    flow = ps.Dataflow("test")
+    sales = flow.input("sales", "shop string, price long")
+    made = sales.filter(ps.col("price") > 1).with_columns(twice=ps.col("price") * 2).drop("price")
+    flow.output("sales", made.rename(store="shop").select("twice", "store"))
+    rows = [{"shop": "a", "price": 1}, {"shop": "b", "price": 2}]
+    assert flow.run_local(sales=[rows])["sales"][0].to_pylist() == [{"twice": 4, "store": "b"}]
+
+
+def test_streams_split_by_an_expression() -> None:
+    flow = ps.Dataflow("test")
+    cheap, dear = flow.input("sales", "price long").branch(ps.col("price") < 5)
+    flow.output("cheap", cheap)
+    flow.output("dear", dear)
+    found = flow.run_local(sales=[[{"price": 1}, {"price": None}, {"price": 9}]])
+    assert found["cheap"][0]["price"].to_pylist() == [1]
+    assert found["dear"][0]["price"].to_pylist() == [None, 9]
+
+
+def test_without_keys_a_reduction_is_one_row_also_when_all_are_gone() -> None:
+    flow = ps.Dataflow("test")
+    sales = flow.input("sales", "price long, w long").running(weight="w")
+    flow.output("all", sales.reduce(sales=ps.count(), most=ps.max("price")))
+    epochs = [[{"price": 3, "w": 1}, {"price": 4, "w": 1}], [{"price": 4, "w": -1}, {"price": 3, "w": -1}]]
+    found = flow.run_local(sales=epochs, workers=2)["all"]
+    assert found[0].to_pylist() == [{"sales": 2, "most": 4, "diff": 1}]
+    assert sorted(map(str, found[1].to_pylist())) == [
+        "{'sales': 0, 'most': None, 'diff': 1}",
+        "{'sales': 2, 'most': 4, 'diff': -1}",
+    ]

@@ -1,0 +1,177 @@
+"""The ways into a table: what is taken, and what is refused at the border with its row and epoch.
+
+- weights: a row that is deleted must be there, and a weight must be one;
+- upserts by key, beside a dictionary that is kept by hand, and what nobody could order;
+- streams that make no table: updates, and times that are no epochs.
+"""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pointstamp as ps
+from pointstamp.errors import FlowError, SchemaError
+from support.table_queries import put_out
+
+SALES = "shop string, price long, w long"
+
+
+def run_weighed(*epochs: list[tuple[Any, ...]], workers: int = 2) -> Any:  # noqa: ANN401 - tables by epoch
+    flow = ps.Dataflow("test")
+    flow.output("sales", flow.input("sales", SALES).running(weight="w"))
+    rows = [[dict(zip(("shop", "price", "w"), row, strict=True)) for row in epoch] for epoch in epochs]
+    return flow.run_local(sales=rows, workers=workers)["sales"]
+
+
+# Weights.
+
+
+def test_a_row_that_is_inserted_twice_can_be_deleted_twice() -> None:
+    found = put_out(run_weighed([("a", 1, 2)], [("a", 1, -1)], [("a", 1, -1)]), 3)
+    assert found == [Counter({("a", 1): 2}), Counter({("a", 1): 1}), Counter()]
+
+
+def test_a_row_may_come_and_go_in_one_epoch() -> None:
+    assert put_out(run_weighed([("a", 1, -1), ("a", 1, 1)]), 1) == [Counter()]
+
+
+def test_a_weight_of_0_is_no_row() -> None:
+    assert put_out(run_weighed([("a", 1, 0)]), 1) == [Counter()]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_what_is_not_there_cannot_be_deleted(workers: int) -> None:
+    said = r"epoch 1 deletes 1 of the row \{'shop': 'a', 'price': 2\}, which is there 0 times\. A row can be"
+    with pytest.raises(FlowError, match=said):
+        run_weighed([("a", 1, 1)], [("a", 2, -1)], workers=workers)
+
+
+def test_nothing_of_an_epoch_that_is_refused_is_put_out() -> None:
+    flow = ps.Dataflow("test")
+    flow.output("sales", flow.input("sales", SALES).running(weight="w"))
+    epochs = [
+        [{"shop": "a", "price": 1, "w": 1}],
+        [{"shop": "b", "price": 1, "w": 1}, {"shop": "a", "price": 9, "w": -1}],
+    ]
+    seen: list[int] = []
+    with pytest.raises(FlowError, match="deletes 1 of the row"):
+        flow.run_local(sales=epochs, on_epoch=lambda epoch, tables: seen.append(epoch))
+    assert seen == [0]
+
+
+def test_a_null_is_no_weight() -> None:
+    with pytest.raises(FlowError, match=r"epoch 0 to the row .*, which says neither .*: its 'w' is null"):
+        run_weighed([("a", 1, None)])
+
+
+def test_a_weight_must_be_an_integer() -> None:
+    with pytest.raises(SchemaError, match="the weight 'shop' is string, and no integer"):
+        ps.Dataflow("test").input("sales", SALES).running(weight="shop")
+
+
+# Upserts.
+
+PEOPLE = "id long, city string, version long, gone boolean"
+_UPSERTS = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from([None, "x", "y"]), st.booleans()), max_size=5
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(epochs=st.lists(_UPSERTS, min_size=1, max_size=4), workers=st.integers(1, 3))
+def test_of_each_key_the_last_row_is_there_unless_it_deletes(epochs: list[Any], workers: int) -> None:
+    flow = ps.Dataflow("test")
+    people = flow.table("people", PEOPLE, key="id", order="version", deleted="gone")
+    flow.output("people", people.select("id", "city"))
+    names = ("id", "city", "version", "gone")
+    given = [[(row[0], row[1], at, row[2]) for at, row in enumerate(epoch)] for epoch in epochs]
+    # In the other order than that of versions, so that it is the column that decides.
+    data = [[dict(zip(names, row, strict=True)) for row in reversed(epoch)] for epoch in given]
+    found = put_out(flow.run_local(people=data, workers=workers)["people"], len(epochs))
+    there: dict[int, Any] = {}
+    for epoch, rows in enumerate(given):
+        for key, city, _, gone in rows:
+            there.pop(key, None)
+            if not gone:
+                there[key] = city
+        assert found[epoch] == Counter(there.items())
+
+
+@pytest.mark.parametrize(
+    ("order", "said"), [(None, "no order= is named"), ("version", "they are equal in 'version'")]
+)
+def test_two_rows_of_a_key_that_nobody_can_order_are_refused(order: str | None, said: str) -> None:
+    flow = ps.Dataflow("test")
+    flow.output("people", flow.table("people", PEOPLE, key="id", order=order))
+    rows = [{"id": 1, "city": city, "version": 7, "gone": False} for city in "xy"]
+    with pytest.raises(FlowError, match=f"epoch 0 has two rows with one key, .*'x'.*'y'.*{said}"):
+        flow.run_local(people=[rows])
+
+
+def test_a_column_that_marks_deletions_must_be_boolean() -> None:
+    with pytest.raises(SchemaError, match="'city' marks rows that delete, and is string"):
+        ps.Dataflow("test").table("people", PEOPLE, key="id", deleted="city")
+
+
+# Words for operations, and whole states.
+
+
+@pytest.mark.parametrize(
+    "words", [("insert", "update_preimage", "update_postimage", "delete"), ("+I", "-U", "+U", "-D")]
+)
+def test_words_say_what_is_inserted_and_what_is_deleted(words: tuple[str, ...]) -> None:
+    insert, before, after, delete = words
+    flow = ps.Dataflow("test")
+    flow.output("people", flow.input("feed", "op string, id long, city string").running(operation="op"))
+    epochs = [[(insert, 1, "x"), (insert, 2, "x")], [(before, 1, "x"), (after, 1, "y")], [(delete, 2, "x")]]
+    data = [[dict(zip(("op", "id", "city"), row, strict=True)) for row in epoch] for epoch in epochs]
+    assert put_out(flow.run_local(feed=data, workers=2)["people"], 3) == [
+        Counter([(1, "x"), (2, "x")]),
+        Counter([(1, "y"), (2, "x")]),
+        Counter([(1, "y")]),
+    ]
+
+
+def test_a_word_that_is_not_known_is_refused_with_its_row() -> None:
+    flow = ps.Dataflow("test")
+    flow.output("people", flow.input("feed", "op string, id long").running(operation="op"))
+    with pytest.raises(FlowError, match=r"epoch 0 to the row .*'id': 4.*, which says neither"):
+        flow.run_local(feed=[[{"op": "upsert", "id": 4}]])
+
+
+_ROWS = st.lists(st.tuples(st.integers(0, 5)), min_size=1, max_size=5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(epochs=st.lists(_ROWS, min_size=1, max_size=4), workers=st.integers(1, 3))
+def test_a_table_of_states_has_the_rows_of_the_last_epoch(epochs: list[Any], workers: int) -> None:
+    flow = ps.Dataflow("test")
+    flow.output("now", flow.input("rows", "n long").states())
+    data = [[{"n": n} for (n,) in epoch] for epoch in epochs]
+    found = put_out(flow.run_local(rows=data, workers=workers)["now"], len(epochs))
+    assert found == [Counter(epoch) for epoch in epochs]
+
+
+# What makes no table.
+
+
+def test_updates_are_no_rows_of_a_table() -> None:
+    sales = ps.Dataflow("test").input("sales", SALES)
+    with pytest.raises(
+        FlowError, match=r"adds up what the running reduction 'count' sends.*they would count"
+    ):
+        sales.count("shop", running=True).running()
+
+
+def test_a_column_cannot_be_called_as_the_weight_is() -> None:
+    with pytest.raises(SchemaError, match="a column cannot be called 'diff', which is taken"):
+        ps.Dataflow("test").input("rows", "diff long").running()
+
+
+def test_times_that_are_no_epochs_make_no_table() -> None:
+    flow = ps.Dataflow("test", times=ps.Stacks(2))
+    with pytest.raises(FlowError, match="has times of its own, and a table is what epochs add up to"):
+        flow.input("rows", "n long").running()
