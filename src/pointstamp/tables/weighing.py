@@ -29,7 +29,7 @@ class Appended:
                 row = batch.slice(int(np.flatnonzero(weights.is_null())[0]), 1).to_pylist()[0]
                 raise FlowError(
                     f"operator '{context.operator}' came in epoch {context.epoch} to the row {row}, which "
-                    f"says neither that it is added nor that it is deleted: its '{self._weight}' is null. Give "
+                    f"says neither that it is added nor that it is deleted: '{self._weight}' is null. Give "
                     "1 or -1 for a weight, or one of the words for an operation."
                 )
         own = [batch.column(name) for name in self._schema.names if name != DIFF]
