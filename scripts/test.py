@@ -1,9 +1,8 @@
 """Run the tests in three processes side by side, because each of them waits for others much of its time.
 
-One runs the tests that start Spark, one the simulated worlds and the formal models, and one all others. The
-last one is measured: which lines of the product it runs is told for each package at the end. Worlds are not
-measured: they run the same lines millions of times, and it would take half as long again. Nor are worker
-processes, which are started clean.
+One runs the tests that start Spark, one those of the parts by themselves, and one all others: worlds, models,
+runs and queries. The tests of the parts are measured: which lines of each package they run is told at the
+end. To measure all would take half as long again, because worlds run the same lines millions of times.
 
 The long tests are left out. The exit code is 0 if all have passed.
 """
@@ -17,7 +16,11 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
-WORLDS: Final = ["tests/simulate", "tests/judge", "models"]
+PARTS: Final = (
+    *("rows", "expressions", "keyed", "operators", "state", "reduce", "flow", "tables", "worker"),
+    *("order", "topology", "progress", "storage", "sinks", "sources", "graphs", "show"),
+)
+"""The packages whose tests are measured, by the names of their folders."""
 PYTEST: Final = ["-m", "pytest", "-p", "no:cacheprovider"]
 
 
@@ -26,11 +29,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "coverage"
         measured = ["-m", "coverage", "run", f"--data-file={data}", "--source=src/pointstamp"]
-        apart = [f"--ignore={place}" for place in WORLDS]
+        parts = [f"tests/{part}" for part in PARTS]
+        apart = [f"--ignore={part}" for part in parts]
         runs = {
             "with Spark": [*PYTEST, "-m", "spark and not long"],
-            "worlds and models": [*PYTEST, "-m", "not spark and not long", *WORLDS],
-            "all others": [*measured, *PYTEST, "-m", "not spark and not long", *apart],
+            "worlds, models, runs": [*PYTEST, "-m", "not spark and not long", *apart],
+            "parts": [*measured, *PYTEST, "-m", "not spark and not long", *parts],
         }
         codes = _run_all(runs, Path(folder))
         _show_coverage(data)
@@ -70,9 +74,13 @@ def _show_coverage(data: Path) -> None:
         package = parts[2] if len(parts) > 3 else "pointstamp"  # src/pointstamp/<package>/<file>
         counts[package][0] += found["summary"]["covered_lines"]
         counts[package][1] += found["summary"]["num_statements"]
-    shares = [f"{package} {100 * ran // of} %" for package, (ran, of) in sorted(counts.items()) if of]
-    ran, of = (sum(each[index] for each in counts.values()) for index in (0, 1))
-    print(f"coverage: {100 * ran / max(of, 1):.1f} % of {of:,} statements; {', '.join(shares)}")
+    measured = {package: counts[package] for package in PARTS if package in counts}
+    shares = [f"{package} {100 * ran // of} %" for package, (ran, of) in measured.items() if of]
+    ran, of = (sum(each[index] for each in measured.values()) for index in (0, 1))
+    print(
+        f"coverage of the parts by their own tests: {100 * ran / max(of, 1):.1f} % of {of:,} statements; "
+        f"{', '.join(shares)}"
+    )
 
 
 def _words(code: int) -> str:

@@ -130,6 +130,7 @@ def test_what_is_no_operator_is_refused_by_the_type_checker_and_by_the_flow() ->
 # Signatures.
 
 NOT_EXPORTED: Final = {
+    "pointstamp.expressions.tree.Choice": "an Expression with when and otherwise, which ps.when begins",
     "pointstamp.flow.plan.Plan": "a flow as plain data, for programs that read it; documented in its module",
     "pointstamp.order.partial.PartialOrder": "what a TimeOrder is without its least time",
     "pointstamp.progress.tracker.Tracker": "what a display reads; nothing in it is for users",
@@ -237,4 +238,5 @@ def test_public_objects_have_no_attributes_but_those_that_are_for_users() -> Non
         "Loop": {"name"},
         "OutputTables": {"name", "schema"},
         "Stream": {"schema"},
+        "Table": {"schema"},
     }

@@ -16,6 +16,7 @@ from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
 from pointstamp.tables import deltas, outer
 from pointstamp.tables.aggregating import Aggregating, Once
+from pointstamp.tables.arrangement import Arrangement
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import Grouped, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
@@ -163,6 +164,16 @@ class GroupsSavedWithoutRounds(OnGroups):
         return without_rounds(super().save(changes_only=changes_only))
 
 
+def _forgets_what_changed(patch: pytest.MonkeyPatch) -> None:
+    right = Arrangement.save
+
+    def save(self: Arrangement, *, changes_only: bool) -> Piece:
+        piece = right(self, changes_only=changes_only)
+        return piece if piece.is_whole else replace(piece, table=piece.table.slice(0, 0))
+
+    patch.setattr(Arrangement, "save", save)
+
+
 def _in_place_of(name: str, broken: object) -> Break:
     return lambda patch: patch.setattr(deltas, name, broken)
 
@@ -209,4 +220,5 @@ BROKEN: dict[str, Break] = {
     "a row of nulls is not taken back": _null_rows_stay,
     "copies are changes of what is distinct": _in_place_of("Once", Copies),
     "a snapshot has no rounds": _saved_without_rounds,
+    "a snapshot of what changed has nothing": _forgets_what_changed,
 }

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp.flow.outlet import add_operator
+from pointstamp.tables.table import deltas_of
 from pointstamp.tables.weighing import Appended
 from pointstamp.tables.weights import DIFF_FIELD
 from support.table_queries import Row, table_of
@@ -96,7 +97,7 @@ def timed_flow(query: str) -> ps.Dataflow:
             inner.feedback(once_more, after.with_columns(inner=ps.col("inner") - 1))
             logic = partial(Appended, WEIGHED, "w")
             table = ps.Table(add_operator("arrive", logic, {"in": now}, {"out": WEIGHED})[0])
-            made = QUERIES[query][0](table).deltas
+            made = deltas_of(QUERIES[query][0](table))
             stamped = pa.schema([*made.schema, ("outer", pa.int64()), ("inner", pa.int64())])
             out = add_operator("stamp", Stamp, {"in": made}, {"out": stamped})[0]
             left = inner.leave(out)

@@ -45,13 +45,13 @@ class Table:
 
     def __init__(self, changes: Stream) -> None:
         assert changes.schema.names[-1] == DIFF
-        self.deltas = changes
+        self._deltas = changes
         """The changes in parts, as operations make them: weights of one row may come one by one."""
         self.schema = deltas.rows_schema(changes)
 
     def changes(self, *, name: str = "changes") -> Stream:
         """The table as a stream of its changes: each row that changed in an epoch once, with ``diff``."""
-        return deltas.summed(self.deltas, name)
+        return deltas.summed(self._deltas, name)
 
     # Row by row.
 
@@ -83,11 +83,11 @@ class Table:
                 f"'{name}' of {self} needs an expression such as ps.col('price') > 1, and was given "
                 f"{type(condition).__name__}."
             )
-        return Table(deltas.filtered(self.deltas, name, condition, f"'{name}' of {self}"))
+        return Table(deltas.filtered(self._deltas, name, condition, f"'{name}' of {self}"))
 
     def union(self, other: "Table", *, name: str = "union") -> "Table":
         """The rows of both, with all their copies (SQL's ``union all``)."""
-        return Table(deltas.together(self.deltas, self._like(name, other), name))
+        return Table(deltas.together(self._deltas, self._like(name, other), name))
 
     # Two tables.
 
@@ -111,24 +111,24 @@ class Table:
         """
         who = f"'{name}' of {self} and {other}"
         kind, asked = checked_how(who, how), joining(who, self.schema, other.schema, on, suffix)
-        return Table(joined(self.deltas, other.deltas, asked, kind, where, name))
+        return Table(joined(self._deltas, deltas_of(other), asked, kind, where, name))
 
     def minus(self, other: "Table", *, name: str = "minus") -> "Table":
         """The rows of this table that the other has not, each once (SQL's ``except``)."""
-        own = deltas.once(self.deltas, f"{name}: left")
+        own = deltas.once(self._deltas, f"{name}: left")
         theirs = deltas.once(self._like(name, other), f"{name}: right")
         return Table(deltas.without(own, deltas.equal_in(own, theirs, f"{name}: both"), name))
 
     def intersect(self, other: "Table", *, name: str = "intersect") -> "Table":
         """The rows that both tables have, each once."""
         theirs = deltas.once(self._like(name, other), f"{name}: right")
-        return Table(deltas.equal_in(deltas.once(self.deltas, f"{name}: left"), theirs, name))
+        return Table(deltas.equal_in(deltas.once(self._deltas, f"{name}: left"), theirs, name))
 
     # By key.
 
     def distinct(self, *, name: str = "distinct") -> "Table":
         """Every row once."""
-        return Table(deltas.once(self.deltas, name))
+        return Table(deltas.once(self._deltas, name))
 
     def count(self, *keys: str, name: str = "count") -> "Table":
         """How many rows there are of each key, or in all; the column is ``count``."""
@@ -161,12 +161,12 @@ class Table:
         if keys:
             result = pa.schema([*own, *fields])
             function = Aggregating(keys, found, deltas.weighed(result))
-            return Table(deltas.on_groups(self.deltas, asked.name, keys, function, result))
+            return Table(deltas.on_groups(self._deltas, asked.name, keys, function, result))
         whole = self._selected("all rows", _one_group(self.schema))
         result = pa.schema([whole.schema.field(_ALL), *fields])
         function = Aggregating((_ALL,), found, deltas.weighed(result))
         nothing = function.of_nothing(pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], names=[_ALL]))
-        made = deltas.on_groups(whole.deltas, asked.name, (_ALL,), function, result, nothing)
+        made = deltas.on_groups(deltas_of(whole), asked.name, (_ALL,), function, result, nothing)
         return Table(made).drop(_ALL)
 
     def top(
@@ -194,7 +194,7 @@ class Table:
         result = pa.schema([*table.schema, *extra])
         order = ordering(who, self.schema, by)
         function = First(count, order, ties, rank, deltas.weighed(result))
-        made = Table(deltas.on_groups(table.deltas, name, keys or (_ALL,), function, result))
+        made = Table(deltas.on_groups(deltas_of(table), name, keys or (_ALL,), function, result))
         return made if keys else made.drop(_ALL)
 
     # Loops.
@@ -216,28 +216,28 @@ class Table:
                 .union(starts).distinct(),
                 starts, edges)
         """
-        with self.deltas.loop(name, max_rounds=max_rounds) as loop:
-            initial, again = self.enter(loop), loop.variable(self.deltas.schema)
-            start = Table(deltas.together(initial.deltas, again, "so far"))
+        with self._deltas.loop(name, max_rounds=max_rounds) as loop:
+            initial, again = self.enter(loop), loop.variable(self._deltas.schema)
+            start = Table(deltas.together(deltas_of(initial), again, "so far"))
             made = self._like(f"{name}: the body", body(start, *(other.enter(loop) for other in others)))
             # The start is in every round already, so only what the body adds to it goes round.
-            added = deltas.without(made, initial.deltas, "without the start")
+            added = deltas.without(made, deltas_of(initial), "without the start")
             loop.feedback(again, deltas.summed(added, "what goes round"))
             return Table(loop.leave(made))
 
     def enter(self, loop: Loop) -> "Table":
         """The same table inside a loop, the same in every round."""
-        return Table(loop.enter(self.deltas))
+        return Table(loop.enter(self._deltas))
 
     def _selected(self, name: str, wanted: Mapping[str, Expression]) -> "Table":
-        return Table(deltas.selected(self.deltas, name, wanted, f"'{name}' of {self}"))
+        return Table(deltas.selected(self._deltas, name, wanted, f"'{name}' of {self}"))
 
     def _like(self, name: str, other: "Table") -> Stream:
         """The changes of a table that has the columns of this one, in the same order."""
         if not isinstance(other, Table):
             raise FlowError(f"'{name}' of {self} needs a table, and was given {type(other).__name__}.")
         if other.schema == self.schema:
-            return other.deltas
+            return deltas_of(other)
         if {(each.name, each.type) for each in other.schema} != {
             (each.name, each.type) for each in self.schema
         }:
@@ -245,7 +245,7 @@ class Table:
                 f"'{name}' of {self} and {other} needs the same columns on both sides; the first has "
                 f"{shown(self.schema)}, the second {shown(other.schema)}."
             )
-        return other.select(*self.schema.names).deltas
+        return deltas_of(other.select(*self.schema.names))
 
     if not TYPE_CHECKING:  # to a type checker, a name that is not there is a mistake
 
@@ -256,9 +256,14 @@ class Table:
             raise AttributeError(no_such_verb_of_tables(str(self), name, verbs), name=name, obj=self)
 
     def __str__(self) -> str:
-        return str(self.deltas).replace("stream", "table", 1)
+        return str(self._deltas).replace("stream", "table", 1)
 
 
 def _one_group(schema: pa.Schema) -> dict[str, Expression]:
     """All columns, and one that is the same in every row."""
     return {**{name: col(name) for name in schema.names}, _ALL: lit(0, pa.int8())}
+
+
+def deltas_of(table: Table) -> Stream:
+    """The changes of a table as they are sent; for those who write tables, and not for users."""
+    return table._deltas  # noqa: SLF001 - this function is the one way to it
