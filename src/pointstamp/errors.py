@@ -13,6 +13,7 @@
     +-- StorageError       something durable cannot be written, is missing, torn or altered
     |   +-- NotStored      there is nothing under this name
     |   +-- AlreadyStored  something is there already, and must not be replaced
+    +-- BusyError          no worker can answer: all are inside long calls of operators
     +-- RecoveryError      a run cannot go on from what was saved: which snapshot, and why
     |   +-- FencedError    a newer driver has taken the checkpoint over
     +-- UsageError         a command was given something it does not know
@@ -72,6 +73,10 @@ class NotStored(StorageError):  # noqa: N818 - an answer as much as an error
 
 class AlreadyStored(StorageError):  # noqa: N818 - as above
     """Something is there under this name already, and is not replaced."""
+
+
+class BusyError(PointstampError):
+    """No worker can answer, because all of them are inside long calls of operators."""
 
 
 class RecoveryError(PointstampError):

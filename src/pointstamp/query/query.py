@@ -13,7 +13,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 
-from pointstamp.errors import FlowError, PointstampError, RecoveryError
+from pointstamp.errors import BusyError, FlowError, PointstampError, RecoveryError
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
@@ -154,11 +154,11 @@ class Query:
         nothing more is known.
         """
         self._check_output(output)
-        can_answer = self._answer(self._supervisor.call(lambda session: session.can_answer))
+        try:
+            status = self.progress()
+        except BusyError:
+            return self._supervisor.calls()
         calls = self._supervisor.calls()
-        if not can_answer:
-            return calls
-        status = self.progress()
         return [*calls, *next(each.held_by for each in status.outputs if each.name == output)]
 
     def frontiers(self) -> dict[str, list[tuple[Any, ...]]]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
-from pointstamp.errors import RecoveryError, SourceError, TransportError
+from pointstamp.errors import BusyError, RecoveryError, SourceError, TransportError
 from pointstamp.journal.history import Committed
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.crew import Crew, CrewError
@@ -75,7 +75,7 @@ class Session:
         self.verification = verification
         self._now_seconds = now_seconds
         self._finished: set[int] = set()
-        self._counts: list[Future[Counts]] = []
+        self._counts: list[tuple[int, Future[Counts]]] = []  # whom was asked, and for what
         self._saves: list[tuple[int, Future[int]]] = []
         self._ended: set[str] = set()
 
@@ -118,8 +118,22 @@ class Session:
 
     def ask_counts(self, answer: "Future[Counts]") -> None:
         """Ask a member for its counts; if possible one that is not inside a long call."""
-        self._counts.append(answer)
-        self._crew.post(self.calls.free(self._workers) or 0, AskCounts())
+        asked = self.calls.free(self._workers)
+        if asked is None:
+            answer.set_exception(self._all_busy())
+            return
+        self._counts.append((asked, answer))
+        self._crew.post(asked, AskCounts())
+
+    def _all_busy(self) -> BusyError:
+        return BusyError(f"no worker can answer: {'; '.join(self.calls.words())}.")
+
+    def _ask_others(self, busy: int) -> None:
+        """A member that was asked is inside a long call: ask another one, or say that nobody can answer."""
+        moved = [answer for asked, answer in self._counts if asked == busy]
+        self._counts = [each for each in self._counts if each[0] != busy]
+        for answer in moved:
+            self.ask_counts(answer)
 
     def save_soon(self, savepoint: str | None, answer: "Future[int]") -> None:
         """Take a snapshot of what was taken in, under a name if given; answer with its epoch."""
@@ -155,7 +169,7 @@ class Session:
     def close(self, error: BaseException | None = None) -> None:
         """End the crew; the watches are closed by their owner."""
         self._crew.end()
-        for answer in self._counts:
+        for _, answer in self._counts:
             answer.set_exception(error or RecoveryError("the query has ended before it could answer."))
         for _, saved in self._saves:
             lost = RecoveryError("the workers were lost before the snapshot was complete.")
@@ -225,11 +239,6 @@ class Session:
                 )
             self._crew.wait(_POLL_SECONDS)
 
-    @property
-    def can_answer(self) -> bool:
-        """Whether a member can answer: not all are inside of long calls."""
-        return self.calls.free(self._workers) is not None
-
     def _receive(self, worker: int, report: Report) -> None:
         self.calls.hear(worker, report)
         match report:
@@ -249,15 +258,18 @@ class Session:
             case TickRead():
                 self.coordinator.read(worker, report)
             case Counts():
-                if self._counts:
-                    self._counts.pop(0).set_result(report)
+                mine = next((each for each in self._counts if each[0] == worker), None)
+                if mine is not None:
+                    self._counts.remove(mine)
+                    mine[1].set_result(report)
             case Ahead():
                 self.coordinator.left_ahead(report)
             case EventsTold():
                 if self.verification is not None:
                     self.verification.observed(worker, report)
             case InCall():
-                pass  # it was heard
+                if report.operator:  # it was heard
+                    self._ask_others(worker)
             case Finished():
                 self._finished.add(worker)
             case Failed():
