@@ -239,7 +239,7 @@ def test_a_column_of_another_type_is_named(spark: SparkSession) -> None:
     flow = ps.Dataflow("refused")
     flow.output("out", flow.input("numbers", "x long"))
     frame = spark.createDataFrame([("one",)], "x string")
-    with pytest.raises(FlowError, match=r"input 'numbers': column 'x' must be int64 and came as string"):
+    with pytest.raises(FlowError, match=r"input 'numbers': column 'x' must be int64 but is string"):
         flow.run(spark, numbers=frame)
 
 
