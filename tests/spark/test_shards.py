@@ -49,6 +49,6 @@ def test_rows_are_at_the_worker_of_their_shard(spark: SparkSession, epoch: str |
 
 def test_a_bad_answer_comes_back_in_words(spark: SparkSession) -> None:
     frame = spark.range(10).selectExpr("id as x")
-    said = r"exchange by a function of x before operator 'where': the function .* must give .* and gave -1"
+    said = r"exchange by a function of x before operator 'where': the function .* must give .* but gave -1"
     with pytest.raises(OperatorError, match=said):
         flow_by(lambda batch: [-1] * batch.num_rows).run(spark, numbers=frame, workers=2)

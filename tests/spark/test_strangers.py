@@ -95,7 +95,7 @@ def test_raw_bytes_while_the_members_meet_do_not_keep_them_from_meeting(
     finally:
         first.close(linger_ms=0)
         second.close(linger_ms=0)
-    assert "worker 0 has dropped a connection that was no member's" in caplog.text
+    assert "worker 0 has dropped a connection that did not come from a member" in caplog.text
 
 
 @pytest.mark.usefixtures("stays_open")

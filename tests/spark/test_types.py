@@ -131,7 +131,7 @@ def test_what_spark_cannot_hold_is_refused_with_output_and_column() -> None:
         SchemaError, match=r"output 'o': column 'at', element is time64\[us\], for which Spark"
     ):
         spark_schema(pa.schema([("at", pa.list_(pa.time64("us")))]), "output 'o'")
-    with pytest.raises(SchemaError, match=r"column 'Epoch' has the name of another one"):
+    with pytest.raises(SchemaError, match=r"column 'Epoch' has the name of another column"):
         spark_schema(pa.schema([("Epoch", pa.int64())]), "output 'o'")
     with pytest.raises(SchemaError, match=r"column 'big' is decimal256\(50, 0\)"):
         spark_schema(pa.schema([("big", pa.decimal256(50, 0))]), "output 'o'")

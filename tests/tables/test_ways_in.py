@@ -63,7 +63,7 @@ def test_nothing_of_an_epoch_that_is_refused_is_put_out() -> None:
 
 
 def test_a_null_is_no_weight() -> None:
-    with pytest.raises(FlowError, match=r"epoch 0 to the row .*, which says neither .*: 'w' is null"):
+    with pytest.raises(FlowError, match=r"epoch 0 to the row .*, which says neither .*: its 'w' is null"):
         run_weighed([("a", 1, None)])
 
 
