@@ -213,7 +213,7 @@ def test_what_cannot_work_is_said_before_spark_starts(spark: SparkSession) -> No
         flow.run(spark, numbers=spark.range(10).selectExpr("id as x"), workers=3)
     with pytest.raises(SchemaError, match=r"input 'numbers': the DataFrame has no column 'x'; it has 'y'"):
         flow.run(spark, numbers=frame)
-    with pytest.raises(FlowError, match=r"has the inputs 'numbers' and was given 'letters'"):
+    with pytest.raises(FlowError, match=r"has the inputs 'numbers', but was given 'letters'"):
         flow.run(spark, letters=frame)
 
     with pytest.raises(SchemaError, match=r"input 'numbers': epoch= asks for the column 'day', which is not"):
