@@ -234,6 +234,26 @@ def test_the_second_driver_takes_over_and_the_first_ends_with_that() -> None:
         first.drained().result(WAIT_SECONDS_MAX)
 
 
+def test_a_driver_that_was_replaced_and_has_nothing_to_write_is_told_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pointstamp.query.supervisor.SUCCESSOR_SECONDS", 0.1)
+    flow = FLOWS["running"]()
+    storage, sink, source = MemoryStorage(), MemorySink(), Growing()
+    data = rows_of(flow, 2, seed=8)
+    source.batches.extend(each["numbers"] for each in data)
+    spec = spec_of(flow, data, storage, sink, sources={"numbers": source})
+    first, second = Supervisor(spec, InProcessLauncher()), Supervisor(spec, InProcessLauncher())
+    first_ended = running(first)
+    first.drained().result(WAIT_SECONDS_MAX)
+    second_ended = running(second)
+    with pytest.raises(FencedError, match="generation 1 may write nothing more"):
+        first_ended.result(WAIT_SECONDS_MAX)
+    source.is_ended = True
+    second_ended.result(WAIT_SECONDS_MAX)
+    assert sink.rows() == expected(flow, data)
+
+
 def test_a_driver_that_was_replaced_removes_nothing_of_its_successor() -> None:
     from pointstamp.query.beginning import begin_generation
     from pointstamp.query.unneeded import remove_unneeded

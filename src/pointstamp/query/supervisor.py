@@ -49,6 +49,8 @@ from pointstamp.sources.port import Watch
 _log = logging.getLogger("pointstamp.query")
 
 RECENT_MAX: Final = 100
+SUCCESSOR_SECONDS: Final = 5.0
+"""How often a query that has nothing to write looks whether a newer driver has replaced it."""
 ENDED: Final = "ended"
 T = TypeVar("T")
 
@@ -82,6 +84,7 @@ class Supervisor:
         self._counted = (monotonic(), 0)
         self._verified_before = 0
         self.upkeep = Upkeep(getattr(spec.sink, "compactor", None), spec.plan.name)
+        self._looked_seconds = monotonic()
 
     # From any thread.
 
@@ -224,7 +227,16 @@ class Supervisor:
                 return
             if not happened:
                 self.phase = "waiting for data" if coordinator.is_settled else "working"
+                self._look_for_successor(ledger)
                 session.wait(self._ours.fileno())
+
+    def _look_for_successor(self, ledger: Ledger) -> None:
+        """End a query that was replaced and has nothing to write, which would tell it: it holds workers."""
+        now = monotonic()
+        if now - self._looked_seconds >= SUCCESSOR_SECONDS:
+            self._looked_seconds = now
+            with suppress(StorageError):  # it looks again soon, and whoever writes is told of it
+                ledger.check_not_fenced()
 
     # When something goes wrong.
 
