@@ -9,7 +9,7 @@ that what holds of these in loops holds of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -23,21 +23,18 @@ from pointstamp.expressions.selecting import (
     renamed,
     shown,
 )
-from pointstamp.expressions.tree import Expression, Value, col, lit
+from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.flow.reducing import reducing
 from pointstamp.flow.stream import Loop, Stream
 from pointstamp.reduce.aggregate import Aggregate, Aggregation
 from pointstamp.tables import deltas
-from pointstamp.tables.aggregating import Aggregating, table_aggregates
 from pointstamp.tables.joining import How, checked_how, joining
 from pointstamp.tables.ordering import ordering
 from pointstamp.tables.other_words import no_such_verb_of_tables
 from pointstamp.tables.outer import joined
+from pointstamp.tables.reducing import ALL, in_one_group, reduced
 from pointstamp.tables.top import First
 from pointstamp.tables.weights import DIFF
-
-_ALL: Final = "__all"
-"""The key of all rows, where something is asked of the table as a whole."""
 
 
 class Table:
@@ -150,24 +147,7 @@ class Table:
             f"reduce of {self}", "reduce", aggregates=aggregates, running=False, name=name, named=named
         )
         who = f"'{asked.name}' of {self}"
-        check_columns(who, self.schema, keys)
-        found = table_aggregates(who, self.schema, asked.aggregates)
-        own = [self.schema.field(key) for key in keys]
-        fields = [pa.field(column, each.result_type) for column, each in found.items()]
-        if twice := [field.name for field in fields if field.name in keys]:
-            raise SchemaError(
-                f"{who} would have the column '{twice[0]}' twice. Name the aggregate differently."
-            )
-        if keys:
-            result = pa.schema([*own, *fields])
-            function = Aggregating(keys, found, deltas.weighed(result))
-            return Table(deltas.on_groups(self._deltas, asked.name, keys, function, result))
-        whole = self._selected("all rows", _one_group(self.schema))
-        result = pa.schema([whole.schema.field(_ALL), *fields])
-        function = Aggregating((_ALL,), found, deltas.weighed(result))
-        nothing = function.of_nothing(pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], names=[_ALL]))
-        made = deltas.on_groups(deltas_of(whole), asked.name, (_ALL,), function, result, nothing)
-        return Table(made).drop(_ALL)
+        return Table(reduced(self._deltas, keys, asked.aggregates, asked.name, who))
 
     def top(
         self,
@@ -189,13 +169,13 @@ class Table:
             raise FlowError(f"{who} needs how many rows are wanted, 1 or more, and was given {count!r}.")
         if rank is not None and rank in self.schema.names:
             raise SchemaError(f"{who}: there is a column '{rank}' already. Call the rank differently.")
-        table = self if keys else self._selected("all rows", _one_group(self.schema))
+        changes = self._deltas if keys else in_one_group(self._deltas, who)
         extra = [] if rank is None else [pa.field(rank, pa.int64())]
-        result = pa.schema([*table.schema, *extra])
+        result = pa.schema([*deltas.rows_schema(changes), *extra])
         order = ordering(who, self.schema, by)
         function = First(count, order, ties, rank, deltas.weighed(result))
-        made = Table(deltas.on_groups(deltas_of(table), name, keys or (_ALL,), function, result))
-        return made if keys else made.drop(_ALL)
+        made = Table(deltas.on_groups(changes, name, keys or (ALL,), function, result))
+        return made if keys else made.drop(ALL)
 
     # Loops.
 
@@ -257,11 +237,6 @@ class Table:
 
     def __str__(self) -> str:
         return str(self._deltas).replace("stream", "table", 1)
-
-
-def _one_group(schema: pa.Schema) -> dict[str, Expression]:
-    """All columns, and one that is the same in every row."""
-    return {**{name: col(name) for name in schema.names}, _ALL: lit(0, pa.int8())}
 
 
 def deltas_of(table: Table) -> Stream:
