@@ -24,8 +24,10 @@ from pointstamp.expressions.selecting import (
     shown,
 )
 from pointstamp.expressions.tree import Expression, Value, col, lit
+from pointstamp.expressions.windows import Span
 from pointstamp.flow.reducing import reducing
 from pointstamp.flow.stream import Loop, Stream
+from pointstamp.operators.windowing import windowing
 from pointstamp.reduce.aggregate import Aggregate, Aggregation
 from pointstamp.tables import deltas
 from pointstamp.tables.aggregating import Aggregating, table_aggregates
@@ -88,6 +90,29 @@ class Table:
     def union(self, other: "Table", *, name: str = "union") -> "Table":
         """The rows of both, with all their copies (SQL's ``union all``)."""
         return Table(deltas.together(self._deltas, self._like(name, other), name))
+
+    def window(
+        self,
+        at: str,
+        size: Span,
+        *,
+        slide: Span | None = None,
+        offset: Span | None = None,
+        start: str = "window_start",
+        end: str = "window_end",
+        name: str = "window",
+    ) -> "Table":
+        """Each row with the window of event time in which it lies, from ``window_start`` to ``window_end``.
+
+        ``at`` is a column of timestamps, dates or integers, ``size`` a length: "10 minutes", a timedelta, or
+        a number. With a ``slide`` a window begins every so often, and a row comes once for each in which it
+        lies. Windows begin at multiples after the beginning of 1970, and ``offset`` later. The end is no
+        longer in the window. A row whose ``at`` is null is in no window, and does not come.
+
+            bids.window("at", "10 minutes").reduce("window_start", "window_end", bids=ps.count())
+        """
+        asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
+        return Table(deltas.in_windows(self._deltas, name, asked))
 
     # Two tables.
 
