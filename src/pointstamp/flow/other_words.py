@@ -40,6 +40,7 @@ HERE: Final[dict[str, str]] = {
     **dict.fromkeys(("join", "crossJoin", "cogroup", "merge_asof"), _JOIN),
     **dict.fromkeys(("iterate", "iteration", "while_loop"), "loop('name'), or running().iterate(body)"),
     **dict.fromkeys(("minus", "subtract", "intersect", "top"), "running(), a table, which has it"),
+    **dict.fromkeys(("session_window", "sessionize"), "running().sessions('user', at='at', gap='5 minutes')"),
     **dict.fromkeys(("foreach", "foreachBatch", "forEach", "tap"), "inspect(function)"),
     **dict.fromkeys(("orderBy", "sort", "sort_values", "order_by", "limit", "head"), _NO_ORDER),
     **dict.fromkeys(("withWatermark", "watermark"), _EPOCHS),

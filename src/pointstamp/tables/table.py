@@ -35,6 +35,7 @@ from pointstamp.tables.joining import How, checked_how, joining
 from pointstamp.tables.ordering import ordering
 from pointstamp.tables.other_words import no_such_verb_of_tables
 from pointstamp.tables.outer import joined
+from pointstamp.tables.sessions import sessions
 from pointstamp.tables.top import First
 from pointstamp.tables.weights import DIFF
 
@@ -221,6 +222,34 @@ class Table:
         function = First(count, order, ties, rank, deltas.weighed(result))
         made = Table(deltas.on_groups(deltas_of(table), name, keys or (_ALL,), function, result))
         return made if keys else made.drop(_ALL)
+
+    def sessions(
+        self,
+        *keys: str,
+        at: str,
+        gap: Span,
+        start: str = "session_start",
+        end: str = "session_end",
+        name: str = "sessions",
+    ) -> "Table":
+        """Each row with its session, from ``session_start`` to ``session_end``: rows of a key close in time.
+
+        A row that comes less than the ``gap`` after another one of its key, by their column ``at``, is in the
+        same session. The session ends the gap after its last row; its end is no longer in it. Sessions grow
+        together and fall apart as rows come and go. A row whose ``at`` is null is in none, and does not come.
+
+            clicks.sessions("user", at="at", gap="5 minutes").reduce(
+                "user", "session_start", "session_end", clicks=ps.count())
+        """
+        who = f"'{name}' of {self}"
+        check_columns(who, self.schema, keys)
+        asked = sessions(who, self.schema, at, gap, (start, end))
+        if not keys:
+            whole = self.with_columns(**{_ALL: lit(0, pa.int8())}, name="all rows")
+            return whole.sessions(_ALL, at=at, gap=gap, start=start, end=end, name=name).drop(_ALL)
+        timed = self.filter(col(at).is_not_null(), name=f"{name}: with event time")
+        rows = pa.schema(list(asked.result)[:-1])
+        return Table(deltas.on_groups(deltas_of(timed), name, keys, asked, rows))
 
     # Loops.
 
