@@ -33,6 +33,7 @@ from pointstamp.expressions.selecting import (
     selection,
 )
 from pointstamp.expressions.tree import Expression, Value, col
+from pointstamp.expressions.windows import Span
 from pointstamp.flow.builder import PlanBuilder, Scope, TableWay
 from pointstamp.flow.marking import check_reduces
 from pointstamp.flow.other_words import no_such_verb
@@ -54,6 +55,7 @@ from pointstamp.operators.stateless import (
     Project,
     Row,
 )
+from pointstamp.operators.windowing import InWindows, windowing
 from pointstamp.reduce.reductions import Aggregate, Aggregation, RunningReduce, WindowedReduce, reduced_schema
 from pointstamp.rows.schema import as_schema
 from pointstamp.topology.ports import Source
@@ -283,6 +285,27 @@ class Stream(Outlet):
         )[0]
 
     # Time.
+
+    def window(
+        self,
+        at: str,
+        size: Span,
+        *,
+        slide: Span | None = None,
+        offset: Span | None = None,
+        start: str = "window_start",
+        end: str = "window_end",
+        name: str = "window",
+    ) -> "Stream":
+        """Each row with the window of event time in which it lies, from ``window_start`` to ``window_end``.
+
+        ``at`` is a column of timestamps, dates or integers, ``size`` a length: "10 minutes", a timedelta, or
+        a number. With a ``slide`` a window begins every so often, and a row comes once for each in which it
+        lies. Windows begin at multiples after the beginning of 1970, and ``offset`` later. The end is no
+        longer in the window. A row whose ``at`` is null is in no window, and does not come.
+        """
+        asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
+        return self._add(name, partial(InWindows, asked), asked.schema, Passes.MADE)
 
     def delay(self, epochs: int = 1, *, name: str = "delay") -> "Stream":
         """The same batches, that many epochs later."""
