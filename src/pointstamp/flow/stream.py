@@ -19,7 +19,7 @@ round: the time outside is complete when every round inside is, and a loop ends 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -34,7 +34,7 @@ from pointstamp.expressions.selecting import (
 )
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
-from pointstamp.flow.builder import PlanBuilder, Scope, TableWay
+from pointstamp.flow.builder import Lookup, PlanBuilder, Scope, TableWay
 from pointstamp.flow.marking import check_reduces
 from pointstamp.flow.other_words import no_such_verb
 from pointstamp.flow.outlet import Outlet, add_door, add_operator, columns_in_words, feed, scope_name, wiring
@@ -151,6 +151,22 @@ class Stream(Outlet):
         An epoch without rows says nothing, and the table stays as it was.
         """
         return wiring(self).builder.table_of(self, TableWay(is_whole=True), name)
+
+    def lookup(
+        self,
+        table: "Table",
+        on: str | Mapping[str, str] | Iterable[str],
+        *,
+        how: Literal["inner", "left"] = "inner",
+        suffix: str = "_right",
+        name: str = "lookup",
+    ) -> "Stream":
+        """Each row beside the rows of a table that have its key, once: as the table is after the row's epoch.
+
+        The answer is never corrected, whatever becomes of the table later, and nothing of the stream is kept.
+        With ``how="left"`` a row that finds nothing comes out with nulls. Columns are named as by ``join``.
+        """
+        return wiring(self).builder.looked_up(self, table, Lookup(on, how, suffix, name))
 
     # Batches in, batches out.
 

@@ -30,6 +30,7 @@ from pointstamp.flow.stream import Loop, Stream
 from pointstamp.operators.windowing import windowing
 from pointstamp.reduce.aggregate import Aggregate, Aggregation
 from pointstamp.tables import deltas
+from pointstamp.tables.by_key import newest_rows
 from pointstamp.tables.joining import How, checked_how, joining
 from pointstamp.tables.ordering import ordering
 from pointstamp.tables.other_words import no_such_verb_of_tables
@@ -52,6 +53,14 @@ class Table:
     def changes(self, *, name: str = "changes") -> Stream:
         """The table as a stream of its changes: each row that changed in an epoch once, with ``diff``."""
         return deltas.summed(self._deltas, name)
+
+    def upserts(self, *keys: str, deleted: str = "deleted", name: str = "upserts") -> Stream:
+        """The table as a stream of its newest rows: for each key that changed in an epoch, its row.
+
+        Where a key is gone the column ``deleted`` is true, and all columns but the key are null. A key has at
+        most one row; two are refused, with their epoch, before anything of the epoch goes on.
+        """
+        return newest_rows(self._deltas, keys, deleted, name, f"'{name}' of {self}")
 
     # Row by row.
 
