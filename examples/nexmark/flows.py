@@ -1,10 +1,11 @@
-"""A flow of a query: the inputs that the query names, as streams or as tables, and its result as an output."""
+"""A flow of a query: the inputs that it names, as streams or as tables, and its result as an output."""
 
 from collections.abc import Callable
 from typing import get_type_hints
 
-import pointstamp as ps
 from examples.nexmark.events import SCHEMAS
+
+import pointstamp as ps
 
 Query = Callable[..., ps.Stream | ps.Table]
 

@@ -1,12 +1,12 @@
 """The 23 queries of Nexmark, each as a user writes it.
 
-A query is a function of the inputs that it names. What it takes as a stream flows by; what it takes as a table
-is kept, and its result is right after every epoch, corrected where later events change it.
+A query is a function of the inputs that it names. What it takes as a stream flows by; what it takes as a
+table is kept, and its result is right after every epoch, corrected where later events change it.
 
-What differs from the texts in Flink's SQL, because it is said more plainly or because a result that is corrected
-allows it: means are doubles and are not cut to integers; ties are all there (q5, q7) or are decided by the other
-columns (q9, q18, q19); q6 has for each seller the mean of the last ten, and not of each ten on the way; in q12
-a window of processing time is an epoch.
+What differs from the texts that are known for Flink's SQL: means are doubles and are not cut to integers; of
+rows that are as good as each other all come (q5, q7), or the other columns decide (q9, q18, q19); q6 has for
+each seller the mean of the last ten, and not of each ten on the way; in q12 a window of processing time is an
+epoch.
 """
 
 from decimal import Decimal

@@ -4,19 +4,21 @@
 - with deletions and updates of people, auctions and bids, for the queries that keep tables;
 - the generator itself: the same for the same seed, in the known proportions, out of order within its bound.
 
-The comparison is in support/nexmark.py, which has each query in SQL and shares nothing with the queries here.
+support/nexmark.py has each query in SQL, support/batch_answers.py the comparison.
 """
 
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
+from examples.nexmark import queries
+from examples.nexmark.events import SCHEMAS, Site, side_input
+from examples.nexmark.flows import Query, flow_of, inputs_of
 
 import pointstamp as ps
-from examples.nexmark import queries
-from examples.nexmark.events import SCHEMAS, Epochs, Site, side_input
-from examples.nexmark.flows import Query, inputs_of
-from support.nexmark import SQL, inserted, judge, with_deletions
+from support.batch_answers import Fed, flowing, inserted, judge, with_deletions
+from support.nexmark import CHANGED, SQL
 
 QUERIES: list[Query] = [
     each for name, each in inspect.getmembers(queries, inspect.isfunction) if name[1:].isdigit()
@@ -28,34 +30,42 @@ def name_of(query: Query) -> str:
     return query.__name__
 
 
-def site(events: int, epochs: int, seed: int) -> Epochs:
-    made = Site(seed).epochs(events, epochs)
-    return made | {"side_input": [side_input().slice(n * 100, 100) for n in range(epochs)]}
+def site(query: Query, events: int, epochs: int, seed: int, *, deleting: bool = False) -> Fed:
+    """The inputs of a query; with deletions, those that it takes as tables have some."""
+    made: dict[str, Any] = dict(Site(seed).epochs(events, epochs))
+    made["side_input"] = [side_input().slice(n * 1_000, 1_000) for n in range(epochs)]
+    inputs = inputs_of(query)
+    streams = flowing({name: made[name] for name in inputs if inputs[name] is ps.Stream})
+    tables = {name: made[name] for name in inputs if inputs[name] is ps.Table}
+    return streams | (with_deletions(tables, seed, CHANGED) if deleting else inserted(tables))
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=name_of)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_query_of_nexmark_is_duckdbs_after_every_epoch(query: Query, workers: int) -> None:
-    assert judge(query, inserted(site(6_000, 5, seed=workers)), workers=workers) == 5
+    fed = site(query, 6_000, 5, seed=workers)
+    assert judge(flow_of(query), SQL[query.__name__], fed, workers) == 5
 
 
 @pytest.mark.parametrize("query", TABLES, ids=name_of)
 def test_a_query_of_nexmark_is_duckdbs_when_rows_are_deleted_and_replaced(query: Query) -> None:
-    assert judge(query, with_deletions(site(4_000, 4, seed=3), seed=3), workers=2, deleting=True) == 4
+    fed = site(query, 4_000, 4, seed=3, deleting=True)
+    assert judge(flow_of(query, with_deletions=True), SQL[query.__name__], fed, 2) == 4
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("query", QUERIES, ids=name_of)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_query_of_nexmark_is_duckdbs_on_a_hundred_thousand_events(query: Query, workers: int) -> None:
-    assert judge(query, inserted(site(100_000, 10, seed=0)), workers=workers) == 10
+    fed = site(query, 100_000, 10, seed=0)
+    assert judge(flow_of(query), SQL[query.__name__], fed, workers) == 10
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("query", TABLES, ids=name_of)
 def test_a_query_of_nexmark_is_duckdbs_on_many_events_with_deletions(query: Query) -> None:
-    fed = with_deletions(site(100_000, 10, seed=4), seed=4)
-    assert judge(query, fed, workers=1, deleting=True) == 10
+    fed = site(query, 100_000, 10, seed=4, deleting=True)
+    assert judge(flow_of(query, with_deletions=True), SQL[query.__name__], fed, 1) == 10
 
 
 def test_there_are_23_queries_and_each_is_said_in_sql() -> None:
