@@ -7,7 +7,6 @@ the check that what is deleted was there.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -155,12 +154,13 @@ def by_duckdb(case: Case, frames: dict[str, pl.DataFrame]) -> pl.DataFrame:
         connection.execute("set threads = 2")
         for name, frame in frames.items():
             connection.register(name, frame.to_arrow())
-        return connection.sql(case.sql).pl()
+        found: pl.DataFrame = connection.sql(case.sql).pl()
+        return found
 
 
 def added_up(parts: list[pa.Table]) -> pl.DataFrame:
     """What changes add up to; AssertionError if a row is there less than once or an entry is 0."""
-    everything: Any = pl.concat([pl.from_arrow(part) for part in parts])
+    everything = pl.DataFrame(pa.concat_tables(parts))
     assert not (everything["diff"] == 0).any()
     columns = [name for name in everything.columns if name != "diff"]
     sums = everything.group_by(columns).agg(pl.col("diff").sum()).filter(pl.col("diff") != 0)

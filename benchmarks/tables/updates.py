@@ -18,7 +18,6 @@ from time import perf_counter, process_time
 
 import numpy as np
 import pyarrow as pa
-
 from benchmarks.figures import report, timed
 from benchmarks.tables.cases import (
     CASES,
