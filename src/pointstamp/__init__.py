@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pointstamp.dataflow import Dataflow
     from pointstamp.errors import PointstampError, PointstampWarning
     from pointstamp.expressions import functions
-    from pointstamp.expressions.functions import duration
+    from pointstamp.expressions.functions import duration, tumbling
     from pointstamp.expressions.tree import Expression, col, lit, when
     from pointstamp.flow.logic import (
         DeclaredOperator,
@@ -169,6 +169,7 @@ _HOMES = {
     "stddev_pop": "reduce.asking",
     "stddev_samp": "reduce.asking",
     "sum": "reduce.asking",
+    "tumbling": "expressions.functions",
     "var_pop": "reduce.asking",
     "var_samp": "reduce.asking",
     "variance": "reduce.asking",
@@ -262,6 +263,7 @@ __all__ = [
     "stddev",
     "stddev_pop",
     "stddev_samp",
+    "tumbling",
     "var_pop",
     "var_samp",
     "variance",

@@ -65,7 +65,7 @@ JUDGES: dict[str, Judge] = {
     "a row of nulls is not taken back": of_query(binary(RIGHT, LEAVES[2], "left")),
     "copies are changes of what is distinct": of_query(unary(RIGHT, "distinct")),
     "a snapshot has no rounds": of_worlds("timed", crashes=True),
-    "a snapshot of what changed has nothing": of_worlds("joined", crashes=True, epochs=10),
+    "a snapshot of what changed has nothing": of_worlds("joined", crashes=True, epochs=12),
 }
 
 

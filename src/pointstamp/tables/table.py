@@ -24,15 +24,19 @@ from pointstamp.expressions.selecting import (
     shown,
 )
 from pointstamp.expressions.tree import Expression, Value, col
+from pointstamp.expressions.windows import Span
 from pointstamp.flow.reducing import reducing
 from pointstamp.flow.stream import Loop, Stream
+from pointstamp.operators.windowing import windowing
 from pointstamp.reduce.aggregate import Aggregate, Aggregation
 from pointstamp.tables import deltas
+from pointstamp.tables.by_key import newest_rows
 from pointstamp.tables.joining import How, checked_how, joining
 from pointstamp.tables.ordering import ordering
 from pointstamp.tables.other_words import no_such_verb_of_tables
 from pointstamp.tables.outer import joined
 from pointstamp.tables.reducing import ALL, in_one_group, reduced
+from pointstamp.tables.sessions import sessions
 from pointstamp.tables.top import First
 from pointstamp.tables.weights import DIFF
 
@@ -49,6 +53,14 @@ class Table:
     def changes(self, *, name: str = "changes") -> Stream:
         """The table as a stream of its changes: each row that changed in an epoch once, with ``diff``."""
         return deltas.summed(self._deltas, name)
+
+    def upserts(self, *keys: str, deleted: str = "deleted", name: str = "upserts") -> Stream:
+        """The table as a stream of its newest rows: for each key that changed in an epoch, its row.
+
+        Where a key is gone the column ``deleted`` is true, and all columns but the key are null. A key has at
+        most one row; two are refused, with their epoch, before anything of the epoch goes on.
+        """
+        return newest_rows(self._deltas, keys, deleted, name, f"'{name}' of {self}")
 
     # Row by row.
 
@@ -85,6 +97,29 @@ class Table:
     def union(self, other: "Table", *, name: str = "union") -> "Table":
         """The rows of both, with all their copies (SQL's ``union all``)."""
         return Table(deltas.together(self._deltas, self._like(name, other), name))
+
+    def window(
+        self,
+        at: str,
+        size: Span,
+        *,
+        slide: Span | None = None,
+        offset: Span | None = None,
+        start: str = "window_start",
+        end: str = "window_end",
+        name: str = "window",
+    ) -> "Table":
+        """Each row with the window of event time in which it lies, from ``window_start`` to ``window_end``.
+
+        ``at`` is a column of timestamps, dates or integers, ``size`` a length: "10 minutes", a timedelta, or
+        a number. With a ``slide`` a window begins every so often, and a row comes once for each in which it
+        lies. Windows begin at multiples after the beginning of 1970, and ``offset`` later. The end is no
+        longer in the window. A row whose ``at`` is null is in no window, and does not come.
+
+            bids.window("at", "10 minutes").reduce("window_start", "window_end", bids=ps.count())
+        """
+        asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
+        return Table(deltas.in_windows(self._deltas, name, asked))
 
     # Two tables.
 
@@ -176,6 +211,34 @@ class Table:
         function = First(count, order, ties, rank, deltas.weighed(result))
         made = Table(deltas.on_groups(changes, name, keys or (ALL,), function, result))
         return made if keys else made.drop(ALL)
+
+    def sessions(
+        self,
+        *keys: str,
+        at: str,
+        gap: Span,
+        start: str = "session_start",
+        end: str = "session_end",
+        name: str = "sessions",
+    ) -> "Table":
+        """Each row with its session, from ``session_start`` to ``session_end``: rows of a key close in time.
+
+        A row that comes less than the ``gap`` after another one of its key, by their column ``at``, is in the
+        same session. The session ends the gap after its last row; its end is no longer in it. Sessions grow
+        together and fall apart as rows come and go. A row whose ``at`` is null is in none, and does not come.
+
+            clicks.sessions("user", at="at", gap="5 minutes").reduce(
+                "user", "session_start", "session_end", clicks=ps.count())
+        """
+        who = f"'{name}' of {self}"
+        check_columns(who, self.schema, keys)
+        asked = sessions(who, self.schema, at, gap, (start, end))
+        if not keys:
+            whole = Table(in_one_group(self._deltas, who))
+            return whole.sessions(ALL, at=at, gap=gap, start=start, end=end, name=name).drop(ALL)
+        timed = self.filter(col(at).is_not_null(), name=f"{name}: with event time")
+        rows = pa.schema(list(asked.result)[:-1])
+        return Table(deltas.on_groups(deltas_of(timed), name, keys, asked, rows))
 
     # Loops.
 
