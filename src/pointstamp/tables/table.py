@@ -175,8 +175,8 @@ class Table:
     ) -> "Table":
         """One row for each key, with aggregates of its rows: ``reduce("city", people=ps.count())``.
 
-        Without keys it is one row for the whole table, from the first row on and also when all are deleted
-        again: then counts are 0 and other aggregates null.
+        Without keys it is one row for the whole table, as in SQL: from epoch 0 on, and also where there are
+        no rows or none any more. Then counts are 0, collections empty and other aggregates null.
         """
         asked = reducing(
             f"reduce of {self}", "reduce", aggregates=aggregates, running=False, name=name, named=named
