@@ -1,15 +1,13 @@
 """A table with one row more, which is there from the first time on and is never taken away.
 
 By it the group of all rows is a group even before the first row comes, and after the last one is gone: SQL
-has one row for an aggregate of no rows.
+has one row for an aggregate of no rows. A worker that goes on from a snapshot does not send it again; an
+operator that is new in a flow starts where the flow goes on, and does.
 """
-
-from collections.abc import Mapping
 
 import pyarrow as pa
 
 from pointstamp.operators.context import Context
-from pointstamp.state.pieces import Piece
 
 
 class WithRow:
@@ -26,11 +24,3 @@ class WithRow:
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Pass the batch on."""
         context.send(batch)
-
-    def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
-        """Nothing: whoever goes on from a snapshot has the row already."""
-        del changes_only
-        return {}
-
-    def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on without sending the row again."""
