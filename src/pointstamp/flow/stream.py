@@ -35,14 +35,14 @@ from pointstamp.expressions.selecting import (
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
 from pointstamp.flow.builder import Lookup, PlanBuilder, Scope, TableWay
-from pointstamp.flow.marking import check_reduces
 from pointstamp.flow.other_words import no_such_verb
 from pointstamp.flow.outlet import Outlet, add_door, add_operator, columns_in_words, feed, scope_name, wiring
 from pointstamp.flow.pact import EVERYWHERE, ExchangeBy, ExchangeByFunction, ShardFunction
 from pointstamp.flow.plan import InputPort, Node, NodeKind, RoundLimit
 from pointstamp.flow.probe import Probe
+from pointstamp.flow.reduced import reduced
 from pointstamp.flow.reducing import Reducing, checked_name, checked_running, reducing
-from pointstamp.flow.updates import Passes, Reduces
+from pointstamp.flow.updates import Passes
 from pointstamp.operators.condition import Condition, checked_condition
 from pointstamp.operators.stateless import (
     BatchFunction,
@@ -56,7 +56,7 @@ from pointstamp.operators.stateless import (
     Row,
 )
 from pointstamp.operators.windowing import InWindows, windowing
-from pointstamp.reduce.reductions import Aggregate, Aggregation, RunningReduce, WindowedReduce, reduced_schema
+from pointstamp.reduce.aggregate import Aggregate, Aggregation
 from pointstamp.rows.schema import as_schema
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import delay, enter, feedback, leave
@@ -283,22 +283,10 @@ class Stream(Outlet):
         )
 
     def _reduce(self, keys: tuple[str, ...], asked: Reducing) -> "Stream":
-        name, aggregates = asked.name, asked.aggregates
         if not keys:
-            raise FlowError(f"{self}: '{name}' needs at least one key column.")
-        self._check_columns(name, keys)
-        schema = reduced_schema(f"'{name}' of {self}", self.schema, keys, aggregates)
-        logic = RunningReduce if asked.running else WindowedReduce
-        reduces = Reduces(keys, aggregates, asked.running)
-        check_reduces(self._wiring.builder.plan, self._wiring.source, reduces, f"'{name}' of {self}")
-        return add_operator(
-            name,
-            partial(logic, self.schema, keys, aggregates),
-            {"in": self.exchange(*keys)},
-            {"out": schema},
-            in_order=asked.running,
-            sends=reduces,
-        )[0]
+            raise FlowError(f"{self}: '{asked.name}' needs at least one key column.")
+        self._check_columns(asked.name, keys)
+        return reduced(self, keys, asked)
 
     # Time.
 
