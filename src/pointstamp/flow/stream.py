@@ -35,6 +35,7 @@ from pointstamp.expressions.selecting import (
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
 from pointstamp.flow.builder import Lookup, PlanBuilder, Scope, TableWay
+from pointstamp.flow.event_time import promised
 from pointstamp.flow.other_words import no_such_verb
 from pointstamp.flow.outlet import Outlet, add_door, add_operator, columns_in_words, feed, scope_name, wiring
 from pointstamp.flow.pact import EVERYWHERE, ExchangeBy, ExchangeByFunction, ShardFunction
@@ -56,7 +57,8 @@ from pointstamp.operators.stateless import (
     Row,
 )
 from pointstamp.operators.windowing import InWindows, windowing
-from pointstamp.reduce.aggregate import Aggregate, Aggregation
+from pointstamp.reduce.reductions import Aggregate, Aggregation
+from pointstamp.rows.late import LatePolicy
 from pointstamp.rows.schema import as_schema
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import delay, enter, feedback, leave
@@ -310,6 +312,34 @@ class Stream(Outlet):
         """
         asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
         return self._add(name, partial(InWindows, asked), asked.schema, Passes.MADE)
+
+    def event_time(
+        self,
+        at: str,
+        *,
+        lateness: Span,
+        late: LatePolicy = "output",
+        late_output: str | None = None,
+        name: str = "event time",
+    ) -> "Stream":
+        """The rows that are in time, by a promise how late they may be: ``lateness="2 minutes"``.
+
+        After each epoch the bound of event time is the greatest ``at`` of all rows so far, less the lateness.
+        Rows of later epochs before it are late: they go to an output of their own, ``late_output`` or
+        ``<input>_late``; with ``late="drop"`` only their number does, and ``late="error"`` ends the run.
+        What waits for event time behind this, ``final``, ``keep_until`` and ``delay_until``, goes by the
+        bound; of several streams, by the least.
+        """
+        return promised(self, at, lateness, late, late_output, name)
+
+    def delay_until(self, when: str | Expression, *, name: str = "delay until") -> "Stream":
+        """Each row once, when event time has passed a time that it says: ``delay_until("window_end")``.
+
+        All rows that wait for one time come in one epoch, the first after which the bound of ``event_time``
+        is not before it; so ``window("at", "1 hour").delay_until("window_end")`` has all rows of a window in
+        one epoch, and a reduction of them is its final result. A row that says null does not come.
+        """
+        return self.running(name=f"{name}: rows").final(when, name=name)
 
     def delay(self, epochs: int = 1, *, name: str = "delay") -> "Stream":
         """The same batches, that many epochs later."""

@@ -240,6 +240,29 @@ class Table:
         rows = pa.schema(list(asked.result)[:-1])
         return Table(deltas.on_groups(deltas_of(timed), name, keys, asked, rows))
 
+    # Event time.
+
+    def keep_until(self, when: str | Expression, *, name: str = "keep until") -> "Table":
+        """The rows whose time has not been passed by event time: ``keep_until("window_end")``.
+
+        A row leaves the table when the bound of ``event_time`` is not before its time any more, in the next
+        epoch that has event times; and everything that is made of the table forgets it. A row that says null
+        is not there.
+        """
+        return Table(deltas.kept_until(self._deltas, name, _timed(when), f"'{name}' of {self}"))
+
+    def final(self, when: str | Expression = "window_end", *, name: str = "final") -> Stream:
+        """Each row once, as it is when event time has passed its time; nothing that happens to it later.
+
+        A row comes in the first epoch after which the bound of ``event_time`` is not before the time that it
+        says. What is before this in the flow must let such rows go, with ``keep_until``, or it would keep
+        them for ever.
+
+            windows = bids.running().window("at", "10 minutes").keep_until("window_end")
+            highest = windows.reduce("window_start", "window_end", price=ps.max("price")).final("window_end")
+        """
+        return deltas.final(self._deltas, name, _timed(when), f"'{name}' of {self}")
+
     # Loops.
 
     def iterate(
@@ -300,6 +323,10 @@ class Table:
 
     def __str__(self) -> str:
         return str(self._deltas).replace("stream", "table", 1)
+
+
+def _timed(when: str | Expression) -> Expression:
+    return col(when) if isinstance(when, str) else when
 
 
 def deltas_of(table: Table) -> Stream:
