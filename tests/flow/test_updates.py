@@ -93,9 +93,7 @@ def _through_a_loop(stream: ps.Stream) -> ps.Stream:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_updates_stay_updates_on_every_way(way: str) -> None:
-    with pytest.raises(
-        FlowError, match=r"'mine' of .* aggregates what '(best|reduce)'"
-    ):
+    with pytest.raises(FlowError, match=r"'mine' of .* aggregates what '(best|reduce)'"):
         WAYS[way](best(rows())).reduce("shop", n=ps.sum("price"), name="mine")
 
 

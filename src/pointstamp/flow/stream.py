@@ -43,6 +43,7 @@ from pointstamp.flow.probe import Probe
 from pointstamp.flow.reducing import Reducing, checked_name, checked_running, reducing
 from pointstamp.flow.updates import Passes, Reduces
 from pointstamp.operators.condition import Condition, checked_condition
+from pointstamp.operators.exploding import Explode, exploding
 from pointstamp.operators.stateless import (
     BatchFunction,
     Concat,
@@ -214,6 +215,17 @@ class Stream(Outlet):
     def probe(self) -> Probe:
         """A place to ask, while the flow runs, how far this stream has come."""
         return Probe(self._wiring.source)
+
+    def explode(
+        self, column: str, *, outer: bool = False, position: str | None = None, name: str = "explode"
+    ) -> "Stream":
+        """One row for each element of a list; the column is then the element.
+
+        A row whose list is null or empty is gone, unless ``outer`` keeps it with a null. ``position`` is a
+        column for the place of the element in its list, from 0 on.
+        """
+        plan = exploding(f"'{name}' of {self}", self.schema, column, position, is_outer=outer)
+        return self._add(name, partial(Explode, plan), plan.schema, Passes.MADE)
 
     # One row at a time.
 

@@ -16,12 +16,15 @@ from pointstamp.expressions.selecting import selection
 from pointstamp.expressions.tree import Expression
 from pointstamp.flow.outlet import add_operator
 from pointstamp.flow.stream import Stream
-from pointstamp.operators.stateless import Concat, Filter
+from pointstamp.operators.exploding import Explode, exploding
+from pointstamp.operators.stateless import BatchFunction, Concat, Filter
 from pointstamp.tables.aggregating import Once
+from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import GroupFunction, GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.joining import Joining, joining
+from pointstamp.tables.mapping import MappedRows
 from pointstamp.tables.weighing import Negated, Weighed
 from pointstamp.tables.weights import DIFF, DIFF_FIELD
 
@@ -56,6 +59,21 @@ def filtered(deltas: Stream, name: str, condition: Expression, who: str) -> Stre
     """The rows for which a condition holds."""
     compiled = compile_condition(condition, rows_schema(deltas), who)
     return _one(name, partial(Filter, compiled), deltas, rows_schema(deltas))
+
+
+def exploded(
+    deltas: Stream, column: str, position: str | None, name: str, is_outer: bool, who: str
+) -> Stream:
+    """One row for each element of a list."""
+    plan = exploding(who, rows_schema(deltas), column, position, is_outer=is_outer, last=(DIFF_FIELD,))
+    weighed_columns(who, list(plan.schema)[:-1])
+    return _one(name, partial(Explode, plan), deltas, pa.schema(list(plan.schema)[:-1]))
+
+
+def mapped(deltas: Stream, function: BatchFunction, schema: pa.Schema, name: str, who: str) -> Stream:
+    """What a function makes of the rows."""
+    made = pa.schema(list(weighed_columns(who, schema))[:-1])
+    return _one(name, partial(MappedRows, function, made), deltas, made)
 
 
 def negated(deltas: Stream, name: str) -> Stream:

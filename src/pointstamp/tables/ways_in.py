@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
@@ -19,12 +18,11 @@ from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.tables.border import Border
-from pointstamp.tables.rounds import is_round_name
+from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.states import TICKS, States, Ticks
 from pointstamp.tables.table import Table
 from pointstamp.tables.upserting import UpsertPlan, Upserts
 from pointstamp.tables.weighing import Appended
-from pointstamp.tables.weights import DIFF, DIFF_FIELD
 from pointstamp.topology.domain import EPOCHS
 
 _ADDING: Final = ("insert", "update_postimage", "update_after", "+I", "+U")
@@ -60,7 +58,7 @@ def _added(stream: Stream, who: str, weight: str | None, name: str) -> Table:
             raise SchemaError(
                 f"{who}: the weight '{weight}' is {stream.schema.field(weight).type}, and no integer."
             )
-    schema = _weighed(who, [field for field in stream.schema if field.name != weight])
+    schema = weighed_columns(who, [field for field in stream.schema if field.name != weight])
     logic = partial(Appended, schema, weight)
     added = add_operator(name, logic, {"in": stream}, {"out": schema}, sends=Passes.ADDED)[0]
     if weight is None:
@@ -78,7 +76,7 @@ def _added(stream: Stream, who: str, weight: str | None, name: str) -> Table:
 def _whole(stream: Stream, who: str, name: str) -> Table:
     if stream.loops:
         raise FlowError(f"{who} stands in a loop; states come from outside. Make the table there.")
-    schema = _weighed(who, list(stream.schema))
+    schema = weighed_columns(who, list(stream.schema))
     rows = add_operator(f"{name}: rows", partial(Appended, schema, None), {"in": stream}, {"out": schema})[0]
     ticks = add_operator(f"{name}: epochs", Ticks, {"in": stream}, {"out": TICKS})[0]
     inputs = {"rows": rows.exchange(*schema.names[:-1]), "ticks": ticks.broadcast()}
@@ -101,7 +99,7 @@ def upserted(
             f"{who}: '{deleted}' marks rows that delete, and is {stream.schema.field(deleted).type}; it must "
             "be boolean."
         )
-    schema = _weighed(who, [field for field in stream.schema if field.name != deleted])
+    schema = weighed_columns(who, [field for field in stream.schema if field.name != deleted])
     logic = partial(Upserts, UpsertPlan(keys, order, deleted, schema))
     inputs = {"in": stream.exchange(*keys)}
     return Table(add_operator(f"{name}: upserts", logic, inputs, {"out": schema}, in_order=True)[0])
@@ -115,13 +113,3 @@ def _check_can_be_table(stream: Stream, who: str) -> None:
             "Make the table in a flow with epochs."
         )
     check_adds_up(plan, wiring(stream).source, who)
-
-
-def _weighed(who: str, fields: list[pa.Field]) -> pa.Schema:
-    """The columns of a table, all of which may be null, and the weight."""
-    if not fields:
-        raise SchemaError(f"{who} would have no columns; a table needs at least one.")
-    for field in fields:
-        if field.name == DIFF or is_round_name(field.name):
-            raise SchemaError(f"{who}: a column cannot be called '{field.name}', which is taken. Rename it.")
-    return pa.schema([*(pa.field(field.name, field.type) for field in fields), DIFF_FIELD])
