@@ -12,13 +12,14 @@ from pyarrow import types
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, col, when
-from pointstamp.flow.builder import TableWay
+from pointstamp.flow.builder import Events, TableWay
 from pointstamp.flow.marking import check_adds_up
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.tables.border import Border
 from pointstamp.tables.column_names import weighed_columns
+from pointstamp.tables.debezium import DELETED, WEIGHT, change_events
 from pointstamp.tables.states import TICKS, States, Ticks
 from pointstamp.tables.table import Table
 from pointstamp.tables.upserting import UpsertPlan, Upserts
@@ -27,6 +28,9 @@ from pointstamp.topology.domain import EPOCHS
 
 _ADDING: Final = ("insert", "update_postimage", "update_after", "+I", "+U")
 _DELETING: Final = ("delete", "update_preimage", "update_before", "-D", "-U")
+_DELTA_FEED: Final = ("_change_type", "_commit_version", "_commit_timestamp")
+"""What Delta's change feed has besides the columns of a row: other values when it is deleted than before."""
+
 _WEIGHT: Final = "weight of operation"
 
 
@@ -34,8 +38,10 @@ def table_of(stream: Stream, way: TableWay, name: str) -> Table:
     """A stream as a table: every row is added, or as often as it says, or each epoch has all rows."""
     who = f"'{name}' of {stream}"
     _check_can_be_table(stream, who)
+    if way.events is not None:
+        return _events(stream, way.events, who, name)
     if way.is_whole:
-        return _whole(stream, who, name)
+        return _whole(stream, who, way.empty, name)
     if way.operation is None:
         return _added(stream, who, way.weight, name)
     if way.weight is not None:
@@ -46,7 +52,8 @@ def table_of(stream: Stream, way: TableWay, name: str) -> Table:
         raise SchemaError(f"{who}: the operation '{way.operation}' is {kind}; it must be a string.")
     said = col(way.operation)
     weight = when(said.is_in(*_ADDING), 1).when(said.is_in(*_DELETING), -1).otherwise(None)
-    own: list[Expression] = [col(field.name) for field in stream.schema if field.name != way.operation]
+    dropped = _DELTA_FEED if way.operation == _DELTA_FEED[0] else (way.operation,)
+    own: list[Expression] = [col(field.name) for field in stream.schema if field.name not in dropped]
     weighed = stream.select(*own, weight.cast("long").alias(_WEIGHT), name=f"{name}: operations")
     return _added(weighed, who, _WEIGHT, name)
 
@@ -73,11 +80,28 @@ def _added(stream: Stream, who: str, weight: str | None, name: str) -> Table:
     return Table(add_operator(f"{name}: border", partial(Border, schema), inputs, outputs, in_order=True)[0])
 
 
-def _whole(stream: Stream, who: str, name: str) -> Table:
+def _events(stream: Stream, events: Events, who: str, name: str) -> Table:
+    made, plan = change_events(stream, events, name, who)
+    if not plan.key:
+        return _added(made, who, WEIGHT, name)
+    table = upserted(made, plan.key, plan.order, DELETED, name)
+    return table if plan.order is None else table.drop(plan.order)
+
+
+def _whole(stream: Stream, who: str, empty: str | None, name: str) -> Table:
     if stream.loops:
         raise FlowError(f"{who} stands in a loop; states come from outside. Make the table there.")
-    schema = weighed_columns(who, list(stream.schema))
-    rows = add_operator(f"{name}: rows", partial(Appended, schema, None), {"in": stream}, {"out": schema})[0]
+    there = stream
+    if empty is not None:
+        check_columns(who, stream.schema, [empty])
+        if not types.is_boolean(stream.schema.field(empty).type):
+            kind = stream.schema.field(empty).type
+            raise SchemaError(
+                f"{who}: '{empty}' marks that there are no rows, and is {kind}; it must be boolean."
+            )
+        there = stream.filter(col(empty).is_null() | ~col(empty), name=f"{name}: without marks")
+    schema = weighed_columns(who, [field for field in stream.schema if field.name != empty])
+    rows = add_operator(f"{name}: rows", partial(Appended, schema, None), {"in": there}, {"out": schema})[0]
     ticks = add_operator(f"{name}: epochs", Ticks, {"in": stream}, {"out": TICKS})[0]
     inputs = {"rows": rows.exchange(*schema.names[:-1]), "ticks": ticks.broadcast()}
     logic = partial(States, schema)
