@@ -23,6 +23,16 @@ Scope = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Events:
+    """How Debezium's change events stand in a stream."""
+
+    schema: str | pa.Schema | None
+    value: str | None
+    key: str | Iterable[str] | None
+    order: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class TableWay:
     """How the rows of a stream make a table."""
 
@@ -32,6 +42,10 @@ class TableWay:
     """The column that says in words whether a row is inserted or deleted."""
     is_whole: bool = False
     """Whether the rows of an epoch are all that there are."""
+    empty: str | None = None
+    """Of whole states: the column that marks a row which is none, but says that its epoch counts."""
+    events: Events | None = None
+    """Debezium's change events in place of rows."""
 
 
 @dataclass(frozen=True, slots=True)

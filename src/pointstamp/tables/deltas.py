@@ -18,13 +18,16 @@ from pointstamp.expressions.windows import event_time_type
 from pointstamp.flow.event_time import bounds_for, check_forgets, only_grows
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
-from pointstamp.operators.stateless import Concat, Filter
+from pointstamp.operators.exploding import Explode, exploding
+from pointstamp.operators.stateless import BatchFunction, Concat, Filter
 from pointstamp.operators.windowing import InWindows, Windowing
 from pointstamp.tables.aggregating import Once
+from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import GroupFunction, GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.joining import Joining, joining
+from pointstamp.tables.mapping import MappedRows
 from pointstamp.tables.until import Final, KeptUntil, UntilPlan, Waiting
 from pointstamp.tables.weighing import Negated, Weighed
 from pointstamp.tables.weights import DIFF, DIFF_FIELD
@@ -95,6 +98,21 @@ def _waiting(
     made = add_operator(name, partial(logic, plan), inputs, {"out": result}, in_order=True)[0]
     wiring(made).builder.forgets.add(wiring(made).source.operator)
     return made
+
+
+def exploded(
+    deltas: Stream, column: str, position: str | None, name: str, is_outer: bool, who: str
+) -> Stream:
+    """One row for each element of a list."""
+    plan = exploding(who, rows_schema(deltas), column, position, is_outer=is_outer, last=(DIFF_FIELD,))
+    weighed_columns(who, list(plan.schema)[:-1])
+    return _one(name, partial(Explode, plan), deltas, pa.schema(list(plan.schema)[:-1]))
+
+
+def mapped(deltas: Stream, function: BatchFunction, schema: pa.Schema, name: str, who: str) -> Stream:
+    """What a function makes of the rows."""
+    made = pa.schema(list(weighed_columns(who, schema))[:-1])
+    return _one(name, partial(MappedRows, function, made), deltas, made)
 
 
 def negated(deltas: Stream, name: str) -> Stream:
