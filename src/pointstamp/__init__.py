@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pointstamp.dataflow import Dataflow
     from pointstamp.errors import PointstampError, PointstampWarning
     from pointstamp.expressions import functions
-    from pointstamp.expressions.functions import duration
+    from pointstamp.expressions.functions import duration, tumbling
     from pointstamp.expressions.tree import Expression, col, lit, when
     from pointstamp.flow.logic import (
         DeclaredOperator,
@@ -131,6 +131,7 @@ _HOMES = {
     "read_published": "sinks.reading",
     "saved": "state.saved",
     "sum": "reduce.aggregate",
+    "tumbling": "expressions.functions",
     "when": "expressions.tree",
 }
 
@@ -205,6 +206,7 @@ __all__ = [
     "published_files",
     "read_published",
     "saved",
+    "tumbling",
     "when",
 ]
 

@@ -63,8 +63,8 @@ SQL: Final[dict[str, str]] = {
             from bid),
         numbered as (select *, sum(is_first) over (
             partition by bidder order by date_time rows unbounded preceding) as session from begun)
-        select bidder, count(*) as bid_count, min(date_time) as start_time,
-            max(date_time) + interval '10 seconds' as end_time
+        select bidder, count(*) as bid_count, min(date_time) as session_start,
+            max(date_time) + interval '10 seconds' as session_end
         from numbered group by bidder, session""",
     "q12": "select bidder, count(*) as count from bid group by bidder",
     "q13": """

@@ -1,6 +1,6 @@
 """Writing a plan: nodes are added and wired here, and what cannot work is refused where it is written."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.flow.pact import STAY, Pact
 from pointstamp.flow.plan import InputPort, Node, NodeKind, OutputPort, Plan
-from pointstamp.flow.updates import Passes, Reduces
+from pointstamp.flow.updates import Passes, Reduces, Replaces
 from pointstamp.topology.domain import TimeOrder
 from pointstamp.topology.ports import OperatorIndex, Source
 from pointstamp.topology.summary import Summary
@@ -34,6 +34,16 @@ class TableWay:
     """Whether the rows of an epoch are all that there are."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What is asked of a table for each row of a stream."""
+
+    on: str | Mapping[str, str] | Iterable[str]
+    how: str
+    suffix: str
+    name: str
+
+
 class PlanBuilder:
     """A plan that is being written; operators get names of their own, so that errors can point at one."""
 
@@ -42,15 +52,22 @@ class PlanBuilder:
         name: str,
         root: TimeOrder[Any],
         make_table: "Callable[[Stream, TableWay, str], Table] | None" = None,
+        look_up: "Callable[[Stream, Table, Lookup], Stream] | None" = None,
     ) -> None:
         self.plan = Plan(name, root)
         self._scopes: set[Scope] = set()
         self._make_table = make_table
+        self._look_up = look_up
 
     def table_of(self, stream: "Stream", way: TableWay, name: str) -> "Table":
         """A stream as a table; what tables are is known above this layer, by who made the builder."""
         assert self._make_table is not None, f"flow '{self.plan.name}' was made without tables"
         return self._make_table(stream, way, name)
+
+    def looked_up(self, stream: "Stream", table: "Table", lookup: "Lookup") -> "Stream":
+        """A stream beside the rows of a table; like ``table_of``, this is known above this layer."""
+        assert self._look_up is not None, f"flow '{self.plan.name}' was made without tables"
+        return self._look_up(stream, table, lookup)
 
     def add(
         self,
@@ -65,7 +82,7 @@ class PlanBuilder:
         summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None,
         logic: Callable[[], Any] | None = None,
         in_order: bool = False,
-        sends: Passes | Reduces | None = None,
+        sends: Passes | Reduces | Replaces | None = None,
         delay_epochs: int = 0,
         declared: Mapping[tuple[str, str], Sequence[Summary]] | None = None,
     ) -> Node:

@@ -19,7 +19,7 @@ round: the time outside is complete when every round inside is, and a loop ends 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -33,7 +33,8 @@ from pointstamp.expressions.selecting import (
     selection,
 )
 from pointstamp.expressions.tree import Expression, Value, col
-from pointstamp.flow.builder import PlanBuilder, Scope, TableWay
+from pointstamp.expressions.windows import Span
+from pointstamp.flow.builder import Lookup, PlanBuilder, Scope, TableWay
 from pointstamp.flow.marking import check_reduces
 from pointstamp.flow.other_words import no_such_verb
 from pointstamp.flow.outlet import Outlet, add_door, add_operator, columns_in_words, feed, scope_name, wiring
@@ -54,6 +55,7 @@ from pointstamp.operators.stateless import (
     Project,
     Row,
 )
+from pointstamp.operators.windowing import InWindows, windowing
 from pointstamp.reduce.reductions import Aggregate, Aggregation, RunningReduce, WindowedReduce, reduced_schema
 from pointstamp.rows.schema import as_schema
 from pointstamp.topology.ports import Source
@@ -149,6 +151,22 @@ class Stream(Outlet):
         An epoch without rows says nothing, and the table stays as it was.
         """
         return wiring(self).builder.table_of(self, TableWay(is_whole=True), name)
+
+    def lookup(
+        self,
+        table: "Table",
+        on: str | Mapping[str, str] | Iterable[str],
+        *,
+        how: Literal["inner", "left"] = "inner",
+        suffix: str = "_right",
+        name: str = "lookup",
+    ) -> "Stream":
+        """Each row beside the rows of a table that have its key, once: as the table is after the row's epoch.
+
+        The answer is never corrected, whatever becomes of the table later, and nothing of the stream is kept.
+        With ``how="left"`` a row that finds nothing comes out with nulls. Columns are named as by ``join``.
+        """
+        return wiring(self).builder.looked_up(self, table, Lookup(on, how, suffix, name))
 
     # Batches in, batches out.
 
@@ -283,6 +301,27 @@ class Stream(Outlet):
         )[0]
 
     # Time.
+
+    def window(
+        self,
+        at: str,
+        size: Span,
+        *,
+        slide: Span | None = None,
+        offset: Span | None = None,
+        start: str = "window_start",
+        end: str = "window_end",
+        name: str = "window",
+    ) -> "Stream":
+        """Each row with the window of event time in which it lies, from ``window_start`` to ``window_end``.
+
+        ``at`` is a column of timestamps, dates or integers, ``size`` a length: "10 minutes", a timedelta, or
+        a number. With a ``slide`` a window begins every so often, and a row comes once for each in which it
+        lies. Windows begin at multiples after the beginning of 1970, and ``offset`` later. The end is no
+        longer in the window. A row whose ``at`` is null is in no window, and does not come.
+        """
+        asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
+        return self._add(name, partial(InWindows, asked), asked.schema, Passes.MADE)
 
     def delay(self, epochs: int = 1, *, name: str = "delay") -> "Stream":
         """The same batches, that many epochs later."""

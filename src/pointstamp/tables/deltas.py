@@ -17,6 +17,7 @@ from pointstamp.expressions.tree import Expression
 from pointstamp.flow.outlet import add_operator
 from pointstamp.flow.stream import Stream
 from pointstamp.operators.stateless import Concat, Filter
+from pointstamp.operators.windowing import InWindows, Windowing
 from pointstamp.tables.aggregating import Once
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import GroupFunction, GroupPlan, OnGroups
@@ -56,6 +57,13 @@ def filtered(deltas: Stream, name: str, condition: Expression, who: str) -> Stre
     """The rows for which a condition holds."""
     compiled = compile_condition(condition, rows_schema(deltas), who)
     return _one(name, partial(Filter, compiled), deltas, rows_schema(deltas))
+
+
+def in_windows(deltas: Stream, name: str, asked: Windowing) -> Stream:
+    """Rows with the windows in which they lie."""
+    if DIFF in asked.schema.names:
+        raise SchemaError(f"'{name}': a column cannot be called '{DIFF}', which is the weight. Rename it.")
+    return _one(name, partial(InWindows, asked), deltas, asked.schema)
 
 
 def negated(deltas: Stream, name: str) -> Stream:

@@ -1,0 +1,64 @@
+"""How a reduction of a table is built: its columns checked, and the operator chosen that keeps it up to date.
+
+A reduction without keys is that of one group, of all rows, which is there from the first change on and stays
+when all its rows are gone.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from pointstamp.errors import SchemaError
+from pointstamp.expressions.selecting import check_columns
+from pointstamp.expressions.tree import Expression, col, lit
+from pointstamp.flow.stream import Stream
+from pointstamp.reduce.aggregate import Aggregation
+from pointstamp.tables import deltas
+from pointstamp.tables.aggregating import Aggregating, TableAggregate, table_aggregates
+
+ALL: Final = "__all"
+"""The key of all rows, where something is asked of the table as a whole."""
+
+
+def reduced(
+    changes: Stream, keys: tuple[str, ...], wanted: Mapping[str, Aggregation], name: str, who: str
+) -> Stream:
+    """One row for each key, or one in all, with aggregates of its rows."""
+    schema = deltas.rows_schema(changes)
+    check_columns(who, schema, keys)
+    found = table_aggregates(who, schema, wanted)
+    if twice := [column for column in found if column in keys]:
+        raise SchemaError(f"{who} would have the column '{twice[0]}' twice. Name the aggregate differently.")
+    if keys:
+        return _by_keys(changes, keys, found, name)
+    whole = in_one_group(changes, who)
+    made = _by_keys(whole, (ALL,), found, name, is_whole=True)
+    return deltas.selected(made, "drop", {column: col(column) for column in found}, who)
+
+
+def _by_keys(
+    changes: Stream,
+    keys: tuple[str, ...],
+    found: Mapping[str, TableAggregate],
+    name: str,
+    *,
+    is_whole: bool = False,
+) -> Stream:
+    """The reduction of the groups of these keys: here the operator is chosen."""
+    own = [changes.schema.field(key) for key in keys]
+    result = pa.schema([*own, *(pa.field(column, each.result_type) for column, each in found.items())])
+    function = Aggregating(keys, found, deltas.weighed(result))
+    nothing = None
+    if is_whole:
+        nothing = function.of_nothing(
+            pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], schema=pa.schema(own))
+        )
+    return deltas.on_groups(changes, name, keys, function, result, nothing)
+
+
+def in_one_group(changes: Stream, who: str) -> Stream:
+    """The same rows with a key that all have in common, as their last column."""
+    rows = deltas.rows_schema(changes)
+    wanted: dict[str, Expression] = {name: col(name) for name in rows.names}
+    return deltas.selected(changes, "all rows", wanted | {ALL: lit(0, pa.int8())}, who)
