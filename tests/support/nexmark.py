@@ -22,7 +22,7 @@ SQL: Final[dict[str, str]] = {
     "q5": """
         with counted as (
             select auction, epoch_ms(2000 * w) as window_start, count(*) as num
-            from bid, unnest(range(epoch_ms(date_time) // 2000 - 4, epoch_ms(date_time) // 2000 + 1)) as s(w)
+            from bid, unnest(range(epoch_us(date_time) // 2000000 - 4, epoch_us(date_time) // 2000000 + 1)) as s(w)
             group by auction, w)
         select auction, num, window_start from counted
         where num = (select max(num) from counted c where c.window_start = counted.window_start)""",
