@@ -16,6 +16,7 @@ from pointstamp.flow.stream import Stream
 from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.tables import deltas
 from pointstamp.tables.aggregating import Aggregating, TableAggregate, table_aggregates
+from pointstamp.tables.sums import LinearAggregate, is_linear
 
 ALL: Final = "__all"
 """The key of all rows, where something is asked of the table as a whole."""
@@ -54,7 +55,17 @@ def _by_keys(
         nothing = function.of_nothing(
             pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], schema=pa.schema(own))
         )
+    if all(is_linear(each.kind, _type_of(changes.schema, each.column)) for each in found.values()):
+        linear = {
+            column: LinearAggregate(each.kind, each.column, each.result_type)
+            for column, each in found.items()
+        }
+        return deltas.on_sums(changes, name, keys, linear, result, nothing)
     return deltas.on_groups(changes, name, keys, function, result, nothing)
+
+
+def _type_of(schema: pa.Schema, column: str | None) -> pa.DataType | None:
+    return None if column is None else schema.field(column).type
 
 
 def in_one_group(changes: Stream, who: str) -> Stream:
