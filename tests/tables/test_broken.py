@@ -84,11 +84,10 @@ def test_a_mistake_is_found_and_what_is_right_is_not(mistake: str, monkeypatch: 
 
 
 def test_a_sum_of_floats_that_drifts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Drifting, "known", {})
     rows: list[list[Row]] = [[(1, "a", 1e16, 1), (1, "a", 1.0, 1)], [(1, "a", 1e16, -1)]]
     total = Query("sum", lambda a, b: _sums(a), "select k, (sum(v) * 2)::bigint as n from a group by k")
     judge(total, rows, [[], []], 1)
-    monkeypatch.setattr("pointstamp.tables.reducing.Aggregating", Drifting)
+    monkeypatch.setattr("pointstamp.tables.deltas.OnSums", Drifting)
     with pytest.raises(AssertionError, match="sum, epoch 1"):
         judge(total, rows, [[], []], 1)
 

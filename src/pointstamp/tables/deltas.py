@@ -28,6 +28,8 @@ from pointstamp.tables.grouping import GroupFunction, GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.joining import Joining, joining
 from pointstamp.tables.mapping import MappedRows
+from pointstamp.tables.on_sums import OnSums, SumsOfGroups, SumsPlan
+from pointstamp.tables.sums import LinearAggregate, Summing
 from pointstamp.tables.until import Final, KeptUntil, UntilPlan, Waiting
 from pointstamp.tables.weighing import Negated, Weighed
 from pointstamp.tables.weights import DIFF, DIFF_FIELD
@@ -137,11 +139,31 @@ def on_groups(
     function: GroupFunction,
     result: pa.Schema,
     of_nothing: pa.RecordBatch | None = None,
+    summing: Summing | None = None,
 ) -> Stream:
-    """What a function makes of the rows of each key."""
-    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, len(deltas.loops), of_nothing)
+    """What a function makes of the rows of each key, or of their sums."""
+    rounds = len(deltas.loops)
+    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, rounds, of_nothing, summing)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": plan.result}
     return add_operator(name, partial(OnGroups, plan), inputs, outputs, in_order=True)[0]
+
+
+def on_sums(
+    deltas: Stream,
+    name: str,
+    keys: tuple[str, ...],
+    aggregates: Mapping[str, LinearAggregate],
+    result: pa.Schema,
+    of_nothing: pa.RecordBatch | None = None,
+) -> Stream:
+    """Aggregates of each key that are sums."""
+    summing = Summing(deltas.schema, keys, aggregates)
+    if deltas.loops:
+        function = SumsOfGroups(summing, weighed(result))
+        return on_groups(deltas, name, keys, function, result, of_nothing, summing)
+    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(result)}
+    logic = partial(OnSums, SumsPlan(summing, weighed(result), of_nothing is not None))
+    return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 
 def once(deltas: Stream, name: str) -> Stream:

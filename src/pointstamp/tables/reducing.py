@@ -18,6 +18,7 @@ from pointstamp.reduce.arguments import Arguments
 from pointstamp.tables import deltas
 from pointstamp.tables.aggregating import Aggregating
 from pointstamp.tables.asked_aggregates import TableAggregate, table_aggregates
+from pointstamp.tables.sums import LinearAggregate, is_linear
 
 ALL: Final = "__all"
 """The key of all rows, where something is asked of the table as a whole."""
@@ -59,7 +60,17 @@ def _by_keys(
         nothing = function.of_nothing(
             pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], schema=pa.schema(own))
         )
+    if all(is_linear(each.kind, _type_of(changes.schema, each.column)) for each in found.values()):
+        linear = {
+            column: LinearAggregate(each.kind, each.column, each.result_type, each.where)
+            for column, each in found.items()
+        }
+        return deltas.on_sums(changes, name, keys, linear, result, nothing)
     return deltas.on_groups(changes, name, keys, function, result, nothing)
+
+
+def _type_of(schema: pa.Schema, column: str | None) -> pa.DataType | None:
+    return None if column is None else schema.field(column).type
 
 
 def in_one_group(changes: Stream, who: str) -> Stream:
