@@ -21,6 +21,7 @@ from pointstamp.reduce.arguments import Arguments
 from pointstamp.tables import deltas
 from pointstamp.tables.aggregating import Aggregating
 from pointstamp.tables.asked_aggregates import TableAggregate, table_aggregates
+from pointstamp.tables.sums import LinearAggregate, is_linear
 from pointstamp.tables.weights import DIFF
 from pointstamp.tables.with_row import WithRow
 
@@ -92,7 +93,17 @@ def _by_keys(
         nothing = function.of_nothing(
             pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], schema=pa.schema(own))
         )
+    if all(is_linear(each.kind, _type_of(changes.schema, each.column)) for each in found.values()):
+        linear = {
+            column: LinearAggregate(each.kind, each.column, each.result_type, each.where)
+            for column, each in found.items()
+        }
+        return deltas.on_sums(changes, name, keys, linear, result, nothing)
     return deltas.on_groups(changes, name, keys, function, result, nothing)
+
+
+def _type_of(schema: pa.Schema, column: str | None) -> pa.DataType | None:
+    return None if column is None else schema.field(column).type
 
 
 def in_one_group(changes: Stream, who: str) -> Stream:
