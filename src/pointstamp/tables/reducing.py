@@ -14,7 +14,7 @@ import pyarrow as pa
 from pointstamp.errors import SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, col, lit
-from pointstamp.flow.outlet import add_operator
+from pointstamp.flow.outlet import add_operator, begins_anew
 from pointstamp.flow.stream import Stream
 from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.reduce.arguments import Arguments
@@ -45,6 +45,11 @@ def reduced(
     if keys:
         looked_at = deltas.selected(changes, f"{name}: arguments", arguments.columns, who)
         return _by_keys(looked_at, keys, found, name)
+    if begins_anew(changes):  # a time without rows has no result
+        one_key = {ALL: lit(0, pa.int8())}
+        whole = deltas.selected(changes, f"{name}: arguments", one_key | arguments.columns, who)
+        made = _by_keys(whole, (ALL,), found, name)
+        return deltas.selected(made, "drop", {column: col(column) for column in found}, who)
     made = _by_keys(_with_no_row(changes, arguments, name, who), (ALL,), _of_rows(found), name)
     return deltas.selected(made, "drop", {column: col(column) for column in found}, who)
 

@@ -25,6 +25,7 @@ from pointstamp.expressions.selecting import (
 )
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
+from pointstamp.flow.join_kind import How
 from pointstamp.flow.reducing import checked_name, reducing
 from pointstamp.flow.stream import Loop, Stream
 from pointstamp.operators.stateless import BatchFunction, Row, rows_of_rows
@@ -36,7 +37,7 @@ from pointstamp.tables.as_of import Direction, Tolerance, as_of, joined_as_of
 from pointstamp.tables.by_key import newest_rows
 from pointstamp.tables.cross import all_pairs
 from pointstamp.tables.in_order import OrderFunction
-from pointstamp.tables.joining import How, check_no_key, checked_how, joining
+from pointstamp.tables.joining import check_no_key, checked_how, joining
 from pointstamp.tables.one_of_each import one_of_each
 from pointstamp.tables.ordering import ordering
 from pointstamp.tables.other_words import no_such_verb_of_tables
