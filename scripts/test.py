@@ -4,8 +4,8 @@ One runs the tests that start Spark, one those of the parts by themselves, and o
 runs and queries. The tests of the parts are measured: which lines of each package they run is told at the
 end. To measure all would take half as long again, because worlds run the same lines millions of times.
 
-The long tests are left out; with ``--long`` it is them that run, again in three processes, and properties with
-more examples besides. The exit code is 0 if all have passed.
+The long tests are left out; with ``--long`` it is them that run, again in three processes, and properties
+with more examples besides. The exit code is 0 if all have passed.
 """
 
 import json
