@@ -37,6 +37,7 @@ from pointstamp.show.describe import describe
 from pointstamp.show.drawing.mermaid import mermaid
 from pointstamp.show.drawing.svg import svg
 from pointstamp.show.live import LiveDisplay
+from pointstamp.tables.each_time import within_times
 from pointstamp.tables.lookup import looked_up
 from pointstamp.tables.table import Table
 from pointstamp.tables.ways_in import table_of, upserted
@@ -68,7 +69,7 @@ class Dataflow:
 
     def __init__(self, name: str, *, times: TimeOrder[Any] = EPOCHS) -> None:
         self.name = name
-        self._builder = PlanBuilder(name, times, table_of, looked_up)
+        self._builder = PlanBuilder(name, times, table_of, looked_up, within_times)
 
     @property
     def plan(self) -> Plan:
