@@ -16,7 +16,6 @@ _NO_ORDER: Final = (
     "nothing: a stream has no order. Sort what is in one batch with map_batches, or the results"
 )
 _JOIN: Final = "running().join(other.running(), 'key'), over all epochs so far"
-_EPOCHS: Final = "epochs: an epoch is complete when all its rows have come, and epoch= names their column"
 
 _WINDOWS: Final = "window('at', '10 minutes', slide=None), which adds window_start and window_end"
 
@@ -43,7 +42,9 @@ HERE: Final[dict[str, str]] = {
     **dict.fromkeys(("session_window", "sessionize"), "running().sessions('user', at='at', gap='5 minutes')"),
     **dict.fromkeys(("foreach", "foreachBatch", "forEach", "tap"), "inspect(function)"),
     **dict.fromkeys(("orderBy", "sort", "sort_values", "order_by", "limit", "head"), _NO_ORDER),
-    **dict.fromkeys(("withWatermark", "watermark"), _EPOCHS),
+    **dict.fromkeys(
+        ("withWatermark", "with_watermark", "watermark"), "event_time('at', lateness='2 minutes')"
+    ),
     **dict.fromkeys(("tumble", "hop", "time_window", "group_by_dynamic"), _WINDOWS),
     **dict.fromkeys(("collect", "show", "toPandas", "to_pandas", "write", "writeStream", "sink_to"), _RESULT),
 }

@@ -25,7 +25,7 @@ from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import GroupFunction, GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.joining import Joining, joining
-from pointstamp.tables.until import Final, KeptUntil, UntilPlan, Waiting
+from pointstamp.tables.until import AwaitsEventTime, Final, KeptUntil, UntilPlan
 from pointstamp.tables.weighing import Negated, Weighed
 from pointstamp.tables.weights import DIFF, DIFF_FIELD
 
@@ -81,7 +81,7 @@ def final(deltas: Stream, name: str, when: Expression, who: str) -> Stream:
 
 
 def _waiting(
-    deltas: Stream, name: str, when: Expression, who: str, logic: type[Waiting], result: pa.Schema
+    deltas: Stream, name: str, when: Expression, who: str, logic: type[AwaitsEventTime], result: pa.Schema
 ) -> Stream:
     kind, told, lateness = bounds_for(deltas, who)
     compiled = compile_expression(when, rows_schema(deltas), who)
