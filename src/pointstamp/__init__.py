@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pointstamp.expressions import functions
     from pointstamp.expressions.functions import duration, tumbling
     from pointstamp.expressions.tree import Expression, col, lit, when
+    from pointstamp.flow.event_epochs import EventTime, event_time
     from pointstamp.flow.logic import (
         DeclaredOperator,
         IsNotified,
@@ -70,6 +71,7 @@ _HOMES = {
     "Dataflow": "dataflow",
     "DeclaredOperator": "flow.logic",
     "DeltaSink": "sinks.delta",
+    "EventTime": "flow.event_epochs",
     "Expression": "expressions.tree",
     "FlowControl": "running.feeding",
     "Holder": "progress.why",
@@ -120,6 +122,7 @@ _HOMES = {
     "count": "reduce.aggregate",
     "delay": "topology.summary",
     "duration": "expressions.functions",
+    "event_time": "flow.event_epochs",
     "files": "sources.files",
     "functions": "expressions.functions",
     "lit": "expressions.tree",
@@ -147,6 +150,7 @@ __all__ = [
     "Dataflow",
     "DeclaredOperator",
     "DeltaSink",
+    "EventTime",
     "Expression",
     "FlowControl",
     "Holder",
@@ -198,6 +202,7 @@ __all__ = [
     "count",
     "delay",
     "duration",
+    "event_time",
     "files",
     "functions",
     "lit",

@@ -176,3 +176,27 @@ BROKEN_EVENTS: dict[str, Break] = {
     "bounds are lost in a recovery": _bounds_are_lost,
     "bounds are given to one worker": _bounds_belong_to_one,
 }
+
+
+def epochs_flow() -> ps.Dataflow:
+    """Epochs that are event time: windows that come in their last epoch, once."""
+    flow = ps.Dataflow("epochs")
+    rows = flow.input("rows", TIMED, epoch=ps.event_time("at", every=3, lateness=18))
+    windows = rows.window("at", 12, slide=6).delay_until("window_end")
+    flow.output("windows", windows.reduce("k", "window_start", "window_end", total=ps.sum("n")))
+    return flow
+
+
+def rows_in_time(seed: int = 0, units: int = 8) -> dict[str, Any]:
+    """Rows that are out of order, and not late: in no unit earlier by 18 than in one before."""
+    rng = random.Random(seed)
+    made = []
+    for unit in range(units):
+        count = rng.randrange(1, 5)
+        made.append(
+            [
+                (rng.randrange(2), max(0, unit * 5 + rng.randrange(-8, 9)), rng.randrange(3))
+                for _ in range(count)
+            ]
+        )
+    return {"rows": [table_of(rows, TIMED) for rows in made]}
