@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pointstamp.expressions import functions
     from pointstamp.expressions.functions import duration, tumbling
     from pointstamp.expressions.tree import Expression, col, lit, when
+    from pointstamp.flow.event_epochs import EventTime, event_time
     from pointstamp.flow.logic import (
         DeclaredOperator,
         IsNotified,
@@ -107,6 +108,7 @@ _HOMES = {
     "Dataflow": "dataflow",
     "DeclaredOperator": "flow.logic",
     "DeltaSink": "sinks.delta",
+    "EventTime": "flow.event_epochs",
     "Expression": "expressions.tree",
     "FlowControl": "running.feeding",
     "FunctionAggregate": "reduce.aggregate",
@@ -166,6 +168,7 @@ _HOMES = {
     "delay": "topology.summary",
     "dense_rank": "tables.in_order",
     "duration": "expressions.functions",
+    "event_time": "flow.event_epochs",
     "files": "sources.files",
     "first": "reduce.asking",
     "first_value": "tables.in_order",
@@ -216,6 +219,7 @@ __all__ = [
     "Dataflow",
     "DeclaredOperator",
     "DeltaSink",
+    "EventTime",
     "Expression",
     "FlowControl",
     "FunctionAggregate",
@@ -276,6 +280,7 @@ __all__ = [
     "delay",
     "dense_rank",
     "duration",
+    "event_time",
     "files",
     "first",
     "first_value",

@@ -30,7 +30,7 @@ from pointstamp.tables.joining import Joining, joining
 from pointstamp.tables.mapping import MappedRows
 from pointstamp.tables.on_sums import OnSums, SumsOfGroups, SumsPlan
 from pointstamp.tables.sums import LinearAggregate, Summing
-from pointstamp.tables.until import Final, KeptUntil, UntilPlan, Waiting
+from pointstamp.tables.until import AwaitsEventTime, Final, KeptUntil, UntilPlan
 from pointstamp.tables.weighing import Negated, Weighed
 from pointstamp.tables.weights import DIFF, DIFF_FIELD
 
@@ -86,7 +86,7 @@ def final(deltas: Stream, name: str, when: Expression, who: str) -> Stream:
 
 
 def _waiting(
-    deltas: Stream, name: str, when: Expression, who: str, logic: type[Waiting], result: pa.Schema
+    deltas: Stream, name: str, when: Expression, who: str, logic: type[AwaitsEventTime], result: pa.Schema
 ) -> Stream:
     kind, told, lateness = bounds_for(deltas, who)
     compiled = compile_expression(when, rows_schema(deltas), who)
