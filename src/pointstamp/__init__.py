@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pointstamp.sinks.delta import DeltaSink
     from pointstamp.sinks.parquet import ParquetSink
     from pointstamp.sinks.port import Compactor, Publisher, Sink, Staged, Writer
-    from pointstamp.sinks.reading import published_files, read_published
+    from pointstamp.sinks.reading import published_files, read_published, read_table
     from pointstamp.sinks.tiers import CompactionPolicy
     from pointstamp.sources.files import files
     from pointstamp.sources.port import Part, Source, Unit, Watch
@@ -129,6 +129,7 @@ _HOMES = {
     "operator": "flow.operator",
     "published_files": "sinks.reading",
     "read_published": "sinks.reading",
+    "read_table": "sinks.reading",
     "saved": "state.saved",
     "sum": "reduce.aggregate",
     "when": "expressions.tree",
@@ -204,6 +205,7 @@ __all__ = [
     "operator",
     "published_files",
     "read_published",
+    "read_table",
     "saved",
     "when",
 ]
