@@ -28,7 +28,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from pointstamp.errors import FlowError, NotStored, StorageError
 from pointstamp.rows.hashing import hash_columns
@@ -175,9 +174,7 @@ class BaseKeeper:
         return files.table_of(content)
 
     def _store(self, path: str, output: str, epoch: int, total: pa.RecordBatch) -> Staged:
-        stream = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_batches([total]), stream)
-        content: bytes = stream.getvalue().to_pybytes()
+        content = files.parquet(pa.Table.from_batches([total]))
         self._storage.create(path, content)
         return Staged(output, epoch, epoch, path, total.num_rows, len(content), zlib.crc32(content))
 
