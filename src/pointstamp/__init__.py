@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pointstamp.dataflow import Dataflow
     from pointstamp.errors import PointstampError, PointstampWarning
     from pointstamp.expressions import functions
-    from pointstamp.expressions.functions import duration
+    from pointstamp.expressions.functions import duration, tumbling
     from pointstamp.expressions.tree import Expression, col, lit, when
     from pointstamp.flow.logic import (
         DeclaredOperator,
@@ -34,10 +34,32 @@ if TYPE_CHECKING:
     from pointstamp.progress.why import Holder
     from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
     from pointstamp.query.query import Query
-    from pointstamp.reduce.aggregate import Accumulator, Aggregate, count, mean
-    from pointstamp.reduce.aggregate import max as max  # noqa: A004 - SQL's words, as ps.max and not starred
-    from pointstamp.reduce.aggregate import min as min  # noqa: A004 - as above
-    from pointstamp.reduce.aggregate import sum as sum  # noqa: A004 - as above
+    from pointstamp.reduce.aggregate import Accumulator, Aggregate, FunctionAggregate
+    from pointstamp.reduce.asking import (
+        aggregate,
+        bool_and,
+        bool_or,
+        collect_list,
+        collect_set,
+        count,
+        count_distinct,
+        first,
+        last,
+        max_by,
+        mean,
+        median,
+        min_by,
+        quantile,
+        stddev,
+        stddev_pop,
+        stddev_samp,
+        var_pop,
+        var_samp,
+        variance,
+    )
+    from pointstamp.reduce.asking import max as max  # noqa: A004 - SQL's words, as ps.max and not starred
+    from pointstamp.reduce.asking import min as min  # noqa: A004 - as above
+    from pointstamp.reduce.asking import sum as sum  # noqa: A004 - as above
     from pointstamp.running.feeding import FlowControl, RunInput
     from pointstamp.running.local import LocalRun
     from pointstamp.running.results import OutputTables, Results
@@ -72,6 +94,7 @@ _HOMES = {
     "DeltaSink": "sinks.delta",
     "Expression": "expressions.tree",
     "FlowControl": "running.feeding",
+    "FunctionAggregate": "reduce.aggregate",
     "Holder": "progress.why",
     "InputStatus": "running.status",
     "IsNotified": "flow.logic",
@@ -115,23 +138,42 @@ _HOMES = {
     "Watch": "sources.port",
     "WatchesFrontiers": "flow.logic",
     "Writer": "sinks.port",
+    "aggregate": "reduce.asking",
+    "bool_and": "reduce.asking",
+    "bool_or": "reduce.asking",
     "col": "expressions.tree",
+    "collect_list": "reduce.asking",
+    "collect_set": "reduce.asking",
     "compact": "sinks.compactor",
-    "count": "reduce.aggregate",
+    "count": "reduce.asking",
+    "count_distinct": "reduce.asking",
     "delay": "topology.summary",
     "duration": "expressions.functions",
     "files": "sources.files",
+    "first": "reduce.asking",
     "functions": "expressions.functions",
+    "last": "reduce.asking",
     "lit": "expressions.tree",
-    "max": "reduce.aggregate",
-    "mean": "reduce.aggregate",
-    "min": "reduce.aggregate",
+    "max": "reduce.asking",
+    "max_by": "reduce.asking",
+    "mean": "reduce.asking",
+    "median": "reduce.asking",
+    "min": "reduce.asking",
+    "min_by": "reduce.asking",
     "operator": "flow.operator",
     "published_files": "sinks.reading",
+    "quantile": "reduce.asking",
     "read_published": "sinks.reading",
     "read_table": "sinks.reading",
     "saved": "state.saved",
-    "sum": "reduce.aggregate",
+    "stddev": "reduce.asking",
+    "stddev_pop": "reduce.asking",
+    "stddev_samp": "reduce.asking",
+    "sum": "reduce.asking",
+    "tumbling": "expressions.functions",
+    "var_pop": "reduce.asking",
+    "var_samp": "reduce.asking",
+    "variance": "reduce.asking",
     "when": "expressions.tree",
 }
 
@@ -149,6 +191,7 @@ __all__ = [
     "DeltaSink",
     "Expression",
     "FlowControl",
+    "FunctionAggregate",
     "Holder",
     "InputStatus",
     "IsNotified",
@@ -193,20 +236,39 @@ __all__ = [
     "WatchesFrontiers",
     "Writer",
     "__version__",
+    "aggregate",
+    "bool_and",
+    "bool_or",
     "col",
+    "collect_list",
+    "collect_set",
     "compact",
     "count",
+    "count_distinct",
     "delay",
     "duration",
     "files",
+    "first",
     "functions",
+    "last",
     "lit",
+    "max_by",
     "mean",
+    "median",
+    "min_by",
     "operator",
     "published_files",
+    "quantile",
     "read_published",
     "read_table",
     "saved",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "tumbling",
+    "var_pop",
+    "var_samp",
+    "variance",
     "when",
 ]
 

@@ -161,6 +161,7 @@ CASES: list[tuple[Expression, str]] = [
     (F.date_trunc("month", "when"), "date_trunc('month', \"when\")"),
     (F.date_trunc("week", "when"), "date_trunc('week', \"when\")"),
     (F.date_trunc("minute", "when"), "date_trunc('minute', \"when\")"),
+    (F.tumbling("when", "7 minutes"), "time_bucket(interval '7 minutes', \"when\", timestamp '1970-01-01')"),
     (F.date_trunc("quarter", "day"), "date_trunc('quarter', day)::timestamp"),
     (F.date_add("day", 31), "day + 31"),
     (F.date_sub("day", col("l") % 10), "day - (l % 10)::int"),

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from pointstamp.expressions.dates import parse_duration
 from pointstamp.expressions.tree import Call, Expression, Literal, Value, col, lit
+from pointstamp.expressions.windows import Span
 
 Operand: TypeAlias = Expression | str | Any
 """An expression, the name of a column, or another Python value that is the same for every row."""
@@ -28,6 +29,11 @@ def _call(function: str, *arguments: Operand, **options: Any) -> Expression:  # 
 def duration(length: str | timedelta) -> Expression:
     """A length of time: ``ps.col("at") + ps.duration("10 minutes")``."""
     return Literal(parse_duration(length, "ps.duration"))
+
+
+def tumbling(time: Operand, size: Span, *, offset: Span | None = None) -> Expression:
+    """Where the window begins in which an event time lies: ``ps.tumbling("at", "10 minutes")``."""
+    return _call("tumbling", time, size=size, offset=offset)
 
 
 # Null.

@@ -58,6 +58,17 @@ class Lookup:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class EventTimeMark:
+    """A promise about the event time of a stream: how late its rows may be, in the unit of its column."""
+
+    stream: str
+    kind: pa.DataType
+    lateness: int
+    latest: Source
+    """Who tells the greatest event times."""
+
+
 class PlanBuilder:
     """A plan that is being written; operators get names of their own, so that errors can point at one."""
 
@@ -72,6 +83,10 @@ class PlanBuilder:
         self._scopes: set[Scope] = set()
         self._make_table = make_table
         self._look_up = look_up
+        self.event_times: dict[OperatorIndex, EventTimeMark] = {}
+        """The operators behind which rows go by a promise about event time."""
+        self.forgets: set[OperatorIndex] = set()
+        """The operators that let rows go when their event time is over."""
 
     def table_of(self, stream: "Stream", way: TableWay, name: str) -> "Table":
         """A stream as a table; what tables are is known above this layer, by who made the builder."""

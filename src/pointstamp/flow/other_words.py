@@ -18,6 +18,8 @@ _NO_ORDER: Final = (
 _JOIN: Final = "running().join(other.running(), 'key'), over all epochs so far"
 _EPOCHS: Final = "epochs: an epoch is complete when all its rows have come, and epoch= names their column"
 
+_WINDOWS: Final = "window('at', '10 minutes', slide=None), which adds window_start and window_end"
+
 HERE: Final[dict[str, str]] = {
     **dict.fromkeys(("withColumn", "withColumns", "with_column", "assign", "mutate"), _COLUMNS),
     **dict.fromkeys(("selectExpr", "project"), "select('id', total=ps.col('price') * 2)"),
@@ -38,9 +40,11 @@ HERE: Final[dict[str, str]] = {
     **dict.fromkeys(("join", "crossJoin", "cogroup", "merge_asof"), _JOIN),
     **dict.fromkeys(("iterate", "iteration", "while_loop"), "loop('name'), or running().iterate(body)"),
     **dict.fromkeys(("minus", "subtract", "intersect", "top"), "running(), a table, which has it"),
+    **dict.fromkeys(("session_window", "sessionize"), "running().sessions('user', at='at', gap='5 minutes')"),
     **dict.fromkeys(("foreach", "foreachBatch", "forEach", "tap"), "inspect(function)"),
     **dict.fromkeys(("orderBy", "sort", "sort_values", "order_by", "limit", "head"), _NO_ORDER),
-    **dict.fromkeys(("withWatermark", "window", "watermark"), _EPOCHS),
+    **dict.fromkeys(("withWatermark", "watermark"), _EPOCHS),
+    **dict.fromkeys(("tumble", "hop", "time_window", "group_by_dynamic"), _WINDOWS),
     **dict.fromkeys(("collect", "show", "toPandas", "to_pandas", "write", "writeStream", "sink_to"), _RESULT),
 }
 

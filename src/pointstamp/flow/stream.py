@@ -33,15 +33,17 @@ from pointstamp.expressions.selecting import (
     selection,
 )
 from pointstamp.expressions.tree import Expression, Value, col
+from pointstamp.expressions.windows import Span
 from pointstamp.flow.builder import Events, Lookup, PlanBuilder, Scope, TableWay
-from pointstamp.flow.marking import check_reduces
+from pointstamp.flow.event_time import promised
 from pointstamp.flow.other_words import no_such_verb
 from pointstamp.flow.outlet import Outlet, add_door, add_operator, columns_in_words, feed, scope_name, wiring
 from pointstamp.flow.pact import EVERYWHERE, ExchangeBy, ExchangeByFunction, ShardFunction
 from pointstamp.flow.plan import InputPort, Node, NodeKind, RoundLimit
 from pointstamp.flow.probe import Probe
+from pointstamp.flow.reduced import reduced
 from pointstamp.flow.reducing import Reducing, checked_name, checked_running, reducing
-from pointstamp.flow.updates import Passes, Reduces
+from pointstamp.flow.updates import Passes
 from pointstamp.operators.condition import Condition, checked_condition
 from pointstamp.operators.exploding import Explode, exploding
 from pointstamp.operators.stateless import (
@@ -55,7 +57,9 @@ from pointstamp.operators.stateless import (
     Project,
     Row,
 )
-from pointstamp.reduce.reductions import Aggregate, Aggregation, RunningReduce, WindowedReduce, reduced_schema
+from pointstamp.operators.windowing import InWindows, windowing
+from pointstamp.reduce.reductions import Aggregate, Aggregation
+from pointstamp.rows.late import LatePolicy
 from pointstamp.rows.schema import as_schema
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import delay, enter, feedback, leave
@@ -318,24 +322,61 @@ class Stream(Outlet):
         )
 
     def _reduce(self, keys: tuple[str, ...], asked: Reducing) -> "Stream":
-        name, aggregates = asked.name, asked.aggregates
         if not keys:
-            raise FlowError(f"{self}: '{name}' needs at least one key column.")
-        self._check_columns(name, keys)
-        schema = reduced_schema(f"'{name}' of {self}", self.schema, keys, aggregates)
-        logic = RunningReduce if asked.running else WindowedReduce
-        reduces = Reduces(keys, aggregates, asked.running)
-        check_reduces(self._wiring.builder.plan, self._wiring.source, reduces, f"'{name}' of {self}")
-        return add_operator(
-            name,
-            partial(logic, self.schema, keys, aggregates),
-            {"in": self.exchange(*keys)},
-            {"out": schema},
-            in_order=asked.running,
-            sends=reduces,
-        )[0]
+            raise FlowError(f"{self}: '{asked.name}' needs at least one key column.")
+        self._check_columns(asked.name, keys)
+        return reduced(self, keys, asked)
 
     # Time.
+
+    def window(
+        self,
+        at: str,
+        size: Span,
+        *,
+        slide: Span | None = None,
+        offset: Span | None = None,
+        start: str = "window_start",
+        end: str = "window_end",
+        name: str = "window",
+    ) -> "Stream":
+        """Each row with the window of event time in which it lies, from ``window_start`` to ``window_end``.
+
+        ``at`` is a column of timestamps, dates or integers, ``size`` a length: "10 minutes", a timedelta, or
+        a number. With a ``slide`` a window begins every so often, and a row comes once for each in which it
+        lies. Windows begin at multiples after the beginning of 1970, and ``offset`` later. The end is no
+        longer in the window. A row whose ``at`` is null is in no window, and does not come.
+        """
+        asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
+        return self._add(name, partial(InWindows, asked), asked.schema, Passes.MADE)
+
+    def event_time(
+        self,
+        at: str,
+        *,
+        lateness: Span,
+        late: LatePolicy = "output",
+        late_output: str | None = None,
+        name: str = "event time",
+    ) -> "Stream":
+        """The rows that are in time, by a promise how late they may be: ``lateness="2 minutes"``.
+
+        After each epoch the bound of event time is the greatest ``at`` of all rows so far, less the lateness.
+        Rows of later epochs before it are late: they go to an output of their own, ``late_output`` or
+        ``<input>_late``; with ``late="drop"`` only their number does, and ``late="error"`` ends the run.
+        What waits for event time behind this, ``final``, ``keep_until`` and ``delay_until``, goes by the
+        bound; of several streams, by the least.
+        """
+        return promised(self, at, lateness, late, late_output, name)
+
+    def delay_until(self, when: str | Expression, *, name: str = "delay until") -> "Stream":
+        """Each row once, when event time has passed a time that it says: ``delay_until("window_end")``.
+
+        All rows that wait for one time come in one epoch, the first after which the bound of ``event_time``
+        is not before it; so ``window("at", "1 hour").delay_until("window_end")`` has all rows of a window in
+        one epoch, and a reduction of them is its final result. A row that says null does not come.
+        """
+        return self.running(name=f"{name}: rows").final(when, name=name)
 
     def delay(self, epochs: int = 1, *, name: str = "delay") -> "Stream":
         """The same batches, that many epochs later."""

@@ -11,13 +11,16 @@ from typing import Any
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.expressions.compiling import compile_condition
+from pointstamp.expressions.compiling import compile_condition, compile_expression
 from pointstamp.expressions.selecting import selection
 from pointstamp.expressions.tree import Expression
-from pointstamp.flow.outlet import add_operator
+from pointstamp.expressions.windows import event_time_type
+from pointstamp.flow.event_time import bounds_for, check_forgets, only_grows
+from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
 from pointstamp.operators.exploding import Explode, exploding
 from pointstamp.operators.stateless import BatchFunction, Concat, Filter
+from pointstamp.operators.windowing import InWindows, Windowing
 from pointstamp.tables.aggregating import Once
 from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.consolidating import Consolidated
@@ -25,6 +28,9 @@ from pointstamp.tables.grouping import GroupFunction, GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.joining import Joining, joining
 from pointstamp.tables.mapping import MappedRows
+from pointstamp.tables.on_sums import OnSums, SumsOfGroups, SumsPlan
+from pointstamp.tables.sums import LinearAggregate, Summing
+from pointstamp.tables.until import Final, KeptUntil, UntilPlan, Waiting
 from pointstamp.tables.weighing import Negated, Weighed
 from pointstamp.tables.weights import DIFF, DIFF_FIELD
 
@@ -59,6 +65,41 @@ def filtered(deltas: Stream, name: str, condition: Expression, who: str) -> Stre
     """The rows for which a condition holds."""
     compiled = compile_condition(condition, rows_schema(deltas), who)
     return _one(name, partial(Filter, compiled), deltas, rows_schema(deltas))
+
+
+def in_windows(deltas: Stream, name: str, asked: Windowing) -> Stream:
+    """Rows with the windows in which they lie."""
+    if DIFF in asked.schema.names:
+        raise SchemaError(f"'{name}': a column cannot be called '{DIFF}', which is the weight. Rename it.")
+    return _one(name, partial(InWindows, asked), deltas, asked.schema)
+
+
+def kept_until(deltas: Stream, name: str, when: Expression, who: str) -> Stream:
+    """The rows whose event time is not over."""
+    return _waiting(deltas, name, when, who, KeptUntil, deltas.schema)
+
+
+def final(deltas: Stream, name: str, when: Expression, who: str) -> Stream:
+    """Each row once, without its weight, when its event time is over."""
+    check_forgets(deltas, who)
+    return _waiting(deltas, name, when, who, Final, rows_schema(deltas))
+
+
+def _waiting(
+    deltas: Stream, name: str, when: Expression, who: str, logic: type[Waiting], result: pa.Schema
+) -> Stream:
+    kind, told, lateness = bounds_for(deltas, who)
+    compiled = compile_expression(when, rows_schema(deltas), who)
+    if event_time_type(f"{who}: {when}", compiled.type) != kind:
+        raise SchemaError(
+            f"{who}: {when} is {compiled.type}, and the event time that it waits for is {kind}; both must be "
+            "of one type."
+        )
+    plan = UntilPlan(deltas.schema, compiled, lateness, only_grows(deltas))
+    inputs = {"in": deltas.exchange(*rows_schema(deltas).names), **told}
+    made = add_operator(name, partial(logic, plan), inputs, {"out": result}, in_order=True)[0]
+    wiring(made).builder.forgets.add(wiring(made).source.operator)
+    return made
 
 
 def exploded(
@@ -98,11 +139,31 @@ def on_groups(
     function: GroupFunction,
     result: pa.Schema,
     of_nothing: pa.RecordBatch | None = None,
+    summing: Summing | None = None,
 ) -> Stream:
-    """What a function makes of the rows of each key."""
-    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, len(deltas.loops), of_nothing)
+    """What a function makes of the rows of each key, or of their sums."""
+    rounds = len(deltas.loops)
+    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, rounds, of_nothing, summing)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": plan.result}
     return add_operator(name, partial(OnGroups, plan), inputs, outputs, in_order=True)[0]
+
+
+def on_sums(
+    deltas: Stream,
+    name: str,
+    keys: tuple[str, ...],
+    aggregates: Mapping[str, LinearAggregate],
+    result: pa.Schema,
+    of_nothing: pa.RecordBatch | None = None,
+) -> Stream:
+    """Aggregates of each key that are sums."""
+    summing = Summing(deltas.schema, keys, aggregates)
+    if deltas.loops:
+        function = SumsOfGroups(summing, weighed(result))
+        return on_groups(deltas, name, keys, function, result, of_nothing, summing)
+    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(result)}
+    logic = partial(OnSums, SumsPlan(summing, weighed(result), of_nothing is not None))
+    return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 
 def once(deltas: Stream, name: str) -> Stream:

@@ -15,6 +15,12 @@ HERE: Final[dict[str, str]] = {
     **dict.fromkeys(("subtract", "exceptAll", "except_", "difference"), "minus(other)"),
     **dict.fromkeys(("intersection", "intersectAll"), "intersect(other)"),
     **dict.fromkeys(("orderBy", "sort", "order_by", "limit", "head"), "top(10, by='price desc')"),
+    **dict.fromkeys(
+        ("tumble", "hop", "time_window", "group_by_dynamic"), "window('at', '10 minutes', slide=None)"
+    ),
+    **dict.fromkeys(
+        ("session_window", "session", "sessionize"), "sessions('user', at='at', gap='5 minutes')"
+    ),
     **dict.fromkeys(("loop", "recursive", "fixpoint"), "iterate(body)"),
     **dict.fromkeys(("write", "collect", "show", "toPandas"), "flow.output('name', table), and then a run"),
     **dict.fromkeys(("crossJoin", "cross_join"), "join(other, how='cross')"),

@@ -9,7 +9,7 @@ that what holds of these in loops holds of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -23,14 +23,15 @@ from pointstamp.expressions.selecting import (
     renamed,
     shown,
 )
-from pointstamp.expressions.tree import Expression, Value, col, lit
+from pointstamp.expressions.tree import Expression, Value, col
+from pointstamp.expressions.windows import Span
 from pointstamp.flow.reducing import reducing
 from pointstamp.flow.stream import Loop, Stream
 from pointstamp.operators.stateless import BatchFunction, Row, rows_of_rows
+from pointstamp.operators.windowing import windowing
 from pointstamp.reduce.aggregate import Aggregate, Aggregation
 from pointstamp.rows.schema import as_schema
 from pointstamp.tables import deltas
-from pointstamp.tables.aggregating import Aggregating, table_aggregates
 from pointstamp.tables.as_of import Direction, Tolerance, as_of, joined_as_of
 from pointstamp.tables.by_key import newest_rows
 from pointstamp.tables.cross import all_pairs
@@ -38,11 +39,10 @@ from pointstamp.tables.joining import How, check_no_key, checked_how, joining
 from pointstamp.tables.ordering import ordering
 from pointstamp.tables.other_words import no_such_verb_of_tables
 from pointstamp.tables.outer import joined
+from pointstamp.tables.reducing import ALL, in_one_group, reduced
+from pointstamp.tables.sessions import sessions
 from pointstamp.tables.top import First
 from pointstamp.tables.weights import DIFF
-
-_ALL: Final = "__all"
-"""The key of all rows, where something is asked of the table as a whole."""
 
 
 class Table:
@@ -132,6 +132,29 @@ class Table:
     def union(self, other: "Table", *, name: str = "union") -> "Table":
         """The rows of both, with all their copies (SQL's ``union all``)."""
         return Table(deltas.together(self._deltas, self._like(name, other), name))
+
+    def window(
+        self,
+        at: str,
+        size: Span,
+        *,
+        slide: Span | None = None,
+        offset: Span | None = None,
+        start: str = "window_start",
+        end: str = "window_end",
+        name: str = "window",
+    ) -> "Table":
+        """Each row with the window of event time in which it lies, from ``window_start`` to ``window_end``.
+
+        ``at`` is a column of timestamps, dates or integers, ``size`` a length: "10 minutes", a timedelta, or
+        a number. With a ``slide`` a window begins every so often, and a row comes once for each in which it
+        lies. Windows begin at multiples after the beginning of 1970, and ``offset`` later. The end is no
+        longer in the window. A row whose ``at`` is null is in no window, and does not come.
+
+            bids.window("at", "10 minutes").reduce("window_start", "window_end", bids=ps.count())
+        """
+        asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
+        return Table(deltas.in_windows(self._deltas, name, asked))
 
     # Two tables.
 
@@ -226,24 +249,7 @@ class Table:
             f"reduce of {self}", "reduce", aggregates=aggregates, running=False, name=name, named=named
         )
         who = f"'{asked.name}' of {self}"
-        check_columns(who, self.schema, keys)
-        found = table_aggregates(who, self.schema, asked.aggregates)
-        own = [self.schema.field(key) for key in keys]
-        fields = [pa.field(column, each.result_type) for column, each in found.items()]
-        if twice := [field.name for field in fields if field.name in keys]:
-            raise SchemaError(
-                f"{who} would have the column '{twice[0]}' twice. Name the aggregate differently."
-            )
-        if keys:
-            result = pa.schema([*own, *fields])
-            function = Aggregating(keys, found, deltas.weighed(result))
-            return Table(deltas.on_groups(self._deltas, asked.name, keys, function, result))
-        whole = self._selected("all rows", _one_group(self.schema))
-        result = pa.schema([whole.schema.field(_ALL), *fields])
-        function = Aggregating((_ALL,), found, deltas.weighed(result))
-        nothing = function.of_nothing(pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], names=[_ALL]))
-        made = deltas.on_groups(deltas_of(whole), asked.name, (_ALL,), function, result, nothing)
-        return Table(made).drop(_ALL)
+        return Table(reduced(self._deltas, keys, asked.aggregates, asked.name, who))
 
     def top(
         self,
@@ -265,13 +271,64 @@ class Table:
             raise FlowError(f"{who} needs how many rows are wanted, 1 or more, and was given {count!r}.")
         if rank is not None and rank in self.schema.names:
             raise SchemaError(f"{who}: there is a column '{rank}' already. Call the rank differently.")
-        table = self if keys else self._selected("all rows", _one_group(self.schema))
+        changes = self._deltas if keys else in_one_group(self._deltas, who)
         extra = [] if rank is None else [pa.field(rank, pa.int64())]
-        result = pa.schema([*table.schema, *extra])
+        result = pa.schema([*deltas.rows_schema(changes), *extra])
         order = ordering(who, self.schema, by)
         function = First(count, order, ties, rank, deltas.weighed(result))
-        made = Table(deltas.on_groups(deltas_of(table), name, keys or (_ALL,), function, result))
-        return made if keys else made.drop(_ALL)
+        made = Table(deltas.on_groups(changes, name, keys or (ALL,), function, result))
+        return made if keys else made.drop(ALL)
+
+    def sessions(
+        self,
+        *keys: str,
+        at: str,
+        gap: Span,
+        start: str = "session_start",
+        end: str = "session_end",
+        name: str = "sessions",
+    ) -> "Table":
+        """Each row with its session, from ``session_start`` to ``session_end``: rows of a key close in time.
+
+        A row that comes less than the ``gap`` after another one of its key, by their column ``at``, is in the
+        same session. The session ends the gap after its last row; its end is no longer in it. Sessions grow
+        together and fall apart as rows come and go. A row whose ``at`` is null is in none, and does not come.
+
+            clicks.sessions("user", at="at", gap="5 minutes").reduce(
+                "user", "session_start", "session_end", clicks=ps.count())
+        """
+        who = f"'{name}' of {self}"
+        check_columns(who, self.schema, keys)
+        asked = sessions(who, self.schema, at, gap, (start, end))
+        if not keys:
+            whole = Table(in_one_group(self._deltas, who))
+            return whole.sessions(ALL, at=at, gap=gap, start=start, end=end, name=name).drop(ALL)
+        timed = self.filter(col(at).is_not_null(), name=f"{name}: with event time")
+        rows = pa.schema(list(asked.result)[:-1])
+        return Table(deltas.on_groups(deltas_of(timed), name, keys, asked, rows))
+
+    # Event time.
+
+    def keep_until(self, when: str | Expression, *, name: str = "keep until") -> "Table":
+        """The rows whose time has not been passed by event time: ``keep_until("window_end")``.
+
+        A row leaves the table when the bound of ``event_time`` is not before its time any more, in the next
+        epoch that has event times; and everything that is made of the table forgets it. A row that says null
+        is not there.
+        """
+        return Table(deltas.kept_until(self._deltas, name, _timed(when), f"'{name}' of {self}"))
+
+    def final(self, when: str | Expression = "window_end", *, name: str = "final") -> Stream:
+        """Each row once, as it is when event time has passed its time; nothing that happens to it later.
+
+        A row comes in the first epoch after which the bound of ``event_time`` is not before the time that it
+        says. What is before this in the flow must let such rows go, with ``keep_until``, or it would keep
+        them for ever.
+
+            windows = bids.running().window("at", "10 minutes").keep_until("window_end")
+            highest = windows.reduce("window_start", "window_end", price=ps.max("price")).final("window_end")
+        """
+        return deltas.final(self._deltas, name, _timed(when), f"'{name}' of {self}")
 
     # Loops.
 
@@ -338,9 +395,8 @@ class Table:
         return str(self._deltas).replace("stream", "table", 1)
 
 
-def _one_group(schema: pa.Schema) -> dict[str, Expression]:
-    """All columns, and one that is the same in every row."""
-    return {**{name: col(name) for name in schema.names}, _ALL: lit(0, pa.int8())}
+def _timed(when: str | Expression) -> Expression:
+    return col(when) if isinstance(when, str) else when
 
 
 def deltas_of(table: Table) -> Stream:
