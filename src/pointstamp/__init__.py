@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from pointstamp.state import saved
     from pointstamp.state.pieces import Piece, Stateful
     from pointstamp.storage.port import Storage
+    from pointstamp.tables.loops import TableLoop
     from pointstamp.tables.table import Table
     from pointstamp.topology.domain import RootSummary, Time, TimeOrder
     from pointstamp.topology.stacks import Stacks
@@ -132,6 +133,7 @@ _HOMES = {
     "Stream": "flow.stream",
     "Summary": "topology.summary",
     "Table": "tables.table",
+    "TableLoop": "tables.loops",
     "Time": "topology.domain",
     "TimeOrder": "topology.domain",
     "Unit": "sources.port",
@@ -229,6 +231,7 @@ __all__ = [
     "Stream",
     "Summary",
     "Table",
+    "TableLoop",
     "Time",
     "TimeOrder",
     "Unit",

@@ -9,10 +9,11 @@ Families, and what only each can find:
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -20,7 +21,8 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.errors import FlowError
-from pointstamp.sinks.bases import PLACE
+from pointstamp.sinks import reading
+from pointstamp.sinks.bases import PLACE, Base
 from pointstamp.sinks.compactor import ParquetCompactor, compact
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.reading import read_table
@@ -151,6 +153,19 @@ def test_a_base_that_is_damaged_or_gone_is_not_needed(ending: str, damage: str) 
     else:
         storage.write(name, storage.read(name)[:-3] + b"xyz")
     assert seen(storage) == NOW
+
+
+def test_a_reader_that_counts_what_the_base_has_once_more_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = MemoryStorage()
+    publish(storage, 0, HISTORY)
+    compact("", AT_ONCE, open_storage=lambda _: storage)
+    right = reading.bases
+
+    def of_the_beginning(*given: Any) -> Iterator[Base]:  # noqa: ANN401 - as the function takes it
+        return (msgspec.structs.replace(base, epoch=-1) for base in right(*given))
+
+    monkeypatch.setattr(reading, "bases", of_the_beginning)
+    assert seen(storage) != NOW
 
 
 class Weighing(MemoryStorage):
