@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from pointstamp.sinks.delta import DeltaSink
     from pointstamp.sinks.parquet import ParquetSink
     from pointstamp.sinks.port import Compactor, Publisher, Sink, Staged, Writer
-    from pointstamp.sinks.reading import published_files, read_published
+    from pointstamp.sinks.reading import published_files, read_published, read_table
     from pointstamp.sinks.tiers import CompactionPolicy
     from pointstamp.sources.files import files
     from pointstamp.sources.port import Part, Source, Unit, Watch
@@ -91,6 +91,7 @@ if TYPE_CHECKING:
         running_min,
         running_sum,
     )
+    from pointstamp.tables.loops import TableLoop
     from pointstamp.tables.table import Table
     from pointstamp.topology.domain import RootSummary, Time, TimeOrder
     from pointstamp.topology.stacks import Stacks
@@ -150,6 +151,7 @@ _HOMES = {
     "Stream": "flow.stream",
     "Summary": "topology.summary",
     "Table": "tables.table",
+    "TableLoop": "tables.loops",
     "Time": "topology.domain",
     "TimeOrder": "topology.domain",
     "Unit": "sources.port",
@@ -195,6 +197,7 @@ _HOMES = {
     "running_mean": "tables.in_order",
     "running_min": "tables.in_order",
     "running_sum": "tables.in_order",
+    "read_table": "sinks.reading",
     "saved": "state.saved",
     "stddev": "reduce.asking",
     "stddev_pop": "reduce.asking",
@@ -261,6 +264,7 @@ __all__ = [
     "Stream",
     "Summary",
     "Table",
+    "TableLoop",
     "Time",
     "TimeOrder",
     "Unit",
@@ -299,6 +303,7 @@ __all__ = [
     "quantile",
     "rank",
     "read_published",
+    "read_table",
     "row_number",
     "running_count",
     "running_max",
