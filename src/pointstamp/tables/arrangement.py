@@ -106,6 +106,19 @@ class Arrangement:
         for which, own, positions in self._found(run.layout.keys_of(run.batch), run.words[0], None):
             yield which, pc.take(own.batch, pa.array(positions), boundscheck=False)
 
+    def stored_of(self, run: Run, firsts: Positions) -> tuple[pa.RecordBatch, Positions]:
+        """The stored rows that have the keys of these rows of a run, and of which key each is."""
+        keys = [column.take(pa.array(firsts)) for column in run.layout.keys_of(run.batch)]
+        found = [
+            (which, pc.take(own.batch, pa.array(positions), boundscheck=False))
+            for which, own, positions in self._found(keys, run.words[0][firsts], None)
+        ]
+        if not found:
+            return _empty(self.schema), np.empty(0, np.intp)
+        if len(found) == 1:
+            return found[0][1], found[0][0]
+        return pa.concat_batches([rows for _, rows in found]), np.concatenate([which for which, _ in found])
+
     def weights_of(self, run: Run) -> Integers:
         """How often each row of a run is there, where the key is the whole row."""
         assert self.layout.is_by_row

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from pointstamp.keyed.index import KeyIndex
 from pointstamp.rows.hashing import Hashes, fold_columns, hash_array
 from pointstamp.tables.weights import DIFF, Integers, equal_rows
 
@@ -129,6 +130,24 @@ def expanded(begins: Positions, ends: Positions) -> tuple[Positions, Positions]:
     which = np.repeat(np.arange(len(counts)), counts)
     firsts = np.cumsum(counts) - counts
     return which, np.arange(total) - firsts[which] + begins[which]
+
+
+def groups_of(run: Run) -> tuple[Positions, Positions]:
+    """The keys of a run: where the first row of each stands, and of which key each row is."""
+    count = len(run)
+    hashes = run.words[0]
+    same = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
+    if run.layout.is_by_row or not len(same):
+        return np.arange(count), np.arange(count)
+    keys = run.layout.keys_of(run.batch)
+    if not run.layout.has_exact_hashes(keys) and not equal_rows(keys, same, keys, same - 1).all():
+        # Two keys have one hash, and their rows may lie in any order.
+        index = KeyIndex(run.batch.select(list(run.layout.keys)).schema)
+        slots = index.slots(run.batch.select(list(run.layout.keys)))
+        return np.unique(slots, return_index=True)[1], slots
+    is_first = np.ones(count, np.bool_)
+    is_first[same] = False
+    return np.flatnonzero(is_first), np.cumsum(is_first) - 1
 
 
 def _made(layout: Layout, words: tuple[Hashes, ...], batch: pa.RecordBatch, *, is_merge: bool) -> Run:
