@@ -3,9 +3,9 @@
     python benchmarks/nexmark/flink_peer.py EVENTS ANSWERS SLOTS QUERY...
 
 EVENTS has a folder of CSV files for each input. Each query is run twice as a stream into Flink's black hole,
-which is timed, with the JVM warm after the first; then once more as a batch job that writes its answer as CSV
-files to ANSWERS, because no sink that Flink brings takes corrections and can be read. One JSON line per query.
-Sessions are left out, because Flink has none in batch jobs.
+which is timed, with the JVM warm after the first; then once more as a batch job that writes its answer as
+CSV files to ANSWERS, because no sink that Flink brings takes corrections and can be read. Sessions are left
+out, because Flink has none in batch jobs. One JSON line per query.
 
 Rows are read with a watermark four seconds behind, more than the events are out of order, so that no row is
 too late and the windows of Flink have all rows that ours have.
@@ -90,8 +90,8 @@ QUERIES: dict[str, tuple[str, str]] = {
     ),
     "q9": (
         TABLES["auction"] + ", bidder bigint, price bigint, date_time_bid timestamp(6), extra_bid string",
-        """select id, item_name, description, initial_bid, reserve, date_time, expires, seller, category, extra,
-               bidder, price, date_time_bid, extra_bid
+        """select id, item_name, description, initial_bid, reserve, date_time, expires, seller, category,
+               extra, bidder, price, date_time_bid, extra_bid
            from (
                select a.*, b.bidder, b.price, b.date_time as date_time_bid, b.extra as extra_bid,
                    row_number() over (partition by a.id order by b.price desc, b.date_time) as place
@@ -135,7 +135,7 @@ QUERIES: dict[str, tuple[str, str]] = {
 
 def environment(folder: Path, slots: int, *, is_stream: bool) -> Any:  # noqa: ANN401 - pyflink is not here
     """A table environment with the inputs."""
-    from pyflink.table import EnvironmentSettings, TableEnvironment
+    from pyflink.table import EnvironmentSettings, TableEnvironment  # type: ignore[import-not-found]
 
     builder = EnvironmentSettings.new_instance()
     made = TableEnvironment.create(

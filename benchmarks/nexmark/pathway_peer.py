@@ -14,10 +14,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import pathway as pw
+import pathway as pw  # type: ignore[import-not-found]
 
 
-class Person(pw.Schema):
+class Person(pw.Schema):  # type: ignore[misc]
     """The columns of people; the name id is Pathway's own."""
 
     number: int
@@ -30,7 +30,7 @@ class Person(pw.Schema):
     extra: str
 
 
-class Auction(pw.Schema):
+class Auction(pw.Schema):  # type: ignore[misc]
     """The columns of auctions."""
 
     number: int
@@ -45,7 +45,7 @@ class Auction(pw.Schema):
     extra: str
 
 
-class Bid(pw.Schema):
+class Bid(pw.Schema):  # type: ignore[misc]
     """The columns of bids."""
 
     auction: int

@@ -2,9 +2,9 @@
 
     .venv/bin/python -m benchmarks.nexmark.peers [--events 1000000] [--flink PYTHON] [--pathway PYTHON]
 
-Neither is a dependency of ours: PYTHON is the interpreter of an environment that has ``apache-flink`` (2.3; it
-needs Java) or ``pathway`` (0.33). Both read the events from CSV files with two slots or threads, and that is
-in their ``seconds``; q0 says what reading alone costs Flink. Flink runs each query as a stream with its
+Neither is a dependency of ours: PYTHON is the interpreter of an environment that has ``apache-flink`` (2.3;
+it needs Java) or ``pathway`` (0.33). Both read the events from CSV files with two slots or threads, and that
+is in their ``seconds``; q0 says what reading alone costs Flink. Flink runs each query as a stream with its
 settings for small batches, and the better of two turns counts. Pathway is given all events as one batch. Ours
 come as Arrow tables, one epoch after the other, as in ``benchmarks.nexmark.throughput``. ``ratio`` is the
 peer's seconds by ours, in this run, with one worker.
@@ -35,7 +35,7 @@ FOLDER = Path(__file__).parent
 
 
 def written(inputs: Epochs, folder: Path, *, for_pathway: bool) -> Path:
-    """The events as CSV files, one for each slot; Pathway needs the names of columns, and has one of its own."""
+    """The events as CSV files, one for each slot; Pathway needs the names of columns, and has an id already."""
     for name in ("person", "auction", "bid"):
         (folder / name).mkdir(parents=True)
         table = pa.concat_tables(inputs[name])
