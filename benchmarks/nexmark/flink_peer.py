@@ -112,14 +112,17 @@ QUERIES: dict[str, tuple[str, str]] = {
     "q18": (
         BID,
         """select auction, bidder, price, channel, url, date_time, extra from (
-               select *, row_number() over (partition by bidder, auction order by date_time desc) as place
+               select *, row_number() over (
+                   partition by bidder, auction order by date_time desc, price, channel, url, extra) as place
                from bid)
            where place = 1""",
     ),
     "q19": (
         BID + ", rank_number bigint",
         """select auction, bidder, price, channel, url, date_time, extra, rank_number from (
-               select *, row_number() over (partition by auction order by price desc) as rank_number from bid)
+               select *, row_number() over (
+                   partition by auction order by price desc, bidder, channel, url, date_time, extra
+               ) as rank_number from bid)
            where rank_number <= 10""",
     ),
     "q20": (

@@ -35,7 +35,7 @@ FOLDER = Path(__file__).parent
 
 
 def written(inputs: Epochs, folder: Path, *, for_pathway: bool) -> Path:
-    """The events as CSV files, one for each slot; Pathway needs the names of columns, and has an id already."""
+    """The events as CSV files, one for each slot; Pathway needs names of columns, and has an id."""
     for name in ("person", "auction", "bid"):
         (folder / name).mkdir(parents=True)
         table = pa.concat_tables(inputs[name])
