@@ -226,7 +226,7 @@ def _exact_result(
         first = int(np.flatnonzero(~fits)[0])
         raise FlowError(
             f"the sum of '{each.column}' is {python_numbers(parts)[first]} for a key, which does not fit "
-            f"into {each.result_type}. Add it up as a decimal or a double: cast the column before."
+            f"{each.result_type}. Cast what is added to double, or to a decimal with more digits."
         )
     return pa.array(whole, mask=counts == 0).cast(each.result_type)
 
