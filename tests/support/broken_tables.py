@@ -20,11 +20,12 @@ from pointstamp.tables.arrangement import Arrangement
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import Grouped, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
+from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums, SumsPlan
 from pointstamp.tables.rounds import Rounds
 from pointstamp.tables.run import Run, groups_of
 from pointstamp.tables.top import First
-from pointstamp.tables.weights import DIFF
+from pointstamp.tables.weights import DIFF, Integers
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -84,8 +85,15 @@ class NullsMatch(InnerJoin):
         super().__init__(replace(plan, nulls_match=True))
 
 
-class Copies(Once):
+class Copies(OnRows):
     """Takes every copy of a row for a change of what is distinct."""
+
+    def _sent(self, before: Integers, after: Integers) -> Integers:
+        return after - before
+
+
+class CopiesInLoops(Once):
+    """The same in a loop."""
 
     def __call__(self, groups: Grouped) -> pa.RecordBatch:
         own = [groups.rows.column(name) for name in self.result.names]
@@ -221,7 +229,8 @@ BROKEN: dict[str, Break] = {
     "a weight of 0 is sent on": _in_place_of("Consolidated", KeepsZeros),
     "null keys match": _in_place_of("InnerJoin", NullsMatch),
     "a row of nulls is not taken back": _null_rows_stay,
-    "copies are changes of what is distinct": _in_place_of("Once", Copies),
+    "copies are changes of what is distinct": _in_place_of("OnRows", Copies),
+    "copies are changes of what is distinct, in a loop": _in_place_of("Once", CopiesInLoops),
     "a snapshot has no rounds": _saved_without_rounds,
     "a snapshot of what changed has nothing": _forgets_what_changed,
 }

@@ -64,6 +64,7 @@ JUDGES: dict[str, Judge] = {
     "null keys match": of_query(binary(RIGHT, RIGHT, "join")),
     "a row of nulls is not taken back": of_query(binary(RIGHT, LEAVES[2], "left")),
     "copies are changes of what is distinct": of_query(unary(RIGHT, "distinct")),
+    "copies are changes of what is distinct, in a loop": of_times("distinct", 0),
     "a snapshot has no rounds": of_worlds("timed", crashes=True),
     "a snapshot of what changed has nothing": of_worlds("joined", crashes=True, epochs=12),
 }

@@ -23,6 +23,7 @@ from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import GroupFunction, GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.joining import Joining, joining
+from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums, SumsOfGroups, SumsPlan
 from pointstamp.tables.sums import LinearAggregate, Summing
 from pointstamp.tables.weighing import Negated, Weighed
@@ -120,7 +121,10 @@ def on_sums(
 def once(deltas: Stream, name: str) -> Stream:
     """Every row once."""
     rows = rows_schema(deltas)
-    return on_groups(deltas, name, tuple(rows.names), Once(deltas.schema), rows)
+    if deltas.loops:
+        return on_groups(deltas, name, tuple(rows.names), Once(deltas.schema), rows)
+    inputs, outputs = {"in": deltas.exchange(*rows.names)}, {"out": weighed(rows)}
+    return add_operator(name, partial(OnRows, weighed(rows)), inputs, outputs, in_order=True)[0]
 
 
 def pairs(
