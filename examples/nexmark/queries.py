@@ -46,6 +46,13 @@ def q4(auction: ps.Table, bid: ps.Table) -> ps.Table:
     return winning.reduce("category", final=ps.mean("final"))
 
 
+def q5(bid: ps.Table) -> ps.Table:
+    """Hot items: in each ten seconds, of which one begins every two, the auctions with the most bids."""
+    windows = bid.select("auction", "date_time").window("date_time", "10 seconds", slide="2 seconds")
+    counted = windows.reduce("auction", "window_start", num=ps.count())
+    return counted.top(1, "window_start", by="num desc", ties=True)
+
+
 def q6(auction: ps.Table, bid: ps.Table) -> ps.Table:
     """Average selling price by seller: the mean of the winning bids of the last ten auctions."""
     winning = valid_bids(auction, bid).top(1, "id", by=["price desc", "bid_time"])
@@ -58,6 +65,20 @@ def valid_bids(auction: ps.Table, bid: ps.Table) -> ps.Table:
     bids = bid.select("auction", "price", bid_time=ps.col("date_time"))
     in_time = ps.col("bid_time").between(ps.col("date_time"), ps.col("expires"))
     return auctions.join(bids, {"id": "auction"}, where=in_time)
+
+
+def q7(bid: ps.Table) -> ps.Table:
+    """Highest bid: the highest bids of each ten seconds."""
+    windows = bid.with_columns(window_start=ps.tumbling("date_time", "10 seconds"))
+    return windows.top(1, "window_start", by="price desc", ties=True).drop("window_start")
+
+
+def q8(auction: ps.Table, person: ps.Table) -> ps.Table:
+    """Monitor new users: who came and sold something in the same ten seconds."""
+    window_start = ps.tumbling("date_time", "10 seconds")
+    came = person.select("id", "name", window_start=window_start).distinct()
+    sold = auction.select("seller", window_start=window_start)
+    return came.join(sold, {"id": "seller", "window_start": "window_start"}, how="semi")
 
 
 def q9(auction: ps.Table, bid: ps.Table) -> ps.Table:
@@ -73,9 +94,21 @@ def q10(bid: ps.Stream) -> ps.Stream:
     return bid.select("auction", "bidder", "price", "date_time", "extra", dt=dt, hm=hm)
 
 
+def q11(bid: ps.Table) -> ps.Table:
+    """User sessions: how many bids each bidder made without a pause of ten seconds."""
+    sessions = bid.select("bidder", "date_time").sessions("bidder", at="date_time", gap="10 seconds")
+    return sessions.reduce("bidder", "session_start", "session_end", bid_count=ps.count())
+
+
 def q12(bid: ps.Stream) -> ps.Stream:
     """Processing time windows: how many bids each bidder made in an epoch."""
     return bid.count("bidder")
+
+
+def q13(bid: ps.Stream, side_input: ps.Table) -> ps.Stream:
+    """Bounded side input join: each bid with a value that is looked up."""
+    keyed = bid.select("auction", "bidder", "price", "date_time", key=ps.col("auction") % 10_000)
+    return keyed.lookup(side_input, "key").drop("key")
 
 
 def q14(bid: ps.Stream) -> ps.Stream:

@@ -83,7 +83,7 @@ def _weighed(table: pa.Table, weight: int) -> pa.Table:
 def judge(flow: ps.Dataflow, sql: str, fed: Fed, workers: int) -> int:
     """How many epochs were compared; AssertionError names the first that is not DuckDB's answer.
 
-    DuckDB is asked of what is there of each input. For an input that is a stream that is the rows of the epoch.
+    DuckDB is asked of what is there of each input, and of the rows of an epoch where an input is a stream.
     """
     names = list(flow.plan.named(NodeKind.INPUT))
     results = flow.run_local({name: fed.changes[name] for name in names}, workers=workers)["result"]

@@ -4,7 +4,7 @@
 - with deletions and updates of people, auctions and bids, for the queries that keep tables;
 - the generator itself: the same for the same seed, in the known proportions, out of order within its bound.
 
-support/nexmark.py has each query in SQL, support/batch_answers.py the comparison.
+examples/nexmark/sql.py has each query in SQL, support/batch_answers.py the comparison.
 """
 
 import inspect
@@ -15,15 +15,18 @@ import pytest
 from examples.nexmark import queries
 from examples.nexmark.events import SCHEMAS, Site, side_input
 from examples.nexmark.flows import Query, flow_of, inputs_of
+from examples.nexmark.sql import SQL
 
 import pointstamp as ps
 from support.batch_answers import Fed, flowing, inserted, judge, with_deletions
-from support.nexmark import CHANGED, SQL
 
 QUERIES: list[Query] = [
     each for name, each in inspect.getmembers(queries, inspect.isfunction) if name[1:].isdigit()
 ]
 TABLES = [each for each in QUERIES if ps.Table in inputs_of(each).values()]
+
+CHANGED = {"person": "state", "auction": "category", "bid": "price", "side_input": "value"}
+"""The column that differs when a row is replaced."""
 
 
 def name_of(query: Query) -> str:

@@ -23,6 +23,16 @@ Scope = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Events:
+    """How Debezium's change events stand in a stream."""
+
+    schema: str | pa.Schema | None
+    value: str | None
+    key: str | Iterable[str] | None
+    order: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class TableWay:
     """How the rows of a stream make a table."""
 
@@ -32,6 +42,10 @@ class TableWay:
     """The column that says in words whether a row is inserted or deleted."""
     is_whole: bool = False
     """Whether the rows of an epoch are all that there are."""
+    empty: str | None = None
+    """Of whole states: the column that marks a row which is none, but says that its epoch counts."""
+    events: Events | None = None
+    """Debezium's change events in place of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +56,17 @@ class Lookup:
     how: str
     suffix: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimeMark:
+    """A promise about the event time of a stream: how late its rows may be, in the unit of its column."""
+
+    stream: str
+    kind: pa.DataType
+    lateness: int
+    latest: Source
+    """Who tells the greatest event times."""
 
 
 class PlanBuilder:
@@ -58,6 +83,10 @@ class PlanBuilder:
         self._scopes: set[Scope] = set()
         self._make_table = make_table
         self._look_up = look_up
+        self.event_times: dict[OperatorIndex, EventTimeMark] = {}
+        """The operators behind which rows go by a promise about event time."""
+        self.forgets: set[OperatorIndex] = set()
+        """The operators that let rows go when their event time is over."""
 
     def table_of(self, stream: "Stream", way: TableWay, name: str) -> "Table":
         """A stream as a table; what tables are is known above this layer, by who made the builder."""

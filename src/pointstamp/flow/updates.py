@@ -140,7 +140,9 @@ def no_table_of(who: str, read: Updates) -> str:
 
 
 def _is_right(aggregation: Aggregation, read: Updates) -> bool:
-    if not isinstance(aggregation, Aggregate) or aggregation.column is None:
+    if not isinstance(aggregation, Aggregate) or aggregation.where is not None:
+        return False
+    if not isinstance(aggregation.column, str):
         return False
     course = read.course(aggregation.column)
     if course is not None:

@@ -218,6 +218,8 @@ def _rows(
             )
         return tables[0]
     table = pa.concat_tables(tables)
+    if not keys:
+        return table
     if dealer is not None:
         return dealer.owned(table, keys, worker, workers, f"{place} has the state '{name}', which")
     return owned(table, keys, worker, workers)

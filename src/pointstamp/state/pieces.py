@@ -39,7 +39,8 @@ class Piece:
 
     table: pa.Table
     keys: tuple[str, ...] | None
-    """By which columns a row belongs to a worker; None: it belongs to the worker that saved it."""
+    """By which columns a row belongs to a worker; None: it belongs to the worker that saved it. No columns,
+    (): every worker knows the same, and each gets what all of them have saved."""
     identity: tuple[str, ...] = ()
     """A later row replaces earlier ones that agree in these columns."""
     is_whole: bool = True

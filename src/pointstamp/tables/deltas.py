@@ -11,21 +11,27 @@ from typing import Any
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.expressions.compiling import compile_condition
+from pointstamp.expressions.compiling import compile_condition, compile_expression
 from pointstamp.expressions.selecting import selection
 from pointstamp.expressions.tree import Expression
-from pointstamp.flow.outlet import add_operator
+from pointstamp.expressions.windows import event_time_type
+from pointstamp.flow.event_time import bounds_for, check_forgets, only_grows
+from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
-from pointstamp.operators.stateless import Concat, Filter
+from pointstamp.operators.exploding import Explode, exploding
+from pointstamp.operators.stateless import BatchFunction, Concat, Filter
 from pointstamp.operators.windowing import InWindows, Windowing
 from pointstamp.tables.aggregating import Once
+from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import GroupFunction, GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.joining import Joining, joining
+from pointstamp.tables.mapping import MappedRows
 from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums, SumsOfGroups, SumsPlan
 from pointstamp.tables.sums import LinearAggregate, Summing
+from pointstamp.tables.until import Final, KeptUntil, UntilPlan, Waiting
 from pointstamp.tables.weighing import Negated, Weighed
 from pointstamp.tables.weights import DIFF, DIFF_FIELD
 
@@ -67,6 +73,49 @@ def in_windows(deltas: Stream, name: str, asked: Windowing) -> Stream:
     if DIFF in asked.schema.names:
         raise SchemaError(f"'{name}': a column cannot be called '{DIFF}', which is the weight. Rename it.")
     return _one(name, partial(InWindows, asked), deltas, asked.schema)
+
+
+def kept_until(deltas: Stream, name: str, when: Expression, who: str) -> Stream:
+    """The rows whose event time is not over."""
+    return _waiting(deltas, name, when, who, KeptUntil, deltas.schema)
+
+
+def final(deltas: Stream, name: str, when: Expression, who: str) -> Stream:
+    """Each row once, without its weight, when its event time is over."""
+    check_forgets(deltas, who)
+    return _waiting(deltas, name, when, who, Final, rows_schema(deltas))
+
+
+def _waiting(
+    deltas: Stream, name: str, when: Expression, who: str, logic: type[Waiting], result: pa.Schema
+) -> Stream:
+    kind, told, lateness = bounds_for(deltas, who)
+    compiled = compile_expression(when, rows_schema(deltas), who)
+    if event_time_type(f"{who}: {when}", compiled.type) != kind:
+        raise SchemaError(
+            f"{who}: {when} is {compiled.type}, and the event time that it waits for is {kind}; both must be "
+            "of one type."
+        )
+    plan = UntilPlan(deltas.schema, compiled, lateness, only_grows(deltas))
+    inputs = {"in": deltas.exchange(*rows_schema(deltas).names), **told}
+    made = add_operator(name, partial(logic, plan), inputs, {"out": result}, in_order=True)[0]
+    wiring(made).builder.forgets.add(wiring(made).source.operator)
+    return made
+
+
+def exploded(
+    deltas: Stream, column: str, position: str | None, name: str, is_outer: bool, who: str
+) -> Stream:
+    """One row for each element of a list."""
+    plan = exploding(who, rows_schema(deltas), column, position, is_outer=is_outer, last=(DIFF_FIELD,))
+    weighed_columns(who, list(plan.schema)[:-1])
+    return _one(name, partial(Explode, plan), deltas, pa.schema(list(plan.schema)[:-1]))
+
+
+def mapped(deltas: Stream, function: BatchFunction, schema: pa.Schema, name: str, who: str) -> Stream:
+    """What a function makes of the rows."""
+    made = pa.schema(list(weighed_columns(who, schema))[:-1])
+    return _one(name, partial(MappedRows, function, made), deltas, made)
 
 
 def negated(deltas: Stream, name: str) -> Stream:

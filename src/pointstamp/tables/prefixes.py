@@ -1,4 +1,4 @@
-"""Prefixes of values: 64 bits each, in the order of the values, so that a sorted run has its least rows first.
+"""Prefixes of values: 64 bits each, in the order of the values, so that a sorted run has its least first.
 
 Of numbers, dates and times the prefix is the value itself, of text its first eight bytes, of decimals the
 float next to it. Where a prefix is the same for two values, only these are compared as they are.

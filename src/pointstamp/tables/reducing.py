@@ -14,8 +14,10 @@ from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, col, lit
 from pointstamp.flow.stream import Stream
 from pointstamp.reduce.aggregate import Aggregation
+from pointstamp.reduce.arguments import Arguments
 from pointstamp.tables import deltas
-from pointstamp.tables.aggregating import Aggregating, TableAggregate, table_aggregates
+from pointstamp.tables.aggregating import Aggregating
+from pointstamp.tables.asked_aggregates import TableAggregate, table_aggregates
 from pointstamp.tables.sums import LinearAggregate, is_linear
 
 ALL: Final = "__all"
@@ -28,12 +30,15 @@ def reduced(
     """One row for each key, or one in all, with aggregates of its rows."""
     schema = deltas.rows_schema(changes)
     check_columns(who, schema, keys)
-    found = table_aggregates(who, schema, wanted)
+    arguments = Arguments(keys)
+    found = table_aggregates(who, schema, wanted, arguments)
     if twice := [column for column in found if column in keys]:
         raise SchemaError(f"{who} would have the column '{twice[0]}' twice. Name the aggregate differently.")
     if keys:
-        return _by_keys(changes, keys, found, name)
-    whole = in_one_group(changes, who)
+        looked_at = deltas.selected(changes, f"{name}: arguments", arguments.columns, who)
+        return _by_keys(looked_at, keys, found, name)
+    one_key = {ALL: lit(0, pa.int8())}
+    whole = deltas.selected(changes, f"{name}: arguments", one_key | arguments.columns, who)
     made = _by_keys(whole, (ALL,), found, name, is_whole=True)
     return deltas.selected(made, "drop", {column: col(column) for column in found}, who)
 
@@ -49,7 +54,7 @@ def _by_keys(
     """The reduction of the groups of these keys: here the operator is chosen."""
     own = [changes.schema.field(key) for key in keys]
     result = pa.schema([*own, *(pa.field(column, each.result_type) for column, each in found.items())])
-    function = Aggregating(keys, found, deltas.weighed(result))
+    function = Aggregating(found, deltas.weighed(result))
     nothing = None
     if is_whole:
         nothing = function.of_nothing(
@@ -57,7 +62,7 @@ def _by_keys(
         )
     if all(is_linear(each.kind, _type_of(changes.schema, each.column)) for each in found.values()):
         linear = {
-            column: LinearAggregate(each.kind, each.column, each.result_type)
+            column: LinearAggregate(each.kind, each.column, each.result_type, each.where)
             for column, each in found.items()
         }
         return deltas.on_sums(changes, name, keys, linear, result, nothing)

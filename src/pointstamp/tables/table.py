@@ -9,7 +9,7 @@ that what holds of these in loops holds of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -27,11 +27,15 @@ from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
 from pointstamp.flow.reducing import reducing
 from pointstamp.flow.stream import Loop, Stream
+from pointstamp.operators.stateless import BatchFunction, Row, rows_of_rows
 from pointstamp.operators.windowing import windowing
 from pointstamp.reduce.aggregate import Aggregate, Aggregation
+from pointstamp.rows.schema import as_schema
 from pointstamp.tables import deltas
+from pointstamp.tables.as_of import Direction, Tolerance, as_of, joined_as_of
 from pointstamp.tables.by_key import newest_rows
-from pointstamp.tables.joining import How, checked_how, joining
+from pointstamp.tables.cross import all_pairs
+from pointstamp.tables.joining import How, check_no_key, checked_how, joining
 from pointstamp.tables.ordering import ordering
 from pointstamp.tables.other_words import no_such_verb_of_tables
 from pointstamp.tables.outer import joined
@@ -94,6 +98,37 @@ class Table:
             )
         return Table(deltas.filtered(self._deltas, name, condition, f"'{name}' of {self}"))
 
+    def explode(
+        self, column: str, *, outer: bool = False, position: str | None = None, name: str = "explode"
+    ) -> "Table":
+        """One row for each element of a list; the column is then the element.
+
+        A row whose list is null or empty is gone, unless ``outer`` keeps it with a null. ``position`` is a
+        column for the place of the element in its list, from 0 on.
+        """
+        return Table(deltas.exploded(self._deltas, column, position, name, outer, f"'{name}' of {self}"))
+
+    def map_batches(
+        self, function: BatchFunction, schema: str | pa.Schema | None = None, *, name: str = "map"
+    ) -> "Table":
+        """What a function makes of rows; the columns stay unless others are given.
+
+        The function is given an Arrow batch of rows, and makes none, one or several of each. It must make the
+        same of a row whenever it comes, whatever rows stand beside it: what it makes of one that disappears
+        is taken away.
+        """
+        wanted = self.schema if schema is None else as_schema(schema)
+        return Table(deltas.mapped(self._deltas, function, wanted, name, f"'{name}' of {self}"))
+
+    def flat_map(
+        self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
+    ) -> "Table":
+        """The rows that a function yields for each row, as dictionaries: the same whenever the row comes.
+
+        This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
+        """
+        return self.map_batches(lambda batch: rows_of_rows(function, batch, name), schema, name=name)
+
     def union(self, other: "Table", *, name: str = "union") -> "Table":
         """The rows of both, with all their copies (SQL's ``union all``)."""
         return Table(deltas.together(self._deltas, self._like(name, other), name))
@@ -126,7 +161,7 @@ class Table:
     def join(
         self,
         other: "Table",
-        on: str | Mapping[str, str] | Iterable[str],
+        on: str | Mapping[str, str] | Iterable[str] = (),
         *,
         how: How = "inner",
         where: Expression | None = None,
@@ -140,10 +175,42 @@ class Table:
         on the right side. ``where`` is a condition besides, over the columns of a pair. With ``how`` rows
         without a partner come out, too, with nulls: those of the ``left`` side, the ``right``, or both
         (``full``); ``semi`` gives the rows of this table that have a partner, ``anti`` the others.
+        ``cross`` takes no ``on`` and gives all pairs; the other table should be a small one.
         """
+        self._check_table(name, other)
         who = f"'{name}' of {self} and {other}"
-        kind, asked = checked_how(who, how), joining(who, self.schema, other.schema, on, suffix)
+        kind = checked_how(who, how)
+        if kind == "cross":
+            check_no_key(who, on)
+            return Table(all_pairs(self._deltas, deltas_of(other), suffix, where, name, who))
+        asked = joining(who, self.schema, other.schema, on, suffix)
         return Table(joined(self._deltas, deltas_of(other), asked, kind, where, name))
+
+    def join_as_of(
+        self,
+        other: "Table",
+        on: str | Mapping[str, str] | Iterable[str],
+        *,
+        at: str | Mapping[str, str],
+        direction: Direction = "backward",
+        how: Literal["inner", "left"] = "inner",
+        tolerance: Tolerance | None = None,
+        suffix: str = "_right",
+        name: str = "join as of",
+    ) -> "Table":
+        """Each row beside one row of the other table that has its key: the last one that is not later.
+
+        ``at`` is the column of times, one that both have or a mapping from this table's to the other's.
+        ``direction`` may be ``forward``, for the first that is not earlier, or ``nearest``; ``tolerance`` is
+        how far away it may be, a number or a length of time such as ``"10 minutes"``. Of several rows with
+        one time all columns decide, from left to right: backward takes the last of them, forward the first.
+        With ``how="left"`` a row without a partner comes out with nulls.
+        """
+        self._check_table(name, other)
+        who = f"'{name}' of {self} and {other}"
+        joined_on = joining(who, self.schema, other.schema, on, suffix)
+        asked = as_of(who, joined_on, at, direction=direction, how=how, tolerance=tolerance)
+        return Table(joined_as_of(self._deltas, deltas_of(other), asked, name, who))
 
     def minus(self, other: "Table", *, name: str = "minus") -> "Table":
         """The rows of this table that the other has not, each once (SQL's ``except``)."""
@@ -240,6 +307,29 @@ class Table:
         rows = pa.schema(list(asked.result)[:-1])
         return Table(deltas.on_groups(deltas_of(timed), name, keys, asked, rows))
 
+    # Event time.
+
+    def keep_until(self, when: str | Expression, *, name: str = "keep until") -> "Table":
+        """The rows whose time has not been passed by event time: ``keep_until("window_end")``.
+
+        A row leaves the table when the bound of ``event_time`` is not before its time any more, in the next
+        epoch that has event times; and everything that is made of the table forgets it. A row that says null
+        is not there.
+        """
+        return Table(deltas.kept_until(self._deltas, name, _timed(when), f"'{name}' of {self}"))
+
+    def final(self, when: str | Expression = "window_end", *, name: str = "final") -> Stream:
+        """Each row once, as it is when event time has passed its time; nothing that happens to it later.
+
+        A row comes in the first epoch after which the bound of ``event_time`` is not before the time that it
+        says. What is before this in the flow must let such rows go, with ``keep_until``, or it would keep
+        them for ever.
+
+            windows = bids.running().window("at", "10 minutes").keep_until("window_end")
+            highest = windows.reduce("window_start", "window_end", price=ps.max("price")).final("window_end")
+        """
+        return deltas.final(self._deltas, name, _timed(when), f"'{name}' of {self}")
+
     # Loops.
 
     def iterate(
@@ -275,10 +365,13 @@ class Table:
     def _selected(self, name: str, wanted: Mapping[str, Expression]) -> "Table":
         return Table(deltas.selected(self._deltas, name, wanted, f"'{name}' of {self}"))
 
-    def _like(self, name: str, other: "Table") -> Stream:
-        """The changes of a table that has the columns of this one, in the same order."""
+    def _check_table(self, name: str, other: "Table") -> None:
         if not isinstance(other, Table):
             raise FlowError(f"'{name}' of {self} needs a table, and was given {type(other).__name__}.")
+
+    def _like(self, name: str, other: "Table") -> Stream:
+        """The changes of a table that has the columns of this one, in the same order."""
+        self._check_table(name, other)
         if other.schema == self.schema:
             return deltas_of(other)
         if {(each.name, each.type) for each in other.schema} != {
@@ -300,6 +393,10 @@ class Table:
 
     def __str__(self) -> str:
         return str(self._deltas).replace("stream", "table", 1)
+
+
+def _timed(when: str | Expression) -> Expression:
+    return col(when) if isinstance(when, str) else when
 
 
 def deltas_of(table: Table) -> Stream:

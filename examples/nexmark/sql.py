@@ -1,7 +1,8 @@
-"""Nexmark's queries in SQL, after the texts that are known for Flink, and written for DuckDB.
+"""The 23 queries once more, in SQL: what a batch engine is asked to judge the answers of ``queries`` by.
 
-What ``examples.nexmark.queries`` says of ties holds here, too: where a row has to be chosen, all columns
-decide.
+The texts follow those that are known for Flink's SQL, and are written for DuckDB. What ``queries`` says of
+ties holds here, too: where a row has to be chosen, all columns decide. Where ``queries`` takes a stream, the
+text is asked of the rows of an epoch, and else of all rows so far.
 """
 
 from typing import Final
@@ -22,7 +23,8 @@ SQL: Final[dict[str, str]] = {
     "q5": """
         with counted as (
             select auction, epoch_ms(2000 * w) as window_start, count(*) as num
-            from bid, unnest(range(epoch_ms(date_time) // 2000 - 4, epoch_ms(date_time) // 2000 + 1)) as s(w)
+            from (select auction, epoch_us(date_time) // 2000000 as last from bid),
+                unnest(range(last - 4, last + 1)) as started(w)
             group by auction, w)
         select auction, num, window_start from counted
         where num = (select max(num) from counted c where c.window_start = counted.window_start)""",
@@ -63,8 +65,8 @@ SQL: Final[dict[str, str]] = {
             from bid),
         numbered as (select *, sum(is_first) over (
             partition by bidder order by date_time rows unbounded preceding) as session from begun)
-        select bidder, count(*) as bid_count, min(date_time) as start_time,
-            max(date_time) + interval '10 seconds' as end_time
+        select bidder, count(*) as bid_count, min(date_time) as session_start,
+            max(date_time) + interval '10 seconds' as session_end
         from numbered group by bidder, session""",
     "q12": "select bidder, count(*) as count from bid group by bidder",
     "q13": """
@@ -138,6 +140,3 @@ SQL: Final[dict[str, str]] = {
             string_split(url, '/')[5] as dir2, string_split(url, '/')[6] as dir3 from bid""",
 }
 """Each query over the tables person, auction, bid and side_input."""
-
-CHANGED: Final = {"person": "state", "auction": "category", "bid": "price", "side_input": "value"}
-"""The column that differs when a row is replaced."""

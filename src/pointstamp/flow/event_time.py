@@ -1,0 +1,163 @@
+"""Event time in a plan: where it is promised, and for whom.
+
+What is made of a stream with event time, by any operations, goes by the bound of that stream. So nothing is
+carried along: whoever waits for event time looks for it in the plan, from where it stands up to the inputs,
+and goes by the least bound of all that it finds. What comes from inputs without event time, such as a table
+of names that is joined, has no say in it.
+
+An operator that keeps rows for ever must not stand between a promise and who waits for it, or the promise
+would be of no use: rows of windows that are over are to be forgotten before it (``keep_until``).
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import get_args
+
+import pyarrow as pa
+
+from pointstamp.errors import FlowError
+from pointstamp.expressions.selecting import check_columns
+from pointstamp.expressions.windows import Span, event_time_type, span_of
+from pointstamp.flow.builder import EventTimeMark, PlanBuilder, wired
+from pointstamp.flow.in_time import BOUND, LATE_COUNT, InTime, InTimePlan
+from pointstamp.flow.outlet import AnOutlet, add_operator, wiring
+from pointstamp.flow.pact import EVERYWHERE, ExchangeBy
+from pointstamp.flow.plan import NodeKind
+from pointstamp.flow.updates import Passes
+from pointstamp.operators.endpoints import Collect
+from pointstamp.operators.event_time import LATEST, Latest
+from pointstamp.reduce.aggregate import Aggregate
+from pointstamp.reduce.reductions import WindowedReduce, reduced_schema
+from pointstamp.rows.late import LatePolicy
+from pointstamp.topology.domain import EPOCHS
+from pointstamp.topology.ports import OperatorIndex
+
+
+def promised(
+    stream: AnOutlet, at: str, lateness: Span, late: LatePolicy, late_output: str | None, name: str
+) -> AnOutlet:
+    """The rows of a stream that are in time, by a promise how late they may be."""
+    who = f"'{name}' of {stream}"
+    builder = wiring(stream).builder
+    if builder.plan.root is not EPOCHS or stream.loops:
+        raise FlowError(f"{who} needs epochs, outside loops: say it of the stream before it enters a loop.")
+    check_columns(who, stream.schema, [at])
+    if late not in get_args(LatePolicy):
+        raise FlowError(f"{who}: late= must be one of {', '.join(get_args(LatePolicy))}, and is {late!r}.")
+    if late == "error" and late_output is not None:
+        raise FlowError(f"{who}: late_output names an output for late rows, which are errors. Leave it out.")
+    found = stream.schema.field(at).type
+    kind = event_time_type(f"{who}, of '{at}',", found)
+    length = span_of(f"{who}: lateness", found, lateness)
+    if length < 0:
+        raise FlowError(f"{who} needs a lateness of 0 or more, and was given {lateness!r}.")
+    origin = builder.describe(wiring(stream).source)
+    plan = InTimePlan(origin, at, kind, length, late)
+    latest = add_operator(f"{name}: latest", partial(Latest, at), {"in": stream}, {"out": LATEST})[0]
+    outputs = {"out": stream.schema}
+    if late != "error":
+        outputs["late"] = stream.schema if late == "output" else LATE_COUNT
+    told = type(stream)(builder, wiring(latest).source, LATEST, (), EVERYWHERE)
+    inputs = {"in": stream, BOUND: told}
+    made = add_operator(name, partial(InTime, plan), inputs, outputs, in_order=True, sends=Passes.ROWS)
+    index = wiring(made[0]).source.operator
+    builder.event_times[index] = EventTimeMark(origin, kind, length, wiring(latest).source)
+    if late != "error":
+        apart = made[1] if late == "output" else _counted(made[1], f"{name}: late rows")
+        port = wired("in", wiring(apart).source)
+        builder.add(NodeKind.OUTPUT, late_output or f"{origin}_late", (), [port], {}, logic=Collect)
+    return made[0]
+
+
+def _counted(counts: AnOutlet, name: str) -> AnOutlet:
+    """How many they were on all workers together."""
+    aggregates = {"rows": Aggregate("sum", "rows")}
+    schema = reduced_schema(name, LATE_COUNT, ("stream",), aggregates)
+    logic = partial(WindowedReduce, LATE_COUNT, ("stream",), aggregates)
+    at = wiring(counts)
+    by = type(counts)(at.builder, at.source, LATE_COUNT, (), ExchangeBy(("stream",)))
+    return add_operator(name, logic, {"in": by}, {"out": schema})[0]
+
+
+def bounds_for(stream: AnOutlet, who: str) -> tuple[pa.DataType, dict[str, AnOutlet], dict[str, int]]:
+    """By which event times a stream goes: their type, who tells them, and how late each may be."""
+    builder = wiring(stream).builder
+    if stream.loops:
+        raise FlowError(f"{who} stands in a loop, where event time does not pass. Leave the loop first.")
+    marks = list(dict.fromkeys(_marks_above(builder, wiring(stream).source.operator)))
+    if not marks:
+        raise FlowError(
+            f"{who} waits for event time, and no stream that it is made of has one. Say how late its rows "
+            "may be: stream.event_time('at', lateness='2 minutes')."
+        )
+    kinds = {mark.kind for mark in marks}
+    if len(kinds) > 1:
+        said = " and ".join(f"'{mark.stream}' has {mark.kind}" for mark in marks)
+        raise FlowError(f"{who} is made of several event times, which must be of one type; {said}.")
+    told = {
+        f"{BOUND} {number}": type(stream)(builder, mark.latest, LATEST, (), EVERYWHERE)
+        for number, mark in enumerate(marks)
+    }
+    return marks[0].kind, told, dict(zip(told, (mark.lateness for mark in marks), strict=True))
+
+
+def check_forgets(stream: AnOutlet, who: str) -> None:
+    """Refuse an operator that keeps rows for ever between here and a promise about event time."""
+    builder = wiring(stream).builder
+    for name in _keepers_above(builder, wiring(stream).source.operator):
+        raise FlowError(
+            f"{who} waits for event time to be over, but '{name}' before it would keep all rows for ever. "
+            f"Let rows go before it: table.keep_until('window_end') in front of '{name}'."
+        )
+
+
+def only_grows(stream: AnOutlet) -> bool:
+    """Whether rows only come here, each as it was when it was in time: nothing on the way keeps any."""
+    builder = wiring(stream).builder
+    seen, waiting = set(), [wiring(stream).source.operator]
+    while waiting:
+        index = waiting.pop()
+        if index in seen or index in builder.event_times:
+            continue
+        if builder.plan.nodes[index].in_order:
+            return False
+        seen.add(index)
+        waiting.extend(_above(builder, index))
+    return True
+
+
+def _above(builder: PlanBuilder, index: OperatorIndex) -> Iterator[OperatorIndex]:
+    for port in builder.plan.nodes[index].inputs:
+        if port.source is not None:
+            yield port.source.operator
+
+
+def _marks_above(builder: PlanBuilder, start: OperatorIndex) -> Iterator[EventTimeMark]:
+    seen, waiting = {start}, [start]
+    while waiting:
+        index = waiting.pop(0)
+        if index in builder.event_times:
+            yield builder.event_times[index]
+            continue
+        new = [each for each in _above(builder, index) if each not in seen]
+        seen.update(new)
+        waiting.extend(new)
+
+
+def _keepers_above(builder: PlanBuilder, start: OperatorIndex) -> Iterator[str]:
+    """The operators with state on ways from here to a promise on which nothing is forgotten."""
+    nodes = builder.plan.nodes
+    seen: set[tuple[OperatorIndex, str | None]] = set()
+    waiting: list[tuple[OperatorIndex, str | None]] = [(start, None)]
+    while waiting:
+        index, keeper = waiting.pop(0)
+        if (index, keeper) in seen or index in builder.forgets:
+            continue
+        seen.add((index, keeper))
+        if index in builder.event_times:
+            if keeper is not None:
+                yield keeper
+            continue
+        # The one that stands next to the promise is named: what is forgotten before it is forgotten by all.
+        here = nodes[index].name if nodes[index].in_order else keeper
+        waiting.extend((above, here) for above in _above(builder, index))

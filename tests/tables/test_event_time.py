@@ -1,0 +1,261 @@
+"""Event time by promise: late rows, rows that stay until they are over, and results that come once.
+
+Families, and what only each can find:
+- beside brute force after every epoch, on one to three workers: a bound that is wrong, or of the wrong epoch;
+- state that does not grow over a thousand epochs: rows that no row can reach any more, and that stay;
+- what is refused when the flow is written, and what late rows say when they are errors.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pointstamp as ps
+from pointstamp.errors import FlowError, SchemaError
+from pointstamp.tables.arrangement import Arrangement
+from support.event_bounds import (
+    SIZE,
+    SLIDE,
+    TIMED,
+    TIMED_ROWS,
+    counted,
+    in_windows,
+    judged,
+    least,
+    passed,
+    rows_of,
+    timed_tables,
+    windowed,
+    windows_counted,
+)
+from support.table_queries import Row, put_out
+
+EPOCHS = st.lists(st.lists(TIMED_ROWS, max_size=5), min_size=1, max_size=6)
+LATENESS = st.integers(0, 20)
+WORKERS = st.integers(1, 3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(epochs=EPOCHS, lateness=LATENESS, workers=WORKERS)
+def test_late_rows_are_those_before_the_bound_of_the_epochs_before(
+    epochs: list[list[Row]], lateness: int, workers: int
+) -> None:
+    flow = ps.Dataflow("late")
+    flow.output("good", flow.input("rows", TIMED).event_time("at", lateness=lateness))
+    dropped = flow.input("others", TIMED).event_time(
+        "at", lateness=lateness, late="drop", late_output="dropped"
+    )
+    flow.output("kept", dropped)
+    found = flow.run_local(rows=timed_tables(epochs), others=timed_tables(epochs), workers=workers)
+    truth = judged(epochs, lateness)
+    for epoch, late in enumerate(truth.late):
+        good = Counter(epochs[epoch]) - Counter(late)
+        assert rows_of(found["good"], epoch) == rows_of(found["kept"], epoch) == good
+        assert rows_of(found["rows_late"], epoch) == Counter(late)
+        assert rows_of(found["dropped"], epoch) == Counter([("others", len(late))] if late else [])
+
+
+@settings(max_examples=60, deadline=None)
+@given(epochs=EPOCHS, lateness=LATENESS, workers=WORKERS)
+def test_a_window_comes_once_when_the_bound_has_passed_its_end(
+    epochs: list[list[Row]], lateness: int, workers: int
+) -> None:
+    flow = ps.Dataflow("final")
+    windows = windowed(flow, lateness)
+    flow.output("counts", counted(windows).final())
+    again = flow.input("again", TIMED).event_time("at", lateness=lateness).window("at", SIZE, slide=SLIDE)
+    by_stream = again.delay_until("window_end")
+    flow.output(
+        "by stream", by_stream.reduce("k", "window_start", "window_end", rows=ps.count(), total=ps.sum("n"))
+    )
+    flow.output("rows", by_stream)
+    found = flow.run_local(rows=timed_tables(epochs), again=timed_tables(epochs), workers=workers)
+    truth = judged(epochs, lateness)
+    for epoch, rows in enumerate(truth.in_time):
+        wanted = {row: 1 for row in windows_counted(rows) if passed(truth.bounds, epoch, row[2])}
+        assert rows_of(found["counts"], epoch) == rows_of(found["by stream"], epoch) == wanted
+        over = Counter(row for row in in_windows(rows) if passed(truth.bounds, epoch, row[-1]))
+        assert rows_of(found["rows"], epoch) == over
+
+
+@settings(max_examples=40, deadline=None)
+@given(epochs=EPOCHS, lateness=LATENESS, workers=WORKERS)
+def test_a_row_stays_until_the_bound_before_the_last_event_has_passed_it(
+    epochs: list[list[Row]], lateness: int, workers: int
+) -> None:
+    flow = ps.Dataflow("kept")
+    rows = flow.input("rows", TIMED).event_time("at", lateness=lateness)
+    flow.output("kept", rows.running().keep_until(ps.col("at") + 3))
+    found = flow.run_local(rows=timed_tables(epochs), workers=workers)
+    truth = judged(epochs, lateness)
+    applied: int | None = None
+    for epoch, total in enumerate(put_out(found["kept"], len(epochs))):
+        if any(row[1] is not None for row in epochs[epoch]):
+            applied = truth.bounds[epoch - 1] if epoch else None
+        there = [row for row in truth.in_time[epoch] if row[1] is not None]
+        assert total == Counter(row for row in there if applied is None or row[1] + 3 > applied)
+
+
+@settings(max_examples=40, deadline=None)
+@given(left=EPOCHS, right=EPOCHS, lateness=LATENESS, workers=WORKERS)
+def test_of_two_streams_the_lesser_bound_counts(
+    left: list[list[Row]], right: list[list[Row]], lateness: int, workers: int
+) -> None:
+    count = max(len(left), len(right))
+    left, right = left + [[]] * (count - len(left)), right + [[]] * (count - len(right))
+    flow = ps.Dataflow("two")
+    one = flow.input("a", TIMED).event_time("at", lateness=lateness)
+    other = flow.input("b", TIMED).event_time("at", lateness=3)
+    flow.output("both", one.concat(other).window("at", SIZE, slide=SLIDE).delay_until("window_end"))
+    found = flow.run_local(a=timed_tables(left), b=timed_tables(right), workers=workers)["both"]
+    a, b = judged(left, lateness), judged(right, 3)
+    bounds = least(a.bounds, b.bounds)
+    for epoch in range(count):
+        rows = in_windows([*a.in_time[epoch], *b.in_time[epoch]])
+        assert rows_of(found, epoch) == Counter(row for row in rows if passed(bounds, epoch, row[-1]))
+
+
+def test_a_window_of_timestamps_comes_once_and_a_late_row_is_put_out_apart() -> None:
+    flow = ps.Dataflow("bids")
+    bids = flow.input("bids", "at timestamp_ntz, price long").event_time("at", lateness="2 minutes")
+    windows = bids.running().window("at", "10 minutes").keep_until("window_end")
+    flow.output("highest", windows.reduce("window_start", "window_end", price=ps.max("price")).final())
+    start = datetime(2024, 5, 1, 9)
+    minutes = [[3, 8], [12], [9, 25], [30]]
+    rows = [[{"at": start + timedelta(minutes=m), "price": m} for m in epoch] for epoch in minutes]
+    found = flow.run_local(bids=rows, workers=2)
+    assert _prices(found["highest"]) == {1: [8], 2: [12]}
+    assert _prices(found["bids_late"]) == {2: [9]}
+
+
+def _prices(results: Any) -> dict[int, list[int]]:  # noqa: ANN401 - the tables of an output
+    return {epoch: table["price"].to_pylist() for epoch, table in results.items() if table.num_rows}
+
+
+def test_what_happens_to_a_row_after_its_time_does_not_come() -> None:
+    flow = ps.Dataflow("named")
+    rows = flow.input("rows", "k long, at long").event_time("at", lateness=0)
+    names = flow.table("names", "k long, name string", key="k")
+    windows = rows.running().window("at", 10).keep_until("window_end")
+    flow.output("named", windows.join(names, "k").select("name", "window_end").final())
+    found = flow.run_local(
+        rows=[[{"k": 1, "at": 3}], [{"k": 1, "at": 11}], [], [{"k": 1, "at": 25}]],
+        names=[[{"k": 1, "name": "a"}], [], [{"k": 1, "name": "b"}], []],
+    )["named"]
+    assert {e: t.to_pylist() for e, t in found.items() if t.num_rows} == {
+        1: [{"name": "a", "window_end": 10}],
+        3: [{"name": "b", "window_end": 20}],
+    }
+
+
+def test_results_of_windows_can_be_put_into_larger_windows() -> None:
+    flow = ps.Dataflow("cascade")
+    rows = flow.input("rows", "at long").event_time("at", lateness=0)
+    small = rows.running().window("at", 5).keep_until("window_end")
+    fives = small.reduce("window_start", "window_end", rows=ps.count()).final()
+    large = fives.running().window("window_start", 20, start="start", end="end").keep_until("end")
+    flow.output("twenties", large.reduce("start", "end", rows=ps.sum("rows"), fives=ps.count()).final("end"))
+    times = [[1, 2], [7], [21], [22, 38], [39], [60]]
+    found = flow.run_local(rows=[[{"at": at} for at in epoch] for epoch in times], workers=3)["twenties"]
+    assert {e: t.to_pylist() for e, t in found.items() if t.num_rows} == {
+        2: [{"start": 0, "end": 20, "rows": 3, "fives": 2}],
+        5: [{"start": 20, "end": 40, "rows": 4, "fives": 2}],
+    }
+
+
+def test_state_does_not_grow_over_a_thousand_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Arrangement] = []
+    right = Arrangement.__init__
+
+    def noted(self: Arrangement, *given: Any) -> None:  # noqa: ANN401 - as it takes
+        right(self, *given)
+        made.append(self)
+
+    monkeypatch.setattr(Arrangement, "__init__", noted)
+    flow = ps.Dataflow("bounded")
+    flow.output("counts", counted(windowed(flow, lateness=4)).final())
+    epochs = (pa.table({"k": [e % 3, 1], "at": [2 * e, 2 * e + 3], "n": [1, 2]}) for e in range(1000))
+    stored, windows = [], 0
+    for _, tables in flow.stream_local(rows=epochs):
+        windows += tables["counts"].num_rows
+        stored.append(sum(map(len, made)))
+    assert len(made) == 4, "rows and results of the groups, and of both that wait"
+    assert windows > 400
+    assert max(stored[500:]) <= 2 * max(stored[20:100]) < 400
+
+
+CASES: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
+    (lambda s: s.event_time("time", lateness=1), SchemaError, "'event time' of .* needs the column 'time'"),
+    (lambda s: s.event_time("s", lateness=1), SchemaError, "needs a timestamp, a date or an integer"),
+    (lambda s: s.event_time("at", lateness="1 s"), FlowError, "lateness is a length of integers"),
+    (lambda s: s.event_time("at", lateness=-1), FlowError, "a lateness of 0 or more"),
+    (lambda s: s.event_time("at", lateness=1, late="no"), FlowError, "late= must be one of error, output"),
+    (
+        lambda s: s.event_time("at", lateness=1, late="error", late_output="x"),
+        FlowError,
+        "late rows, which are errors",
+    ),
+    (lambda s: s.running().final("at"), FlowError, "waits for event time, and no stream .* has one"),
+    (lambda s: s.delay_until("at"), FlowError, "waits for event time, and no stream"),
+    (
+        lambda s: s.event_time("at", lateness=1).running().window("at", 5).count("window_end").final(),
+        FlowError,
+        r"'count' before it would keep all rows for ever. Let rows go before it: table.keep_until",
+    ),
+    (
+        lambda s: s.event_time("at", lateness=1).running().keep_until("s"),
+        SchemaError,
+        "needs a timestamp, a date or an integer",
+    ),
+    (
+        lambda s: s.event_time("at", lateness=1).delay_until("day"),
+        SchemaError,
+        "is date32.*, and the event time that it waits for is int64",
+    ),
+    (
+        lambda s: (
+            s.event_time("at", lateness=1)
+            .concat(s.event_time("day", lateness="1 day", late_output="x"))
+            .delay_until("at")
+        ),
+        FlowError,
+        "several event times, which must be of one type; 'rows' has int64 and 'rows' has date32",
+    ),
+    (
+        lambda s: s.event_time("at", lateness=1).running().iterate(lambda t: t.keep_until("at")),
+        FlowError,
+        "stands in a loop, where event time does not pass",
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "kind", "said"), CASES)
+def test_what_cannot_be_promised_or_awaited_is_refused_in_words(
+    asked: Callable[[Any], Any], kind: type[Exception], said: str
+) -> None:
+    with pytest.raises(kind, match=said):
+        asked(ps.Dataflow("test").input("rows", "at long, day date, s string"))
+
+
+def test_event_time_is_promised_outside_loops() -> None:
+    rows = ps.Dataflow("test").input("rows", "at long")
+    with rows.loop() as loop, pytest.raises(FlowError, match="needs epochs, outside loops"):
+        loop.enter(rows).event_time("at", lateness=1)
+
+
+def test_a_late_row_that_is_an_error_is_named() -> None:
+    flow = ps.Dataflow("strict")
+    flow.output(
+        "rows", flow.input("rows", "at timestamp").event_time("at", lateness="1 minute", late="error")
+    )
+    rows = [[{"at": datetime(2024, 5, 1, 10, tzinfo=UTC)}], [{"at": datetime(2024, 5, 1, 9, tzinfo=UTC)}]]
+    with pytest.raises(
+        FlowError, match=r"in epoch 1 to the row .*9, 0.* which is late: .* no 'at' before .*09:59"
+    ):
+        flow.run_local(rows=rows)
