@@ -7,6 +7,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -152,7 +153,7 @@ def test_what_is_no_event_is_refused_with_its_epoch(text: str, said: str) -> Non
 def test_what_cannot_be_asked_of_events_is_refused_in_words() -> None:
     flow = ps.Dataflow("test")
     structs, text = flow.input("structs", STRUCTS), flow.input("text", "value string, n long")
-    for asked, said in (
+    cases: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: text.debezium("id long"), "is for events as JSON text"),
         (lambda: text.debezium(), "needs the column 'op'"),
         (lambda: text.debezium(value="value"), "needs the columns of the table"),
@@ -164,7 +165,8 @@ def test_what_cannot_be_asked_of_events_is_refused_in_words() -> None:
         ),
         (lambda: structs.debezium(order="offset"), "order=, which is for upserts by key"),
         (lambda: structs.select("op", "before", after=ps.lit(1)).debezium(), "both must be structs"),
-    ):
+    )
+    for asked, said in cases:
         with pytest.raises((FlowError, SchemaError), match=said):
             asked()
 

@@ -10,8 +10,10 @@ a whole table also after its rows are gone.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from pointstamp.operators.context import Context
@@ -66,18 +68,9 @@ class OnSums:
         if self._plan.is_whole:
             was, is_there = np.full(len(firsts), self._is_seen), np.ones(len(firsts), np.bool_)
             self._is_seen = True
-        differs = was != is_there
-        for one, other in zip(before, after, strict=True):
-            differs |= ~equal_values(one, other)
-        parts = []
-        for columns, alive, weight in ((before, was, -1), (after, is_there, 1)):
-            at = np.flatnonzero(alive & differs)
-            if len(at):
-                rows = [column.take(pa.array(at)) for column in (*keys.columns, *columns)]
-                weights = pa.array(np.full(len(at), weight, np.int64))
-                parts.append(pa.RecordBatch.from_arrays([*rows, weights], schema=self._plan.result))
-        if parts:
-            context.send(pa.concat_batches(parts))
+        sent = result_changes(self._plan.result, keys, (before, was), (after, is_there))
+        if sent is not None:
+            context.send(sent)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The sums."""
@@ -93,6 +86,27 @@ class OnSums:
         """Go on with the sums of this worker's keys."""
         self._sums.load(pieces["sums"])
         self._is_seen = self._plan.is_whole and pieces["seen"].num_rows > 0
+
+
+Results: TypeAlias = tuple[list[pa.Array], npt.NDArray[np.bool_]]
+"""The aggregates of groups, and which groups are there."""
+
+
+def result_changes(
+    schema: pa.Schema, keys: pa.RecordBatch, before: Results, after: Results
+) -> pa.RecordBatch | None:
+    """What is sent where the results of these keys change: nothing where they do not."""
+    differs = before[1] != after[1]
+    for one, other in zip(before[0], after[0], strict=True):
+        differs |= ~equal_values(one, other)
+    parts = []
+    for (columns, is_there), weight in ((before, -1), (after, 1)):
+        at = np.flatnonzero(is_there & differs)
+        if len(at):
+            rows = [column.take(pa.array(at)) for column in (*keys.columns, *columns)]
+            weights = pa.array(np.full(len(at), weight, np.int64))
+            parts.append(pa.RecordBatch.from_arrays([*rows, weights], schema=schema))
+    return pa.concat_batches(parts) if parts else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,14 @@ class Summing:
                     found[each] = limb * weights
         return self._batch(batch, found, places)
 
+    def rows_of_shares(self, batch: pa.RecordBatch) -> npt.NDArray[np.intp]:
+        """Of which row of a change each of its shares is."""
+        own = np.arange(batch.num_rows)
+        if not self.has_floats:
+            return own
+        floats = [name for name in self.added if types.is_floating(batch.schema.field(name).type)]
+        return np.concatenate([own, *(float_limbs(_floats(batch.column(name)))[0] for name in floats)])
+
     def _batch(
         self,
         batch: pa.RecordBatch,
