@@ -70,11 +70,11 @@ class OnExtremes:
         keys = change.batch.select(list(summing.keys)).take(pa.array(firsts))
         stored, of = self._sums.stored_of(change, firsts)
         shares = summing.shares(change.batch)
-        sums_before, had = summing.results(stored, of, len(firsts))
+        sums_before, had = summing.results(stored, of, keys)
         # A row may have several shares, one for each place of a float's limbs.
         group_of_share = group[summing.rows_of_shares(change.batch)]
         sums_after, has = summing.results(
-            pa.concat_batches([stored, shares]), np.concatenate((of, group_of_share)), len(firsts)
+            pa.concat_batches([stored, shares]), np.concatenate((of, group_of_share)), keys
         )
         self._sums.add(shares)
         values = {each: self._extreme(each, change, firsts, group) for each in self._values}

@@ -60,9 +60,9 @@ class OnSums:
         firsts, group = groups_of(change)
         keys = change.batch.select(list(self._plan.summing.keys)).take(pa.array(firsts))
         stored, of = self._sums.stored_of(change, firsts)
-        before, had = self._plan.summing.results(stored, of, len(firsts))
+        before, had = self._plan.summing.results(stored, of, keys)
         both = pa.concat_batches([stored, change.batch]) if stored.num_rows else change.batch
-        after, has = self._plan.summing.results(both, np.concatenate((of, group)), len(firsts))
+        after, has = self._plan.summing.results(both, np.concatenate((of, group)), keys)
         self._sums.add_run(change)
         was, is_there = had > 0, has > 0
         if self._plan.is_whole:
@@ -120,6 +120,6 @@ class SumsOfGroups:
         """One row for each group that has rows."""
         count = len(groups.starts)
         group = np.repeat(np.arange(count), np.diff(groups.starts, append=groups.rows.num_rows))
-        columns, rows = self.summing.results(groups.rows, group, count)
+        columns, rows = self.summing.results(groups.rows, group, groups.keys)
         made = [*groups.keys.columns, *columns, pa.array(np.ones(count, np.int64))]
         return pa.RecordBatch.from_arrays(made, schema=self.result).filter(pa.array(rows > 0))

@@ -65,6 +65,7 @@ def _by_keys(
         column: LinearAggregate(each.kind, each.column, each.result_type, each.where)
         for column, each in found.items()
         if is_linear(each.kind, _type_of(changes.schema, each.column))
+        and (each.kind == "count" or each.where is None)
     }
     if len(linear) == len(found):
         return deltas.on_sums(changes, name, keys, linear, result, nothing)

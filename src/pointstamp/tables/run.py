@@ -179,8 +179,11 @@ def _made(
     likely = np.flatnonzero(is_same) + 1
     if len(likely):
         identity = [batch.column(position) for position in range(len(layout.identity))]
-        if not layout.has_exact_hashes(identity):
-            likely = likely[equal_rows(identity, order[likely], identity, order[likely - 1])]
+        if (
+            not layout.has_exact_hashes(identity)
+            and not equal_rows(identity, order[likely], identity, order[likely - 1]).all()
+        ):
+            likely = np.flatnonzero(_told_apart(batch.select(list(layout.identity)), order, is_same)) + 1
         is_first = np.ones(count, np.bool_)
         is_first[likely] = False
         kept = np.flatnonzero(is_first)
@@ -223,6 +226,24 @@ def _in_order(words: tuple[Hashes, ...], *, is_merge: bool) -> tuple[Positions, 
             ranked = word[order]
         is_same &= ranked[1:] == ranked[:-1]
     return order, is_same
+
+
+def _told_apart(
+    rows: pa.RecordBatch, order: Positions, is_same: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Whether each row but the first is that before it, where different rows have the same words.
+
+    The order is changed among rows with the same words, so that those that are equal stand side by side.
+    """
+    block = np.concatenate(([0], np.cumsum(~is_same)))
+    tied = np.flatnonzero(np.append(False, is_same) | np.append(is_same, False))
+    theirs = order[tied]
+    slots = KeyIndex(rows.schema).slots(rows.take(pa.array(theirs)))
+    inner = np.lexsort((slots, block[tied]))
+    order[tied] = theirs[inner]
+    slot_at = np.full(len(order), -1, np.int64)
+    slot_at[tied] = slots[inner]
+    return np.asarray(is_same & (slot_at[1:] == slot_at[:-1]))
 
 
 def _is_number(kind: pa.DataType) -> bool:
