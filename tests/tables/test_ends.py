@@ -19,6 +19,7 @@ from pointstamp.rows import hashing
 from pointstamp.tables import arrangement, run
 from pointstamp.tables.ordering import Ordered
 from pointstamp.tables.prefixes import prefixes_of
+from support.table_ends import QUERIES, judge
 
 
 @pytest.mark.parametrize("query", QUERIES)
