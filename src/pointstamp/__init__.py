@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pointstamp.expressions import functions
     from pointstamp.expressions.functions import duration, tumbling
     from pointstamp.expressions.tree import Expression, col, lit, when
+    from pointstamp.flow.event_epochs import EventTime, event_time
     from pointstamp.flow.logic import (
         DeclaredOperator,
         IsNotified,
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
     from pointstamp.sinks.delta import DeltaSink
     from pointstamp.sinks.parquet import ParquetSink
     from pointstamp.sinks.port import Compactor, Publisher, Sink, Staged, Writer
-    from pointstamp.sinks.reading import published_files, read_published
+    from pointstamp.sinks.reading import published_files, read_published, read_table
     from pointstamp.sinks.tiers import CompactionPolicy
     from pointstamp.sources.files import files
     from pointstamp.sources.port import Part, Source, Unit, Watch
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
         running_min,
         running_sum,
     )
+    from pointstamp.tables.loops import TableLoop
     from pointstamp.tables.table import Table
     from pointstamp.topology.domain import RootSummary, Time, TimeOrder
     from pointstamp.topology.stacks import Stacks
@@ -107,6 +109,7 @@ _HOMES = {
     "Dataflow": "dataflow",
     "DeclaredOperator": "flow.logic",
     "DeltaSink": "sinks.delta",
+    "EventTime": "flow.event_epochs",
     "Expression": "expressions.tree",
     "FlowControl": "running.feeding",
     "FunctionAggregate": "reduce.aggregate",
@@ -148,6 +151,7 @@ _HOMES = {
     "Stream": "flow.stream",
     "Summary": "topology.summary",
     "Table": "tables.table",
+    "TableLoop": "tables.loops",
     "Time": "topology.domain",
     "TimeOrder": "topology.domain",
     "Unit": "sources.port",
@@ -166,6 +170,7 @@ _HOMES = {
     "delay": "topology.summary",
     "dense_rank": "tables.in_order",
     "duration": "expressions.functions",
+    "event_time": "flow.event_epochs",
     "files": "sources.files",
     "first": "reduce.asking",
     "first_value": "tables.in_order",
@@ -192,6 +197,7 @@ _HOMES = {
     "running_mean": "tables.in_order",
     "running_min": "tables.in_order",
     "running_sum": "tables.in_order",
+    "read_table": "sinks.reading",
     "saved": "state.saved",
     "stddev": "reduce.asking",
     "stddev_pop": "reduce.asking",
@@ -216,6 +222,7 @@ __all__ = [
     "Dataflow",
     "DeclaredOperator",
     "DeltaSink",
+    "EventTime",
     "Expression",
     "FlowControl",
     "FunctionAggregate",
@@ -257,6 +264,7 @@ __all__ = [
     "Stream",
     "Summary",
     "Table",
+    "TableLoop",
     "Time",
     "TimeOrder",
     "Unit",
@@ -276,6 +284,7 @@ __all__ = [
     "delay",
     "dense_rank",
     "duration",
+    "event_time",
     "files",
     "first",
     "first_value",
@@ -294,6 +303,7 @@ __all__ = [
     "quantile",
     "rank",
     "read_published",
+    "read_table",
     "row_number",
     "running_count",
     "running_max",

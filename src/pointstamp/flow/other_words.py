@@ -17,7 +17,6 @@ _NO_ORDER: Final = (
 )
 _JOIN: Final = "join(other, 'key') within an epoch, or running().join(...) over all epochs so far"
 _PLACES: Final = "with_order('key', by='at', before=ps.lag('price')), within an epoch"
-_EPOCHS: Final = "epochs: an epoch is complete when all its rows have come, and epoch= names their column"
 
 _WINDOWS: Final = "window('at', '10 minutes', slide=None), which adds window_start and window_end"
 
@@ -45,7 +44,9 @@ HERE: Final[dict[str, str]] = {
     **dict.fromkeys(("foreach", "foreachBatch", "forEach", "tap"), "inspect(function)"),
     **dict.fromkeys(("orderBy", "sort", "sort_values", "order_by", "limit", "head"), _NO_ORDER),
     **dict.fromkeys(("over", "shift", "lag", "lead", "cumsum", "cum_sum"), _PLACES),
-    **dict.fromkeys(("withWatermark", "watermark"), _EPOCHS),
+    **dict.fromkeys(
+        ("withWatermark", "with_watermark", "watermark"), "event_time('at', lateness='2 minutes')"
+    ),
     **dict.fromkeys(("tumble", "hop", "time_window", "group_by_dynamic"), _WINDOWS),
     **dict.fromkeys(("collect", "show", "toPandas", "to_pandas", "write", "writeStream", "sink_to"), _RESULT),
 }

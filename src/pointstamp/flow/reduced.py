@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pointstamp.errors import FlowError
 from pointstamp.expressions.compiling import compile_condition, compile_expression
 from pointstamp.expressions.tree import Expression
-from pointstamp.flow.marking import check_reduces
+from pointstamp.flow.marking import check_reduces, check_takes_nothing_back
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.reducing import Reducing
 from pointstamp.flow.updates import Reduces
@@ -43,6 +43,8 @@ def reduced(stream: "Stream", keys: tuple[str, ...], asked: Reducing) -> "Stream
     at = wiring(stream)
     reduces = Reduces(keys, asked.aggregates, asked.running)
     check_reduces(at.builder.plan, at.source, reduces, who)
+    if asked.running:
+        check_takes_nothing_back(at.builder.plan, at.source, who)
     arguments, aggregates = Arguments(keys), asked.aggregates
     if not all(_is_plain(each) for each in aggregates.values()):
         aggregates = {

@@ -36,7 +36,8 @@ from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
 from pointstamp.flow.builder import Events, Lookup, PlanBuilder, Rolls, Scope, TableWay
 from pointstamp.flow.epoch_verbs import EpochVerbs
-from pointstamp.flow.event_time import promised
+from pointstamp.flow.event_epochs import epochs_above, sent_ahead
+from pointstamp.flow.event_time import has_promise, promised
 from pointstamp.flow.other_words import no_such_verb
 from pointstamp.flow.outlet import add_door, add_operator, columns_in_words, feed, scope_name, wiring
 from pointstamp.flow.pact import EVERYWHERE, ExchangeBy, ExchangeByFunction, ShardFunction
@@ -395,9 +396,13 @@ class Stream(EpochVerbs):
 
         All rows that wait for one time come in one epoch, the first after which the bound of ``event_time``
         is not before it; so ``window("at", "1 hour").delay_until("window_end")`` has all rows of a window in
-        one epoch, and a reduction of them is its final result. A row that says null does not come.
+        one epoch, and a reduction of them is its final result. Where epochs are event time, it is the last
+        epoch that begins before it. A row that says null does not come.
         """
-        return self.running(name=f"{name}: rows").final(when, name=name)
+        epochs = None if has_promise(self) else epochs_above(self)
+        if epochs is None:
+            return self.running(name=f"{name}: rows").final(when, name=name)
+        return sent_ahead(self, col(when) if isinstance(when, str) else when, epochs, name)
 
     def delay(self, epochs: int = 1, *, name: str = "delay") -> "Stream":
         """The same batches, that many epochs later."""

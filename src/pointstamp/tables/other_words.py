@@ -25,7 +25,7 @@ HERE: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("session_window", "session", "sessionize"), "sessions('user', at='at', gap='5 minutes')"
     ),
-    **dict.fromkeys(("loop", "recursive", "fixpoint"), "iterate(body)"),
+    **dict.fromkeys(("recursive", "fixpoint"), "iterate(body), or loop('name')"),
     **dict.fromkeys(("write", "collect", "show", "toPandas"), "flow.output('name', table), and then a run"),
     **dict.fromkeys(("crossJoin", "cross_join"), "join(other, how='cross')"),
     **dict.fromkeys(("join_asof", "merge_asof", "asof_join"), "join_as_of(other, 'key', at='at')"),

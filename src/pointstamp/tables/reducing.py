@@ -21,6 +21,7 @@ from pointstamp.reduce.arguments import Arguments
 from pointstamp.tables import deltas
 from pointstamp.tables.aggregating import Aggregating
 from pointstamp.tables.asked_aggregates import TableAggregate, table_aggregates
+from pointstamp.tables.ordering import Ordered
 from pointstamp.tables.sums import LinearAggregate, is_linear
 from pointstamp.tables.weights import DIFF
 from pointstamp.tables.with_row import WithRow
@@ -98,12 +99,21 @@ def _by_keys(
         nothing = function.of_nothing(
             pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], schema=pa.schema(own))
         )
-    if all(is_linear(each.kind, _type_of(changes.schema, each.column)) for each in found.values()):
-        linear = {
-            column: LinearAggregate(each.kind, each.column, each.result_type, each.where)
-            for column, each in found.items()
-        }
+    linear = {
+        column: LinearAggregate(each.kind, each.column, each.result_type, each.where)
+        for column, each in found.items()
+        if is_linear(each.kind, _type_of(changes.schema, each.column))
+        and (each.kind == "count" or each.where is None)
+    }
+    if len(linear) == len(found):
         return deltas.on_sums(changes, name, keys, linear, result, nothing)
+    extremes = {
+        column: Ordered(each.column, each.kind == "max")
+        for column, each in found.items()
+        if each.kind in ("min", "max") and each.column is not None and each.where is None
+    }
+    if len(linear) + len(extremes) == len(found) and not changes.loops and nothing is None:
+        return deltas.on_extremes(changes, name, keys, linear, extremes, result)
     return deltas.on_groups(changes, name, keys, function, result, nothing)
 
 
