@@ -13,7 +13,7 @@ from pointstamp.flow.afresh import Afresh
 from pointstamp.operators.context import Context
 from pointstamp.reduce.accumulators import floats_of
 from pointstamp.state.pieces import Piece
-from pointstamp.tables import adding, aggregating, one_of_each, placing, reducing, rolling, with_order
+from pointstamp.tables import adding, aggregating, deltas, one_of_each, placing, reducing, rolling, with_order
 from pointstamp.tables.asked_aggregates import TableAggregate
 from pointstamp.tables.group_values import GroupValues, Places, firsts_of
 from pointstamp.tables.grouping import Grouped
@@ -101,6 +101,11 @@ def _without_weights(kind: str) -> Break:
     return lambda patch: patch.setitem(aggregating._KINDS, kind, wrong)
 
 
+def _as_they_come(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(one_of_each, "First", AsTheyCome)
+    patch.setattr(deltas, "on_top", deltas.on_groups)
+
+
 def _everywhere(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GroupValues, "kept", lambda self, mask: self)
 
@@ -111,7 +116,7 @@ BROKEN_AGGREGATES: dict[str, Break] = {
     "a row too few is remembered": lambda patch: patch.setattr(rolling, "Rolling", RemembersTooFew),
     "copies share a place": lambda patch: patch.setattr(with_order, "Placing", CopiesShareAPlace),
     "sums run on from one key to the next": lambda patch: patch.setattr(placing, "_float_sums", _sums_run_on),
-    "the first row is the one that came first": lambda patch: patch.setattr(one_of_each, "First", AsTheyCome),
+    "the first row is the one that came first": _as_they_come,
     "a variance is a difference of squares": lambda patch: patch.setitem(
         aggregating._KINDS,
         "var_samp",

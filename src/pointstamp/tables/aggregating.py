@@ -43,12 +43,6 @@ class Aggregating:
         ones = pa.array(np.ones(len(groups.starts), np.int64))
         return pa.RecordBatch.from_arrays([*columns, ones], schema=self.result)
 
-    def of_nothing(self, key: pa.RecordBatch) -> pa.RecordBatch:
-        """The row of a group without rows: counts are 0, collections empty, everything else is null."""
-        made = [pa.array([each.of_nothing], each.result_type) for each in self.aggregates.values()]
-        one = pa.array([1], pa.int64())
-        return pa.RecordBatch.from_arrays([*key.columns, *made, one], schema=self.result)
-
 
 def _aggregated(asked: TableAggregate, groups: Grouped) -> pa.Array:
     rows = values_of(groups, asked.column)

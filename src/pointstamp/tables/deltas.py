@@ -164,12 +164,11 @@ def on_groups(
     keys: tuple[str, ...],
     function: GroupFunction,
     result: pa.Schema,
-    of_nothing: pa.RecordBatch | None = None,
     summing: Summing | None = None,
 ) -> Stream:
     """What a function makes of the rows of each key, or of their sums."""
     rounds = len(deltas.loops)
-    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, rounds, of_nothing, summing)
+    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, rounds, summing)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": plan.result}
     return add_operator(name, partial(OnGroups, plan), inputs, outputs, in_order=True)[0]
 
@@ -180,15 +179,14 @@ def on_sums(
     keys: tuple[str, ...],
     aggregates: Mapping[str, LinearAggregate],
     result: pa.Schema,
-    of_nothing: pa.RecordBatch | None = None,
 ) -> Stream:
     """Aggregates of each key that are sums."""
     summing = Summing(deltas.schema, keys, aggregates)
     if deltas.loops:
         function = SumsOfGroups(summing, weighed(result))
-        return on_groups(deltas, name, keys, function, result, of_nothing, summing)
+        return on_groups(deltas, name, keys, function, result, summing)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(result)}
-    logic = partial(OnSums, SumsPlan(summing, weighed(result), of_nothing is not None))
+    logic = partial(OnSums, SumsPlan(summing, weighed(result)))
     return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 
