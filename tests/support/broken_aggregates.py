@@ -13,7 +13,7 @@ from pointstamp.flow.afresh import Afresh
 from pointstamp.operators.context import Context
 from pointstamp.reduce.accumulators import floats_of
 from pointstamp.state.pieces import Piece
-from pointstamp.tables import adding, aggregating, deltas, one_of_each, placing, reducing, rolling, with_order
+from pointstamp.tables import aggregating, deltas, one_of_each, placing, reducing, rolling, with_order
 from pointstamp.tables.asked_aggregates import TableAggregate
 from pointstamp.tables.group_values import GroupValues, Places, firsts_of
 from pointstamp.tables.grouping import Grouped
@@ -76,13 +76,14 @@ def _of(groups: Grouped) -> Any:  # noqa: ANN401 - numbers of groups
 
 def _variance_by_squares(given: GroupValues, asked: TableAggregate) -> pa.Array:
     """The mean of squares less the square of the mean."""
-    made = []
-    for values, weights in adding._parts(given, floats_of(given.values)):
-        count = weights.sum()
-        mean = (values * weights).sum() / count
-        squares = (values * values * weights).sum()
-        made.append((squares - count * mean * mean) / (count - 1) if count > 1 else None)
-    return given.spread(pa.array(made, pa.float64()))
+    values, starts = floats_of(given.values), given.starts()
+    counts, sums, squares = (
+        np.add.reduceat(values**power * given.weights, starts) if len(values) else values
+        for power in range(3)
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        made = (squares - sums * sums / counts) / (counts - 1)
+    return given.spread(pa.array(made, mask=counts <= 1))
 
 
 def _sums_run_on(ranked: Ranked, floats: Any) -> Any:  # noqa: ANN401 - floats
