@@ -77,10 +77,8 @@ def _of(groups: Grouped) -> Any:  # noqa: ANN401 - numbers of groups
 def _variance_by_squares(given: GroupValues, asked: TableAggregate) -> pa.Array:
     """The mean of squares less the square of the mean."""
     values, starts = floats_of(given.values), given.starts()
-    counts, sums, squares = (
-        np.add.reduceat(values**power * given.weights, starts) if len(values) else values
-        for power in range(3)
-    )
+    powers = [values**power * given.weights for power in range(3)]
+    counts, sums, squares = (np.add.reduceat(each, starts) if len(each) else each for each in powers)
     with np.errstate(invalid="ignore", divide="ignore"):
         made = (squares - sums * sums / counts) / (counts - 1)
     return given.spread(pa.array(made, mask=counts <= 1))

@@ -64,10 +64,8 @@ class Placing:
 
     def __call__(self, groups: Grouped) -> pa.RecordBatch:
         """The rows, each copy by itself, with the columns that are added."""
-        wanted = ranks(groups.rows, self.by)
-        rest = ranks(groups.rows, [Ordered(name) for name in self.columns])
         of = np.repeat(np.arange(len(groups.starts)), np.diff(groups.starts, append=groups.rows.num_rows))
-        order = np.lexsort([*reversed(rest), *reversed(wanted), of])
+        order, wanted = self._order(groups.rows, of)
         order = np.repeat(order, groups.rows.column(DIFF).to_numpy()[order])
         ranked = _ranked(of[order], [each[order] for each in wanted])
         rows = groups.rows.take(pa.array(order))
@@ -77,6 +75,17 @@ class Placing:
             made.append(_placed(name, each, ranked, values))
         ones = pa.array(np.ones(len(order), np.int64))
         return pa.RecordBatch.from_arrays([*made, ones], schema=self.result)
+
+    def _order(self, rows: pa.RecordBatch, of: Places) -> tuple[Places, list[Ranks]]:
+        """The rows by group and in their order, and the ranks by which they were put in order."""
+        wanted = ranks(rows, self.by)
+        order = np.lexsort([*reversed(wanted), of])
+        keys = [of[order], *(each[order] for each in wanted)]
+        if len(order) and np.logical_and.reduce([each[1:] == each[:-1] for each in keys]).any():
+            named = {each.column for each in self.by}
+            rest = ranks(rows, [Ordered(name) for name in self.columns if name not in named])
+            order = np.lexsort([*reversed(rest), *reversed(wanted), of])
+        return order, wanted
 
 
 def _ranked(group: Places, by: list[Ranks]) -> Ranked:
