@@ -19,10 +19,22 @@ from pointstamp.tables.cross import Copied, Dealt
 from pointstamp.tables.grouping import GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin
 from pointstamp.tables.mapping import MappedRows
+from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.weighing import Appended, Weighed
 from pointstamp.topology.ports import OperatorIndex, Source
 
-_KEEP_GROWING: Final = (Weighed, Filter, Concat, Explode, MappedRows, Consolidated, InnerJoin, Dealt, Copied)
+_KEEP_GROWING: Final = (
+    Weighed,
+    Filter,
+    Concat,
+    Explode,
+    MappedRows,
+    Consolidated,
+    InnerJoin,
+    OnRows,
+    Dealt,
+    Copied,
+)
 
 
 def only_appends(plan: Plan, source: Source) -> bool:
