@@ -32,6 +32,7 @@ test: lint
 test-long: test
 	.venv/bin/pytest -m long
 	.venv/bin/pytest --hypothesis-profile=long -m "not long" tests/order tests/topology tests/progress
+	.venv/bin/pytest --hypothesis-profile=more -m "not long and not spark" tests/rows tests/keyed tests/reduce tests/show
 
 # Where there is no Java: everything but the tests that start Spark.
 test-without-spark:
@@ -43,7 +44,7 @@ RESOLUTION = highest
 test-resolution: setup
 	$(UV) venv --quiet --clear --python .venv/bin/python .venv-$(RESOLUTION)
 	$(UV) pip install --quiet --python .venv-$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
-		--editable ".[spark,connect,delta]" --editable models --group dev
+		--editable ".[spark,connect,delta,sql]" --editable models --group dev
 	.venv-$(RESOLUTION)/bin/python scripts/test.py
 
 docs: setup
@@ -61,7 +62,7 @@ UV = $(shell command -v uv || echo .uv/bin/uv)
 COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
 lock: setup
-	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --group dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --extra sql --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 
 clean:

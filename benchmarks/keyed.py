@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from pointstamp.keyed.index import KeyIndex
 from pointstamp.operators.context import Context
-from pointstamp.reduce.aggregate import count
+from pointstamp.reduce.asking import count
 from pointstamp.reduce.reductions import RunningReduce, WindowedReduce
 from pointstamp.topology.domain import Time
 

@@ -1,21 +1,24 @@
 """Settings that every test shares: how many examples, and that none depends on the clock or on chance.
 
 The examples of hypothesis are the same in every run, so that a commit is judged by what it changes. New ones
-are looked for where there is time for it, with ``--hypothesis-profile=long``; one that fails there prints how
-it is repeated, and stays in the suite.
+are looked for where there is time for it, with ``--hypothesis-profile=more`` and ``long``; what fails there
+prints how it is repeated, and stays in the suite.
 """
 
 from hypothesis import HealthCheck, settings
 
 # No deadlines: the machines that run the tests are shared and noisy.
 _quiet = [HealthCheck.too_slow]
-settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=_quiet)
 settings.register_profile(
-    "long",
-    deadline=None,
-    derandomize=False,
-    max_examples=2_000,
-    print_blob=True,
-    suppress_health_check=_quiet,
+    "default", deadline=None, derandomize=True, max_examples=50, suppress_health_check=_quiet
 )
+for _name, _examples in (("more", 300), ("long", 2_000)):
+    settings.register_profile(
+        _name,
+        deadline=None,
+        derandomize=False,
+        max_examples=_examples,
+        print_blob=True,
+        suppress_health_check=_quiet,
+    )
 settings.load_profile("default")

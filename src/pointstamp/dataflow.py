@@ -38,6 +38,7 @@ from pointstamp.show.describe import describe
 from pointstamp.show.drawing.mermaid import mermaid
 from pointstamp.show.drawing.svg import svg
 from pointstamp.show.live import LiveDisplay
+from pointstamp.tables.lookup import looked_up
 from pointstamp.tables.table import Table
 from pointstamp.tables.ways_in import table_of, upserted
 from pointstamp.topology.domain import EPOCHS, TimeOrder
@@ -68,7 +69,7 @@ class Dataflow:
 
     def __init__(self, name: str, *, times: TimeOrder[Any] = EPOCHS) -> None:
         self.name = name
-        self._builder = PlanBuilder(name, times, table_of)
+        self._builder = PlanBuilder(name, times, table_of, looked_up)
 
     @property
     def plan(self) -> Plan:

@@ -326,6 +326,7 @@ spark.stop()
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_spark_submit_runs_a_script_that_runs_a_flow(folder: Path) -> None:
     (folder / "job.py").write_text(SUBMITTED)
     submit = Path(sys.executable).with_name("spark-submit")

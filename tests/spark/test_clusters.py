@@ -105,6 +105,7 @@ def test_a_loop_on_two_executor_processes_of_local_cluster_gives_what_it_gives_h
     assert report == {"same": True, "rows": report["rows"], "processes": 2}
 
 
+@pytest.mark.long
 def test_a_loop_on_a_standalone_master_with_two_workers_gives_what_it_gives_here(tmp_path: Path) -> None:
     own = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
     worker = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / "work"), *own)

@@ -15,12 +15,14 @@ from pointstamp.flow.stream import Stream
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
 from pointstamp.tables import deltas, outer
-from pointstamp.tables.aggregating import Aggregating, Once
+from pointstamp.tables.aggregating import Once
 from pointstamp.tables.arrangement import Arrangement
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import Grouped, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
+from pointstamp.tables.on_sums import OnSums, SumsPlan
 from pointstamp.tables.rounds import Rounds
+from pointstamp.tables.run import Run, groups_of
 from pointstamp.tables.top import First
 from pointstamp.tables.weights import DIFF
 
@@ -112,22 +114,23 @@ class ForgetsTheNext(First):
         return made
 
 
-class Drifting(Aggregating):
+class Drifting(OnSums):
     """Adds to the last sum what is new, and subtracts what is gone, as floats."""
 
-    known: dict[str, dict[Any, Any]] = {}  # noqa: RUF012 - for the one flow of a test
+    def __init__(self, plan: SumsPlan) -> None:
+        super().__init__(plan)
+        self._known: dict[Any, float] = {}
 
-    def __call__(self, groups: Grouped) -> pa.RecordBatch:
-        made = super().__call__(groups).to_pydict()
-        ends = np.append(groups.starts[1:], groups.rows.num_rows)
-        for at, (begin, end) in enumerate(zip(groups.starts, ends, strict=True)):
-            now = {row["v"]: row[DIFF] for row in groups.rows.slice(begin, end - begin).to_pylist()}
-            total, before = self.known.get(repr(made["k"][at]), {}).get("last", (0.0, {}))
-            for value in sorted({*now, *before}):
-                total += value * (now.get(value, 0) - before.get(value, 0))
-            self.known[repr(made["k"][at])] = {"last": (total, now)}
-            made["n"][at] = total
-        return pa.RecordBatch.from_pydict(made, schema=self.result)
+    def _change(self, context: Context, change: Run) -> None:
+        firsts, group = groups_of(change)
+        sums, _ = self._plan.summing.results(change.batch, group, len(firsts))
+        keys = change.batch.column(0).take(pa.array(firsts)).to_pylist()
+        for key, added in zip(keys, sums[0].to_pylist(), strict=True):
+            before, after = self._known.get(key), self._known.get(key, 0.0) + (added or 0.0)
+            self._known[key] = after
+            rows = [{"k": key, "n": after, DIFF: 1}]
+            rows += [] if before is None else [{"k": key, "n": before, DIFF: -1}]
+            context.send(pa.RecordBatch.from_pylist(rows, self._plan.result))
 
 
 class AddsOnly:

@@ -58,6 +58,10 @@ UNARY: dict[str, tuple[Unary, str]] = {
         "select k, p as n from "
         "(select k, row_number() over (partition by k order by n) as p from ({q})) where p <= 2",
     ),
+    "two of each": (
+        lambda q: q.flat_map(lambda row: [row, {"k": 7, "n": row["n"]}], "k long, n long"),
+        "select k, n from ({q}) union all select 7 as k, n from ({q})",
+    ),
     "first of all": (
         lambda q: q.top(3, by=["n desc", "k"]),
         "select k, n from ({q}) order by n desc nulls last, k nulls first limit 3",
@@ -75,6 +79,19 @@ def _outer(how: Any, *, is_bounded: bool = False) -> tuple[Binary, str]:  # noqa
 
     select = "select coalesce(q.k, p.k) as k, coalesce(q.n, -7) * 100 + coalesce(p.n, -7) as n from ({q}) q "
     return make, f"{select} {how} join ({{p}}) p on q.k = p.k" + (" and q.n < p.n" if is_bounded else "")
+
+
+def _as_of(direction: Any, how: Any) -> tuple[Binary, str]:  # noqa: ANN401 - words of the join
+    """A join with the row that is nearest by n; one without a partner shows as -7 in place of null."""
+
+    def make(q: ps.Table, p: ps.Table) -> ps.Table:
+        met = q.join_as_of(p, "k", at="n", direction=direction, how=how)
+        ours, theirs = functions.coalesce(ps.col("n"), -7), functions.coalesce(ps.col("n_right"), -7)
+        return met.select("k", n=ours * 100 + theirs)
+
+    sign, kind = ">=" if direction == "backward" else "<=", "left" if how == "left" else ""
+    select = "select q.k, coalesce(q.n, -7) * 100 + coalesce(p.n, -7) as n from ({q}) q "
+    return make, f"{select} asof {kind} join ({{p}}) p on q.k = p.k and q.n {sign} p.n"
 
 
 # What is asked of two trees q and p.
@@ -96,6 +113,19 @@ BINARY: dict[str, tuple[Binary, str]] = {
     ),
     **{how: _outer(how) for how in ("left", "right", "full")},
     **{f"{how} where": _outer(how, is_bounded=True) for how in ("left", "right", "full")},
+    "cross": (
+        lambda q, p: q.join(p, how="cross").select("k", n=ps.col("n") * 10 + ps.col("k_right")),
+        "select q.k, q.n * 10 + p.k as n from ({q}) q, ({p}) p",
+    ),
+    "cross where": (
+        lambda q, p: q.join(p, how="cross", where=ps.col("k") < ps.col("n_right")).select(
+            "k", n=ps.col("n_right")
+        ),
+        "select q.k, p.n from ({q}) q, ({p}) p where q.k < p.n",
+    ),
+    "as of": _as_of("backward", "inner"),
+    "as of, left": _as_of("backward", "left"),
+    "as of, forward": _as_of("forward", "left"),
     "semi": (
         lambda q, p: q.join(p, "k", how="semi"),
         "select k, n from ({q}) q where exists (select 1 from ({p}) p where p.k = q.k)",

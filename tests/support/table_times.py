@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import pointstamp as ps
+from pointstamp import functions
 from pointstamp.flow.outlet import add_operator
 from pointstamp.tables.table import deltas_of
 from pointstamp.tables.weighing import Appended
@@ -74,7 +75,24 @@ QUERIES: dict[str, tuple[Maker, Callable[[Counter[Row]], Counter[Row]]]] = {
         .reduce("k", n=ps.max("n")),
         lambda rows: _greatest_alone(rows),
     ),
+    "as of": (
+        lambda t: t.filter(ps.col("n") % 2 == 0)
+        .join_as_of(t.filter(ps.col("n") % 2 == 1), "k", at="n", how="left", direction="forward")
+        .select("k", n=ps.col("n") * 10 + functions.coalesce(ps.col("n_right"), -1)),
+        lambda rows: _followed(rows),
+    ),
 }  # fmt: skip
+
+
+def _followed(rows: Counter[Row]) -> Counter[Row]:
+    """Even rows beside the next odd one of their key."""
+    made: Counter[Row] = Counter()
+    for (k, n), count in rows.items():
+        if n % 2 == 0:
+            made[
+                (k, n * 10 + min((m for other, m in rows if other == k and m % 2 == 1 and m > n), default=-1))
+            ] += count
+    return made
 
 
 def _greatest_alone(rows: Counter[Row]) -> Counter[Row]:

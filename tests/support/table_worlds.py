@@ -39,11 +39,24 @@ def upserted_flow() -> ps.Dataflow:
     return flow
 
 
+def beside_flow() -> ps.Dataflow:
+    """Rows beside others: looked up once, all pairs, the nearest by n; and a table that comes out by key."""
+    flow = ps.Dataflow("beside")
+    a, b = (flow.input(name, schema).running(weight="w") for name, schema in (("a", LEFT), ("b", RIGHT)))
+    events = flow.input("events", "k long, n long")
+    flow.output("found", events.lookup(b, "k", how="left"))
+    flow.output("pairs", a.select("k", "s").join(b, how="cross"))
+    flow.output("nearest", events.running().join_as_of(b, "k", at="n", direction="nearest", how="left"))
+    flow.output("upserts", b.reduce("k", n=ps.max("n")).upserts("k"))
+    return flow
+
+
 PEOPLE = pa.schema({"id": pa.int64(), "city": pa.string(), "version": pa.int64(), "gone": pa.bool_()})
 
 FLOWS: dict[str, Callable[[], ps.Dataflow]] = {
     "joined": joined_flow,
     "upserted": upserted_flow,
+    "beside": beside_flow,
     "reach": lambda: loop_flow("reach"),
     "walks": lambda: loop_flow("walks"),
     "parts": lambda: loop_flow("parts"),
@@ -54,10 +67,18 @@ FLOWS: dict[str, Callable[[], ps.Dataflow]] = {
 def inputs_of(name: str, seed: int = 0, epochs: int = 5) -> dict[str, Any]:
     """The rows of a flow, in epochs."""
     rng = random.Random(seed)
-    if name == "joined":
+    if name in ("joined", "beside"):
         left = _changes(rng, epochs, lambda: (rng.randrange(3), rng.choice("ab"), rng.choice([0.5, None])))
         right = _changes(rng, epochs, lambda: (rng.choice([0, 1, 2, None]), rng.randrange(4)))
-        return {"a": [table_of(e, LEFT) for e in left], "b": [table_of(e, RIGHT) for e in right]}
+        made: dict[str, Any] = {
+            "a": [table_of(e, LEFT) for e in left],
+            "b": [table_of(e, RIGHT) for e in right],
+        }
+        if name == "beside":
+            made["events"] = [
+                [{"k": rng.randrange(3), "n": rng.randrange(4)} for _ in range(2)] for _ in range(epochs)
+            ]
+        return made
     if name == "upserted":
         states = [[{"n": rng.randrange(5)} for _ in range(3)] for _ in range(epochs)]
         return {"people": [table_of(rows, PEOPLE) for rows in _upserts(rng, epochs)], "states": states}

@@ -38,6 +38,12 @@ CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
     (lambda a, b: a.join(b, "shop", suffix=""), SchemaError, "the column 'price' twice"),
     (lambda a, b: a.join(b, ps.col("shop") == 1), FlowError, "A condition on pairs goes to where="),
     (lambda a, b: a.join(b, []), FlowError, "at least one column to join on"),
+    (lambda a, b: a.join(b), FlowError, "at least one column to join on; all pairs are how='cross'"),
+    (lambda a, b: a.join(b, "shop", how="cross"), FlowError, "all pairs and takes no on=, .* given 'shop'"),
+    (lambda a, b: a.join(b, how="cross", suffix=""), SchemaError, "the column 'shop' twice"),
+    (lambda a, b: a.join("b", "shop"), FlowError, "'join' of table .* needs a table, and was given str"),
+    (lambda a, b: a.crossJoin(b), AttributeError, r"here that is join\(other, how='cross'\)"),
+    (lambda a, b: a.merge_asof(b), AttributeError, "here that is join_as_of"),
     (
         lambda a, b: a.join(b, "shop", where=ps.col("rice") > 1),
         SchemaError,
@@ -54,7 +60,7 @@ CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
     (lambda a, b: a.iterate(lambda x: x.select("shop")), SchemaError, "needs the same columns on both sides"),
     (lambda a, b: a.groupBy("shop"), AttributeError, r"here that is reduce\('key'"),
     (lambda a, b: a.withColumn("x", 1), AttributeError, "here that is with_columns"),
-    (lambda a, b: a.jion(b), AttributeError, "has no 'jion'; it has changes, select"),
+    (lambda a, b: a.jion(b), AttributeError, "has no 'jion'; it has changes, upserts, select"),
 ]
 
 

@@ -38,6 +38,7 @@ def test_under_random_kills_and_stops_every_epoch_is_published_once_and_right() 
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_on_two_executors_of_spark_too() -> None:
     report = tortured("--mode=local-cluster", "--seconds=20")
     assert report["restarts"] >= 1

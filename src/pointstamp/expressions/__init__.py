@@ -2,5 +2,5 @@
 
 ``tree`` is what users write, ``typing`` says which types meet, the files of kernels (``arithmetic``,
 ``comparison``, ``strings``, ``dates``) say what each function takes, gives and does, and
-``compiling`` turns a tree into a function of a batch, once.
+``compiling`` turns a tree into a function of a batch, once. ``decimals`` has the floats that decimals become.
 """

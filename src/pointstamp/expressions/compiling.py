@@ -19,6 +19,7 @@ from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions import arithmetic, comparison, dates, strings, windows
+from pointstamp.expressions.decimals import floats_of
 from pointstamp.expressions.function import Datum, function_of
 from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression, Literal, Named
 from pointstamp.expressions.typing import BOOLEAN, common_of_all
@@ -219,6 +220,8 @@ def cast_datum(datum: Datum, to: pa.DataType) -> Datum:
         return pc.cast(datum, to, safe=False)
     if types.is_floating(to) and (types.is_integer(found) or types.is_floating(found)):
         return pc.cast(datum, to, safe=False)
+    if types.is_floating(to) and types.is_decimal(found):
+        return floats_of(datum, to)
     if types.is_string(found) and not types.is_string(to):
         datum = pc.utf8_trim_whitespace(datum)
     return pc.cast(datum, to)

@@ -216,9 +216,26 @@ def strftime(pattern: str, what: str) -> str:
 
 
 def _format(datum: Datum, *, format: str) -> Datum:  # noqa: A002 - Spark's word
+    pattern = strftime(format, "")
     if types.is_timestamp(datum.type):  # C's %S has the digits after the point, Spark's ss has not
-        datum = pc.cast(pc.floor_temporal(datum, unit="second"), pa.timestamp("s", datum.type.tz))
-    return pc.strftime(datum, strftime(format, ""))
+        datum = pc.cast(pc.floor_temporal(datum, unit=_finest(pattern)), pa.timestamp("s", datum.type.tz))
+    if isinstance(datum, pa.Scalar):
+        return pc.strftime(datum, pattern)
+    # Each different time is written once: rows of one batch are often of one day or minute.
+    times = pc.dictionary_encode(datum)
+    return pc.take(pc.strftime(times.dictionary, pattern), times.indices)
+
+
+def _finest(pattern: str) -> str:
+    """The finest unit that a pattern shows.
+
+    >>> _finest("%Y-%m-%d %H:%M")
+    'minute'
+    """
+    shown = (
+        unit for letter, unit in (("%S", "second"), ("%M", "minute"), ("%H", "hour")) if letter in pattern
+    )
+    return next(shown, "day")
 
 
 def _parse_timestamp(datum: Datum, *, format: str) -> Datum:  # noqa: A002 - Spark's word

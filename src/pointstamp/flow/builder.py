@@ -1,6 +1,6 @@
 """Writing a plan: nodes are added and wired here, and what cannot work is refused where it is written."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.flow.pact import STAY, Pact
 from pointstamp.flow.plan import InputPort, Node, NodeKind, OutputPort, Plan
-from pointstamp.flow.updates import Passes, Reduces
+from pointstamp.flow.updates import Passes, Reduces, Replaces
 from pointstamp.topology.domain import TimeOrder
 from pointstamp.topology.ports import OperatorIndex, Source
 from pointstamp.topology.summary import Summary
@@ -23,6 +23,16 @@ Scope = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Events:
+    """How Debezium's change events stand in a stream."""
+
+    schema: str | pa.Schema | None
+    value: str | None
+    key: str | Iterable[str] | None
+    order: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class TableWay:
     """How the rows of a stream make a table."""
 
@@ -32,6 +42,20 @@ class TableWay:
     """The column that says in words whether a row is inserted or deleted."""
     is_whole: bool = False
     """Whether the rows of an epoch are all that there are."""
+    empty: str | None = None
+    """Of whole states: the column that marks a row which is none, but says that its epoch counts."""
+    events: Events | None = None
+    """Debezium's change events in place of rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What is asked of a table for each row of a stream."""
+
+    on: str | Mapping[str, str] | Iterable[str]
+    how: str
+    suffix: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +77,12 @@ class PlanBuilder:
         name: str,
         root: TimeOrder[Any],
         make_table: "Callable[[Stream, TableWay, str], Table] | None" = None,
+        look_up: "Callable[[Stream, Table, Lookup], Stream] | None" = None,
     ) -> None:
         self.plan = Plan(name, root)
         self._scopes: set[Scope] = set()
         self._make_table = make_table
+        self._look_up = look_up
         self.event_times: dict[OperatorIndex, EventTimeMark] = {}
         """The operators behind which rows go by a promise about event time."""
         self.forgets: set[OperatorIndex] = set()
@@ -66,6 +92,11 @@ class PlanBuilder:
         """A stream as a table; what tables are is known above this layer, by who made the builder."""
         assert self._make_table is not None, f"flow '{self.plan.name}' was made without tables"
         return self._make_table(stream, way, name)
+
+    def looked_up(self, stream: "Stream", table: "Table", lookup: "Lookup") -> "Stream":
+        """A stream beside the rows of a table; like ``table_of``, this is known above this layer."""
+        assert self._look_up is not None, f"flow '{self.plan.name}' was made without tables"
+        return self._look_up(stream, table, lookup)
 
     def add(
         self,
@@ -80,7 +111,7 @@ class PlanBuilder:
         summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None,
         logic: Callable[[], Any] | None = None,
         in_order: bool = False,
-        sends: Passes | Reduces | None = None,
+        sends: Passes | Reduces | Replaces | None = None,
         delay_epochs: int = 0,
         declared: Mapping[tuple[str, str], Sequence[Summary]] | None = None,
     ) -> Node:

@@ -13,10 +13,12 @@ from pointstamp.flow.plan import Node, Plan
 from pointstamp.flow.updates import (
     Passes,
     Reduces,
+    Replaces,
     Updates,
     no_table_of,
     objection,
     passed_on,
+    replacing,
     together,
     updates_of,
 )
@@ -72,5 +74,7 @@ def _read(node: Node, marks: list[Updates | None]) -> Updates | None:
 def _sent(node: Node, read: Updates | None) -> Updates | None:
     if isinstance(node.sends, Reduces):
         return updates_of(node.name, node.sends, read)
+    if isinstance(node.sends, Replaces):
+        return replacing(node.name, node.sends)
     passes = Passes.ROWS if node.kind.is_door else node.sends
     return None if passes is None else passed_on(passes, read)

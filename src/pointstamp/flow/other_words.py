@@ -30,7 +30,7 @@ HERE: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(("dropDuplicates", "drop_duplicates", "distinct", "unique"), _DISTINCT),
     **dict.fromkeys(("union", "unionAll", "unionByName", "union_all", "merge", "vstack"), "concat(other)"),
-    **dict.fromkeys(("flatMap", "explode", "flatten"), "flat_map(function, schema)"),
+    **dict.fromkeys(("flatMap", "flatten"), "flat_map(function, schema), or explode('list')"),
     **dict.fromkeys(
         ("mapInArrow", "mapInPandas", "map_in_arrow", "mapPartitions", "transform", "pipe"), _BATCHES
     ),

@@ -17,7 +17,7 @@ from pointstamp.flow.key_kinds import check_all_keys_meet, check_keys_meet
 from pointstamp.flow.marking import check_plan
 from pointstamp.flow.pact import STAY, Pact, ToEveryWorker
 from pointstamp.flow.plan import InputPort, Node, NodeKind
-from pointstamp.flow.updates import Passes, Reduces
+from pointstamp.flow.updates import Passes, Reduces, Replaces
 from pointstamp.operators.stateless import Concat
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import Summary
@@ -70,7 +70,7 @@ def add_operator(
     declared: Mapping[tuple[str, str], Sequence[Summary]] | None = None,
     *,
     in_order: bool = False,
-    sends: Passes | Reduces | None = None,
+    sends: Passes | Reduces | Replaces | None = None,
 ) -> list[AnOutlet]:
     """Add an operator that reads these streams; return its outputs as streams."""
     read = {port: wiring(stream) for port, stream in inputs.items()}

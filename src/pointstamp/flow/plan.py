@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError
 from pointstamp.flow.pact import STAY, Pact
-from pointstamp.flow.updates import Passes, Reduces
+from pointstamp.flow.updates import Passes, Reduces, Replaces
 from pointstamp.rows.epochcolumn import EventEpochs
 from pointstamp.rows.late import LatePolicy
 from pointstamp.topology.domain import EPOCHS, Domain, TimeOrder
@@ -90,7 +90,7 @@ class Node:
     limit: RoundLimit | None = None
     in_order: bool = False
     """Whether it is notified of one time after the other, none before all earlier ones are over."""
-    sends: Passes | Reduces | None = None
+    sends: Passes | Reduces | Replaces | None = None
     """How what it sends comes of what it reads, where that is known: see ``pointstamp.flow.updates``."""
     delay_epochs: int = 0
     """Of a delay: its epochs as they were written. The judge goes by this, and not by the summaries."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeGuard
 
 from pointstamp.errors import FlowError
-from pointstamp.reduce.aggregate import Aggregate, Aggregation
+from pointstamp.reduce.aggregate import Aggregate, Aggregation, FunctionAggregate
 
 _METHODS: Final = ("result_type", "empty", "update", "merge", "result")
 
@@ -28,7 +28,7 @@ class Reducing:
 def is_aggregation(value: object) -> TypeGuard[Aggregation]:
     """Whether a value is an aggregate: a built-in one, or an object with the methods of ``Accumulator``."""
     is_own = not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in _METHODS)
-    return isinstance(value, Aggregate) or is_own
+    return isinstance(value, Aggregate | FunctionAggregate) or is_own
 
 
 def reducing(

@@ -19,7 +19,7 @@ round: the time outside is complete when every round inside is, and a loop ends 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -34,18 +34,19 @@ from pointstamp.expressions.selecting import (
 )
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
-from pointstamp.flow.builder import PlanBuilder, Scope, TableWay
+from pointstamp.flow.builder import Events, Lookup, PlanBuilder, Scope, TableWay
 from pointstamp.flow.event_epochs import epochs_above, sent_ahead
 from pointstamp.flow.event_time import has_promise, promised
-from pointstamp.flow.marking import check_reduces
 from pointstamp.flow.other_words import no_such_verb
 from pointstamp.flow.outlet import Outlet, add_door, add_operator, columns_in_words, feed, scope_name, wiring
 from pointstamp.flow.pact import EVERYWHERE, ExchangeBy, ExchangeByFunction, ShardFunction
 from pointstamp.flow.plan import InputPort, Node, NodeKind, RoundLimit
 from pointstamp.flow.probe import Probe
+from pointstamp.flow.reduced import reduced
 from pointstamp.flow.reducing import Reducing, checked_name, checked_running, reducing
-from pointstamp.flow.updates import Passes, Reduces
+from pointstamp.flow.updates import Passes
 from pointstamp.operators.condition import Condition, checked_condition
+from pointstamp.operators.exploding import Explode, exploding
 from pointstamp.operators.stateless import (
     BatchFunction,
     Concat,
@@ -58,7 +59,7 @@ from pointstamp.operators.stateless import (
     Row,
 )
 from pointstamp.operators.windowing import InWindows, windowing
-from pointstamp.reduce.reductions import Aggregate, Aggregation, RunningReduce, WindowedReduce, reduced_schema
+from pointstamp.reduce.reductions import Aggregate, Aggregation
 from pointstamp.rows.late import LatePolicy
 from pointstamp.rows.schema import as_schema
 from pointstamp.topology.ports import Source
@@ -144,16 +145,57 @@ class Stream(Outlet):
         With ``weight`` a column says how often each row is added: 1 to insert it, -1 to delete it. With
         ``operation`` a column has the words of Delta's change feed, ``insert``, ``delete``,
         ``update_preimage`` and ``update_postimage``, or Flink's ``+I``, ``-D``, ``-U`` and ``+U``. A row that
-        is deleted must be there: what would be there less than no times is an error, with its epoch.
+        is deleted must be there: what would be there less than no times is an error, with its epoch. Of
+        Delta's own feed, ``operation="_change_type"``, ``_commit_version`` and ``_commit_timestamp`` are no
+        columns of the table.
         """
         return wiring(self).builder.table_of(self, TableWay(weight, operation), name)
 
-    def states(self, *, name: str = "states") -> "Table":
+    def states(self, *, empty: str | None = None, name: str = "states") -> "Table":
         """The table of which each epoch has all rows as they are then: what is no longer there is gone.
 
-        An epoch without rows says nothing, and the table stays as it was.
+        An epoch without rows says nothing, and the table stays as it was: nobody could tell it from an epoch
+        in which another input had rows. A table can say that it is empty by a row in which the boolean column
+        ``empty`` is true. Such a row is none of the table, and neither is the column.
         """
-        return wiring(self).builder.table_of(self, TableWay(is_whole=True), name)
+        return wiring(self).builder.table_of(self, TableWay(is_whole=True, empty=empty), name)
+
+    def debezium(
+        self,
+        schema: str | pa.Schema | None = None,
+        *,
+        value: str | None = None,
+        key: str | Iterable[str] | None = None,
+        order: str | None = None,
+        name: str = "debezium",
+    ) -> "Table":
+        """The table that Debezium's change events make: ``op`` says what became of ``before``.
+
+        The stream has the columns ``op``, ``before`` and ``after``, the latter two structs; or ``value``
+        names a column that holds events as JSON text, and ``schema`` says the columns of the table. With a
+        ``key`` an event replaces the row that has its key, or deletes it, so that ``before`` may be missing
+        and events may come twice; of several events of a key in one epoch the one with the greatest
+        ``order``, a column of the stream such as Kafka's offset, counts. Without a key rows are inserted and
+        deleted as the events say, and ``before`` must be whole.
+        """
+        way = TableWay(events=Events(schema, value, key, order))
+        return wiring(self).builder.table_of(self, way, name)
+
+    def lookup(
+        self,
+        table: "Table",
+        on: str | Mapping[str, str] | Iterable[str],
+        *,
+        how: Literal["inner", "left"] = "inner",
+        suffix: str = "_right",
+        name: str = "lookup",
+    ) -> "Stream":
+        """Each row beside the rows of a table that have its key, once: as the table is after the row's epoch.
+
+        The answer is never corrected, whatever becomes of the table later, and nothing of the stream is kept.
+        With ``how="left"`` a row that finds nothing comes out with nulls. Columns are named as by ``join``.
+        """
+        return wiring(self).builder.looked_up(self, table, Lookup(on, how, suffix, name))
 
     # Batches in, batches out.
 
@@ -203,6 +245,17 @@ class Stream(Outlet):
     def probe(self) -> Probe:
         """A place to ask, while the flow runs, how far this stream has come."""
         return Probe(self._wiring.source)
+
+    def explode(
+        self, column: str, *, outer: bool = False, position: str | None = None, name: str = "explode"
+    ) -> "Stream":
+        """One row for each element of a list; the column is then the element.
+
+        A row whose list is null or empty is gone, unless ``outer`` keeps it with a null. ``position`` is a
+        column for the place of the element in its list, from 0 on.
+        """
+        plan = exploding(f"'{name}' of {self}", self.schema, column, position, is_outer=outer)
+        return self._add(name, partial(Explode, plan), plan.schema, Passes.MADE)
 
     # One row at a time.
 
@@ -270,22 +323,10 @@ class Stream(Outlet):
         )
 
     def _reduce(self, keys: tuple[str, ...], asked: Reducing) -> "Stream":
-        name, aggregates = asked.name, asked.aggregates
         if not keys:
-            raise FlowError(f"{self}: '{name}' needs at least one key column.")
-        self._check_columns(name, keys)
-        schema = reduced_schema(f"'{name}' of {self}", self.schema, keys, aggregates)
-        logic = RunningReduce if asked.running else WindowedReduce
-        reduces = Reduces(keys, aggregates, asked.running)
-        check_reduces(self._wiring.builder.plan, self._wiring.source, reduces, f"'{name}' of {self}")
-        return add_operator(
-            name,
-            partial(logic, self.schema, keys, aggregates),
-            {"in": self.exchange(*keys)},
-            {"out": schema},
-            in_order=asked.running,
-            sends=reduces,
-        )[0]
+            raise FlowError(f"{self}: '{asked.name}' needs at least one key column.")
+        self._check_columns(asked.name, keys)
+        return reduced(self, keys, asked)
 
     # Time.
 

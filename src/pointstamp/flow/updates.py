@@ -1,10 +1,11 @@
 """Which streams carry updates, and what may be aggregated of them.
 
-A running reduction sends the new row of each key that changed. It does not take the old row back, so its
-stream is no set of rows: of a key there may be many, and the last one counts. Adding such rows up, or
-counting them, counts what has been replaced. So what a stream carries is known when the flow is written:
-*updates* come from running reductions and go through everything that only passes rows on or makes rows of
-rows, around loops, too. Aggregating them is refused, except for what is right whatever was replaced:
+A running reduction sends the new row of each key that changed, and so does a table by ``upserts``. Neither
+takes the old row back, so such a stream is no set of rows: of a key there may be many, and the last one
+counts. Adding such rows up, or counting them, counts what has been replaced. So what a stream carries is
+known when the flow is written: *updates* come from these two and go through everything that only passes rows
+on or makes rows of rows, around loops, too. Aggregating them is refused, except for what is right whatever
+was replaced:
 
 - ``min`` of a column that is a running ``min``, and ``max`` of one that is a running ``max``: such a column
   only falls, or only rises, and a value that was replaced is never less, or greater, than the one that came;
@@ -44,6 +45,15 @@ class Reduces:
     is_running: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Replaces:
+    """What a table sends as a stream of its newest rows: for each key that changed one row."""
+
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    """The other columns; of none is it known how it changes."""
+
+
 class Course(Enum):
     """How a column changes from one row of a key to the next."""
 
@@ -73,6 +83,12 @@ def updates_of(name: str, reduces: Reduces, read: Updates | None) -> Updates | N
     if reduces.is_running:
         return Updates((name,), frozenset(reduces.keys), courses)
     return None if read is None else Updates(read.senders, frozenset(reduces.keys), courses, read.is_made)
+
+
+def replacing(name: str, replaces: Replaces) -> Updates:
+    """What a table sends by key."""
+    courses = tuple([(column, Course.CHANGES) for column in sorted(replaces.columns)])
+    return Updates((name,), frozenset(replaces.keys), courses)
 
 
 def passed_on(passes: Passes, read: Updates | None) -> Updates | None:
@@ -124,7 +140,9 @@ def no_table_of(who: str, read: Updates) -> str:
 
 
 def _is_right(aggregation: Aggregation, read: Updates) -> bool:
-    if not isinstance(aggregation, Aggregate) or aggregation.column is None:
+    if not isinstance(aggregation, Aggregate) or aggregation.where is not None:
+        return False
+    if not isinstance(aggregation.column, str):
         return False
     course = read.course(aggregation.column)
     if course is not None:
@@ -149,7 +167,7 @@ def _mistake(read: Updates) -> str:
 
 def _words(who: str, read: Updates, why: str) -> str:
     return (
-        f"{who} aggregates what the running reduction {_listed(read.senders)} sends: the new row of each key "
+        f"{who} aggregates what {_listed(read.senders)} sends: the new row of each key "
         f"that changed, while the old one is not taken back. {why[0].upper()}{why[1:]}. Aggregate the rows "
         "before they are reduced, or put an operator of your own between, which knows what was replaced."
     )

@@ -17,7 +17,7 @@ from pointstamp.errors import RecoveryError
 from pointstamp.flow.pact import ExchangeBy, ExchangeByFunction, Pact
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.journal.history import FlowShape
-from pointstamp.reduce.aggregate import Aggregate, Aggregation
+from pointstamp.reduce.aggregate import Aggregate, Aggregation, FunctionAggregate
 from pointstamp.reduce.reductions import RunningReduce
 from pointstamp.sinks.port import Publisher, Sink
 from pointstamp.state.saved import Saving
@@ -110,8 +110,9 @@ def _logic(logic: Any) -> tuple[str, str]:  # noqa: ANN401 - whatever makes an o
 
 
 def _aggregate(aggregate: Aggregation) -> str:
-    kind = aggregate.kind if isinstance(aggregate, Aggregate) else type(aggregate).__name__
-    return f"{kind}({aggregate.column or ''})"
+    if isinstance(aggregate, Aggregate | FunctionAggregate):
+        return str(aggregate)
+    return f"{type(aggregate).__name__}({aggregate.column})"
 
 
 def _declared(logic: Any) -> str:  # noqa: ANN401 - a user's object, or its class

@@ -87,19 +87,7 @@ class FlatMapRows:
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Call the function for every row of the batch."""
         # As rows, so that a misspelt column and a value that would be cut are refused, not made to fit.
-        context.send(self._rows(context, batch))
-
-    def _rows(self, context: Context, batch: pa.RecordBatch) -> list[Row]:
-        rows: list[Any] = []  # as far as anybody has looked
-        for row in batch.to_pylist():
-            made = self._function(row)
-            if not isinstance(made, Iterable):
-                raise SchemaError(
-                    f"operator '{context.operator}': the function must give dictionaries, in a list or by "
-                    f"yield, but gave {type(made).__name__}. For no rows, give an empty list."
-                )
-            rows.extend(made)
-        return [dict(row) if isinstance(row, Mapping) else row for row in rows]
+        context.send(rows_of_rows(self._function, batch, context.operator))
 
 
 class MapRows(FlatMapRows):
@@ -107,3 +95,19 @@ class MapRows(FlatMapRows):
 
     def __init__(self, function: Callable[[Row], Row]) -> None:
         super().__init__(lambda row: (function(row),))
+
+
+def rows_of_rows(
+    function: Callable[[Row], Iterable[Row]], batch: pa.RecordBatch, operator: str
+) -> list[dict[str, Any]]:
+    """The rows that a Python function yields for each row of a batch."""
+    rows: list[Any] = []  # as far as anybody has looked
+    for row in batch.to_pylist():
+        made = function(row)
+        if not isinstance(made, Iterable):
+            raise SchemaError(
+                f"operator '{operator}': the function must give dictionaries, in a list or by yield, but "
+                f"gave {type(made).__name__}. For no rows, give an empty list."
+            )
+        rows.extend(made)
+    return [dict(row) if isinstance(row, Mapping) else row for row in rows]

@@ -1,11 +1,10 @@
-"""Aggregates as plain values: ``sum("amount")``, ``max("at")``, ``count()``, and any of one's own.
+"""Aggregates as plain values: what a reduction is asked for, before it has met any rows.
 
-The built-in ones follow SQL: nulls have no part in them, ``count()`` counts rows and ``count("x")`` the
-values that are not null, and the sum, least, greatest or mean of nothing is null. Sums of integers are int64,
-and sums of decimals have ten digits more than their column, as in Spark; both are exact, and a sum that does
-not fit is refused and never wraps. Sums of floats and all means are doubles.
+An aggregate looks at a column or at an expression, and with ``where`` only at the rows for which a condition
+holds (SQL's ``filter``). What users write, ``ps.sum("amount")`` and the like, is in ``asking``.
 
-An aggregate of one's own is an object with the methods of ``Accumulator``. It works on whole arrays:
+An aggregate of one's own is a function of the rows of a group, ``ps.aggregate(function, type)``, or, where
+groups are large and only grow, an object with the methods of ``Accumulator``. It works on whole arrays:
 
 >>> class GeometricMean:
 ...     def __init__(self, column):
@@ -38,18 +37,38 @@ It is used like the others, ``stream.reduce("shop", typical=GeometricMean("price
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np  # noqa: F401 - the example above uses it
 import pyarrow as pa
-import pyarrow.types as types
 
-from pointstamp.errors import FlowError, SchemaError
+from pointstamp.errors import FlowError
+from pointstamp.expressions.tree import Expression
 from pointstamp.keyed.table import Slots
-from pointstamp.reduce.accumulators import Count, ExactSum, Extreme, FloatSum, Mean, ObjectExtreme, State
+from pointstamp.reduce.accumulators import State
 
-AggregateKind: TypeAlias = Literal["count", "sum", "min", "max", "mean"]
+AggregateKind: TypeAlias = Literal[
+    "count",
+    "sum",
+    "min",
+    "max",
+    "mean",
+    "count_distinct",
+    "max_by",
+    "min_by",
+    "first",
+    "last",
+    "median",
+    "quantile",
+    "var_samp",
+    "var_pop",
+    "stddev_samp",
+    "stddev_pop",
+    "bool_and",
+    "bool_or",
+    "collect_list",
+    "collect_set",
+]
 
 
 class Accumulator(Protocol):
@@ -93,12 +112,18 @@ class Accumulator(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Aggregate:
-    """A built-in aggregate over a column; ``count`` also works without one, and then counts rows."""
+    """A built-in aggregate of a column or an expression; ``count`` without one counts rows."""
 
     kind: AggregateKind
-    column: str | None = None
+    column: str | Expression | None = None
+    by: str | Expression | tuple[str, ...] | None = None
+    """Which row is meant, for max_by, min_by, first and last: what they compare."""
+    where: Expression | None = None
+    """Which rows take part; null counts as false."""
+    fraction: float | None = None
+    """Where a quantile lies, from 0 to 1."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(AggregateKind):
@@ -106,142 +131,43 @@ class Aggregate:
             raise FlowError(f"there is no aggregate '{self.kind}'; there are {known}, and those of your own.")
         if self.column is None and self.kind != "count":
             raise FlowError(f"the aggregate '{self.kind}' needs a column: {self.kind}('amount').")
-        if self.column is not None and not isinstance(self.column, str):
+        if self.column is not None and not isinstance(self.column, str | Expression):
             raise FlowError(
-                f"the aggregate '{self.kind}' needs the name of a column, {self.kind}('amount'), but was "
-                f"given {type(self.column).__name__} {self.column}. Make it a column first, with "
-                "map_batches, and give the name of that column."
+                f"the aggregate '{self.kind}' needs the name of a column or an expression, "
+                f"{self.kind}('amount') or {self.kind}(ps.col('price') * 2), but was given "
+                f"{type(self.column).__name__} {self.column}."
             )
+        check_where(self.kind, self.where)
 
     def __str__(self) -> str:
-        return f"{self.kind}({self.column or ''})"
+        words = [str(each) for each in (self.column, self.by, self.fraction) if each is not None]
+        where = "" if self.where is None else f" where {self.where}"
+        return f"{self.kind}({', '.join(words)}){where}"
 
 
-Aggregation: TypeAlias = Aggregate | Accumulator
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionAggregate:
+    """An aggregate of one's own: what a function makes of all rows of a group."""
+
+    function: Callable[[pa.RecordBatch], Any]
+    type: pa.DataType
+    columns: tuple[str, ...] = ()
+    """What the function is given of the rows; all columns if none is named."""
+    where: Expression | None = None
+
+    def __str__(self) -> str:
+        where = "" if self.where is None else f" where {self.where}"
+        return f"{getattr(self.function, '__name__', 'function')}({', '.join(self.columns)}){where}"
+
+
+Aggregation: TypeAlias = Aggregate | FunctionAggregate | Accumulator
 """What ``reduce`` takes: a built-in aggregate or one's own."""
 
 
-_ACCUMULATOR: Final = ("column", "result_type", "empty", "update", "merge", "result")
-
-
-def count(column: str | None = None) -> Aggregate:
-    """How many rows a key has, or how many values of a column that are not null."""
-    return Aggregate("count", column)
-
-
-def sum(column: str) -> Aggregate:  # noqa: A001 - the word of SQL
-    """The sum of a column of numbers or decimals."""
-    return Aggregate("sum", column)
-
-
-def min(column: str) -> Aggregate:  # noqa: A001 - as above
-    """The least value of a column whose type has an order; NaN is greater than all other numbers."""
-    return Aggregate("min", column)
-
-
-def max(column: str) -> Aggregate:  # noqa: A001 - as above
-    """The greatest value of a column whose type has an order; NaN is greater than all other numbers."""
-    return Aggregate("max", column)
-
-
-def mean(column: str) -> Aggregate:
-    """The mean of a column of numbers or decimals, as a double."""
-    return Aggregate("mean", column)
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """An aggregate that has met the type of its column."""
-
-    column: str | None
-    result_type: pa.DataType
-    accumulator: Any
-    of_nothing: Any = None
-    """The result of a key that had no value."""
-
-
-def bind(who: str, name: str, aggregation: Aggregation, schema: pa.Schema) -> Bound:
-    """The aggregate for columns of this schema; SchemaError says what it cannot be made of."""
-    lacking = [each for each in _ACCUMULATOR if not hasattr(aggregation, each)]
-    if not isinstance(aggregation, Aggregate) and lacking:
+def check_where(who: str, where: object) -> None:
+    """Refuse a condition that is no expression."""
+    if where is not None and not isinstance(where, Expression):
         raise FlowError(
-            f"{who}: '{name}' needs an aggregate, such as ps.sum('amount') or an object of your own with "
-            f"{', '.join(_ACCUMULATOR)}, but was given {type(aggregation).__name__} {aggregation!r}."
+            f"the aggregate '{who}' needs an expression for where=, such as ps.col('price') > 1, but was "
+            f"given {type(where).__name__} {where!r}."
         )
-    column = aggregation.column
-    if column is None:
-        return Bound(None, pa.int64(), Count(), 0)
-    if column not in schema.names:
-        have = ", ".join(f"'{field.name}' {field.type}" for field in schema)
-        raise SchemaError(f"{who}: '{name}' needs the column '{column}'; there are {have}.")
-    kind = plain_type(schema.field(column).type)
-    if isinstance(aggregation, Aggregate):
-        bound = _BINDERS[aggregation.kind](column, kind)
-        if bound is None:
-            raise SchemaError(
-                f"{who}: '{name}' is {aggregation}, but {column} is {kind}, which has no "
-                f"{aggregation.kind}. Aggregate another column, or cast this one first."
-            )
-        return bound
-    try:
-        return Bound(column, aggregation.result_type(kind), aggregation)
-    except TypeError as error:
-        raise SchemaError(f"{who}: '{name}' cannot aggregate {column} of type {kind}: {error}") from error
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type in which values of this type are aggregated: without encodings and views."""
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        return plain_type(kind.value_type)
-    if types.is_string_view(kind):
-        return pa.large_string()
-    return pa.large_binary() if types.is_binary_view(kind) else kind
-
-
-def _count_of(column: str, kind: pa.DataType) -> Bound:
-    return Bound(column, pa.int64(), Count(), 0)
-
-
-def _sum_of(column: str, kind: pa.DataType) -> Bound | None:
-    if types.is_integer(kind):
-        return Bound(column, pa.int64(), ExactSum(pa.int64()))
-    if types.is_floating(kind):
-        return Bound(column, pa.float64(), FloatSum())
-    if types.is_decimal(kind):
-        make, digits_max = (pa.decimal256, 76) if kind.bit_width == 256 else (pa.decimal128, 38)
-        digits = kind.precision + 10
-        result = make(digits if digits < digits_max else digits_max, kind.scale)
-        return Bound(column, result, ExactSum(result))
-    return None
-
-
-def _extreme_of(column: str, kind: pa.DataType, *, greatest: bool) -> Bound | None:
-    if types.is_interval(kind):
-        return None
-    if types.is_primitive(kind) and not types.is_decimal(kind):
-        return Bound(column, kind, Extreme(kind, greatest=greatest))
-    compared = _compared_as(kind)
-    return None if compared is None else Bound(column, kind, ObjectExtreme(kind, compared, greatest=greatest))
-
-
-def _compared_as(kind: pa.DataType) -> pa.DataType | None:
-    """The type of the same values that Arrow can compare; None if it has no order."""
-    if types.is_decimal(kind):
-        return kind if kind.bit_width >= 128 else pa.decimal128(kind.precision, kind.scale)
-    has_offsets = types.is_string(kind) or types.is_binary(kind)
-    is_large = types.is_large_string(kind) or types.is_large_binary(kind)
-    return kind if has_offsets or is_large or types.is_fixed_size_binary(kind) else None
-
-
-def _mean_of(column: str, kind: pa.DataType) -> Bound | None:
-    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
-    return Bound(column, pa.float64(), Mean()) if is_number else None
-
-
-_BINDERS: Final[dict[str, Callable[[str, pa.DataType], Bound | None]]] = {
-    "count": _count_of,
-    "sum": _sum_of,
-    "min": partial(_extreme_of, greatest=False),
-    "max": partial(_extreme_of, greatest=True),
-    "mean": _mean_of,
-}

@@ -21,7 +21,7 @@ from pointstamp.keyed.columns import grown
 from pointstamp.keyed.index import KeyIndex
 from pointstamp.keyed.table import Slots
 from pointstamp.reduce.accumulators import SumTooLarge
-from pointstamp.reduce.aggregate import Bound
+from pointstamp.reduce.binding import Bound
 from pointstamp.reduce.states import KeyStates
 from pointstamp.state.pieces import Piece
 

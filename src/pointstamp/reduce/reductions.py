@@ -20,7 +20,8 @@ from pointstamp.errors import SchemaError
 from pointstamp.keyed.codec import codec_of
 from pointstamp.keyed.index import KeyIndex
 from pointstamp.operators.context import Context
-from pointstamp.reduce.aggregate import Aggregate, Aggregation, bind
+from pointstamp.reduce.aggregate import Aggregate, Aggregation
+from pointstamp.reduce.binding import bind
 from pointstamp.reduce.groups import Groups, Reduction, TimeRows
 from pointstamp.state.pieces import Piece
 from pointstamp.topology.domain import Time

@@ -15,7 +15,7 @@ import pyarrow.types as types
 from pointstamp.errors import SchemaError
 from pointstamp.keyed.table import Slots
 from pointstamp.reduce.accumulators import State, SumTooLarge
-from pointstamp.reduce.aggregate import Bound, plain_type
+from pointstamp.reduce.binding import Bound, plain_type
 from pointstamp.reduce.columns import codecs_of
 
 

@@ -34,6 +34,7 @@ It is fast and well spread, and it is no defence against somebody who chooses ke
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -62,8 +63,12 @@ _BLOCK_ROWS: Final = 8_192
 
 def hash_columns(batch: pa.RecordBatch, keys: Sequence[str]) -> Hashes:
     """Every row's hash of its key columns, in the order of the keys; without keys all rows hash alike."""
-    columns = [hash_array(_column(batch, key)) for key in keys]
-    return columns[0] if len(columns) == 1 else _fold_fields(columns, batch.num_rows)
+    return fold_columns([hash_array(_column(batch, key)) for key in keys], batch.num_rows)
+
+
+def fold_columns(columns: Sequence[Hashes], rows: int) -> Hashes:
+    """Every row's hash, from those of its key columns: what is hashed once may be part of several keys."""
+    return columns[0] if len(columns) == 1 else _fold_fields(columns, rows)
 
 
 def _column(batch: pa.RecordBatch, key: str) -> pa.Array:
@@ -117,11 +122,14 @@ def _mix(values: Hashes) -> Hashes:
 NULL: Final = _mix(np.array([0x6E756C6C], np.uint64))[0]
 
 
+@lru_cache(maxsize=64)
 def _powers(count: int) -> Hashes:
-    """P^0, P^1, and so on."""
+    """P^0, P^1, and so on; not to be changed."""
     powers = np.full(count, _BASE, np.uint64)
     powers[:1] = 1
-    return np.multiply.accumulate(powers, dtype=np.uint64)
+    made = np.multiply.accumulate(powers, dtype=np.uint64)
+    made.setflags(write=False)
+    return made
 
 
 def _fold_fields(fields: Sequence[Hashes], rows: int) -> Hashes:

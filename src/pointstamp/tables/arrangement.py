@@ -13,13 +13,14 @@ Invariant: the sum of all runs is the sum of all changes; runs stand from the ol
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pointstamp.rows.hashing import hash_columns
+from pointstamp.rows.hashing import Hashes, hash_columns
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.run import Positions, Run, expanded, merged, run_of
-from pointstamp.tables.weights import equal_rows
+from pointstamp.tables.run import Layout, Positions, Run, expanded, merged, run_of
+from pointstamp.tables.weights import DIFF, Integers, equal_rows
 
 # A newer run is merged into an older one that is less than so many times as large.
 _GROWTH: Final = 2
@@ -32,9 +33,10 @@ _FEW: Final = 1_000
 class Arrangement:
     """Rows with weights, found by key; changed by the operator that owns it."""
 
-    def __init__(self, schema: pa.Schema, keys: Sequence[str]) -> None:
+    def __init__(self, schema: pa.Schema, keys: Sequence[str], weights: Sequence[str] = (DIFF,)) -> None:
         self.schema = schema
         self.keys = tuple(keys)
+        self.layout = Layout(schema, self.keys, tuple(weights))
         self._runs: list[Run] = []
         self._unsaved: list[pa.RecordBatch] | None = None
         """What has changed since it was saved; None if that is not known, or is not worth knowing."""
@@ -51,7 +53,10 @@ class Arrangement:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add a change: rows with weights, in any order."""
-        run = run_of(batch, self.keys)
+        self.add_run(run_of(batch, self.layout))
+
+    def add_run(self, run: Run) -> None:
+        """Add a change that is a run already."""
         if not len(run):
             return
         if self._unsaved is not None:
@@ -91,16 +96,55 @@ class Arrangement:
         null in a key matches a null; who wants SQL's join leaves such rows out before.
         """
         hashes = hash_columns(batch, list(keys))
-        theirs = batch.select(list(keys))
+        order = np.argsort(hashes)
+        columns = [batch.column(key) for key in keys]
+        for which, run, positions in self._found(columns, hashes[order], order):
+            yield which, pc.take(run.batch, pa.array(positions), boundscheck=False)
+
+    def matches_of(self, run: Run) -> Iterator[tuple[Positions, pa.RecordBatch]]:
+        """The same for a run that is arranged by the same key, under its own names."""
+        for which, own, positions in self._found(run.layout.keys_of(run.batch), run.words[0], None):
+            yield which, pc.take(own.batch, pa.array(positions), boundscheck=False)
+
+    def stored_of(self, run: Run, firsts: Positions) -> tuple[pa.RecordBatch, Positions]:
+        """The stored rows that have the keys of these rows of a run, and of which key each is."""
+        keys = [column.take(pa.array(firsts)) for column in run.layout.keys_of(run.batch)]
+        found = [
+            (which, pc.take(own.batch, pa.array(positions), boundscheck=False))
+            for which, own, positions in self._found(keys, run.words[0][firsts], None)
+        ]
+        if not found:
+            return _empty(self.schema), np.empty(0, np.intp)
+        if len(found) == 1:
+            return found[0][1], found[0][0]
+        return pa.concat_batches([rows for _, rows in found]), np.concatenate([which for which, _ in found])
+
+    def weights_of(self, run: Run) -> Integers:
+        """How often each row of a run is there, where the key is the whole row."""
+        assert self.layout.is_by_row
+        there = np.zeros(len(run), np.int64)
+        for which, own, positions in self._found(run.layout.keys_of(run.batch), run.words[0], None):
+            there[which] += own.batch.column(DIFF).to_numpy()[positions]
+        return there
+
+    def _found(
+        self, theirs: list[pa.Array], hashes: Hashes, order: Positions | None
+    ) -> Iterator[tuple[Positions, Run, Positions]]:
+        """The rows of keys whose hashes are given in order; ``order`` says where in the batch each stands."""
+        are_exact = self.layout.has_exact_hashes(theirs)
         for run in self._runs:
-            which, positions = expanded(*run.ranges(hashes))
-            if not len(positions):
+            found, begins, ends = run.ranges(hashes)
+            if not len(found):
                 continue
-            same = equal_rows(theirs, which, run.batch.select(list(self.keys)), positions)
-            if not same.all():
-                which, positions = which[same], positions[same]
+            at, positions = expanded(begins, ends)
+            which = found[at] if order is None else order[found[at]]
+            ours = self.layout.keys_of(run.batch)
+            if not (are_exact and self.layout.has_exact_hashes(ours)):
+                same = equal_rows(theirs, which, ours, positions)
+                if not same.all():
+                    which, positions = which[same], positions[same]
             if len(positions):
-                yield which, pc.take(run.batch, pa.array(positions), boundscheck=False)
+                yield which, run, positions
 
     def rows_of(self, batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
         """All stored rows of these keys, which are distinct; equal rows may come several times."""

@@ -17,6 +17,7 @@ from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.arrangement import Arrangement
 from pointstamp.tables.open_changes import OpenChanges
+from pointstamp.tables.run import Run
 from pointstamp.tables.weights import DIFF, Integers, columns_without_weight
 
 
@@ -24,8 +25,7 @@ class Border:
     """Sends the changes of an epoch when they are all there, if they delete nothing that is not."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._columns = columns_without_weight(schema)
-        self._rows = Arrangement(schema, self._columns)
+        self._rows = Arrangement(schema, columns_without_weight(schema))
         self._open = OpenChanges()
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
@@ -35,26 +35,22 @@ class Border:
 
     def on_notify(self, context: Context) -> None:
         """Check the change of the epoch, add it and send it."""
-        for change in self._open.take(context.time).values():
+        for change in self._open.take_runs(context.time, {"in": self._rows.layout}).values():
             self._check(context, change)
-            self._rows.add(change)
-            context.send(change)
+            self._rows.add_run(change)
+            context.send(change.batch)
 
-    def _check(self, context: Context, change: pa.RecordBatch) -> None:
-        weights: Integers = change.column(DIFF).to_numpy()
-        deleted = np.flatnonzero(weights < 0)
-        if not len(deleted):
+    def _check(self, context: Context, change: Run) -> None:
+        weights: Integers = change.batch.column(DIFF).to_numpy()
+        if not (weights < 0).any():
             return
-        rows = change.take(pa.array(deleted))
-        there = np.zeros(len(deleted), np.int64)
-        for which, stored in self._rows.matches(rows, self._columns):
-            np.add.at(there, which, stored.column(DIFF).to_numpy())
-        missing = np.flatnonzero(there + weights[deleted] < 0)
+        there = self._rows.weights_of(change)
+        missing = np.flatnonzero((there + weights < 0) & (weights < 0))
         if len(missing):
             first = int(missing[0])
-            row = rows.slice(first, 1).drop_columns([DIFF]).to_pylist()[0]
+            row = change.batch.slice(first, 1).drop_columns([DIFF]).to_pylist()[0]
             raise FlowError(
-                f"operator '{context.operator}': epoch {context.epoch} deletes {-weights[deleted][first]} of "
+                f"operator '{context.operator}': epoch {context.epoch} deletes {-weights[first]} of "
                 f"the row {row}, which is there {there[first]} times. A row can be deleted as often as it "
                 "was inserted, and with the same values. Look where the deletion comes from."
             )

@@ -18,13 +18,18 @@ from pointstamp.expressions.windows import event_time_type
 from pointstamp.flow.event_time import bounds_for, check_forgets, only_grows
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
-from pointstamp.operators.stateless import Concat, Filter
+from pointstamp.operators.exploding import Explode, exploding
+from pointstamp.operators.stateless import BatchFunction, Concat, Filter
 from pointstamp.operators.windowing import InWindows, Windowing
 from pointstamp.tables.aggregating import Once
+from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import GroupFunction, GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.joining import Joining, joining
+from pointstamp.tables.mapping import MappedRows
+from pointstamp.tables.on_sums import OnSums, SumsOfGroups, SumsPlan
+from pointstamp.tables.sums import LinearAggregate, Summing
 from pointstamp.tables.until import AwaitsEventTime, Final, KeptUntil, UntilPlan
 from pointstamp.tables.weighing import Negated, Weighed
 from pointstamp.tables.weights import DIFF, DIFF_FIELD
@@ -97,6 +102,21 @@ def _waiting(
     return made
 
 
+def exploded(
+    deltas: Stream, column: str, position: str | None, name: str, is_outer: bool, who: str
+) -> Stream:
+    """One row for each element of a list."""
+    plan = exploding(who, rows_schema(deltas), column, position, is_outer=is_outer, last=(DIFF_FIELD,))
+    weighed_columns(who, list(plan.schema)[:-1])
+    return _one(name, partial(Explode, plan), deltas, pa.schema(list(plan.schema)[:-1]))
+
+
+def mapped(deltas: Stream, function: BatchFunction, schema: pa.Schema, name: str, who: str) -> Stream:
+    """What a function makes of the rows."""
+    made = pa.schema(list(weighed_columns(who, schema))[:-1])
+    return _one(name, partial(MappedRows, function, made), deltas, made)
+
+
 def negated(deltas: Stream, name: str) -> Stream:
     """The same rows taken away."""
     return _one(name, Negated, deltas, rows_schema(deltas))
@@ -119,11 +139,31 @@ def on_groups(
     function: GroupFunction,
     result: pa.Schema,
     of_nothing: pa.RecordBatch | None = None,
+    summing: Summing | None = None,
 ) -> Stream:
-    """What a function makes of the rows of each key."""
-    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, len(deltas.loops), of_nothing)
+    """What a function makes of the rows of each key, or of their sums."""
+    rounds = len(deltas.loops)
+    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, rounds, of_nothing, summing)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": plan.result}
     return add_operator(name, partial(OnGroups, plan), inputs, outputs, in_order=True)[0]
+
+
+def on_sums(
+    deltas: Stream,
+    name: str,
+    keys: tuple[str, ...],
+    aggregates: Mapping[str, LinearAggregate],
+    result: pa.Schema,
+    of_nothing: pa.RecordBatch | None = None,
+) -> Stream:
+    """Aggregates of each key that are sums."""
+    summing = Summing(deltas.schema, keys, aggregates)
+    if deltas.loops:
+        function = SumsOfGroups(summing, weighed(result))
+        return on_groups(deltas, name, keys, function, result, of_nothing, summing)
+    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(result)}
+    logic = partial(OnSums, SumsPlan(summing, weighed(result), of_nothing is not None))
+    return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 
 def once(deltas: Stream, name: str) -> Stream:

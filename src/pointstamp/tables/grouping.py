@@ -28,6 +28,8 @@ from pointstamp.state.pieces import Piece
 from pointstamp.tables.arrangement import Arrangement
 from pointstamp.tables.open_changes import OpenChanges, added_up
 from pointstamp.tables.rounds import Rounds, by_rounds, counted_at, rounds_of, stored_schema, up_to
+from pointstamp.tables.run import Layout, groups_of, run_of
+from pointstamp.tables.sums import Summing
 from pointstamp.tables.weights import DIFF, with_weights
 from pointstamp.topology.domain import Time
 
@@ -59,6 +61,8 @@ class GroupPlan:
     function: GroupFunction
     rounds: int
     of_nothing: pa.RecordBatch | None = None
+    summing: Summing | None = None
+    """What is kept in place of the rows, if sums are enough."""
     """What comes out for a group that has lost all its rows: nothing, or for the group of all rows this."""
 
 
@@ -67,7 +71,9 @@ class OnGroups:
 
     def __init__(self, plan: GroupPlan) -> None:
         self._plan = plan
-        self._rows = Arrangement(stored_schema(plan.schema, plan.rounds), plan.keys)
+        self._weights = (DIFF,) if plan.summing is None else plan.summing.weight_names
+        schema = plan.schema if plan.summing is None else plan.summing.stored
+        self._rows = Arrangement(stored_schema(schema, plan.rounds, self._weights), plan.keys, self._weights)
         self._sent = Arrangement(stored_schema(plan.result, plan.rounds), plan.result_keys)
         self._open = OpenChanges()
         self._again: dict[Time, list[pa.RecordBatch]] = {}
@@ -83,7 +89,8 @@ class OnGroups:
         rounds = context.time[1:]
         keys = self._again.pop(context.time, [])
         for change in self._open.take(context.time).values():
-            self._rows.add(counted_at(change, rounds))
+            kept = change if self._plan.summing is None else self._plan.summing.shares(change)
+            self._rows.add(counted_at(kept, rounds, self._weights))
             keys.append(change.select(list(self._plan.keys)))
         if not keys:
             return
@@ -103,7 +110,7 @@ class OnGroups:
             context.send(change)
 
     def _wanted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        groups = grouped(rows, self._plan.keys)
+        groups = grouped(rows, self._plan.keys, self._weights)
         if self._plan.of_nothing is not None and not groups.keys.num_rows:
             return self._plan.of_nothing
         return self._plan.function(groups)
@@ -146,12 +153,14 @@ def distinct(keys: pa.RecordBatch) -> pa.RecordBatch:
     return index.keys(np.arange(len(index)))
 
 
-def grouped(batch: pa.RecordBatch, keys: Sequence[str]) -> Grouped:
+def grouped(batch: pa.RecordBatch, keys: Sequence[str], weights: Sequence[str] = (DIFF,)) -> Grouped:
     """Rows added up and brought together by key; groups without a row are not there."""
-    rows = added_up([batch]) if batch.num_rows else batch
-    index = KeyIndex(rows.select(list(keys)).schema)
-    slots = index.slots(rows.select(list(keys)))
-    order = np.argsort(slots, kind="stable")
-    ranked = slots[order]
-    starts = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1]))) if len(ranked) else ranked
-    return Grouped(rows.take(pa.array(order)), starts, index.keys(np.arange(len(index))))
+    run = run_of(batch, Layout(batch.schema, tuple(keys), tuple(weights)))
+    firsts, group = groups_of(run)
+    rows = run.batch
+    own = rows.select(list(keys)).take(pa.array(firsts))
+    if len(group) and (group[1:] < group[:-1]).any():
+        order = np.argsort(group, kind="stable")
+        rows, group = rows.take(pa.array(order)), group[order]
+    starts = np.searchsorted(group, np.arange(len(firsts)))
+    return Grouped(rows, starts, own)

@@ -22,6 +22,7 @@ from pointstamp.state.pieces import Piece
 from pointstamp.tables.arrangement import Arrangement
 from pointstamp.tables.open_changes import OpenChanges
 from pointstamp.tables.rounds import Rounds, by_rounds, counted_at, rounds_of, stored_schema
+from pointstamp.tables.run import Layout, Run
 from pointstamp.tables.weights import DIFF, with_weights
 
 Met = list[tuple[Rounds, pa.RecordBatch]]
@@ -51,7 +52,11 @@ class InnerJoin:
 
     def __init__(self, plan: JoinPlan) -> None:
         self._plan = plan
-        self._keys = {"left": plan.left_keys, "right": plan.right_keys}
+        self._layouts = {
+            "left": Layout(plan.left, plan.left_keys),
+            "right": Layout(plan.right, plan.right_keys),
+        }
+        """Of changes; what is stored has the rounds besides."""
         self._sides = {
             "left": Arrangement(stored_schema(plan.left, plan.rounds), plan.left_keys),
             "right": Arrangement(stored_schema(plan.right, plan.rounds), plan.right_keys),
@@ -60,28 +65,32 @@ class InnerJoin:
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep the change until its time is settled."""
-        self._open.put(context.time, input, batch)
-        context.notify_at()
+        if not self._plan.nulls_match:
+            batch = without_null_keys(batch, self._layouts[input].keys)
+        if batch.num_rows:
+            self._open.put(context.time, input, batch)
+            context.notify_at()
 
     def on_notify(self, context: Context) -> None:
         """Find what the changes of the time meet, send it where it is there, and keep the changes."""
         rounds = context.time[1:]
         found: Met = []
-        for name, whole in self._open.take(context.time).items():
-            change = whole if self._plan.nulls_match else without_null_keys(whole, self._keys[name])
-            if change.num_rows:
-                found.extend(self._met(change, name, rounds))
-                # The other side's change then meets this one, too: dA x dB is found once.
-                self._sides[name].add(counted_at(change, rounds))
+        for name, change in self._open.take_runs(context.time, self._layouts).items():
+            found.extend(self._met(change, name, rounds))
+            # The other side's change then meets this one, too: dA x dB is found once.
+            if rounds:
+                self._sides[name].add(counted_at(change.batch, rounds))
+            else:
+                self._sides[name].add_run(change)
         for at, batches in _together(found):
             context.send(pa.concat_batches(batches), at=(context.time[0], *at))
 
-    def _met(self, change: pa.RecordBatch, side: str, rounds: Rounds) -> Met:
+    def _met(self, change: Run, side: str, rounds: Rounds) -> Met:
         """What the change of one side meets on the other."""
         made: Met = []
         other = "right" if side == "left" else "left"
-        for which, rows in self._sides[other].matches(change, self._keys[side]):
-            ours = pc.take(change, pa.array(which), boundscheck=False)
+        for which, rows in self._sides[other].matches_of(change):
+            ours = pc.take(change.batch, pa.array(which), boundscheck=False)
             pairs = self._pairs(rows, ours) if other == "left" else self._pairs(ours, rows)
             bounds = self._bounds(rows, rounds)
             if self._plan.where is not None:

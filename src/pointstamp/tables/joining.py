@@ -14,8 +14,8 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, col, lit
 
-How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
-"""Which rows without a partner come out; semi and anti give rows of the left side only."""
+How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
+"""Which rows without a partner come out; semi and anti give rows of the left side only, cross all pairs."""
 
 _ELSEWHERE: Final = {
     "outer": "full",
@@ -104,6 +104,12 @@ def checked_how(who: str, how: str) -> How:
     raise FlowError(f"{who}: there is no join how={how!r}{said}. There are {', '.join(get_args(How))}.")
 
 
+def check_no_key(who: str, on: str | Mapping[str, str] | Iterable[str]) -> None:
+    """Refuse a key for all pairs."""
+    if on != ():
+        raise FlowError(f"{who}: how='cross' gives all pairs and takes no on=, and was given {on!r}.")
+
+
 def _pairs(who: str, on: str | Mapping[str, str] | Iterable[str]) -> dict[str, str]:
     if isinstance(on, Expression):
         raise FlowError(
@@ -112,7 +118,7 @@ def _pairs(who: str, on: str | Mapping[str, str] | Iterable[str]) -> dict[str, s
         )
     pairs = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {k: k for k in on}
     if not pairs:
-        raise FlowError(f"{who} needs at least one column to join on.")
+        raise FlowError(f"{who} needs at least one column to join on; all pairs are how='cross'.")
     if len(set(pairs.values())) < len(pairs):
         raise FlowError(f"{who}: a column of the right side stands twice in on={pairs}.")
     return pairs

@@ -3,9 +3,11 @@
 Invariant: every change that is put in is taken out once, with the changes of its own time and input.
 """
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
-from pointstamp.tables.run import run_of
+from pointstamp.tables.run import Layout, Run, run_of
 from pointstamp.tables.weights import columns_without_weight
 from pointstamp.topology.domain import Time
 
@@ -26,11 +28,21 @@ class OpenChanges:
         changes = {name: added_up(batches) for name, batches in taken.items()}
         return {name: change for name, change in changes.items() if change.num_rows}
 
+    def take_runs(self, time: Time, layouts: Mapping[str, Layout]) -> dict[str, Run]:
+        """The same, by the keys of each input: hashed and sorted once for all that is done with it."""
+        taken = self._batches.pop(time, {})
+        runs = {name: run_of(_together(batches), layouts[name]) for name, batches in taken.items()}
+        return {name: run for name, run in runs.items() if len(run)}
+
     def __len__(self) -> int:
         return len(self._batches)
 
 
 def added_up(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """The sum of changes: every row once, none with the weight 0."""
-    batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-    return run_of(batch, columns_without_weight(batch.schema)).batch
+    batch = _together(batches)
+    return run_of(batch, Layout(batch.schema, tuple(columns_without_weight(batch.schema)))).batch
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

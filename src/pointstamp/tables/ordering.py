@@ -55,12 +55,13 @@ def ranks(batch: pa.RecordBatch, by: Sequence[Ordered]) -> list[Ranks]:
     """For each of these columns a number per row: the lesser comes first, equal values have the same."""
     made = []
     for each in by:
-        found = _ranks(batch.column(each.column))
+        found = value_ranks(batch.column(each.column))
         made.append(-found if each.descends else found)
     return made
 
 
-def _ranks(values: pa.Array) -> Ranks:
+def value_ranks(values: pa.Array) -> Ranks:
+    """A number for each value: the lesser value has the lesser one, equal values the same, null -1."""
     if types.is_floating(values.type):
         values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 is 0.0
     if types.is_nested(values.type):

@@ -23,7 +23,11 @@ HERE: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(("loop", "recursive", "fixpoint"), "iterate(body)"),
     **dict.fromkeys(("write", "collect", "show", "toPandas"), "flow.output('name', table), and then a run"),
-    **dict.fromkeys(("map_batches", "flat_map", "inspect", "exchange"), "changes(), a stream that has them"),
+    **dict.fromkeys(("crossJoin", "cross_join"), "join(other, how='cross')"),
+    **dict.fromkeys(("join_asof", "merge_asof", "asof_join"), "join_as_of(other, 'key', at='at')"),
+    **dict.fromkeys(("inspect", "exchange", "broadcast"), "changes(), a stream that has them"),
+    **dict.fromkeys(("flatMap", "flatten"), "explode('list'), or flat_map(function, schema)"),
+    **dict.fromkeys(("mapInArrow", "mapInPandas", "map_in_arrow"), "map_batches(function, schema)"),
 }
 
 

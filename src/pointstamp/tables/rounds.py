@@ -6,11 +6,13 @@ least upper bound of their rounds, coordinate by coordinate. Outside loops there
 here costs anything.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pointstamp.tables.weights import DIFF, DIFF_FIELD, Integers
+from pointstamp.tables.weights import DIFF, Integers
 
 Rounds = tuple[int, ...]
 
@@ -25,21 +27,22 @@ def is_round_name(name: str) -> bool:
     return name.startswith("__")
 
 
-def stored_schema(schema: pa.Schema, rounds: int) -> pa.Schema:
-    """The columns of a table as they are stored: its own, the rounds, the weight."""
-    own = [field for field in schema if field.name != DIFF]
-    return pa.schema([*own, *(pa.field(name, pa.int64()) for name in round_names(rounds)), DIFF_FIELD])
+def stored_schema(schema: pa.Schema, rounds: int, weights: Sequence[str] = (DIFF,)) -> pa.Schema:
+    """The columns of a table as they are stored: its own, the rounds, the weights."""
+    own = [field for field in schema if field.name not in weights]
+    counted = [pa.field(name, pa.int64()) for name in round_names(rounds)]
+    return pa.schema([*own, *counted, *(schema.field(name) for name in weights)])
 
 
-def counted_at(batch: pa.RecordBatch, rounds: Rounds) -> pa.RecordBatch:
+def counted_at(batch: pa.RecordBatch, rounds: Rounds, weights: Sequence[str] = (DIFF,)) -> pa.RecordBatch:
     """The rows of one time with its rounds, as they are stored."""
     if not rounds:
         return batch
-    weights = batch.column(DIFF)
-    own = [batch.column(name) for name in batch.schema.names if name != DIFF]
+    own = [batch.column(name) for name in batch.schema.names if name not in weights]
     columns = [pa.array(np.full(batch.num_rows, each)) for each in rounds]
+    last = [batch.column(name) for name in weights]
     return pa.RecordBatch.from_arrays(
-        [*own, *columns, weights], schema=stored_schema(batch.schema, len(rounds))
+        [*own, *columns, *last], schema=stored_schema(batch.schema, len(rounds), weights)
     )
 
 

@@ -1,69 +1,116 @@
 """A run: rows with weights in the order of their keys' hashes, columnar, and never changed once it is made.
 
-Rows are sorted by two hashes, that of the key and that of the whole row, so that all rows of a key lie
-together, and equal rows side by side. A lookup of many keys is two binary searches. Hashes only say where to
-look: keys that are found are compared, and rows are added up only if they are equal, so that two rows with
-one hash stay two rows.
+Rows are sorted by words of 64 bits: first the hash of the key, last the hash of the whole row, so that all
+rows of a key lie together, and equal rows side by side; where the key is the whole row there is one word. A
+lookup of many keys is a binary search. Hashes only say where to look: keys that are found are compared, and
+rows are added up only if they are equal, so that two rows with one hash stay two rows. The hash of a single
+number is exact, and is not compared again.
 
-Invariant: hashes are in order; no two rows are equal; no weight is 0.
+A row may have several weights, which are added up one by one; it is there while one of them is not 0.
+
+Invariant: words are in order; no two rows are equal; no row has the weight 0.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
-from pointstamp.rows.hashing import Hashes, hash_columns
+from pointstamp.keyed.index import KeyIndex
+from pointstamp.rows.hashing import Hashes, fold_columns, hash_array
 from pointstamp.tables.weights import DIFF, Integers, equal_rows
 
 Positions = npt.NDArray[np.intp]
 _NO_ROWS: Final[Positions] = np.empty(0, np.intp)
 
 
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a run: its keys, and its weights, which are the last ones."""
+
+    schema: pa.Schema
+    keys: tuple[str, ...]
+    weights: tuple[str, ...] = (DIFF,)
+
+    @cached_property
+    def identity(self) -> tuple[str, ...]:
+        """The columns in which equal rows are equal."""
+        return tuple(self.schema.names[: len(self.schema) - len(self.weights)])
+
+    @cached_property
+    def is_by_row(self) -> bool:
+        """Whether the key is the whole row."""
+        return self.keys == self.identity
+
+    @cached_property
+    def key_positions(self) -> tuple[int, ...]:
+        """Where the columns of the key stand."""
+        return tuple(map(self.schema.get_field_index, self.keys))
+
+    def has_exact_hashes(self, columns: Sequence[pa.Array]) -> bool:
+        """Whether values of these columns are equal if their hashes are."""
+        return len(columns) == 1 and _is_number(columns[0].type) and not columns[0].null_count
+
+    def keys_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The columns of the key, of a batch of this schema."""
+        return [batch.column(position) for position in self.key_positions]
+
+    def words(self, batch: pa.RecordBatch) -> tuple[Hashes, ...]:
+        """What the rows of a batch are sorted by."""
+        hashes = [hash_array(batch.column(position)) for position in range(len(self.identity))]
+        row = fold_columns(hashes, batch.num_rows)
+        if self.is_by_row:
+            return (row,)
+        return fold_columns([hashes[position] for position in self.key_positions], batch.num_rows), row
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Rows in the order of their hashes; ``batch`` has the weight as its last column."""
+    """Rows in the order of their words; the weights are the last columns of ``batch``."""
 
-    key_hashes: Hashes
-    row_hashes: Hashes
+    layout: Layout
+    words: tuple[Hashes, ...]
     batch: pa.RecordBatch
 
     def __len__(self) -> int:
-        return len(self.key_hashes)
+        return len(self.words[0])
 
     @property
     def size_bytes(self) -> int:
         """What it takes in memory."""
-        return int(self.batch.nbytes) + self.key_hashes.nbytes + self.row_hashes.nbytes
+        return int(self.batch.nbytes) + sum(word.nbytes for word in self.words)
 
-    def ranges(self, hashes: Hashes) -> tuple[Positions, Positions]:
-        """Where the rows with each of these key hashes begin and end."""
-        return (
-            np.searchsorted(self.key_hashes, hashes, "left"),
-            np.searchsorted(self.key_hashes, hashes, "right"),
-        )
+    def ranges(self, hashes: Hashes) -> tuple[Positions, Positions, Positions]:
+        """Which of these key hashes, in order, have rows here, and where these begin and end."""
+        keys = self.words[0]
+        begins = keys.searchsorted(hashes)
+        found = np.flatnonzero(keys[np.minimum(begins, len(keys) - 1)] == hashes)
+        if not len(found):
+            return found, found, found
+        begins = begins[found]
+        ends = begins + 1
+        more = np.flatnonzero(keys[np.minimum(ends, len(keys) - 1)] == hashes[found])
+        if len(more):
+            ends[more] = keys.searchsorted(hashes[found[more]], "right")
+        return found, begins, ends
 
 
-def run_of(batch: pa.RecordBatch, keys: Sequence[str]) -> Run:
+def run_of(batch: pa.RecordBatch, layout: Layout) -> Run:
     """A run of rows in any order, added up."""
-    identity = [name for name in batch.schema.names if name != DIFF]
-    return _added_up(_sorted(hash_columns(batch, list(keys)), hash_columns(batch, identity), batch))
+    return _made(layout, layout.words(batch), batch, is_merge=False)
 
 
 def merged(one: Run, other: Run) -> Run:
     """The rows of both, added up; what adds up to nothing is gone."""
+    words = zip(one.words, other.words, strict=True)
     batch = pa.concat_batches([one.batch, other.batch])
-    return _added_up(
-        _sorted(
-            np.concatenate((one.key_hashes, other.key_hashes)),
-            np.concatenate((one.row_hashes, other.row_hashes)),
-            batch,
-        )
-    )
+    return _made(one.layout, tuple(np.concatenate(pair) for pair in words), batch, is_merge=True)
 
 
 def expanded(begins: Positions, ends: Positions) -> tuple[Positions, Positions]:
@@ -76,47 +123,89 @@ def expanded(begins: Positions, ends: Positions) -> tuple[Positions, Positions]:
     total = int(counts.sum())
     if total == 0:
         return _NO_ROWS, _NO_ROWS
+    if total == len(counts):
+        ones = np.flatnonzero(counts) if not counts.all() else np.arange(total)
+        if len(ones) == total:
+            return ones, begins
     which = np.repeat(np.arange(len(counts)), counts)
     firsts = np.cumsum(counts) - counts
     return which, np.arange(total) - firsts[which] + begins[which]
 
 
-def _sorted(key_hashes: Hashes, row_hashes: Hashes, batch: pa.RecordBatch) -> Run:
-    # Stable, because numpy then merges two sorted halves in one pass.
-    order = np.argsort(key_hashes, kind="stable")
-    keys, rows = key_hashes[order], row_hashes[order]
-    behind = np.flatnonzero((keys[1:] == keys[:-1]) & (rows[1:] < rows[:-1]))
-    if len(behind):
-        # Only the keys that are out of order are sorted by the second hash, too.
-        first = np.searchsorted(keys, keys[behind], "left")
-        last = np.searchsorted(keys, keys[behind], "right")
-        begins, which = np.unique(first, return_index=True)
-        _, mixed = expanded(begins, last[which])
-        inner = mixed[np.lexsort((rows[mixed], keys[mixed]))]
-        order[mixed], rows[mixed] = order[inner], rows[inner]
-    if len(order) and np.all(order[1:] > order[:-1]):
-        return Run(keys, rows, batch)
-    return Run(keys, rows, pc.take(batch, pa.array(order), boundscheck=False))
+def groups_of(run: Run) -> tuple[Positions, Positions]:
+    """The keys of a run: where the first row of each stands, and of which key each row is."""
+    count = len(run)
+    hashes = run.words[0]
+    same = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
+    if run.layout.is_by_row or not len(same):
+        return np.arange(count), np.arange(count)
+    keys = run.layout.keys_of(run.batch)
+    if not run.layout.has_exact_hashes(keys) and not equal_rows(keys, same, keys, same - 1).all():
+        # Two keys have one hash, and their rows may lie in any order.
+        index = KeyIndex(run.batch.select(list(run.layout.keys)).schema)
+        slots = index.slots(run.batch.select(list(run.layout.keys)))
+        return np.unique(slots, return_index=True)[1], slots
+    is_first = np.ones(count, np.bool_)
+    is_first[same] = False
+    return np.flatnonzero(is_first), np.cumsum(is_first) - 1
 
 
-def _added_up(run: Run) -> Run:
-    """The same rows with equal ones added up, and without those that add up to nothing."""
-    keys, rows, batch = run.key_hashes, run.row_hashes, run.batch
-    is_first = np.ones(len(keys), np.bool_)
-    likely = np.flatnonzero((keys[1:] == keys[:-1]) & (rows[1:] == rows[:-1])) + 1
-    weights: Integers = batch.column(DIFF).to_numpy()
+def _made(layout: Layout, words: tuple[Hashes, ...], batch: pa.RecordBatch, *, is_merge: bool) -> Run:
+    """The rows in order, equal ones added up, without those that add up to nothing."""
+    order, is_same = _in_order(words, is_merge=is_merge)
+    count = len(order)
+    kept: Positions | None = None
+    likely = np.flatnonzero(is_same) + 1
     if len(likely):
-        identity = batch.select([name for name in batch.schema.names if name != DIFF])
-        is_first[likely[equal_rows(identity, likely, identity, likely - 1)]] = False
-        firsts = np.flatnonzero(is_first)
-        weights = np.add.reduceat(weights, firsts)
-    else:
-        firsts = None
-    alive = np.flatnonzero(weights)
-    if firsts is None and len(alive) == len(keys):
-        return run
-    kept = alive if firsts is None else firsts[alive]
-    made = pc.take(batch, pa.array(kept), boundscheck=False)
-    position = batch.schema.get_field_index(DIFF)
-    made = made.set_column(position, batch.schema.field(position), pa.array(weights[alive]))
-    return Run(keys[kept], rows[kept], made)
+        identity = [batch.column(position) for position in range(len(layout.identity))]
+        if not layout.has_exact_hashes(identity):
+            likely = likely[equal_rows(identity, order[likely], identity, order[likely - 1])]
+        is_first = np.ones(count, np.bool_)
+        is_first[likely] = False
+        kept = np.flatnonzero(is_first)
+    sums: list[Integers] = []
+    alive = np.zeros(count if kept is None else len(kept), np.bool_)
+    for name in layout.weights:
+        weights: Integers = batch.column(name).to_numpy()[order]
+        sums.append(weights if kept is None else np.add.reduceat(weights, kept))
+        alive |= sums[-1] != 0
+    if not alive.all():
+        at = np.flatnonzero(alive)
+        kept = at if kept is None else kept[at]
+        sums = [each[at] for each in sums]
+    taken = order if kept is None else order[kept]
+    columns = pa.RecordBatch.from_arrays(batch.columns[: len(layout.identity)], list(layout.identity))
+    columns = pc.take(columns, pa.array(taken), boundscheck=False)
+    made = pa.RecordBatch.from_arrays([*columns.columns, *map(pa.array, sums)], schema=layout.schema)
+    return Run(layout, tuple(word[taken] for word in words), made)
+
+
+def _in_order(words: tuple[Hashes, ...], *, is_merge: bool) -> tuple[Positions, npt.NDArray[np.bool_]]:
+    """The order of rows by these words, and whether each row but the first has those of the one before."""
+    # Two sorted halves are merged in one pass by what is stable; for others it is slower.
+    order = np.argsort(words[0], kind="stable" if is_merge else None)
+    ranked = words[0][order]
+    is_same = ranked[1:] == ranked[:-1]
+    for word in words[1:]:
+        if not is_same.any():
+            break
+        ranked = word[order]
+        behind = is_same & (ranked[1:] < ranked[:-1])
+        if behind.any():
+            # Only what is equal so far, and out of order in this word, is sorted by it.
+            group = np.concatenate(([0], np.cumsum(~is_same)))
+            mixed = np.zeros(group[-1] + 1, np.bool_)
+            mixed[group[1:][behind]] = True
+            at = np.flatnonzero(mixed[group])
+            rows = order[at]
+            order[at] = rows[np.lexsort((word[rows], group[at]))]
+            ranked = word[order]
+        is_same &= ranked[1:] == ranked[:-1]
+    return order, is_same
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    """Whether the published hash of a type mixes the value's own 64 bits, and so is exact."""
+    return bool(
+        types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_temporal(kind)
+    )

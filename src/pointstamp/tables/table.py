@@ -9,7 +9,7 @@ that what holds of these in loops holds of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -23,24 +23,26 @@ from pointstamp.expressions.selecting import (
     renamed,
     shown,
 )
-from pointstamp.expressions.tree import Expression, Value, col, lit
+from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
 from pointstamp.flow.reducing import reducing
 from pointstamp.flow.stream import Loop, Stream
+from pointstamp.operators.stateless import BatchFunction, Row, rows_of_rows
 from pointstamp.operators.windowing import windowing
 from pointstamp.reduce.aggregate import Aggregate, Aggregation
+from pointstamp.rows.schema import as_schema
 from pointstamp.tables import deltas
-from pointstamp.tables.aggregating import Aggregating, table_aggregates
-from pointstamp.tables.joining import How, checked_how, joining
+from pointstamp.tables.as_of import Direction, Tolerance, as_of, joined_as_of
+from pointstamp.tables.by_key import newest_rows
+from pointstamp.tables.cross import all_pairs
+from pointstamp.tables.joining import How, check_no_key, checked_how, joining
 from pointstamp.tables.ordering import ordering
 from pointstamp.tables.other_words import no_such_verb_of_tables
 from pointstamp.tables.outer import joined
+from pointstamp.tables.reducing import ALL, in_one_group, reduced
 from pointstamp.tables.sessions import sessions
 from pointstamp.tables.top import First
 from pointstamp.tables.weights import DIFF
-
-_ALL: Final = "__all"
-"""The key of all rows, where something is asked of the table as a whole."""
 
 
 class Table:
@@ -55,6 +57,14 @@ class Table:
     def changes(self, *, name: str = "changes") -> Stream:
         """The table as a stream of its changes: each row that changed in an epoch once, with ``diff``."""
         return deltas.summed(self._deltas, name)
+
+    def upserts(self, *keys: str, deleted: str = "deleted", name: str = "upserts") -> Stream:
+        """The table as a stream of its newest rows: for each key that changed in an epoch, its row.
+
+        Where a key is gone the column ``deleted`` is true, and all columns but the key are null. A key has at
+        most one row; two are refused, with their epoch, before anything of the epoch goes on.
+        """
+        return newest_rows(self._deltas, keys, deleted, name, f"'{name}' of {self}")
 
     # Row by row.
 
@@ -88,6 +98,37 @@ class Table:
             )
         return Table(deltas.filtered(self._deltas, name, condition, f"'{name}' of {self}"))
 
+    def explode(
+        self, column: str, *, outer: bool = False, position: str | None = None, name: str = "explode"
+    ) -> "Table":
+        """One row for each element of a list; the column is then the element.
+
+        A row whose list is null or empty is gone, unless ``outer`` keeps it with a null. ``position`` is a
+        column for the place of the element in its list, from 0 on.
+        """
+        return Table(deltas.exploded(self._deltas, column, position, name, outer, f"'{name}' of {self}"))
+
+    def map_batches(
+        self, function: BatchFunction, schema: str | pa.Schema | None = None, *, name: str = "map"
+    ) -> "Table":
+        """What a function makes of rows; the columns stay unless others are given.
+
+        The function is given an Arrow batch of rows, and makes none, one or several of each. It must make the
+        same of a row whenever it comes, whatever rows stand beside it: what it makes of one that disappears
+        is taken away.
+        """
+        wanted = self.schema if schema is None else as_schema(schema)
+        return Table(deltas.mapped(self._deltas, function, wanted, name, f"'{name}' of {self}"))
+
+    def flat_map(
+        self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
+    ) -> "Table":
+        """The rows that a function yields for each row, as dictionaries: the same whenever the row comes.
+
+        This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
+        """
+        return self.map_batches(lambda batch: rows_of_rows(function, batch, name), schema, name=name)
+
     def union(self, other: "Table", *, name: str = "union") -> "Table":
         """The rows of both, with all their copies (SQL's ``union all``)."""
         return Table(deltas.together(self._deltas, self._like(name, other), name))
@@ -120,7 +161,7 @@ class Table:
     def join(
         self,
         other: "Table",
-        on: str | Mapping[str, str] | Iterable[str],
+        on: str | Mapping[str, str] | Iterable[str] = (),
         *,
         how: How = "inner",
         where: Expression | None = None,
@@ -134,10 +175,42 @@ class Table:
         on the right side. ``where`` is a condition besides, over the columns of a pair. With ``how`` rows
         without a partner come out, too, with nulls: those of the ``left`` side, the ``right``, or both
         (``full``); ``semi`` gives the rows of this table that have a partner, ``anti`` the others.
+        ``cross`` takes no ``on`` and gives all pairs; the other table should be a small one.
         """
+        self._check_table(name, other)
         who = f"'{name}' of {self} and {other}"
-        kind, asked = checked_how(who, how), joining(who, self.schema, other.schema, on, suffix)
+        kind = checked_how(who, how)
+        if kind == "cross":
+            check_no_key(who, on)
+            return Table(all_pairs(self._deltas, deltas_of(other), suffix, where, name, who))
+        asked = joining(who, self.schema, other.schema, on, suffix)
         return Table(joined(self._deltas, deltas_of(other), asked, kind, where, name))
+
+    def join_as_of(
+        self,
+        other: "Table",
+        on: str | Mapping[str, str] | Iterable[str],
+        *,
+        at: str | Mapping[str, str],
+        direction: Direction = "backward",
+        how: Literal["inner", "left"] = "inner",
+        tolerance: Tolerance | None = None,
+        suffix: str = "_right",
+        name: str = "join as of",
+    ) -> "Table":
+        """Each row beside one row of the other table that has its key: the last one that is not later.
+
+        ``at`` is the column of times, one that both have or a mapping from this table's to the other's.
+        ``direction`` may be ``forward``, for the first that is not earlier, or ``nearest``; ``tolerance`` is
+        how far away it may be, a number or a length of time such as ``"10 minutes"``. Of several rows with
+        one time all columns decide, from left to right: backward takes the last of them, forward the first.
+        With ``how="left"`` a row without a partner comes out with nulls.
+        """
+        self._check_table(name, other)
+        who = f"'{name}' of {self} and {other}"
+        joined_on = joining(who, self.schema, other.schema, on, suffix)
+        asked = as_of(who, joined_on, at, direction=direction, how=how, tolerance=tolerance)
+        return Table(joined_as_of(self._deltas, deltas_of(other), asked, name, who))
 
     def minus(self, other: "Table", *, name: str = "minus") -> "Table":
         """The rows of this table that the other has not, each once (SQL's ``except``)."""
@@ -176,24 +249,7 @@ class Table:
             f"reduce of {self}", "reduce", aggregates=aggregates, running=False, name=name, named=named
         )
         who = f"'{asked.name}' of {self}"
-        check_columns(who, self.schema, keys)
-        found = table_aggregates(who, self.schema, asked.aggregates)
-        own = [self.schema.field(key) for key in keys]
-        fields = [pa.field(column, each.result_type) for column, each in found.items()]
-        if twice := [field.name for field in fields if field.name in keys]:
-            raise SchemaError(
-                f"{who} would have the column '{twice[0]}' twice. Name the aggregate differently."
-            )
-        if keys:
-            result = pa.schema([*own, *fields])
-            function = Aggregating(keys, found, deltas.weighed(result))
-            return Table(deltas.on_groups(self._deltas, asked.name, keys, function, result))
-        whole = self._selected("all rows", _one_group(self.schema))
-        result = pa.schema([whole.schema.field(_ALL), *fields])
-        function = Aggregating((_ALL,), found, deltas.weighed(result))
-        nothing = function.of_nothing(pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], names=[_ALL]))
-        made = deltas.on_groups(deltas_of(whole), asked.name, (_ALL,), function, result, nothing)
-        return Table(made).drop(_ALL)
+        return Table(reduced(self._deltas, keys, asked.aggregates, asked.name, who))
 
     def top(
         self,
@@ -215,13 +271,13 @@ class Table:
             raise FlowError(f"{who} needs how many rows are wanted, 1 or more, and was given {count!r}.")
         if rank is not None and rank in self.schema.names:
             raise SchemaError(f"{who}: there is a column '{rank}' already. Call the rank differently.")
-        table = self if keys else self._selected("all rows", _one_group(self.schema))
+        changes = self._deltas if keys else in_one_group(self._deltas, who)
         extra = [] if rank is None else [pa.field(rank, pa.int64())]
-        result = pa.schema([*table.schema, *extra])
+        result = pa.schema([*deltas.rows_schema(changes), *extra])
         order = ordering(who, self.schema, by)
         function = First(count, order, ties, rank, deltas.weighed(result))
-        made = Table(deltas.on_groups(deltas_of(table), name, keys or (_ALL,), function, result))
-        return made if keys else made.drop(_ALL)
+        made = Table(deltas.on_groups(changes, name, keys or (ALL,), function, result))
+        return made if keys else made.drop(ALL)
 
     def sessions(
         self,
@@ -245,8 +301,8 @@ class Table:
         check_columns(who, self.schema, keys)
         asked = sessions(who, self.schema, at, gap, (start, end))
         if not keys:
-            whole = self.with_columns(**{_ALL: lit(0, pa.int8())}, name="all rows")
-            return whole.sessions(_ALL, at=at, gap=gap, start=start, end=end, name=name).drop(_ALL)
+            whole = Table(in_one_group(self._deltas, who))
+            return whole.sessions(ALL, at=at, gap=gap, start=start, end=end, name=name).drop(ALL)
         timed = self.filter(col(at).is_not_null(), name=f"{name}: with event time")
         rows = pa.schema(list(asked.result)[:-1])
         return Table(deltas.on_groups(deltas_of(timed), name, keys, asked, rows))
@@ -309,10 +365,13 @@ class Table:
     def _selected(self, name: str, wanted: Mapping[str, Expression]) -> "Table":
         return Table(deltas.selected(self._deltas, name, wanted, f"'{name}' of {self}"))
 
-    def _like(self, name: str, other: "Table") -> Stream:
-        """The changes of a table that has the columns of this one, in the same order."""
+    def _check_table(self, name: str, other: "Table") -> None:
         if not isinstance(other, Table):
             raise FlowError(f"'{name}' of {self} needs a table, and was given {type(other).__name__}.")
+
+    def _like(self, name: str, other: "Table") -> Stream:
+        """The changes of a table that has the columns of this one, in the same order."""
+        self._check_table(name, other)
         if other.schema == self.schema:
             return deltas_of(other)
         if {(each.name, each.type) for each in other.schema} != {
@@ -338,11 +397,6 @@ class Table:
 
 def _timed(when: str | Expression) -> Expression:
     return col(when) if isinstance(when, str) else when
-
-
-def _one_group(schema: pa.Schema) -> dict[str, Expression]:
-    """All columns, and one that is the same in every row."""
-    return {**{name: col(name) for name in schema.names}, _ALL: lit(0, pa.int8())}
 
 
 def deltas_of(table: Table) -> Stream:

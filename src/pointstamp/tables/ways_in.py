@@ -7,28 +7,30 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, col, when
-from pointstamp.flow.builder import TableWay
+from pointstamp.flow.builder import Events, TableWay
 from pointstamp.flow.marking import check_adds_up
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.tables.border import Border
-from pointstamp.tables.rounds import is_round_name
+from pointstamp.tables.column_names import weighed_columns
+from pointstamp.tables.debezium import DELETED, WEIGHT, change_events
 from pointstamp.tables.states import TICKS, States, Ticks
 from pointstamp.tables.table import Table
 from pointstamp.tables.upserting import UpsertPlan, Upserts
 from pointstamp.tables.weighing import Appended
-from pointstamp.tables.weights import DIFF, DIFF_FIELD
 from pointstamp.topology.domain import EPOCHS
 
 _ADDING: Final = ("insert", "update_postimage", "update_after", "+I", "+U")
 _DELETING: Final = ("delete", "update_preimage", "update_before", "-D", "-U")
+_DELTA_FEED: Final = ("_change_type", "_commit_version", "_commit_timestamp")
+"""What Delta's change feed has besides the columns of a row: other values when it is deleted than before."""
+
 _WEIGHT: Final = "weight of operation"
 
 
@@ -36,8 +38,10 @@ def table_of(stream: Stream, way: TableWay, name: str) -> Table:
     """A stream as a table: every row is added, or as often as it says, or each epoch has all rows."""
     who = f"'{name}' of {stream}"
     _check_can_be_table(stream, who)
+    if way.events is not None:
+        return _events(stream, way.events, who, name)
     if way.is_whole:
-        return _whole(stream, who, name)
+        return _whole(stream, who, way.empty, name)
     if way.operation is None:
         return _added(stream, who, way.weight, name)
     if way.weight is not None:
@@ -48,7 +52,8 @@ def table_of(stream: Stream, way: TableWay, name: str) -> Table:
         raise SchemaError(f"{who}: the operation '{way.operation}' is {kind}; it must be a string.")
     said = col(way.operation)
     weight = when(said.is_in(*_ADDING), 1).when(said.is_in(*_DELETING), -1).otherwise(None)
-    own: list[Expression] = [col(field.name) for field in stream.schema if field.name != way.operation]
+    dropped = _DELTA_FEED if way.operation == _DELTA_FEED[0] else (way.operation,)
+    own: list[Expression] = [col(field.name) for field in stream.schema if field.name not in dropped]
     weighed = stream.select(*own, weight.cast("long").alias(_WEIGHT), name=f"{name}: operations")
     return _added(weighed, who, _WEIGHT, name)
 
@@ -60,7 +65,7 @@ def _added(stream: Stream, who: str, weight: str | None, name: str) -> Table:
             raise SchemaError(
                 f"{who}: the weight '{weight}' is {stream.schema.field(weight).type}, and no integer."
             )
-    schema = _weighed(who, [field for field in stream.schema if field.name != weight])
+    schema = weighed_columns(who, [field for field in stream.schema if field.name != weight])
     logic = partial(Appended, schema, weight)
     added = add_operator(name, logic, {"in": stream}, {"out": schema}, sends=Passes.ADDED)[0]
     if weight is None:
@@ -75,11 +80,28 @@ def _added(stream: Stream, who: str, weight: str | None, name: str) -> Table:
     return Table(add_operator(f"{name}: border", partial(Border, schema), inputs, outputs, in_order=True)[0])
 
 
-def _whole(stream: Stream, who: str, name: str) -> Table:
+def _events(stream: Stream, events: Events, who: str, name: str) -> Table:
+    made, plan = change_events(stream, events, name, who)
+    if not plan.key:
+        return _added(made, who, WEIGHT, name)
+    table = upserted(made, plan.key, plan.order, DELETED, name)
+    return table if plan.order is None else table.drop(plan.order)
+
+
+def _whole(stream: Stream, who: str, empty: str | None, name: str) -> Table:
     if stream.loops:
         raise FlowError(f"{who} stands in a loop; states come from outside. Make the table there.")
-    schema = _weighed(who, list(stream.schema))
-    rows = add_operator(f"{name}: rows", partial(Appended, schema, None), {"in": stream}, {"out": schema})[0]
+    there = stream
+    if empty is not None:
+        check_columns(who, stream.schema, [empty])
+        if not types.is_boolean(stream.schema.field(empty).type):
+            kind = stream.schema.field(empty).type
+            raise SchemaError(
+                f"{who}: '{empty}' marks that there are no rows, and is {kind}; it must be boolean."
+            )
+        there = stream.filter(col(empty).is_null() | ~col(empty), name=f"{name}: without marks")
+    schema = weighed_columns(who, [field for field in stream.schema if field.name != empty])
+    rows = add_operator(f"{name}: rows", partial(Appended, schema, None), {"in": there}, {"out": schema})[0]
     ticks = add_operator(f"{name}: epochs", Ticks, {"in": stream}, {"out": TICKS})[0]
     inputs = {"rows": rows.exchange(*schema.names[:-1]), "ticks": ticks.broadcast()}
     logic = partial(States, schema)
@@ -101,7 +123,7 @@ def upserted(
             f"{who}: '{deleted}' marks rows that delete, and is {stream.schema.field(deleted).type}; it must "
             "be boolean."
         )
-    schema = _weighed(who, [field for field in stream.schema if field.name != deleted])
+    schema = weighed_columns(who, [field for field in stream.schema if field.name != deleted])
     logic = partial(Upserts, UpsertPlan(keys, order, deleted, schema))
     inputs = {"in": stream.exchange(*keys)}
     return Table(add_operator(f"{name}: upserts", logic, inputs, {"out": schema}, in_order=True)[0])
@@ -115,13 +137,3 @@ def _check_can_be_table(stream: Stream, who: str) -> None:
             "Make the table in a flow with epochs."
         )
     check_adds_up(plan, wiring(stream).source, who)
-
-
-def _weighed(who: str, fields: list[pa.Field]) -> pa.Schema:
-    """The columns of a table, all of which may be null, and the weight."""
-    if not fields:
-        raise SchemaError(f"{who} would have no columns; a table needs at least one.")
-    for field in fields:
-        if field.name == DIFF or is_round_name(field.name):
-            raise SchemaError(f"{who}: a column cannot be called '{field.name}', which is taken. Rename it.")
-    return pa.schema([*(pa.field(field.name, field.type) for field in fields), DIFF_FIELD])

@@ -23,13 +23,19 @@ DIFF_FIELD: Final = pa.field(DIFF, pa.int64(), nullable=False)
 
 
 def equal_rows(
-    one: pa.RecordBatch, these: npt.NDArray[np.intp], other: pa.RecordBatch, those: npt.NDArray[np.intp]
+    one: Sequence[pa.Array],
+    these: npt.NDArray[np.intp],
+    other: Sequence[pa.Array],
+    those: npt.NDArray[np.intp],
 ) -> npt.NDArray[np.bool_]:
     """Whether each of these rows equals the one beside it; columns are compared by position."""
     same = np.ones(len(these), np.bool_)
     left, right = pa.array(these), pa.array(those)
-    for a, b in zip(one.columns, other.columns, strict=True):
-        same &= equal_values(a.take(left), b.take(right))
+    for a, b in zip(one, other, strict=True):
+        if types.is_integer(a.type) and a.type == b.type and not (a.null_count or b.null_count):
+            same &= a.to_numpy()[these] == b.to_numpy()[those]
+        else:
+            same &= equal_values(a.take(left), b.take(right))
     return same
 
 

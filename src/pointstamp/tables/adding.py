@@ -1,0 +1,164 @@
+"""Aggregates that add: counts, sums, means and variances of whole groups.
+
+Each is a function of the values of a group and their weights alone, and not of the order in which they came:
+deleting what was inserted gives exactly what was there before, floats too. Sums of floats are rounded once.
+Integers and decimals are added as Python has them, without overflow, and must fit at the end. A variance is
+that of the differences to the mean, and not a difference of large squares.
+"""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from math import fsum, inf, isfinite, nan, sqrt
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import types
+
+from pointstamp.reduce.accumulators import SumTooLarge, floats_of
+from pointstamp.tables.asked_aggregates import TableAggregate
+from pointstamp.tables.group_values import GroupValues
+from pointstamp.tables.weights import Integers
+
+Floats = npt.NDArray[np.float64]
+
+_SURE_TO_FIT: Final = 2.0**62
+
+
+def count_of(given: GroupValues, asked: TableAggregate) -> pa.Array:
+    """How many rows each group has here."""
+    del asked
+    made = np.zeros(given.count, np.int64)
+    if len(given):
+        made[given.present()] = np.add.reduceat(given.weights, given.starts())
+    return pa.array(made)
+
+
+def sum_of(given: GroupValues, asked: TableAggregate) -> pa.Array:
+    """The sums of numbers; null for a group without one."""
+    values, gives = given.values, asked.result_type
+    if types.is_floating(values.type):
+        made = pa.array([added(x, w) for x, w in _parts(given, floats_of(values))], gives)
+    elif (small := _small_sums(given, values)) is not None:
+        made = pa.array(small, gives)
+    else:
+        made = _fitted(given, _large_sums(given, values), gives)
+    return given.spread(made)
+
+
+def mean_of(given: GroupValues, asked: TableAggregate) -> pa.Array:
+    """The means of numbers, as doubles: the exact sum, divided by the count."""
+    del asked
+    values = given.values
+    if not len(given):
+        return given.spread(pa.array([], pa.float64()))
+    counts = np.add.reduceat(given.weights, given.starts())
+    sums: Any
+    if types.is_floating(values.type):
+        sums = [added(x, w) for x, w in _parts(given, floats_of(values))]
+    else:
+        small = _small_sums(given, values)
+        sums = _large_sums(given, values) if small is None else small.tolist()
+    made = [float(total / int(number)) for total, number in zip(sums, counts, strict=True)]
+    return given.spread(pa.array(made, pa.float64()))
+
+
+def variance_of(given: GroupValues, asked: TableAggregate) -> pa.Array:
+    """The variances of numbers, or their roots; null where there is no value, or one value of a sample."""
+    made: list[float | None] = []
+    is_root = asked.kind.startswith("stddev")
+    for values, weights in _parts(given, floats_of(given.values)):
+        divisor = int(weights.sum()) - asked.kind.endswith("samp")
+        if divisor <= 0:
+            made.append(None)
+            continue
+        squares = _squares(values, weights) / divisor
+        made.append(sqrt(squares) if is_root else squares)
+    return given.spread(pa.array(made, pa.float64()))
+
+
+def _squares(values: Floats, weights: Integers) -> float:
+    """The sum of the squares of the differences to the mean."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        # From the least value on, so that copies of one value have no variance, whatever their number.
+        moved = values - values.min()
+        mean = added(moved, weights) / int(weights.sum())
+        return added((moved - mean) ** 2, weights)
+
+
+def added(values: Floats, weights: Integers) -> float:
+    """The sum of floats with their weights: the order of the terms does not matter, nor a part of the sum.
+
+    >>> ones = np.ones(3, np.int64)
+    >>> added(np.array([1e16, 1.0, -1e16]), ones), added(np.array([1e308, 1e308, -np.inf]), ones)
+    (1.0, -inf)
+    """
+    with np.errstate(over="ignore"):
+        terms = (values * weights).tolist()
+    if all(map(isfinite, terms)):
+        try:
+            return fsum(terms)
+        except OverflowError:  # of a part of the sum; the whole may still fit
+            return _exactly(values, weights)
+    endless = {value for value in values.tolist() if not isfinite(value)}
+    if not endless:
+        return _exactly(values, weights)
+    return endless.pop() if len(endless) == 1 else nan
+
+
+def _exactly(values: Floats, weights: Integers) -> float:
+    exact = sum(Fraction(x) * w for x, w in zip(values.tolist(), weights.tolist(), strict=True))
+    try:
+        return float(exact)
+    except OverflowError:
+        return inf if exact > 0 else -inf
+
+
+def _parts(given: GroupValues, values: Floats) -> Iterator[tuple[Floats, Integers]]:
+    """The values and weights of each group that is present."""
+    starts = given.starts()
+    ends = np.append(starts[1:], len(given))
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=False):
+        yield values[start:end], given.weights[start:end]
+
+
+def _small_sums(given: GroupValues, values: pa.Array) -> Integers | None:
+    """The sums of integers in 64 bits, if all are sure to fit."""
+    if not types.is_signed_integer(values.type):
+        return None
+    numbers: Integers = values.cast(pa.int64()).to_numpy()
+    if float(np.abs(numbers.astype(np.float64) * given.weights).sum()) >= _SURE_TO_FIT:
+        return None
+    return np.add.reduceat(numbers * given.weights, given.starts()) if len(given) else numbers
+
+
+def _large_sums(given: GroupValues, values: pa.Array) -> list[Any]:
+    """The sums of integers or decimals of any size."""
+    exact = list(map(Fraction, values.to_pylist()))
+    starts = given.starts()
+    ends = np.append(starts[1:], len(given)).tolist()
+    weights = given.weights.tolist()
+    return [
+        sum(exact[at] * weights[at] for at in range(start, end))
+        for start, end in zip(starts.tolist(), ends, strict=False)
+    ]
+
+
+def _fitted(given: GroupValues, sums: list[Any], gives: pa.DataType) -> pa.Array:
+    made: list[Any] = []
+    for group, total in zip(given.present().tolist(), sums, strict=True):
+        value = int(total) if types.is_integer(gives) else _decimal(total, gives.scale)
+        try:
+            pa.scalar(value, gives)
+        except (pa.ArrowException, OverflowError):
+            raise SumTooLarge(group) from None
+        made.append(value)
+    return pa.array(made, gives)
+
+
+def _decimal(total: Fraction, scale: int) -> Decimal:
+    """A sum of decimals of this scale, which is a whole number of its last digit."""
+    unscaled = total * 10**scale
+    return Decimal((int(total < 0), tuple(map(int, str(abs(int(unscaled))))), -scale))

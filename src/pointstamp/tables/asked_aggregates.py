@@ -1,0 +1,141 @@
+"""What a reduction of a table was asked for: its aggregates, checked against the columns, with their types.
+
+An aggregate that met the columns of a table is a ``TableAggregate``: which columns of the rows that are kept
+it looks at, and the type that it gives. Nothing of users' expressions is left in it; they are in the
+``Arguments``, which are worked out before.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import types
+
+from pointstamp.errors import SchemaError
+from pointstamp.expressions.compiling import compile_condition, compile_expression
+from pointstamp.expressions.selecting import check_columns
+from pointstamp.expressions.tree import Expression, col
+from pointstamp.expressions.typing import is_number
+from pointstamp.reduce.aggregate import Aggregate, Aggregation, FunctionAggregate
+from pointstamp.reduce.arguments import Arguments
+from pointstamp.reduce.binding import Bound, bind, plain_type
+from pointstamp.tables.ordering import Ordered, ordering
+
+_COUNTS: Final = ("count", "count_distinct")
+_OF_NUMBERS: Final = ("mean", "median", "quantile", "var_samp", "var_pop", "stddev_samp", "stddev_pop")
+
+
+@dataclass(frozen=True, slots=True)
+class TableAggregate:
+    """One column of a reduction: which aggregate, of which columns, and the type that it gives."""
+
+    kind: str
+    """One of ``AggregateKind``, or "function" or "accumulator" for one's own."""
+    column: str | None
+    """The column of its values; without one it is rows that count. Null values have no part in it."""
+    result_type: pa.DataType
+    by: str | None = None
+    """What max_by and min_by compare; rows in which it is null have no part in it."""
+    order: tuple[Ordered, ...] = ()
+    """The order of first and last."""
+    where: str | None = None
+    """A column that is true in the rows that take part; None if all do, or if others are null anyway."""
+    fraction: float = 0.5
+    columns: tuple[str, ...] = ()
+    """What a function of one's own is given."""
+    own: FunctionAggregate | Bound | None = None
+
+    @property
+    def of_nothing(self) -> object:
+        """The result of no rows."""
+        return 0 if self.kind in _COUNTS else [] if self.kind.startswith("collect_") else None
+
+
+def table_aggregates(
+    who: str, schema: pa.Schema, wanted: Mapping[str, Aggregation], arguments: Arguments
+) -> dict[str, TableAggregate]:
+    """Aggregates for the columns of a table; SchemaError names what cannot be aggregated."""
+    found = {}
+    for name, aggregate in wanted.items():
+        asking = f"{who}, '{name}'"
+        if isinstance(aggregate, Aggregate):
+            found[name] = _built_in(asking, schema, aggregate, arguments)
+        elif isinstance(aggregate, FunctionAggregate):
+            found[name] = _function(asking, schema, aggregate, arguments)
+        else:
+            bound = bind(who, name, aggregate, schema)
+            assert bound.column is not None
+            arguments.named(bound.column)
+            found[name] = TableAggregate("accumulator", bound.column, bound.result_type, own=bound)
+    return found
+
+
+def _built_in(who: str, schema: pa.Schema, aggregate: Aggregate, arguments: Arguments) -> TableAggregate:
+    kind, given, where = aggregate.kind, aggregate.column, aggregate.where
+    if where is not None:
+        compile_condition(where, schema, f"{who}, where=")
+    found = None if given is None else _type(who, schema, given)
+    gives = result_type(kind, found, who)
+    if kind in ("max_by", "min_by"):
+        assert isinstance(aggregate.by, str | Expression)
+        _check_order(f"{who}, by=", kind, _type(f"{who}, by=", schema, aggregate.by))
+        by = arguments.of(aggregate.by, where)
+        return TableAggregate(kind, arguments.of(given), gives, by=by)
+    if kind in ("first", "last"):
+        assert isinstance(aggregate.by, tuple)
+        order = ordering(f"{who}: {kind}", schema, aggregate.by)
+        for each in order:
+            arguments.named(each.column)
+        holds = None if where is None else arguments.made(where)
+        return TableAggregate(kind, arguments.of(given), gives, order=order, where=holds)
+    column = arguments.of(given, where)
+    fraction = 0.5 if aggregate.fraction is None else aggregate.fraction
+    return TableAggregate(kind, column, gives, fraction=fraction)
+
+
+def _function(
+    who: str, schema: pa.Schema, aggregate: FunctionAggregate, arguments: Arguments
+) -> TableAggregate:
+    check_columns(who, schema, aggregate.columns)
+    if aggregate.where is not None:
+        compile_condition(aggregate.where, schema, f"{who}, where=")
+    columns = tuple(map(arguments.named, aggregate.columns or schema.names))
+    holds = None if aggregate.where is None else arguments.made(aggregate.where)
+    return TableAggregate("function", None, aggregate.type, where=holds, columns=columns, own=aggregate)
+
+
+def _type(who: str, schema: pa.Schema, given: str | Expression) -> pa.DataType:
+    return plain_type(compile_expression(col(given) if isinstance(given, str) else given, schema, who).type)
+
+
+def result_type(kind: str, found: pa.DataType | None, who: str) -> pa.DataType:
+    """The type that an aggregate of values of some type has."""
+    if kind in _COUNTS:
+        return pa.int64()
+    assert found is not None
+    if kind in _OF_NUMBERS or kind == "sum":
+        if not is_number(found):
+            raise SchemaError(f"{who}: {kind} needs a column of numbers, and it is {found}.")
+        return pa.float64() if kind != "sum" else _sum_type(found)
+    if kind in ("bool_and", "bool_or"):
+        if not types.is_boolean(found):
+            raise SchemaError(f"{who}: {kind} needs a column of booleans, and it is {found}.")
+        return found
+    if kind.startswith("collect_"):
+        return pa.list_(found)
+    if kind in ("min", "max"):
+        _check_order(who, kind, found)
+    return found
+
+
+def _sum_type(found: pa.DataType) -> pa.DataType:
+    if types.is_decimal(found):
+        make, digits_max = (pa.decimal256, 76) if found.bit_width == 256 else (pa.decimal128, 38)
+        return make(min(digits_max, found.precision + 10), found.scale)
+    return pa.float64() if types.is_floating(found) else pa.int64()
+
+
+def _check_order(who: str, kind: str, found: pa.DataType) -> None:
+    if types.is_nested(found):
+        raise SchemaError(f"{who}: {kind} needs a column that has an order, and it is {found}.")

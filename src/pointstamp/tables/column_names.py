@@ -1,0 +1,20 @@
+"""Which columns a table can have: at least one, and none that is called as what tables are counted by."""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from pointstamp.errors import SchemaError
+from pointstamp.tables.rounds import is_round_name
+from pointstamp.tables.weights import DIFF, DIFF_FIELD
+
+
+def weighed_columns(who: str, fields: Iterable[pa.Field]) -> pa.Schema:
+    """The columns of a table, all of which may be null, and the weight; SchemaError for a taken name."""
+    fields = list(fields)
+    if not fields:
+        raise SchemaError(f"{who} would have no columns; a table needs at least one.")
+    for field in fields:
+        if field.name == DIFF or is_round_name(field.name):
+            raise SchemaError(f"{who}: a column cannot be called '{field.name}', which is taken. Rename it.")
+    return pa.schema([*(pa.field(field.name, field.type) for field in fields), DIFF_FIELD])

@@ -1,0 +1,167 @@
+"""Debezium's change events: what became of a row of a database, with the row before and after.
+
+An event has an operation, ``op``: ``c`` and ``r`` bring the row ``after`` (created, or read by a first look
+at the whole table), ``u`` replaces ``before`` by ``after``, and ``d`` deletes ``before``. Events come as
+columns, or as JSON text of which one column holds the whole envelope (``debezium_json``). Messages (``m``)
+say nothing of rows.
+
+Weights need ``before`` whole, as Postgres sends it with ``replica identity full``. Where it is missing, or
+where events may come twice, the key says which row is meant: an event is then an upsert, or deletes its key.
+A truncated table (``t``) has lost rows of which no event speaks, and is refused.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from pointstamp.errors import FlowError, SchemaError
+from pointstamp.expressions.selecting import check_columns
+from pointstamp.flow.builder import Events
+from pointstamp.flow.outlet import add_operator
+from pointstamp.flow.stream import Stream
+from pointstamp.flow.updates import Passes
+from pointstamp.operators.context import Context
+from pointstamp.rows.schema import as_schema
+from pointstamp.tables.debezium_json import parsed_events
+
+WEIGHT: Final = "weight of event"
+DELETED: Final = "deleted by event"
+
+_KINDS: Final = ("c", "r", "u", "d", "m")
+_BRING: Final = pa.array(("c", "r", "u"))
+
+
+@dataclass(frozen=True, slots=True)
+class EventPlan:
+    """Where the events stand in a stream, and what comes out: rows with weights, or upserts by key."""
+
+    columns: pa.Schema
+    """Of the table."""
+    value: str | None
+    """The column with the event as JSON text; None where ``op``, ``before`` and ``after`` are columns."""
+    key: tuple[str, ...]
+    order: str | None
+    result: pa.Schema
+
+
+class ChangeEvents:
+    """Sends rows with weights, or upserts, for the events of a stream."""
+
+    def __init__(self, plan: EventPlan) -> None:
+        self._plan = plan
+        self._taking = pa.array(("d",) if plan.key else ("u", "d"))
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Take the events of a batch apart."""
+        who = f"operator '{context.operator}', epoch {context.epoch}"
+        events = (
+            batch
+            if self._plan.value is None
+            else parsed_events(batch, self._plan.value, self._plan.columns, who)
+        )
+        self._check(events, who)
+        for side, kinds in (("after", _BRING), ("before", self._taking)):
+            chosen = events.filter(pc.is_in(events.column("op"), kinds))
+            missing = chosen.filter(pc.is_null(chosen.column(side)))
+            if missing.num_rows:
+                self._refuse_missing(missing, side, who)
+            context.send(self._made(chosen, side))
+
+    def _made(self, events: pa.RecordBatch, side: str) -> pa.RecordBatch:
+        rows = dict(zip(self._plan.columns.names, events.column(side).flatten(), strict=True))
+        count = events.num_rows
+        if self._plan.key:
+            rows[DELETED] = pa.array(np.full(count, side == "before"))
+            if self._plan.order is not None:
+                rows[self._plan.order] = events.column(self._plan.order)
+        else:
+            rows[WEIGHT] = pa.array(np.full(count, 1 if side == "after" else -1))
+        return pa.RecordBatch.from_arrays(
+            [rows[name] for name in self._plan.result.names], schema=self._plan.result
+        )
+
+    def _check(self, events: pa.RecordBatch, who: str) -> None:
+        is_known = pc.fill_null(pc.is_in(events.column("op"), pa.array(_KINDS)), False)
+        others = events.filter(pc.invert(is_known))
+        if not others.num_rows:
+            return
+        event = others.slice(0, 1).to_pylist()[0]
+        if event["op"] == "t":
+            raise FlowError(
+                f"{who} came to an event that truncates the table, {event}. Which rows are gone by it, no "
+                "event says. Begin a new query with a new snapshot of the table."
+            )
+        raise FlowError(f"{who} came to the event {event}, whose op is none of {', '.join(_KINDS)}.")
+
+    def _refuse_missing(self, events: pa.RecordBatch, side: str, who: str) -> None:
+        event = events.slice(0, 1).to_pylist()[0]
+        can_use_key = side == "before" and not self._plan.key
+        advice = (
+            "Let the database send it (in Postgres: replica identity full), or name the key of the table, "
+            "key=, by which rows are then replaced."
+            if can_use_key
+            else "Look where the event comes from."
+        )
+        raise FlowError(f"{who} came to the event {event}, which has no '{side}'. {advice}")
+
+
+def change_events(stream: Stream, events: Events, name: str, who: str) -> tuple[Stream, EventPlan]:
+    """The events of a stream as rows with weights, or as upserts where a key is named."""
+    columns = (
+        _from_text(stream, events, who) if events.value is not None else _from_structs(stream, events, who)
+    )
+    key = (events.key,) if isinstance(events.key, str) else tuple(events.key or ())
+    check_columns(f"{who}: key=", columns, key)
+    if events.order is not None:
+        if not key:
+            raise FlowError(
+                f"{who} was given order=, which is for upserts by key. Name the key, or leave it out."
+            )
+        check_columns(f"{who}: order=", stream.schema, [events.order])
+        if events.order in columns.names:
+            raise SchemaError(
+                f"{who}: order='{events.order}' is a column of the table, too. Rename it before."
+            )
+    extra = [pa.field(DELETED, pa.bool_())] if key else [pa.field(WEIGHT, pa.int64())]
+    if events.order is not None:
+        extra.append(stream.schema.field(events.order))
+    plan = EventPlan(columns, events.value, key, events.order, pa.schema([*columns, *extra]))
+    logic = partial(ChangeEvents, plan)
+    made = add_operator(f"{name}: events", logic, {"in": stream}, {"out": plan.result}, sends=Passes.MADE)[0]
+    return made, plan
+
+
+def _from_text(stream: Stream, events: Events, who: str) -> pa.Schema:
+    assert events.value is not None
+    check_columns(who, stream.schema, [events.value])
+    kind = stream.schema.field(events.value).type
+    if not (types.is_string(kind) or types.is_binary(kind)):
+        raise SchemaError(f"{who}: the events '{events.value}' are {kind}; JSON text is string or binary.")
+    if events.schema is None:
+        raise FlowError(
+            f"{who} needs the columns of the table, which JSON text does not say: schema='id long, ...'."
+        )
+    return as_schema(events.schema)
+
+
+def _from_structs(stream: Stream, events: Events, who: str) -> pa.Schema:
+    if events.schema is not None:
+        raise FlowError(
+            f"{who} was given a schema; that is for events as JSON text, with value= for their column. The "
+            "columns of structs are known."
+        )
+    check_columns(who, stream.schema, ["op", "before", "after"])
+    before, after = (stream.schema.field(side).type for side in ("before", "after"))
+    if not types.is_struct(after) or before != after:
+        raise SchemaError(
+            f"{who}: 'before' is {before} and 'after' is {after}; both must be structs with the columns of "
+            "the table."
+        )
+    if not types.is_string(stream.schema.field("op").type):
+        raise SchemaError(f"{who}: 'op' is {stream.schema.field('op').type}; it must be a string.")
+    return pa.schema([after.field(number) for number in range(after.num_fields)])

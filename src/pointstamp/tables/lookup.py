@@ -1,0 +1,131 @@
+"""Looking rows up in a table: a stream beside a table as it is, without corrections later.
+
+A join of two tables keeps both sides, because a change of either changes the answer. Who enriches events with
+what is known now wants neither: each row is answered once, by the table as it is when the row's epoch is
+complete, and is gone. What is sent is a function of the epochs so far, so it is the same in every schedule
+and after every failure.
+
+Invariant: a row is answered by the sum of all changes at times less or equal to its own, in the product order
+of epochs and rounds.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from pointstamp.errors import FlowError
+from pointstamp.flow.builder import Lookup
+from pointstamp.flow.outlet import add_operator
+from pointstamp.flow.stream import Stream
+from pointstamp.flow.updates import Passes
+from pointstamp.operators.context import Context
+from pointstamp.state.pieces import Piece
+from pointstamp.tables.arrangement import Arrangement
+from pointstamp.tables.grouping import distinct
+from pointstamp.tables.join import without_null_keys
+from pointstamp.tables.joining import Joining, joining
+from pointstamp.tables.open_changes import OpenChanges
+from pointstamp.tables.rounds import Rounds, counted_at, stored_schema, up_to
+from pointstamp.tables.run import Positions
+from pointstamp.tables.table import Table, deltas_of
+from pointstamp.tables.weights import DIFF
+from pointstamp.topology.domain import Time
+
+
+class LookUp:
+    """Sends each row beside what it finds in a table when its time is settled; keeps the table."""
+
+    def __init__(self, asked: Joining, schema: pa.Schema, rounds: int, *, keeps_all: bool) -> None:
+        self._asked = asked
+        self._schema = schema
+        self._keeps_all = keeps_all
+        self._theirs = tuple(asked.pairs.values())
+        self._table = Arrangement(stored_schema(schema, rounds), self._theirs)
+        self._changes = OpenChanges()
+        self._rows: dict[Time, list[pa.RecordBatch]] = {}
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Keep what arrives until its time is settled."""
+        if input == "table":
+            self._changes.put(context.time, "table", batch)
+        else:
+            self._rows.setdefault(context.time, []).append(batch)
+        context.notify_at()
+
+    def on_notify(self, context: Context) -> None:
+        """Bring the table up to the time, and answer the rows of the time."""
+        rounds = context.time[1:]
+        for change in self._changes.take(context.time).values():
+            known = without_null_keys(change, self._theirs)
+            if known.num_rows:
+                self._table.add(counted_at(known, rounds))
+        rows = self._rows.pop(context.time, [])
+        if rows:
+            context.send(self._answered(pa.concat_batches(rows), rounds))
+
+    def _answered(self, rows: pa.RecordBatch, rounds: Rounds) -> pa.RecordBatch:
+        which, found = self._found(rows, rounds)
+        added = [found.column(name) for name in self._asked.added]
+        own = rows.take(pa.array(which)).columns
+        answered = pa.RecordBatch.from_arrays([*own, *added], schema=self._asked.result)
+        if not self._keeps_all:
+            return answered
+        alone = rows.take(pa.array(np.setdiff1d(np.arange(rows.num_rows), which)))
+        nulls = [pa.nulls(alone.num_rows, self._schema.field(name).type) for name in self._asked.added]
+        lacking = pa.RecordBatch.from_arrays([*alone.columns, *nulls], schema=self._asked.result)
+        return pa.concat_batches([answered, lacking])
+
+    def _found(self, rows: pa.RecordBatch, rounds: Rounds) -> tuple[Positions, pa.RecordBatch]:
+        """Which rows find something, once for each copy of what they find, and that beside them."""
+        mine = list(self._asked.pairs)
+        keys = without_null_keys(rows.select(mine), mine)
+        # Equal rows of several runs are one row, so they are added up before they are counted.
+        there = Arrangement(self._schema, self._theirs)
+        there.add(up_to(self._table.rows_of(distinct(keys), mine), rounds))
+        return _copies(list(there.matches(rows, mine)), self._schema)
+
+    def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
+        """The table."""
+        assert not self._rows, "rows wait at a snapshot"
+        assert not len(self._changes), "changes wait at a snapshot"
+        return {"table": self._table.save(changes_only=changes_only)}
+
+    def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
+        """Go on with the rows of this worker's keys."""
+        self._table.load(pieces["table"])
+
+
+def _copies(
+    found: list[tuple[Positions, pa.RecordBatch]], schema: pa.Schema
+) -> tuple[Positions, pa.RecordBatch]:
+    """Matches as often as their rows are there."""
+    if not found:
+        return np.empty(0, np.intp), pa.RecordBatch.from_pylist([], schema)
+    assert len(found) == 1, "what was added at once is one run"
+    which, matches = found[0]
+    weights = matches.column(DIFF).to_numpy()
+    repeated = np.repeat(np.arange(len(which)), np.maximum(weights, 0))
+    return which[repeated], matches.take(pa.array(repeated))
+
+
+def looked_up(stream: Stream, table: Table, lookup: Lookup) -> Stream:
+    """A stream beside a table; FlowError and SchemaError say what does not fit."""
+    who = f"'{lookup.name}' of {stream}"
+    if not isinstance(table, Table):
+        raise FlowError(
+            f"{who} looks rows up in a table, and was given {type(table).__name__}. A stream becomes one "
+            "with running()."
+        )
+    if lookup.how not in ("inner", "left"):
+        raise FlowError(
+            f"{who}: there is no lookup how={lookup.how!r}. There are inner and left; other joins are for "
+            "two tables, stream.running().join(table, ...)."
+        )
+    changes = deltas_of(table)
+    asked = joining(f"{who} in {table}", stream.schema, table.schema, lookup.on, lookup.suffix)
+    inputs = {"rows": stream.exchange(*asked.pairs), "table": changes.exchange(*asked.pairs.values())}
+    logic = partial(LookUp, asked, changes.schema, len(stream.loops), keeps_all=lookup.how == "left")
+    outputs = {"out": asked.result}
+    return add_operator(lookup.name, logic, inputs, outputs, in_order=True, sends=Passes.MADE)[0]

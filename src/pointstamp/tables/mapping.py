@@ -1,0 +1,33 @@
+"""A function of a user's own on the rows of a table.
+
+The function sees rows and not how often they are there. So it is called once for all rows of a change that
+have the same weight, mostly once for what appears and once for what disappears, and what it makes of them has
+that weight. This keeps the law if the function makes the same of a row whenever it is given it, whatever rows
+stand beside it: then what it makes of a row that disappears is what it made when the row appeared.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from pointstamp.operators.context import Context
+from pointstamp.operators.stateless import BatchFunction
+from pointstamp.rows.schema import to_batches
+from pointstamp.tables.weights import DIFF, Integers, columns_without_weight, with_weights
+
+
+class MappedRows:
+    """Sends what a function makes of rows, with the weights of the rows."""
+
+    def __init__(self, function: BatchFunction, rows: pa.Schema) -> None:
+        self._function = function
+        self._rows = rows
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Call the function for the rows of each weight."""
+        weights: Integers = batch.column(DIFF).to_numpy()
+        rows = batch.select(columns_without_weight(batch.schema))
+        who = f"operator '{context.operator}'"
+        for weight in np.unique(weights):
+            made = self._function(rows.filter(pa.array(weights == weight)))
+            for each in [] if made is None else to_batches(made, self._rows, who):
+                context.send(with_weights(each, np.full(each.num_rows, weight)))

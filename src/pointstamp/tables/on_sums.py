@@ -1,0 +1,111 @@
+"""An operator on sums: what comes out for a key is worked out from sums that are kept, outside loops.
+
+What was sent for a key before is worked out anew from the sums before the change, so that it need not be
+kept. In loops, where a key is looked at at several times of an epoch, it is kept: ``OnGroups`` does that with
+the same sums.
+
+Invariant: what was sent up to an epoch, added up, is the row of each key that has rows; for the one group of
+a whole table also after its rows are gone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pointstamp.operators.context import Context
+from pointstamp.state.pieces import Piece
+from pointstamp.tables.arrangement import Arrangement
+from pointstamp.tables.grouping import Grouped
+from pointstamp.tables.open_changes import OpenChanges
+from pointstamp.tables.run import Run, groups_of
+from pointstamp.tables.sums import Summing
+from pointstamp.tables.weights import equal_values
+
+
+@dataclass(frozen=True, slots=True)
+class SumsPlan:
+    """What is summed, and what comes out."""
+
+    summing: Summing
+    result: pa.Schema
+    is_whole: bool = False
+    """Whether the group of all rows stays when its rows are gone."""
+
+
+class OnSums:
+    """Sends how the aggregates of keys change when an epoch is settled; keeps the sums of each key."""
+
+    def __init__(self, plan: SumsPlan) -> None:
+        self._plan = plan
+        summing = plan.summing
+        self._sums = Arrangement(summing.stored, summing.keys, summing.weight_names)
+        self._open = OpenChanges()
+        self._is_seen = False
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Keep the shares of the rows until their epoch is settled."""
+        self._open.put(context.time, "in", self._plan.summing.shares(batch))
+        context.notify_at()
+
+    def on_notify(self, context: Context) -> None:
+        """Add the change of the epoch to the sums, and send what comes of it."""
+        for change in self._open.take_runs(context.time, {"in": self._sums.layout}).values():
+            self._change(context, change)
+
+    def _change(self, context: Context, change: Run) -> None:
+        firsts, group = groups_of(change)
+        keys = change.batch.select(list(self._plan.summing.keys)).take(pa.array(firsts))
+        stored, of = self._sums.stored_of(change, firsts)
+        before, had = self._plan.summing.results(stored, of, len(firsts))
+        both = pa.concat_batches([stored, change.batch]) if stored.num_rows else change.batch
+        after, has = self._plan.summing.results(both, np.concatenate((of, group)), len(firsts))
+        self._sums.add_run(change)
+        was, is_there = had > 0, has > 0
+        if self._plan.is_whole:
+            was, is_there = np.full(len(firsts), self._is_seen), np.ones(len(firsts), np.bool_)
+            self._is_seen = True
+        differs = was != is_there
+        for one, other in zip(before, after, strict=True):
+            differs |= ~equal_values(one, other)
+        parts = []
+        for columns, alive, weight in ((before, was, -1), (after, is_there, 1)):
+            at = np.flatnonzero(alive & differs)
+            if len(at):
+                rows = [column.take(pa.array(at)) for column in (*keys.columns, *columns)]
+                weights = pa.array(np.full(len(at), weight, np.int64))
+                parts.append(pa.RecordBatch.from_arrays([*rows, weights], schema=self._plan.result))
+        if parts:
+            context.send(pa.concat_batches(parts))
+
+    def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
+        """The sums."""
+        assert not len(self._open), "changes wait at a snapshot"
+        pieces = {"sums": self._sums.save(changes_only=changes_only)}
+        if self._plan.is_whole:
+            own = pa.schema([self._plan.summing.schema.field(key) for key in self._plan.summing.keys])
+            rows = [dict.fromkeys(own.names, 0)] if self._is_seen else []
+            pieces["seen"] = Piece(pa.Table.from_pylist(rows, own), self._plan.summing.keys)
+        return pieces
+
+    def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
+        """Go on with the sums of this worker's keys."""
+        self._sums.load(pieces["sums"])
+        self._is_seen = self._plan.is_whole and pieces["seen"].num_rows > 0
+
+
+@dataclass(frozen=True, slots=True)
+class SumsOfGroups:
+    """Sums as a function of groups, for operators that keep what they have sent."""
+
+    summing: Summing
+    result: pa.Schema
+
+    def __call__(self, groups: Grouped) -> pa.RecordBatch:
+        """One row for each group that has rows."""
+        count = len(groups.starts)
+        group = np.repeat(np.arange(count), np.diff(groups.starts, append=groups.rows.num_rows))
+        columns, rows = self.summing.results(groups.rows, group, count)
+        made = [*groups.keys.columns, *columns, pa.array(np.ones(count, np.int64))]
+        return pa.RecordBatch.from_arrays(made, schema=self.result).filter(pa.array(rows > 0))

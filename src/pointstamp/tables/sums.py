@@ -1,0 +1,264 @@
+"""Aggregates that are sums: count, sum and mean, kept as sums and not as rows.
+
+A change of a group is added to what is kept of it, whatever the group's size. What is kept is a row for each
+key whose weights are the sums themselves: how many rows there are, how many values of each column are not
+null, and the limbs of their sum (``pointstamp.tables.limbs``). So an arrangement adds them up as it adds up
+any weights: runs are merged, saved and brought to other workers as those of rows are, and in loops they have
+rounds. The limbs of floats are rows besides, told apart by their place.
+
+Invariant: a key whose rows are all gone has no row here, because all its sums are 0.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Context as DecimalContext
+from decimal import Decimal, localcontext
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import types
+
+from pointstamp.errors import FlowError
+from pointstamp.tables.limbs import (
+    check_sums,
+    float_limbs,
+    float_sums,
+    limb_count,
+    limbs_of,
+    python_numbers,
+    whole_numbers,
+)
+from pointstamp.tables.weights import DIFF, Integers
+
+_PLACE: Final = "__place"
+_ROWS: Final = "__rows"
+# Weights that are larger are refused, so that sums cannot come to their end unseen.
+_WEIGHT_MAX: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class LinearAggregate:
+    """One aggregate that is a sum: of which column, over the rows in which another one is true."""
+
+    kind: str
+    """count, sum or mean."""
+    column: str | None
+    result_type: pa.DataType
+    where: str | None = None
+
+
+def is_linear(kind: str, column: pa.DataType | None) -> bool:
+    """Whether an aggregate of a column is a sum of its rows' shares."""
+    if kind == "count":
+        return True
+    if kind not in ("sum", "mean"):
+        return False
+    return column is not None and (types.is_floating(column) or limb_count(column) is not None)
+
+
+@dataclass(frozen=True)
+class Summing:
+    """The sums that are kept for some aggregates, and what becomes of them."""
+
+    schema: pa.Schema
+    """The columns of the rows, and the weight."""
+    keys: tuple[str, ...]
+    aggregates: Mapping[str, LinearAggregate]
+
+    @cached_property
+    def counted(self) -> dict[str, tuple[str, bool]]:
+        """By the name of the weight: the column that is counted, and whether where it is true.
+
+        Otherwise it is counted where it is not null.
+        """
+        found = {_counts(each): (each.where or each.column, each.where is not None) for each in self._asked}
+        return {name: (of, is_true) for name, (of, is_true) in found.items() if of is not None}
+
+    @property
+    def _asked(self) -> list[LinearAggregate]:
+        return list(self.aggregates.values())
+
+    @cached_property
+    def added(self) -> list[str]:
+        """The columns whose values are added."""
+        found = {each.column for each in self.aggregates.values() if each.kind != "count"}
+        return [name for name in self.schema.names if name in found]
+
+    @cached_property
+    def has_floats(self) -> bool:
+        """Whether limbs have places."""
+        return any(types.is_floating(self.schema.field(name).type) for name in self.added)
+
+    @cached_property
+    def weights(self) -> dict[str, list[str]]:
+        """The names of the weights, by what they are sums of."""
+        names = {_ROWS: [_ROWS]} | {name: [name] for name in self.counted}
+        for name in self.added:
+            count = limb_count(self.schema.field(name).type) or 1
+            names[_sums(name)] = [f"{_sums(name)}_{number}" for number in range(count)]
+        return names
+
+    @cached_property
+    def weight_names(self) -> tuple[str, ...]:
+        """The names of all weights."""
+        return tuple(name for names in self.weights.values() for name in names)
+
+    @cached_property
+    def stored(self) -> pa.Schema:
+        """The columns of what is kept."""
+        place = [pa.field(_PLACE, pa.int16())] if self.has_floats else []
+        weights = [pa.field(name, pa.int64(), nullable=False) for name in self.weight_names]
+        return pa.schema([*(self.schema.field(key) for key in self.keys), *place, *weights])
+
+    def shares(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """What each row of a change adds to the sums of its key."""
+        weights: Integers = batch.column(DIFF).to_numpy()
+        if len(weights) and max(int(weights.max()), -int(weights.min())) >= _WEIGHT_MAX:
+            raise FlowError(
+                f"a row with the weight {max(weights.tolist(), key=abs)} cannot be added up exactly; one "
+                f"must be less than {_WEIGHT_MAX}."
+            )
+        found: dict[str, Integers] = {_ROWS: weights}
+        places: list[tuple[str, npt.NDArray[np.intp], npt.NDArray[np.int16], Integers]] = []
+        for name, (of, is_true) in self.counted.items():
+            found[name] = weights * _counting(batch.column(of), is_true=is_true)
+        for name in self.added:
+            values = batch.column(name)
+            if types.is_floating(values.type):
+                at, place, limbs = float_limbs(_floats(values))
+                places.append((f"{_sums(name)}_0", at, place, limbs * weights[at]))
+            else:
+                if values.null_count:
+                    values = values.fill_null(
+                        pa.scalar(Decimal(0) if types.is_decimal(values.type) else 0, values.type)
+                    )
+                for each, limb in zip(self.weights[_sums(name)], limbs_of(values), strict=True):
+                    found[each] = limb * weights
+        return self._batch(batch, found, places)
+
+    def _batch(
+        self,
+        batch: pa.RecordBatch,
+        found: Mapping[str, Integers],
+        places: Sequence[tuple[str, npt.NDArray[np.intp], npt.NDArray[np.int16], Integers]],
+    ) -> pa.RecordBatch:
+        keys = batch.select(list(self.keys))
+        if not self.has_floats:
+            columns = [pa.array(found[name]) for name in self.weight_names]
+            return pa.RecordBatch.from_arrays([*keys.columns, *columns], schema=self.stored)
+        own = np.arange(batch.num_rows)
+        rows = np.concatenate([own, *(at for _, at, _, _ in places)])
+        place = np.concatenate([np.zeros(len(own), np.int16), *(each for _, _, each, _ in places)])
+        made = {name: np.zeros(len(rows), np.int64) for name in self.weight_names}
+        for name, sums in found.items():
+            made[name][: len(own)] = sums
+        begin = len(own)
+        for name, at, _, limbs in places:
+            made[name][begin : begin + len(at)] = limbs
+            begin += len(at)
+        columns = [pa.array(place), *(pa.array(made[name]) for name in self.weight_names)]
+        return pa.RecordBatch.from_arrays([*keys.take(pa.array(rows)).columns, *columns], schema=self.stored)
+
+    def results(
+        self, rows: pa.RecordBatch, groups: npt.NDArray[np.intp], count: int
+    ) -> tuple[list[pa.Array], Integers]:
+        """The aggregates of groups 0 to ``count``, and how many rows each has; of what is kept of them.
+
+        ``groups`` says to which group each of these rows belongs; they need not be added up.
+        """
+        place = rows.column(_PLACE).to_numpy() if self.has_floats else None
+        own = np.flatnonzero(place == 0) if place is not None else None
+
+        def sums(name: str) -> Integers:
+            values: Integers = rows.column(name).to_numpy()
+            made = np.zeros(count, np.int64)
+            np.add.at(made, groups if own is None else groups[own], values if own is None else values[own])
+            return made
+
+        made: list[pa.Array] = []
+        for each in self._asked:
+            counts = sums(_counts(each))
+            if each.kind == "count":
+                made.append(pa.array(counts, each.result_type))
+                continue
+            assert each.column is not None
+            if types.is_floating(self.schema.field(each.column).type):
+                assert place is not None
+                limbs: Integers = rows.column(f"{_sums(each.column)}_0").to_numpy()
+                some = np.flatnonzero((place != 0) & (limbs != 0))
+                check_sums([limbs[some]], each.column)
+                total = float_sums(groups[some], place[some], limbs[some], count)
+                made.append(_result(each, total, counts))
+            else:
+                parts = [sums(part) for part in self.weights[_sums(each.column)]]
+                check_sums(parts, each.column)
+                kind = self.schema.field(each.column).type
+                made.append(_exact_result(each, kind, parts, counts))
+        return made, sums(_ROWS)
+
+
+def _result(each: LinearAggregate, total: npt.NDArray[np.float64], counts: Integers) -> pa.Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = total / counts if each.kind == "mean" else total
+    return pa.array(values, mask=counts == 0).cast(each.result_type)
+
+
+def _exact_result(
+    each: LinearAggregate, kind: pa.DataType, parts: list[Integers], counts: Integers
+) -> pa.Array:
+    if types.is_decimal(kind):
+        scale = int(kind.scale)
+        pairs = zip(python_numbers(parts), counts.tolist(), strict=True)
+        if each.kind == "mean":
+            means = [total / (10**scale * n) if n else None for total, n in pairs]
+            return pa.array(means, each.result_type)
+        return pa.array([_decimal(total, scale) if n else None for total, n in pairs], each.result_type)
+    whole, fits = whole_numbers(parts)
+    if each.kind == "mean":
+        if not fits.all():
+            whole_as_floats = np.array(list(map(float, python_numbers(parts))))
+            return _result(each, whole_as_floats, counts)
+        return _result(each, whole.astype(np.float64), counts)
+    if not fits.all():
+        first = int(np.flatnonzero(~fits)[0])
+        raise FlowError(
+            f"the sum of '{each.column}' is {python_numbers(parts)[first]} for a key, which does not fit "
+            f"{each.result_type}. Cast what is added to double, or to a decimal with more digits."
+        )
+    return pa.array(whole, mask=counts == 0).cast(each.result_type)
+
+
+def _decimal(unscaled: int, scale: int) -> Decimal:
+    with localcontext(DecimalContext(prec=80)):
+        return Decimal(unscaled).scaleb(-scale)
+
+
+def _counting(values: pa.Array, *, is_true: bool) -> Integers:
+    """1 for values that count, and 0 for others."""
+    if is_true:
+        counts = values.fill_null(False)
+    elif values.null_count:
+        counts = values.is_valid()
+    else:
+        return np.ones(len(values), np.int64)
+    return np.asarray(counts.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _floats(values: pa.Array) -> npt.NDArray[np.float64]:
+    """Values as floats of 64 bits, 0 where they are null."""
+    found = values.cast(pa.float64())
+    return np.asarray((found.fill_null(0.0) if found.null_count else found).to_numpy(), np.float64)
+
+
+def _counts(each: LinearAggregate) -> str:
+    """The weight that says how many values an aggregate has."""
+    if each.where is not None:
+        return f"__true {each.where}"
+    return _ROWS if each.column is None else f"__count {each.column}"
+
+
+def _sums(name: str) -> str:
+    return f"__sum {name}"

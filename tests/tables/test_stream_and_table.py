@@ -1,0 +1,137 @@
+"""Where streams and tables meet: rows that are looked up once, and a table that comes out by key.
+
+- the law by brute force over what there is after every epoch, on one to three workers;
+- misuse, and keys with two rows, in words.
+"""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pointstamp as ps
+from pointstamp.errors import FlowError, SchemaError
+from support.table_queries import RIGHT, RIGHT_ROWS, Row, accumulated, changes, table_of
+
+WORKERS = st.integers(1, 3)
+_EVENTS = st.lists(
+    st.tuples(st.one_of(st.none(), st.integers(0, 3)), st.sampled_from(["a", "b"])), max_size=4
+)
+
+
+# Lookups.
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@settings(max_examples=30, deadline=None)
+@given(data=st.data(), workers=WORKERS, epochs=st.integers(1, 4))
+def test_a_row_finds_the_table_as_it_is_after_its_epoch(
+    how: Any,  # noqa: ANN401 - a kind of join
+    data: st.DataObject,
+    workers: int,
+    epochs: int,
+) -> None:
+    right = data.draw(changes(RIGHT_ROWS, epochs))
+    events = [data.draw(_EVENTS) for _ in range(epochs)]
+    flow = ps.Dataflow("test")
+    table = flow.input("table", RIGHT).running(weight="w")
+    flow.output("found", flow.input("events", "key long, s string").lookup(table, {"key": "k"}, how=how))
+    results = flow.run_local(
+        events=[[{"key": key, "s": s} for key, s in rows] for rows in events],
+        table=[table_of(rows, RIGHT) for rows in right],
+        workers=workers,
+    )["found"]
+    for epoch, rows in enumerate(events):
+        there = accumulated(right[: epoch + 1])
+        wanted: Counter[Row] = Counter()
+        for key, s in rows:
+            found: list[Row] = [(key, s, n) for k, n in there if k == key and key is not None]
+            wanted.update(found or ([(key, s, None)] if how == "left" else []))
+        sent = results[epoch].to_pylist() if epoch in results else []
+        assert Counter(tuple(row.values()) for row in sent) == wanted, f"epoch {epoch}"
+
+
+def test_a_row_in_a_loop_finds_the_table_as_it_is_in_its_round() -> None:
+    flow = ps.Dataflow("walk")
+    starts = flow.input("starts", "node long")
+    edges = flow.input("edges", "src long, dst long").running()
+    with starts.loop("walk") as loop:
+        again = loop.variable("node long")
+        here = loop.enter(starts).concat(again)
+        steps = here.lookup(edges.enter(loop), {"node": "src"}).select(node=ps.col("dst"))
+        loop.feedback(again, steps)
+        flow.output("seen", loop.leave(here))
+    links = [{"src": 1, "dst": 2}, {"src": 2, "dst": 3}]
+    found = flow.run_local(starts=[[{"node": 1}], [{"node": 2}]], edges=[links, []], workers=2)["seen"]
+    assert [sorted(found[epoch]["node"].to_pylist()) for epoch in (0, 1)] == [[1, 2, 3], [2, 3]]
+
+
+# A table by key.
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    epochs=st.lists(
+        st.dictionaries(st.integers(0, 3), st.sampled_from([None, "x", "y"])), min_size=1, max_size=5
+    ),
+    workers=WORKERS,
+)
+def test_upserts_keep_a_copy_by_key_up_to_date(epochs: list[dict[int, Any]], workers: int) -> None:
+    flow = ps.Dataflow("test")
+    flow.output("upserts", flow.input("rows", "id long, city string").states().upserts("id"))
+    # Every epoch has a row that no key shares, so that none is empty.
+    given = [[{"id": -1, "city": "z"}, *({"id": k, "city": c} for k, c in e.items())] for e in epochs]
+    results = flow.run_local(rows=given, workers=workers)["upserts"]
+    copy: dict[int, Any] = {}
+    for epoch, rows in enumerate(epochs):
+        before = dict(copy)
+        for row in results[epoch].to_pylist() if epoch in results else []:
+            if row["deleted"]:
+                assert row["city"] is None
+                del copy[row["id"]]
+            else:
+                assert before.get(row["id"], "none") != row["city"], "what did not change is not sent"
+                copy[row["id"]] = row["city"]
+        assert copy == {-1: "z", **rows}, f"epoch {epoch}"
+
+
+def test_two_rows_of_a_key_are_refused_with_their_epoch() -> None:
+    flow = ps.Dataflow("test")
+    flow.output("upserts", flow.input("rows", "id long, city string").running().upserts("id"))
+    epochs = [[{"id": 1, "city": "x"}], [{"id": 1, "city": "y"}]]
+    said = r"'upserts': after epoch 1 there are 2 rows of the key \{'id': 1\}.*Give more columns for the key"
+    with pytest.raises(FlowError, match=said):
+        flow.run_local(rows=epochs, workers=2)
+
+
+def test_upserts_are_updates_and_make_no_table() -> None:
+    rows = ps.Dataflow("test").input("rows", "id long, n long").running().upserts("id")
+    with pytest.raises(FlowError, match="adds up what 'upserts' sends"):
+        rows.running()
+    with pytest.raises(FlowError, match=r"aggregates what 'upserts' sends.*'n' is sum"):
+        rows.reduce("id", n=ps.sum("n"))
+
+
+# Misuse.
+
+
+def test_what_cannot_be_asked_is_refused_in_words() -> None:
+    flow = ps.Dataflow("test")
+    events = flow.input("events", "k long, s string")
+    table = flow.input("table", "k long, n long, deleted boolean").running()
+    with pytest.raises(FlowError, match=r"'lookup' of stream 'events' looks rows up in a table, .* Stream"):
+        events.lookup(events, "k")  # type: ignore[arg-type]
+    with pytest.raises(FlowError, match=r"there is no lookup how='full'\. There are inner and left"):
+        events.lookup(table, "k", how="full")  # type: ignore[arg-type]
+    with pytest.raises(SchemaError, match="on its left side, needs the column 'n'"):
+        events.lookup(table, "n")
+    with pytest.raises(FlowError, match="needs the columns that are the key"):
+        table.upserts()
+    with pytest.raises(SchemaError, match="needs the column 'key'"):
+        table.upserts("key")
+    with pytest.raises(SchemaError, match="there is a column 'deleted' already"):
+        table.upserts("k")
+    with events.loop("l") as loop, pytest.raises(FlowError, match=r"stands in a loop.*Leave the loop first"):
+        table.enter(loop).upserts("k", deleted="gone")

@@ -1,0 +1,56 @@
+"""The 22 queries of TPC-H are DuckDB's after every epoch, under inserts, deletes and updates of all tables.
+
+What only they find: queries that real people ask, with five joins in a row, subqueries in subqueries, and
+decimals and dates throughout.
+"""
+
+import inspect
+
+import pyarrow.compute as pc
+import pytest
+
+import pointstamp as ps
+from support import tpch_queries
+from support.batch_answers import WEIGHT, judge, with_deletions
+from support.tpch import CHANGED, SCHEMAS, epochs
+from support.tpch_sql import SQL
+
+NUMBERS = range(1, 23)
+
+
+def flow_of(number: int) -> ps.Dataflow:
+    flow = ps.Dataflow(f"q{number}")
+    query = getattr(tpch_queries, flow.name)
+    inputs = list(inspect.signature(query).parameters)
+    streams = {name: flow.input(name, f"{SCHEMAS[name]}, {WEIGHT} long") for name in inputs}
+    flow.output("result", query(*(streams[name].running(weight=WEIGHT) for name in inputs)))
+    return flow
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_query_of_tpch_is_duckdbs_under_inserts_and_deletes(number: int) -> None:
+    fed = with_deletions(epochs(number, 4, 50), number, CHANGED)
+    assert judge(flow_of(number), SQL[f"q{number}"], fed, 1 + number % 2) == 4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_a_query_of_tpch_is_duckdbs_on_larger_tables(number: int, workers: int) -> None:
+    for seed in range(10):
+        fed = with_deletions(epochs(seed, 8, 300), seed, CHANGED)
+        assert judge(flow_of(number), SQL[f"q{number}"], fed, workers) == 8
+
+
+def test_no_query_of_tpch_is_asked_of_tables_in_which_it_finds_nothing() -> None:
+    for number in NUMBERS:
+        fed = with_deletions(epochs(number, 4, 50), number, CHANGED)
+        flow = flow_of(number)
+        made = flow.run_local({name: fed.changes[name] for name in fed.changes if name in inputs(flow)})
+        found = [table for table in made["result"].values() if table.num_rows]
+        assert len(found) > 1, f"q{number} changes in {len(found)} epochs of 4"
+        assert any(pc.any(pc.less(table["diff"], 0)).as_py() for table in found), f"q{number} only grows"
+
+
+def inputs(flow: ps.Dataflow) -> list[str]:
+    return list(inspect.signature(getattr(tpch_queries, flow.name)).parameters)
