@@ -38,6 +38,7 @@ from pointstamp.show.describe import describe
 from pointstamp.show.drawing.mermaid import mermaid
 from pointstamp.show.drawing.svg import svg
 from pointstamp.show.live import LiveDisplay
+from pointstamp.tables.each_time import within_times
 from pointstamp.tables.lookup import looked_up
 from pointstamp.tables.table import Table
 from pointstamp.tables.ways_in import table_of, upserted
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
     from pointstamp.query.query import Query
     from pointstamp.sinks.port import Sink
+    from pointstamp.spark.frame_results import FrameResults
 
 Place: TypeAlias = str | os.PathLike[str]
 """A folder: its path, or an address such as s3://bucket/folder."""
@@ -69,7 +71,7 @@ class Dataflow:
 
     def __init__(self, name: str, *, times: TimeOrder[Any] = EPOCHS) -> None:
         self.name = name
-        self._builder = PlanBuilder(name, times, table_of, looked_up)
+        self._builder = PlanBuilder(name, times, table_of, looked_up, within_times)
 
     @property
     def plan(self) -> Plan:
@@ -296,10 +298,11 @@ class Dataflow:
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         verify: bool = False,
         **streams: "DataFrame",
-    ) -> "dict[str, DataFrame]":
+    ) -> "FrameResults":
         """Run the flow as a Spark job to the end of its inputs; DataFrames in, DataFrames out.
 
         Without ``epoch`` everything is epoch 0; with it, a column holds the epoch of each row, in any order.
+        Of an output that is a table, ``.table(name)`` of the result is the table as it is at the end.
         The outputs have the column ``epoch`` first, lie as Parquet files under ``output`` (a temporary folder
         unless given), and can be read again and again; a folder that holds published output is refused. There
         are as many workers as Spark has slots, unless ``workers`` says otherwise. A worker that answers
