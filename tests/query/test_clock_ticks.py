@@ -35,7 +35,9 @@ def coordinator() -> Coordinator:
     flow = ps.Dataflow("clock")
     flow.output("rows", flow.input("rows", "x long"))
     sources = {"rows": Growing(units_per_tick=1)}
-    spec = spec_of(flow, [{}], MemoryStorage(), MemorySink(), sources=sources, tick_every_seconds=10.0)
+    spec = spec_of(
+        flow, [{}], MemoryStorage(), MemorySink(), workers=1, sources=sources, tick_every_seconds=10.0
+    )
     return begin_generation(spec, "test", 0.0).coordinator(spec, 0.0)
 
 
