@@ -383,6 +383,26 @@ class Stream(EpochVerbs):
             return self.running(name=f"{name}: rows").final(when, name=name)
         return sent_ahead(self, col(when) if isinstance(when, str) else when, epochs, name)
 
+    def join_within(
+        self,
+        other: "Stream",
+        on: str | Mapping[str, str] | Iterable[str],
+        *,
+        at: str | Mapping[str, str],
+        within: Span | tuple[Span, Span],
+        suffix: str = "_right",
+        name: str = "join within",
+    ) -> "Stream":
+        """The pairs of rows of both streams with equal keys whose event times are close: each pair once.
+
+        ``at`` is the column of event time, one that both have or a mapping from this stream's to the other's.
+        ``within="10 minutes"`` is how far apart they may be; a pair of lengths says how much earlier, and how
+        much later, the other row may be. Both streams need ``event_time``: rows that can meet nothing any
+        more, by the lesser bound, are forgotten. Otherwise it is as a join of tables.
+        """
+        mine, theirs = (each.running(name=f"{name}: rows") for each in (self, other))
+        return mine.join_within(theirs, on, at=at, within=within, suffix=suffix, name=name)
+
     def delay(self, epochs: int = 1, *, name: str = "delay") -> "Stream":
         """The same batches, that many epochs later."""
         if epochs < 1:
