@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, SchemaError
+from pointstamp.operators.stateless import Concat
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.seeds import CrashSimulator
 from pointstamp.simulate.seeds import FindingKind, Simulator, cases, simulate
@@ -112,6 +113,16 @@ def test_rows_that_are_forgotten_while_they_can_meet_another_are_found(
             super().__init__(UntilPlan(plan.schema, plan.when, plan.lateness))
 
     monkeypatch.setattr(deltas, "KeptUntil", Sooner)
+    with pytest.raises(AssertionError):
+        judge_pairs(left, right, 0, 1)
+
+
+def test_a_pair_that_goes_in_parts_does_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both rows of a pair are let go in one epoch: once together, once each, and once too often."""
+    left: list[list[Row]] = [[(0, 0, 0), (0, 9, 0)], []]
+    right: list[list[Row]] = [[(0, 0, 0), (0, 13, 0)], [(0, 0, 0)]]
+    judge_pairs(left, right, 0, 1)
+    monkeypatch.setattr("pointstamp.tables.within.Consolidated", Concat)
     with pytest.raises(AssertionError):
         judge_pairs(left, right, 0, 1)
 

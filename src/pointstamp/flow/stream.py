@@ -383,6 +383,27 @@ class Stream(EpochVerbs):
             return self.running(name=f"{name}: rows").final(when, name=name)
         return sent_ahead(self, col(when) if isinstance(when, str) else when, epochs, name)
 
+    def sessions(
+        self,
+        *keys: str,
+        at: str,
+        gap: Span,
+        start: str = "session_start",
+        end: str = "session_end",
+        name: str = "sessions",
+    ) -> "Stream":
+        """Each row once, with its session, in the epoch in which event time has passed the session's end.
+
+        Rows of a key that are less than the ``gap`` apart, by their column ``at``, are one session; it ends
+        the gap after its last row. All its rows come in one epoch, so that a reduction of them is its final
+        result, and nothing of it is kept. It needs ``event_time``, or epochs that are event time. Sessions
+        that are corrected by late rows are those of a table: ``running().sessions(...)``.
+
+            clicks.sessions("user", at="at", gap="5 minutes").reduce("user", "session_start", n=ps.count())
+        """
+        rows = self.running(name=f"{name}: rows")
+        return rows.closed_sessions(*keys, at=at, gap=gap, start=start, end=end, name=name)
+
     def join_within(
         self,
         other: "Stream",

@@ -25,6 +25,7 @@ from pointstamp.operators.windowing import InWindows, Windowing
 from pointstamp.tables.aggregating import Once
 from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.consolidating import Consolidated
+from pointstamp.tables.epoch_sessions import EpochSessions
 from pointstamp.tables.grouping import GroupFunction, GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.joining import Joining, joining
@@ -118,6 +119,15 @@ def open_sessions(
     made = add_operator(name, logic, inputs, {"out": plan.result}, in_order=True)[0]
     wiring(made).builder.forgets.add(wiring(made).source.operator)
     return made
+
+
+def epoch_sessions(
+    deltas: Stream, name: str, keys: tuple[str, ...], function: Sessions, every: int
+) -> Stream:
+    """The rows of sessions, in the epoch in which these are over, where epochs are event time."""
+    plan = GroupPlan(deltas.schema, keys, function.result, keys, function, 0)
+    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": pa.schema(list(function.result)[:-1])}
+    return add_operator(name, partial(EpochSessions, plan, every), inputs, outputs, in_order=True)[0]
 
 
 def final(deltas: Stream, name: str, when: Expression, who: str, *, only_grows: bool) -> Stream:

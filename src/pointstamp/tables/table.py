@@ -24,6 +24,8 @@ from pointstamp.expressions.selecting import (
 )
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
+from pointstamp.flow.event_epochs import epochs_above
+from pointstamp.flow.event_time import has_promise
 from pointstamp.flow.join_kind import How
 from pointstamp.flow.outlet import wiring
 from pointstamp.flow.reducing import checked_name, reducing
@@ -360,6 +362,29 @@ class Table:
         is not there.
         """
         return Table(deltas.kept_until(self._deltas, name, _timed(when), f"'{name}' of {self}"))
+
+    def closed_sessions(
+        self,
+        *keys: str,
+        at: str,
+        gap: Span,
+        start: str = "session_start",
+        end: str = "session_end",
+        name: str = "sessions",
+    ) -> Stream:
+        """As ``stream.sessions``: each row once, with its session, when event time has passed its end."""
+        epochs = None if has_promise(self._deltas) else epochs_above(self._deltas)
+        if epochs is None:
+            made = self.sessions(*keys, at=at, gap=gap, start=start, end=end, while_open=True, name=name)
+            return made.final(end, name=f"{name}: closed")
+        who = f"'{name}' of {self}"
+        check_columns(who, self.schema, keys)
+        table, by = (self, keys) if keys else (Table(in_one_group(self._deltas, who)), (ALL,))
+        asked = sessions(who, table.schema, at, gap, (start, end))
+        if at != epochs.at:
+            raise FlowError(f"{who} goes by '{at}', and the epochs are the event time '{epochs.at}'.")
+        closed = deltas.epoch_sessions(deltas_of(table), name, by, asked, epochs.every)
+        return closed if keys else closed.drop(ALL)
 
     def join_within(
         self,

@@ -98,7 +98,7 @@ class Final(AwaitsEventTime):
         bound = self._bounds.now
         over = None if bound is None else self._rows.take(bound)
         if over is not None:
-            context.send(_copies(over))
+            context.send(copies(over))
 
 
 class KeptUntil(AwaitsEventTime):
@@ -138,7 +138,7 @@ class KeptUntil(AwaitsEventTime):
         self._applied = applied[0] if applied else None
 
 
-def _copies(rows: pa.RecordBatch) -> pa.RecordBatch:
+def copies(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Each row as often as its weight says."""
     weights = rows.column(DIFF).to_numpy()
     if (weights < 0).any():
