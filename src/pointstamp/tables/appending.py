@@ -13,6 +13,7 @@ from typing import Any, Final
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.operators.exploding import Explode
 from pointstamp.operators.stateless import Concat, Filter
+from pointstamp.operators.windowing import InWindows
 from pointstamp.tables.aggregating import Once
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.cross import Copied, Dealt
@@ -32,6 +33,7 @@ _KEEP_GROWING: Final = (
     Consolidated,
     InnerJoin,
     OnRows,
+    InWindows,
     Dealt,
     Copied,
 )

@@ -103,7 +103,10 @@ class OnGroups:
         change = added_up([wanted, with_weights(before, -before.column(DIFF).to_numpy())])
         if change.num_rows:
             self._sent.add(counted_at(change, rounds))
-            context.send(change)
+            self._send(context, change)
+
+    def _send(self, context: Context, change: pa.RecordBatch) -> None:
+        context.send(change)
 
     def _wanted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         groups = grouped(rows, self._plan.keys, self._weights)
