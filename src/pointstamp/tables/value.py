@@ -4,7 +4,7 @@ A table leaves a flow as changes, rows with a weight. Added up, a row of weight 
 one of weight 0 is not there. A sum below zero is no table: then some of the changes are missing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,11 @@ def rows_of_table(schema: pa.Schema, who: str) -> pa.Schema:
 def is_changes(schema: pa.Schema) -> bool:
     """Whether these are the columns of changes: those of a row, and its weight at the end."""
     return len(schema) > 1 and is_weight(schema.field(len(schema) - 1))
+
+
+def tables_among(outputs: Mapping[str, pa.Schema]) -> list[str]:
+    """The names of the outputs that are tables."""
+    return [name for name, schema in outputs.items() if is_changes(schema)]
 
 
 def sum_of(changes: Sequence[pa.RecordBatch | pa.Table], schema: pa.Schema) -> pa.RecordBatch:
