@@ -29,12 +29,17 @@ ACCUMULATED: Final = ("count", "sum", "min", "max", "mean")
 def reduced(stream: "Stream", keys: tuple[str, ...], asked: Reducing) -> "Stream":
     """One row for each key of a time, or of all so far, with aggregates of its rows."""
     name, who = asked.name, f"'{asked.name}' of {stream}"
-    for column, aggregate in asked.aggregates.items():
-        if not _is_accumulated(aggregate):
-            raise FlowError(
-                f"{who}: '{column}' is {aggregate}, which needs all rows of a key. Tables have it: "
-                f"running().reduce({', '.join(map(repr, keys))}, {column}=...)."
-            )
+    others = [column for column, each in asked.aggregates.items() if not _is_accumulated(each)]
+    if asked.running and (others or not keys):
+        what = f"'{others[0]}' is {asked.aggregates[others[0]]}" if others else "it has no key column"
+        raise FlowError(
+            f"{who} cannot be running: {what}. A table keeps it up to date, and takes back what it has sent: "
+            "running().reduce(...)."
+        )
+    if others or not keys:
+        return wiring(stream).builder.within_times(
+            name, (stream,), lambda rows: rows.reduce(*keys, aggregates=asked.aggregates, name=name)
+        )
     at = wiring(stream)
     reduces = Reduces(keys, asked.aggregates, asked.running)
     check_reduces(at.builder.plan, at.source, reduces, who)

@@ -120,7 +120,7 @@ def _check_types(frame: DataFrame, spec: InputSpec) -> None:
     """Refuse columns of other types here, before a task does."""
     who = f"input '{spec.name}'"
     arrow = to_arrow_schema(frame.schema, timezone="UTC")
-    if spec.epoch is not None:
+    if isinstance(spec.epoch, str):
         # Before the look at all columns, which would propose to declare the type that came.
         check_type(arrow.field(spec.epoch).type, spec.epoch, who)
     empty = pa.RecordBatch.from_pylist([], schema=arrow)

@@ -10,7 +10,11 @@ HERE: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("groupBy", "group_by", "groupby", "agg", "aggregate"), "reduce('key', total=ps.sum('x'))"
     ),
-    **dict.fromkeys(("dropDuplicates", "drop_duplicates", "unique"), "distinct()"),
+    **dict.fromkeys(("dropDuplicates", "drop_duplicates", "unique"), "distinct(), or distinct('key')"),
+    **dict.fromkeys(
+        ("over", "shift", "lag", "lead", "cumsum", "cum_sum", "row_number", "rank"),
+        "with_order('key', by='at', before=ps.lag('price'))",
+    ),
     **dict.fromkeys(("unionAll", "unionByName", "union_all", "concat", "vstack"), "union(other)"),
     **dict.fromkeys(("subtract", "exceptAll", "except_", "difference"), "minus(other)"),
     **dict.fromkeys(("intersection", "intersectAll"), "intersect(other)"),

@@ -24,8 +24,9 @@ from pointstamp.expressions.selecting import (
 )
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
+from pointstamp.flow.join_kind import How
 from pointstamp.flow.outlet import wiring
-from pointstamp.flow.reducing import reducing
+from pointstamp.flow.reducing import checked_name, reducing
 from pointstamp.flow.stream import Loop, Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.stateless import BatchFunction, Row, rows_of_rows
@@ -37,8 +38,10 @@ from pointstamp.tables.appending import only_appends
 from pointstamp.tables.as_of import Direction, Tolerance, as_of, joined_as_of
 from pointstamp.tables.by_key import newest_rows
 from pointstamp.tables.cross import all_pairs
-from pointstamp.tables.joining import How, check_no_key, checked_how, joining
+from pointstamp.tables.in_order import OrderFunction
+from pointstamp.tables.joining import check_no_key, checked_how, joining
 from pointstamp.tables.loops import TableLoop
+from pointstamp.tables.one_of_each import one_of_each
 from pointstamp.tables.ordering import ordering
 from pointstamp.tables.other_words import no_such_verb_of_tables
 from pointstamp.tables.outer import joined
@@ -46,6 +49,7 @@ from pointstamp.tables.reducing import ALL, in_one_group, reduced
 from pointstamp.tables.sessions import sessions
 from pointstamp.tables.top import First
 from pointstamp.tables.weights import DIFF
+from pointstamp.tables.with_order import ordered
 
 
 class Table:
@@ -228,9 +232,15 @@ class Table:
 
     # By key.
 
-    def distinct(self, *, name: str = "distinct") -> "Table":
-        """Every row once."""
-        return Table(deltas.once(self._deltas, name))
+    def distinct(self, *keys: str, by: str | Iterable[str] = (), name: str = "distinct") -> "Table":
+        """Every row once; with keys one row for each key, the first in an order.
+
+        The order is said as in ``top``; what it leaves open is decided by all columns from left to right, as
+        it is without ``by``. So it is always the same row, whatever the order in which rows came.
+        """
+        if not keys and not by:
+            return Table(deltas.once(self._deltas, name))
+        return Table(one_of_each(self._deltas, keys, by, name, f"'{name}' of {self}"))
 
     def count(self, *keys: str, name: str = "count") -> "Table":
         """How many rows there are of each key, or in all; the column is ``count``."""
@@ -245,8 +255,8 @@ class Table:
     ) -> "Table":
         """One row for each key, with aggregates of its rows: ``reduce("city", people=ps.count())``.
 
-        Without keys it is one row for the whole table, from the first row on and also when all are deleted
-        again: then counts are 0 and other aggregates null.
+        Without keys it is one row for the whole table, as in SQL: from epoch 0 on, and also where there are
+        no rows or none any more. Then counts are 0, collections empty and other aggregates null.
         """
         asked = reducing(
             f"reduce of {self}", "reduce", aggregates=aggregates, running=False, name=name, named=named
@@ -265,8 +275,9 @@ class Table:
     ) -> "Table":
         """The first rows of each key, or of the whole table: ``top(3, "shop", by="price desc")``.
 
-        What ``by`` leaves open is decided by all columns from left to right. With ``ties`` all rows that are
-        as good as the last of them come, too. ``rank`` is a column for their places, from 1 on.
+        What ``by`` leaves open is decided by all columns from left to right. Null comes before all values, or
+        with ``desc`` after them, unless ``by="price desc nulls first"`` says otherwise. With ``ties`` all
+        rows that are as good as the last of them come, too. ``rank`` is a column for their places, from 1 on.
         """
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
@@ -279,8 +290,30 @@ class Table:
         result = pa.schema([*deltas.rows_schema(changes), *extra])
         order = ordering(who, self.schema, by)
         function = First(count, order, ties, rank, deltas.weighed(result))
-        made = Table(deltas.on_groups(changes, name, keys or (ALL,), function, result))
+        made = Table(deltas.on_top(changes, name, keys or (ALL,), function, result))
         return made if keys else made.drop(ALL)
+
+    def with_order(
+        self,
+        *keys: str,
+        by: str | Iterable[str],
+        functions: Mapping[str, OrderFunction] | None = None,
+        name: str | OrderFunction = "with order",
+        **named: OrderFunction,
+    ) -> "Table":
+        """All columns, and what the place of a row among the rows of its key says of it, in an order.
+
+            sales.with_order("shop", by="at", before=ps.lag("price"), total=ps.running_sum("price"))
+
+        The order is said as in ``top``, and what it leaves open is decided by all columns from left to right;
+        every copy of a row has a place of its own. Without keys it is an order of the whole table. When a row
+        changes, all rows of its key are looked at again, and those that differ are sent. ``functions={}``
+        takes columns of any name.
+        """
+        given = {"name": name} if isinstance(name, OrderFunction) else {}
+        operator = checked_name(f"with_order of {self}", "with order" if given else name)
+        wanted = {**(functions or {}), **named, **given}
+        return Table(ordered(self._deltas, keys, by, wanted, operator, f"'{operator}' of {self}"))
 
     def sessions(
         self,
