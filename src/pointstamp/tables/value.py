@@ -36,10 +36,9 @@ def tables_among(outputs: Mapping[str, pa.Schema]) -> list[str]:
 
 def sum_of(changes: Sequence[pa.RecordBatch | pa.Table], schema: pa.Schema) -> pa.RecordBatch:
     """Changes added up: every row once, with its weight."""
-    table = pa.concat_tables(
-        [each if isinstance(each, pa.Table) else pa.Table.from_batches([each]) for each in changes]
-        or [schema.empty_table()]
-    ).cast(schema)
+    # What Spark has written may be null where it never is.
+    tables = [each if isinstance(each, pa.Table) else pa.Table.from_batches([each]) for each in changes]
+    table = pa.concat_tables([schema.empty_table(), *(each.cast(schema) for each in tables)])
     (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema)]
     return added_up([batch]) if batch.num_rows else batch
 
