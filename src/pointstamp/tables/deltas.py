@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.compiling import compile_condition, compile_expression
-from pointstamp.expressions.selecting import selection
-from pointstamp.expressions.tree import Expression
+from pointstamp.expressions.selecting import selection, shown
+from pointstamp.expressions.tree import Expression, col
 from pointstamp.expressions.windows import event_time_type
 from pointstamp.flow.event_time import bounds_for, check_forgets, only_grows
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
+from pointstamp.flow.updates import Passes
 from pointstamp.operators.exploding import Explode, exploding
 from pointstamp.operators.stateless import BatchFunction, Concat, Filter
 from pointstamp.operators.windowing import InWindows, Windowing
@@ -35,8 +36,8 @@ from pointstamp.tables.on_top import OnTop, TopPlan
 from pointstamp.tables.ordering import Ordered
 from pointstamp.tables.sums import LinearAggregate, Summing
 from pointstamp.tables.top import First
-from pointstamp.tables.until import Final, KeptUntil, UntilPlan, Waiting
-from pointstamp.tables.weighing import Negated, Weighed
+from pointstamp.tables.until import AwaitsEventTime, Final, KeptUntil, UntilPlan
+from pointstamp.tables.weighing import Negated, Repeated, Weighed
 from pointstamp.tables.weights import DIFF, DIFF_FIELD
 
 
@@ -50,10 +51,30 @@ def weighed(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, DIFF_FIELD])
 
 
-def summed(deltas: Stream, name: str) -> Stream:
+def summed(deltas: Stream, name: str, sends: Passes | None = None) -> Stream:
     """Each row once for each time, with the sum of its weights there, if that is not 0."""
     by = deltas.exchange(*rows_schema(deltas).names)
-    return add_operator(name, Consolidated, {"in": by}, {"out": deltas.schema})[0]
+    return add_operator(name, Consolidated, {"in": by}, {"out": deltas.schema}, sends=sends)[0]
+
+
+def repeated(deltas: Stream, name: str) -> Stream:
+    """The rows of a table that only grows, each as often as it is added."""
+    return add_operator(
+        name, Repeated, {"in": summed(deltas, f"{name}: changes")}, {"out": rows_schema(deltas)}
+    )[0]
+
+
+def in_order_of(deltas: Stream, schema: pa.Schema, who: str) -> Stream:
+    """The same columns in the order of a schema; SchemaError if they are others."""
+    own = rows_schema(deltas)
+    if own == schema:
+        return deltas
+    if {(each.name, each.type) for each in own} != {(each.name, each.type) for each in schema}:
+        raise SchemaError(
+            f"{who} needs the same columns on both sides; the first has {shown(schema)}, the second "
+            f"{shown(own)}."
+        )
+    return selected(deltas, "select", {name: col(name) for name in schema.names}, who)
 
 
 def selected(deltas: Stream, name: str, wanted: Mapping[str, Expression], who: str) -> Stream:
@@ -91,7 +112,7 @@ def final(deltas: Stream, name: str, when: Expression, who: str) -> Stream:
 
 
 def _waiting(
-    deltas: Stream, name: str, when: Expression, who: str, logic: type[Waiting], result: pa.Schema
+    deltas: Stream, name: str, when: Expression, who: str, logic: type[AwaitsEventTime], result: pa.Schema
 ) -> Stream:
     kind, told, lateness = bounds_for(deltas, who)
     compiled = compile_expression(when, rows_schema(deltas), who)
