@@ -15,8 +15,11 @@ from pointstamp.running.status import status_of
 from pointstamp.show.standing import Snapshot, tables
 from pointstamp.sources.memory import Rows
 
-ORDERS = [pa.table({"id": list(range(n, n + 50)), "shop": [n // 50] * 50}) for n in (0, 50)]
-SHOPS = [pa.table({"shop": [0, 1, 2], "city": ["Rome", "Oslo", "Rome"]}), pa.table({"shop": [], "city": []})]
+ORDERS = [pa.record_batch({"id": list(range(n, n + 50)), "shop": [n // 50] * 50}) for n in (0, 50)]
+SHOPS = [
+    pa.record_batch({"shop": [0, 1, 2], "city": ["Rome", "Oslo", "Rome"]}),
+    pa.record_batch({"shop": pa.array([], pa.int64()), "city": pa.array([], pa.string())}),
+]
 SECONDS_MAX = 60.0
 
 
