@@ -47,6 +47,8 @@ class Arrangement:
         self.schema = schema
         self.keys = tuple(keys)
         self.layout = Layout(schema, self.keys, tuple(weights), order)
+        self.looked_at = 0
+        """How many of the first rows of a key had to be looked at the last time, if they have an order."""
         self._runs: list[Run] = []
         self._unsaved: list[pa.RecordBatch] | None = None
         """What has changed since it was saved; None if that is not known, or is not worth knowing."""

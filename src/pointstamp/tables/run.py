@@ -33,6 +33,8 @@ from pointstamp.tables.weights import DIFF, Integers, equal_rows
 Positions = npt.NDArray[np.intp]
 # A smaller run is in the nearer caches as it is.
 _INDEXED_ROWS_MIN: Final = 1 << 16
+# For a few hashes one call costs less than some that touch less memory.
+_INDEXED_HASHES_MIN: Final = 64
 _NO_ROWS: Final[Positions] = np.empty(0, np.intp)
 
 
@@ -116,7 +118,7 @@ class Run:
     def _places(self, hashes: Hashes) -> Positions:
         """Where each of these hashes stands, or would."""
         keys = self.words[0]
-        if len(keys) < _INDEXED_ROWS_MIN:
+        if len(keys) < _INDEXED_ROWS_MIN or len(hashes) < _INDEXED_HASHES_MIN:
             return keys.searchsorted(hashes)
         bucket = (hashes >> self._shift).astype(np.int64)
         begins, counts = self._buckets[bucket], self._buckets[bucket + 1] - self._buckets[bucket]
