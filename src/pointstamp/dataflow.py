@@ -41,6 +41,7 @@ from pointstamp.show.drawing.svg import svg
 from pointstamp.show.live import LiveDisplay
 from pointstamp.tables.each_time import within_times
 from pointstamp.tables.lookup import looked_up
+from pointstamp.tables.rolling import rolled
 from pointstamp.tables.table import Table
 from pointstamp.tables.ways_in import table_of, upserted
 from pointstamp.topology.domain import EPOCHS, TimeOrder
@@ -72,7 +73,7 @@ class Dataflow:
 
     def __init__(self, name: str, *, times: TimeOrder[Any] = EPOCHS) -> None:
         self.name = name
-        self._builder = PlanBuilder(name, times, table_of, looked_up, within_times)
+        self._builder = PlanBuilder(name, times, table_of, looked_up, within_times, rolled)
 
     @property
     def plan(self) -> Plan:

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.errors import FlowError
-from pointstamp.sinks import reading
-from pointstamp.sinks.bases import PLACE, Base
+from pointstamp.sinks.bases import PLACE, Base, bases
 from pointstamp.sinks.compactor import ParquetCompactor, compact
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.reading import read_table
@@ -159,12 +158,12 @@ def test_a_reader_that_counts_what_the_base_has_once_more_is_found(monkeypatch: 
     storage = MemoryStorage()
     publish(storage, 0, HISTORY)
     compact("", AT_ONCE, open_storage=lambda _: storage)
-    right = reading.bases
+    right = bases
 
     def of_the_beginning(*given: Any) -> Iterator[Base]:  # noqa: ANN401 - as the function takes it
         return (msgspec.structs.replace(base, epoch=-1) for base in right(*given))
 
-    monkeypatch.setattr(reading, "bases", of_the_beginning)
+    monkeypatch.setattr("pointstamp.sinks.reading.bases", of_the_beginning)
     assert seen(storage) != NOW
 
 

@@ -34,7 +34,7 @@ from pointstamp.expressions.selecting import (
 )
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
-from pointstamp.flow.builder import Events, Lookup, PlanBuilder, Scope, TableWay
+from pointstamp.flow.builder import Events, Lookup, PlanBuilder, Rolls, Scope, TableWay
 from pointstamp.flow.epoch_verbs import EpochVerbs
 from pointstamp.flow.event_epochs import epochs_above, sent_ahead
 from pointstamp.flow.event_time import has_promise, promised
@@ -323,6 +323,27 @@ class Stream(EpochVerbs):
                 named=named,
             ),
         )
+
+    def rolling(
+        self,
+        *keys: str,
+        rows: int,
+        by: str | Iterable[str],
+        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
+        name: str | Aggregation = "rolling",
+        **named: Aggregation,
+    ) -> "Stream":
+        """Each row with aggregates of the last rows of its key up to it, over all epochs, in an order.
+
+            sales.rolling("shop", rows=10, by="at", typical=ps.mean("price"))
+
+        The order is said as in ``top``, and what it leaves open is decided by all columns. The last rows are
+        those of the row's epoch and the last of the epochs before, as many as count; they are all that is
+        kept. What was sent stays as it is: a row that comes in a later epoch changes no answer before.
+        """
+        who = f"rolling of {self}"
+        asked = reducing(who, "rolling", aggregates=aggregates, running=False, name=name, named=named)
+        return wiring(self).builder.rolled(self, Rolls(keys, rows, by, asked.aggregates, asked.name))
 
     def _reduce(self, keys: tuple[str, ...], asked: Reducing) -> "Stream":
         self._check_columns(asked.name, keys)

@@ -20,6 +20,7 @@ from pointstamp.tables.cross import Copied, Dealt
 from pointstamp.tables.grouping import GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin
 from pointstamp.tables.mapping import MappedRows
+from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.weighing import Appended, Weighed
 from pointstamp.topology.ports import OperatorIndex, Source
 
@@ -32,6 +33,7 @@ _KEEP_GROWING: Final = (
     MappedRows,
     Consolidated,
     InnerJoin,
+    OnRows,
     Dealt,
     Copied,
 )

@@ -30,10 +30,15 @@ from pointstamp.tables.grouping import GroupFunction, GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.joining import Joining, joining
 from pointstamp.tables.mapping import MappedRows
+from pointstamp.tables.on_extremes import ExtremesPlan, OnExtremes
+from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums, SumsOfGroups, SumsPlan
+from pointstamp.tables.on_top import OnTop, TopPlan
 from pointstamp.tables.open_sessions import OpenSessions
+from pointstamp.tables.ordering import Ordered
 from pointstamp.tables.sessions import Sessions
 from pointstamp.tables.sums import LinearAggregate, Summing
+from pointstamp.tables.top import First
 from pointstamp.tables.until import AwaitsEventTime, Final, KeptUntil, UntilPlan
 from pointstamp.tables.weighing import Negated, Repeated, Weighed
 from pointstamp.tables.weights import DIFF, DIFF_FIELD
@@ -205,12 +210,11 @@ def on_groups(
     keys: tuple[str, ...],
     function: GroupFunction,
     result: pa.Schema,
-    of_nothing: pa.RecordBatch | None = None,
     summing: Summing | None = None,
 ) -> Stream:
     """What a function makes of the rows of each key, or of their sums."""
     rounds = len(deltas.loops)
-    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, rounds, of_nothing, summing)
+    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, rounds, summing)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": plan.result}
     return add_operator(name, partial(OnGroups, plan), inputs, outputs, in_order=True)[0]
 
@@ -221,22 +225,48 @@ def on_sums(
     keys: tuple[str, ...],
     aggregates: Mapping[str, LinearAggregate],
     result: pa.Schema,
-    of_nothing: pa.RecordBatch | None = None,
 ) -> Stream:
     """Aggregates of each key that are sums."""
     summing = Summing(deltas.schema, keys, aggregates)
     if deltas.loops:
         function = SumsOfGroups(summing, weighed(result))
-        return on_groups(deltas, name, keys, function, result, of_nothing, summing)
+        return on_groups(deltas, name, keys, function, result, summing)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(result)}
-    logic = partial(OnSums, SumsPlan(summing, weighed(result), of_nothing is not None))
+    logic = partial(OnSums, SumsPlan(summing, weighed(result)))
+    return add_operator(name, logic, inputs, outputs, in_order=True)[0]
+
+
+def on_extremes(
+    deltas: Stream,
+    name: str,
+    keys: tuple[str, ...],
+    aggregates: Mapping[str, LinearAggregate],
+    extremes: Mapping[str, Ordered],
+    result: pa.Schema,
+) -> Stream:
+    """The least and greatest values of each key, and aggregates that are sums; not for loops."""
+    assert not deltas.loops
+    plan = ExtremesPlan(Summing(deltas.schema, keys, aggregates), extremes, weighed(result))
+    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(result)}
+    return add_operator(name, partial(OnExtremes, plan), inputs, outputs, in_order=True)[0]
+
+
+def on_top(deltas: Stream, name: str, keys: tuple[str, ...], first: First, result: pa.Schema) -> Stream:
+    """The first rows of each key."""
+    if deltas.loops:
+        return on_groups(deltas, name, keys, first, result)
+    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(result)}
+    logic = partial(OnTop, TopPlan(deltas.schema, keys, first))
     return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 
 def once(deltas: Stream, name: str) -> Stream:
     """Every row once."""
     rows = rows_schema(deltas)
-    return on_groups(deltas, name, tuple(rows.names), Once(deltas.schema), rows)
+    if deltas.loops:
+        return on_groups(deltas, name, tuple(rows.names), Once(deltas.schema), rows)
+    inputs, outputs = {"in": deltas.exchange(*rows.names)}, {"out": weighed(rows)}
+    return add_operator(name, partial(OnRows, weighed(rows)), inputs, outputs, in_order=True)[0]
 
 
 def pairs(

@@ -293,7 +293,7 @@ class Table:
         result = pa.schema([*deltas.rows_schema(changes), *extra])
         order = ordering(who, self.schema, by)
         function = First(count, order, ties, rank, deltas.weighed(result))
-        made = Table(deltas.on_groups(changes, name, keys or (ALL,), function, result))
+        made = Table(deltas.on_top(changes, name, keys or (ALL,), function, result))
         return made if keys else made.drop(ALL)
 
     def with_order(
