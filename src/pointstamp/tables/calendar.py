@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from pointstamp.state.keeping import KeptRows
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.arrangement import Arrangement
 from pointstamp.tables.open_changes import added_up
@@ -33,6 +34,11 @@ class Calendar:
     def __len__(self) -> int:
         """How many rows are stored."""
         return len(self._rows)
+
+    @property
+    def kept_rows(self) -> KeptRows:
+        """How many rows are stored, and what they take in memory."""
+        return self._rows.kept_rows
 
     def add(self, batch: pa.RecordBatch, until: Integers) -> None:
         """Add rows, each with the time for which it waits."""
