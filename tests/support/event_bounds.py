@@ -104,3 +104,18 @@ def counted(table: ps.Table) -> ps.Table:
 
 
 Flow = Callable[[], ps.Dataflow]
+
+
+def sessions_of(rows: Sequence[Row], gap: int) -> list[Row]:
+    """Each row with where its session begins and ends."""
+    made = []
+    for key in {row[0] for row in rows}:
+        own = sorted((row for row in rows if row[0] == key and row[1] is not None), key=lambda row: row[1])
+        session: list[Row] = []
+        for row in own:
+            if session and row[1] - session[-1][1] >= gap:
+                made += [(*each, session[0][1], session[-1][1] + gap) for each in session]
+                session = []
+            session.append(row)
+        made += [(*each, session[0][1], session[-1][1] + gap) for each in session]
+    return made

@@ -60,8 +60,6 @@ class GroupPlan:
     """The same columns in the result."""
     function: GroupFunction
     rounds: int
-    of_nothing: pa.RecordBatch | None = None
-    """What comes out for a group that has lost all its rows: nothing, or for the group of all rows this."""
     summing: Summing | None = None
     """What is kept in place of the rows, if sums are enough."""
 
@@ -102,19 +100,18 @@ class OnGroups:
         sent = self._sent.rows_of(renamed, self._plan.result_keys)
         if rounds:
             self._look_again(context, stored, rounds)
-            if self._plan.of_nothing is not None:  # such a row stays behind where all others are gone
-                self._look_again(context, sent, rounds)
         wanted = self._wanted(up_to(stored, rounds))
         before = up_to(sent, rounds)
         change = added_up([wanted, with_weights(before, -before.column(DIFF).to_numpy())])
         if change.num_rows:
             self._sent.add(counted_at(change, rounds))
-            context.send(change)
+            self._send(context, change)
+
+    def _send(self, context: Context, change: pa.RecordBatch) -> None:
+        context.send(change)
 
     def _wanted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         groups = grouped(rows, self._plan.keys, self._weights)
-        if self._plan.of_nothing is not None and not groups.keys.num_rows:
-            return self._plan.of_nothing
         return self._plan.function(groups)
 
     def _look_again(self, context: Context, stored: pa.RecordBatch, rounds: Rounds) -> None:

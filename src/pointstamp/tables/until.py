@@ -41,6 +41,8 @@ class UntilPlan:
     lateness: Mapping[str, int]
     only_grows: bool = False
     """Whether rows only come, and are what they are: one that comes after its time is no correction then."""
+    later: int = 0
+    """How much later than its time a row is over, in the unit of event time."""
 
 
 class AwaitsEventTime:
@@ -65,7 +67,7 @@ class AwaitsEventTime:
         change = self._open.take(time).get("in")
         if change is None:
             return None
-        until = integers_of(self._plan.when(change))
+        until = pc.add_checked(integers_of(self._plan.when(change)), pa.scalar(self._plan.later, pa.int64()))
         kept = until.is_valid() if after is None else pc.fill_null(pc.greater(until, after), False)
         return change.filter(kept), until.filter(kept).to_numpy()
 
@@ -96,7 +98,7 @@ class Final(AwaitsEventTime):
         bound = self._bounds.now
         over = None if bound is None else self._rows.take(bound)
         if over is not None:
-            context.send(_copies(over))
+            context.send(copies(over))
 
 
 class KeptUntil(AwaitsEventTime):
@@ -136,7 +138,7 @@ class KeptUntil(AwaitsEventTime):
         self._applied = applied[0] if applied else None
 
 
-def _copies(rows: pa.RecordBatch) -> pa.RecordBatch:
+def copies(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Each row as often as its weight says."""
     weights = rows.column(DIFF).to_numpy()
     if (weights < 0).any():
