@@ -1,0 +1,51 @@
+"""What is refused, and where it stands: every message begins with the line and the column in the text.
+
+A node of the parsed tree knows its place if it was a word; others are where the first word in them is. Errors of
+the tables and expressions that a query is made of get the place of the part that made them.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from sqlglot import exp
+
+from pointstamp.errors import FlowError, SqlError
+
+
+def refuse(node: exp.Expression, what: str, instead: str = "") -> NoReturn:
+    """Raise an SqlError that says where, what, and what to write instead."""
+    raise SqlError(f"{place(node)}: {what}.{' ' if instead else ''}{instead}")
+
+
+@contextmanager
+def placed(node: exp.Expression) -> Iterator[None]:
+    """Give errors of what is built in this block the place of a node."""
+    try:
+        yield
+    except SqlError:
+        raise
+    except FlowError as error:
+        raise SqlError(f"{place(node)}: {error}") from error
+
+
+def place(node: exp.Expression) -> str:
+    """The line and the column at which a part of the text begins."""
+    at: exp.Expression | None = node
+    while at is not None:
+        words = [each for each in at.walk() if "line" in each.meta]
+        if words:
+            first = min(words, key=lambda each: int(each.meta["start"]))
+            column = first.meta["col"] - (first.meta["end"] - first.meta["start"])
+            return f"line {first.meta['line']}, column {max(column, 1)}"
+        at = at.parent
+    return "line 1, column 1"
+
+
+def check_no(node: exp.Expression, parts: dict[str, str], instead: str = "Leave it out.") -> None:
+    """Refuse parts of a node that nothing here would look at."""
+    for part, words in parts.items():
+        found = node.args.get(part)
+        if found:
+            first = found[0] if isinstance(found, list) else found
+            refuse(first if isinstance(first, exp.Expression) else node, f"{words} is not supported", instead)
