@@ -30,9 +30,7 @@ test: lint
 	.venv/bin/python scripts/test.py
 
 test-long: test
-	.venv/bin/pytest -m long
-	.venv/bin/pytest --hypothesis-profile=long -m "not long" tests/order tests/topology tests/progress
-	.venv/bin/pytest --hypothesis-profile=more -m "not long and not spark" tests/rows tests/keyed tests/reduce tests/show
+	.venv/bin/python scripts/test.py --long
 
 # Where there is no Java: everything but the tests that start Spark.
 test-without-spark:

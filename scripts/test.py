@@ -4,7 +4,8 @@ One runs the tests that start Spark, one those of the parts by themselves, and o
 runs and queries. The tests of the parts are measured: which lines of each package they run is told at the
 end. To measure all would take half as long again, because worlds run the same lines millions of times.
 
-The long tests are left out. The exit code is 0 if all have passed.
+The long tests are left out; with ``--long`` it is them that run, again in three processes, and properties
+with more examples besides. The exit code is 0 if all have passed.
 """
 
 import json
@@ -24,8 +25,37 @@ PARTS: Final = (
 PYTEST: Final = ["-m", "pytest", "-p", "no:cacheprovider"]
 
 
+WORLDS: Final = ("tests/simulate", "tests/tables")
+"""Where the simulator's many worlds are."""
+MORE: Final = {
+    "long": ("order", "topology", "progress"),
+    "more": ("rows", "keyed", "reduce", "show"),
+}
+"""The profiles of hypothesis, and the packages whose properties are tried with their many examples."""
+
+
 def main() -> int:
     """Run all, and say how they ended."""
+    return _long() if "--long" in sys.argv[1:] else _short()
+
+
+def _long() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        apart = [f"--ignore={place}" for place in WORLDS]
+        runs = {
+            "with Spark": [*PYTEST, "-m", "spark and long"],
+            "models, runs": [*PYTEST, "-m", "not spark and long", *apart],
+            "worlds": [*PYTEST, "-m", "not spark and long", *WORLDS],
+        }
+        codes = _run_all(runs, Path(folder))
+    for profile, packages in MORE.items():
+        properties = [f"tests/{package}" for package in packages]
+        command = [*PYTEST, f"--hypothesis-profile={profile}", "-m", "not spark and not long", *properties]
+        codes[f"examples of {profile}"] = subprocess.call([sys.executable, *command], cwd=ROOT)
+    return _told(codes)
+
+
+def _short() -> int:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "coverage"
         measured = ["-m", "coverage", "run", f"--data-file={data}", "--source=src/pointstamp"]
@@ -38,6 +68,10 @@ def main() -> int:
         }
         codes = _run_all(runs, Path(folder))
         _show_coverage(data)
+    return _told(codes)
+
+
+def _told(codes: dict[str, int]) -> int:
     print(", ".join(f"{name}: {_words(code)}" for name, code in codes.items()))
     return 1 if any(codes.values()) else 0
 

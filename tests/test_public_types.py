@@ -160,7 +160,7 @@ class _ElseWhere:
 
 NAMES: Final[dict[str, Any]] = {
     **{name: getattr(ps, name) for name in ps._HOMES},
-    **dict.fromkeys(("DataFrame", "SparkSession"), _ElseWhere),
+    **dict.fromkeys(("DataFrame", "FrameResults", "SparkSession"), _ElseWhere),
 }
 
 

@@ -121,6 +121,51 @@ def q14(bid: ps.Stream) -> ps.Stream:
     )  # fmt: skip
 
 
+def q15(bid: ps.Table) -> ps.Table:
+    """Bidding statistics: of each day, by three ranks of price."""
+    days = bid.select("bidder", "auction", "price", day=F.date_format("date_time", "yyyy-MM-dd"))
+    return days.reduce("day", aggregates={**bids_by_rank(), **different_by_rank()})
+
+
+def q16(bid: ps.Table) -> ps.Table:
+    """Channel statistics: the same of each channel, and its last minute."""
+    day, minute = F.date_format("date_time", "yyyy-MM-dd"), F.date_format("date_time", "HH:mm")
+    days = bid.select("channel", "bidder", "auction", "price", day=day, minute=minute)
+    wanted = {"minute": ps.max("minute"), **bids_by_rank(), **different_by_rank()}
+    return days.reduce("channel", "day", aggregates=wanted)
+
+
+def q17(bid: ps.Table) -> ps.Table:
+    """Auction statistics: of each auction and day, with its prices."""
+    days = bid.select("auction", "price", day=F.date_format("date_time", "yyyy-MM-dd"))
+    least, most, mean, total = ps.min("price"), ps.max("price"), ps.mean("price"), ps.sum("price")
+    prices = {"min_price": least, "max_price": most, "avg_price": mean, "sum_price": total}
+    return days.reduce("auction", "day", aggregates={**bids_by_rank(), **prices})
+
+
+RANKS: Final = {
+    "total": None,
+    "rank1": ps.col("price") < 10_000,
+    "rank2": (ps.col("price") >= 10_000) & (ps.col("price") < 1_000_000),
+    "rank3": ps.col("price") >= 1_000_000,
+}
+"""Which bids each rank of price has."""
+
+
+def bids_by_rank() -> dict[str, ps.Aggregate]:
+    """How many bids there are, in all and of each rank; q15, q16 and q17 need them."""
+    return {f"{rank}_bids": ps.count(where=where) for rank, where in RANKS.items()}
+
+
+def different_by_rank() -> dict[str, ps.Aggregate]:
+    """How many bidders and auctions there are, in all and of each rank; q15 and q16 need them."""
+    return {
+        f"{rank}_{each}s": ps.count_distinct(each, where=where)
+        for each in ("bidder", "auction")
+        for rank, where in RANKS.items()
+    }
+
+
 def q18(bid: ps.Table) -> ps.Table:
     """Find last bid: the last bid of each bidder for each auction."""
     return bid.top(1, "bidder", "auction", by="date_time desc")

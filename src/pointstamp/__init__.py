@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pointstamp.expressions import functions
     from pointstamp.expressions.functions import duration, tumbling
     from pointstamp.expressions.tree import Expression, col, lit, when
+    from pointstamp.flow.event_epochs import EventTime, event_time
     from pointstamp.flow.logic import (
         DeclaredOperator,
         IsNotified,
@@ -68,13 +69,29 @@ if TYPE_CHECKING:
     from pointstamp.sinks.delta import DeltaSink
     from pointstamp.sinks.parquet import ParquetSink
     from pointstamp.sinks.port import Compactor, Publisher, Sink, Staged, Writer
-    from pointstamp.sinks.reading import published_files, read_published
+    from pointstamp.sinks.reading import published_files, read_published, read_table
     from pointstamp.sinks.tiers import CompactionPolicy
     from pointstamp.sources.files import files
     from pointstamp.sources.port import Part, Source, Unit, Watch
     from pointstamp.state import saved
     from pointstamp.state.pieces import Piece, Stateful
     from pointstamp.storage.port import Storage
+    from pointstamp.tables.in_order import (
+        OrderFunction,
+        dense_rank,
+        first_value,
+        lag,
+        last_value,
+        lead,
+        rank,
+        row_number,
+        running_count,
+        running_max,
+        running_mean,
+        running_min,
+        running_sum,
+    )
+    from pointstamp.tables.loops import TableLoop
     from pointstamp.tables.table import Table
     from pointstamp.topology.domain import RootSummary, Time, TimeOrder
     from pointstamp.topology.stacks import Stacks
@@ -92,6 +109,7 @@ _HOMES = {
     "Dataflow": "dataflow",
     "DeclaredOperator": "flow.logic",
     "DeltaSink": "sinks.delta",
+    "EventTime": "flow.event_epochs",
     "Expression": "expressions.tree",
     "FlowControl": "running.feeding",
     "FunctionAggregate": "reduce.aggregate",
@@ -102,6 +120,7 @@ _HOMES = {
     "Loop": "flow.stream",
     "LoopStatus": "running.status",
     "OperatorLike": "flow.logic",
+    "OrderFunction": "tables.in_order",
     "OutputStatus": "running.status",
     "OutputTables": "running.results",
     "ParquetSink": "sinks.parquet",
@@ -132,6 +151,7 @@ _HOMES = {
     "Stream": "flow.stream",
     "Summary": "topology.summary",
     "Table": "tables.table",
+    "TableLoop": "tables.loops",
     "Time": "topology.domain",
     "TimeOrder": "topology.domain",
     "Unit": "sources.port",
@@ -148,11 +168,17 @@ _HOMES = {
     "count": "reduce.asking",
     "count_distinct": "reduce.asking",
     "delay": "topology.summary",
+    "dense_rank": "tables.in_order",
     "duration": "expressions.functions",
+    "event_time": "flow.event_epochs",
     "files": "sources.files",
     "first": "reduce.asking",
+    "first_value": "tables.in_order",
     "functions": "expressions.functions",
+    "lag": "tables.in_order",
     "last": "reduce.asking",
+    "last_value": "tables.in_order",
+    "lead": "tables.in_order",
     "lit": "expressions.tree",
     "max": "reduce.asking",
     "max_by": "reduce.asking",
@@ -163,7 +189,15 @@ _HOMES = {
     "operator": "flow.operator",
     "published_files": "sinks.reading",
     "quantile": "reduce.asking",
+    "rank": "tables.in_order",
     "read_published": "sinks.reading",
+    "row_number": "tables.in_order",
+    "running_count": "tables.in_order",
+    "running_max": "tables.in_order",
+    "running_mean": "tables.in_order",
+    "running_min": "tables.in_order",
+    "running_sum": "tables.in_order",
+    "read_table": "sinks.reading",
     "saved": "state.saved",
     "stddev": "reduce.asking",
     "stddev_pop": "reduce.asking",
@@ -188,6 +222,7 @@ __all__ = [
     "Dataflow",
     "DeclaredOperator",
     "DeltaSink",
+    "EventTime",
     "Expression",
     "FlowControl",
     "FunctionAggregate",
@@ -198,6 +233,7 @@ __all__ = [
     "Loop",
     "LoopStatus",
     "OperatorLike",
+    "OrderFunction",
     "OutputStatus",
     "OutputTables",
     "ParquetSink",
@@ -228,6 +264,7 @@ __all__ = [
     "Stream",
     "Summary",
     "Table",
+    "TableLoop",
     "Time",
     "TimeOrder",
     "Unit",
@@ -245,11 +282,17 @@ __all__ = [
     "count",
     "count_distinct",
     "delay",
+    "dense_rank",
     "duration",
+    "event_time",
     "files",
     "first",
+    "first_value",
     "functions",
+    "lag",
     "last",
+    "last_value",
+    "lead",
     "lit",
     "max_by",
     "mean",
@@ -258,7 +301,15 @@ __all__ = [
     "operator",
     "published_files",
     "quantile",
+    "rank",
     "read_published",
+    "read_table",
+    "row_number",
+    "running_count",
+    "running_max",
+    "running_mean",
+    "running_min",
+    "running_sum",
     "saved",
     "stddev",
     "stddev_pop",

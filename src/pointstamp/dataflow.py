@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError
 from pointstamp.flow.builder import PlanBuilder, wired
+from pointstamp.flow.event_epochs import EventTime, event_epochs
 from pointstamp.flow.outlet import feed, scope_name, wiring
 from pointstamp.flow.plan import InputPort, NodeKind, Plan
 from pointstamp.flow.stream import Stream
@@ -37,6 +38,7 @@ from pointstamp.show.describe import describe
 from pointstamp.show.drawing.mermaid import mermaid
 from pointstamp.show.drawing.svg import svg
 from pointstamp.show.live import LiveDisplay
+from pointstamp.tables.each_time import within_times
 from pointstamp.tables.lookup import looked_up
 from pointstamp.tables.table import Table
 from pointstamp.tables.ways_in import table_of, upserted
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
     from pointstamp.query.query import Query
     from pointstamp.sinks.port import Sink
+    from pointstamp.spark.frame_results import FrameResults
 
 Place: TypeAlias = str | os.PathLike[str]
 """A folder: its path, or an address such as s3://bucket/folder."""
@@ -68,7 +71,7 @@ class Dataflow:
 
     def __init__(self, name: str, *, times: TimeOrder[Any] = EPOCHS) -> None:
         self.name = name
-        self._builder = PlanBuilder(name, times, table_of, looked_up)
+        self._builder = PlanBuilder(name, times, table_of, looked_up, within_times)
 
     @property
     def plan(self) -> Plan:
@@ -99,25 +102,33 @@ class Dataflow:
         name: str,
         schema: str | pa.Schema,
         *,
-        late: LatePolicy = "error",
+        epoch: EventTime | None = None,
+        late: LatePolicy | None = None,
         late_output: str | None = None,
     ) -> Stream:
         """A stream that comes from outside; the schema is Spark DDL, "src long, dst long", or pyarrow's.
 
         All declared columns must be there; other columns are ignored, wherever the flow runs.
 
+        With ``epoch=ps.event_time("at", every="1 second", lateness="3 seconds")`` the epochs of its rows are
+        their event time, and the input advances by itself.
+
         ``late`` says what becomes of rows whose epoch column names an epoch before the one that the input was
         advanced to: they are an ``"error"``, or go to an ``"output"`` of their own, or ``"drop"`` drops them.
-        That output is named ``late_output``, or ``<name>_late``; it has the columns of the input and
-        ``late_epoch``, and the rows are in the epoch that was open when they arrived.
+        Where epochs are event time they go to an output unless something else is said. That output is named
+        ``late_output``, or ``<name>_late``; it has the columns of the input and ``late_epoch``, and the rows
+        are in the epoch that was open when they arrived.
         """
         declared = as_schema(schema)
+        late = late or ("error" if epoch is None else "output")
         check_policy(name, late, late_output)
+        epochs = None if epoch is None else event_epochs(self.plan, name, declared, epoch)
         ports = {"out": declared}
         if late == "output":
             ports["late"] = late_schema(declared, name)
         node = self._builder.add(NodeKind.INPUT, name, (), [], ports)
         node.late = late
+        node.event_epochs = epochs
         if late == "output":
             port = wired("in", Source(node.index, LATE_PORT))
             self._builder.add(NodeKind.OUTPUT, late_output or f"{name}_late", (), [port], {}, logic=Collect)
@@ -287,10 +298,11 @@ class Dataflow:
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         verify: bool = False,
         **streams: "DataFrame",
-    ) -> "dict[str, DataFrame]":
+    ) -> "FrameResults":
         """Run the flow as a Spark job to the end of its inputs; DataFrames in, DataFrames out.
 
         Without ``epoch`` everything is epoch 0; with it, a column holds the epoch of each row, in any order.
+        Of an output that is a table, ``.table(name)`` of the result is the table as it is at the end.
         The outputs have the column ``epoch`` first, lie as Parquet files under ``output`` (a temporary folder
         unless given), and can be read again and again; a folder that holds published output is refused. There
         are as many workers as Spark has slots, unless ``workers`` says otherwise. A worker that answers

@@ -145,10 +145,10 @@ def test_a_cycle_without_a_feedback_cannot_even_be_written_and_limits_are_checke
         ("groupBy", r"here that is reduce\('key', total=ps\.sum\('amount'\)\), or count"),
         ("group_by", "here that is reduce"),
         ("where", "here that is filter"),
-        ("dropDuplicates", r"here that is count\(\*stream\.schema\.names\)"),
+        ("dropDuplicates", r"here that is distinct\(\) within an epoch"),
         ("union", "here that is concat"),
         ("flatMap", "here that is flat_map"),
-        ("join", r"here that is running\(\)\.join"),
+        ("crossJoin", r"here that is join\(other, 'key'\) within an epoch"),
         ("writeStream", r"here that is flow\.output"),
         (
             "fliter",

@@ -16,15 +16,15 @@ from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
 from pointstamp.tables import deltas, outer
 from pointstamp.tables.aggregating import Once
-from pointstamp.tables.arrangement import Arrangement
+from pointstamp.tables.arrangement import Arrangement, FirstRows
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import Grouped, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
+from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums, SumsPlan
 from pointstamp.tables.rounds import Rounds
 from pointstamp.tables.run import Run, groups_of
-from pointstamp.tables.top import First
-from pointstamp.tables.weights import DIFF
+from pointstamp.tables.weights import DIFF, Integers
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -84,34 +84,19 @@ class NullsMatch(InnerJoin):
         super().__init__(replace(plan, nulls_match=True))
 
 
-class Copies(Once):
+class Copies(OnRows):
     """Takes every copy of a row for a change of what is distinct."""
+
+    def _sent(self, before: Integers, after: Integers) -> Integers:
+        return after - before
+
+
+class CopiesInLoops(Once):
+    """The same in a loop."""
 
     def __call__(self, groups: Grouped) -> pa.RecordBatch:
         own = [groups.rows.column(name) for name in self.result.names]
         return pa.RecordBatch.from_arrays(own, schema=self.result)
-
-
-class ForgetsTheNext(First):
-    """Remembers only the rows that came out, so that there is none to follow one that is deleted."""
-
-    known: dict[str, set[str]] = {}  # noqa: RUF012 - for the one flow of a test
-
-    def __call__(self, groups: Grouped) -> pa.RecordBatch:
-        seen = self.known.setdefault("seen", set())
-        out = self.known.setdefault("out", set())
-        rows = groups.rows.to_pylist()
-        kept = [repr(row) not in seen or repr(row) in out for row in rows]
-        seen.update(map(repr, rows))
-        starts = groups.starts
-        counts = np.add.reduceat(np.array(kept, np.int64), starts) if len(starts) else np.empty(0, np.int64)
-        alive = counts > 0
-        begins = (np.cumsum(counts) - counts)[alive]
-        made = super().__call__(
-            Grouped(groups.rows.filter(pa.array(kept)), begins, groups.keys.filter(pa.array(alive)))
-        )
-        out.update(map(repr, made.to_pylist()))
-        return made
 
 
 class Drifting(OnSums):
@@ -123,9 +108,9 @@ class Drifting(OnSums):
 
     def _change(self, context: Context, change: Run) -> None:
         firsts, group = groups_of(change)
-        sums, _ = self._plan.summing.results(change.batch, group, len(firsts))
-        keys = change.batch.column(0).take(pa.array(firsts)).to_pylist()
-        for key, added in zip(keys, sums[0].to_pylist(), strict=True):
+        keys = change.batch.select(["k"]).take(pa.array(firsts))
+        sums, _ = self._plan.summing.results(change.batch, group, keys)
+        for key, added in zip(keys.column(0).to_pylist(), sums[0].to_pylist(), strict=True):
             before, after = self._known.get(key), self._known.get(key, 0.0) + (added or 0.0)
             self._known[key] = after
             rows = [{"k": key, "n": after, DIFF: 1}]
@@ -177,6 +162,16 @@ def _forgets_what_changed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Arrangement, "save", save)
 
 
+def _looks_no_further(patch: pytest.MonkeyPatch) -> None:
+    right = Arrangement.first_rows
+
+    def first_rows(self: Arrangement, *given: Any) -> FirstRows:  # noqa: ANN401 - as the method takes it
+        found = right(self, *given)
+        return replace(found, is_all=np.ones_like(found.is_all))
+
+    patch.setattr(Arrangement, "first_rows", first_rows)
+
+
 def _in_place_of(name: str, broken: object) -> Break:
     return lambda patch: patch.setattr(deltas, name, broken)
 
@@ -221,7 +216,9 @@ BROKEN: dict[str, Break] = {
     "a weight of 0 is sent on": _in_place_of("Consolidated", KeepsZeros),
     "null keys match": _in_place_of("InnerJoin", NullsMatch),
     "a row of nulls is not taken back": _null_rows_stay,
-    "copies are changes of what is distinct": _in_place_of("Once", Copies),
+    "copies are changes of what is distinct": _in_place_of("OnRows", Copies),
+    "copies are changes of what is distinct, in a loop": _in_place_of("Once", CopiesInLoops),
+    "the first rows are taken for all": _looks_no_further,
     "a snapshot has no rounds": _saved_without_rounds,
     "a snapshot of what changed has nothing": _forgets_what_changed,
 }

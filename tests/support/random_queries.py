@@ -45,6 +45,18 @@ UNARY: dict[str, tuple[Unary, str]] = {
     "min": (lambda q: q.reduce("k", n=ps.min("n")), "select k, min(n) as n from ({q}) group by k"),
     "max": (lambda q: q.reduce("k", n=ps.max("n")), "select k, max(n) as n from ({q}) group by k"),
     "sum": (lambda q: q.reduce("k", n=ps.sum("n")), "select k, sum(n)::bigint as n from ({q}) group by k"),
+    "one of each": (
+        lambda q: q.distinct("k"),
+        "select k, n from ({q}) qualify row_number() over (partition by k order by n nulls first) = 1",
+    ),
+    "last of each": (
+        lambda q: q.distinct("n", by="k desc nulls first"),
+        "select k, n from ({q}) qualify row_number() over (partition by n order by k desc nulls first) = 1",
+    ),
+    "top with nulls last": (
+        lambda q: q.top(2, "k", by="n asc nulls last", ties=True),
+        "select k, n from ({q}) qualify rank() over (partition by k order by n nulls last) <= 2",
+    ),
     "top 2": (
         lambda q: q.top(2, "k", by="n desc"),
         "select k, n from ({q}) qualify row_number() over (partition by k order by n desc nulls last) <= 2",

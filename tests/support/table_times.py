@@ -64,10 +64,29 @@ def counted_rows(rows: Counter[Row]) -> Counter[Row]:
     return Counter((k, count) for k, count in counts.items() if count)
 
 
+def placed_rows(rows: Counter[Row]) -> Counter[Row]:
+    """Every copy of a row with its place among those of its key, the greatest first."""
+    made: Counter[Row] = Counter()
+    for key in {k for k, _ in rows}:
+        values = sorted((n for k, n in rows.elements() if k == key), reverse=True)
+        made.update((key, n * 10 + at) for at, n in enumerate(values, 1))
+    return made
+
+
 Maker = Callable[[ps.Table], ps.Table]
 QUERIES: dict[str, tuple[Maker, Callable[[Counter[Row]], Counter[Row]]]] = {
     "distinct": (lambda t: t.distinct(), lambda rows: Counter(dict.fromkeys(rows, 1))),
     "count": (lambda t: t.reduce("k", n=ps.count()), counted_rows),
+    "count of all": (
+        lambda t: t.reduce(n=ps.count()).select(k=ps.lit(0, "long"), n=ps.col("n")),
+        lambda rows: Counter([(0, rows.total())]),
+    ),
+    "place": (
+        lambda t: t.with_order("k", by="n desc", at=ps.row_number()).select(
+            "k", n=ps.col("n") * 10 + ps.col("at")
+        ),
+        lambda rows: placed_rows(rows),
+    ),
     "join": (self_join, joined_rows),
     "anti join": (
         lambda t: t.filter(ps.col("n") % 2 == 0)

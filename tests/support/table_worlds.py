@@ -29,6 +29,18 @@ def joined_flow() -> ps.Dataflow:
     return flow
 
 
+def ordered_flow() -> ps.Dataflow:
+    """Functions in an order, one row of each key, and aggregates that need all rows of a key."""
+    flow = ps.Dataflow("ordered")
+    table = flow.input("b", RIGHT).running(weight="w")
+    places = {"at": ps.row_number(), "total": ps.running_sum("n"), "after": ps.lead("n")}
+    flow.output("places", table.with_order("k", by="n desc", functions=places))
+    flow.output("one", table.distinct("k", by="n desc"))
+    flow.output("middle", table.reduce("k", median=ps.median("n"), all=ps.collect_list("n")))
+    flow.output("whole", table.reduce(rows=ps.count(), most=ps.max_by("k", "n"), spread=ps.stddev("n")))
+    return flow
+
+
 def upserted_flow() -> ps.Dataflow:
     """Upserts by key, the groups that they move between, and whole states."""
     flow = ps.Dataflow("upserted")
@@ -55,6 +67,7 @@ PEOPLE = pa.schema({"id": pa.int64(), "city": pa.string(), "version": pa.int64()
 
 FLOWS: dict[str, Callable[[], ps.Dataflow]] = {
     "joined": joined_flow,
+    "ordered": ordered_flow,
     "upserted": upserted_flow,
     "beside": beside_flow,
     "reach": lambda: loop_flow("reach"),
@@ -79,6 +92,10 @@ def inputs_of(name: str, seed: int = 0, epochs: int = 5) -> dict[str, Any]:
                 [{"k": rng.randrange(3), "n": rng.randrange(4)} for _ in range(2)] for _ in range(epochs)
             ]
         return made
+    if name == "ordered":
+        # The first epoch is empty, so that there is nothing but the row of no rows.
+        rows = _changes(rng, epochs - 1, lambda: (rng.choice([0, 1, None]), rng.randrange(4)))
+        return {"b": [table_of(e, RIGHT) for e in [[], *rows]]}
     if name == "upserted":
         states = [[{"n": rng.randrange(5)} for _ in range(3)] for _ in range(epochs)]
         return {"people": [table_of(rows, PEOPLE) for rows in _upserts(rng, epochs)], "states": states}

@@ -102,6 +102,22 @@ def test_aggregates_are_duckdbs_after_every_epoch(
     judge_sales(by_key(names), data.draw(changes(SALES_ROWS, epochs)), workers)
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    names=st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=12, unique=True),
+    data=st.data(),
+    workers=st.integers(1, 3),
+    epochs=st.integers(1, 4),
+)
+def test_aggregates_of_all_rows_are_one_row_in_every_epoch(
+    names: list[str], data: st.DataObject, workers: int, epochs: int
+) -> None:
+    wanted: Any = {f"x{at}": AGGREGATES[name][0] for at, name in enumerate(names)}
+    asked = ", ".join(AGGREGATES[name][1] for name in names)
+    query = Asked(lambda a: a.reduce(aggregates=wanted), f"select {asked} from a")  # noqa: S608
+    judge_sales(query, data.draw(changes(SALES_ROWS, epochs)), workers)
+
+
 ROWS: list[list[Row]] = [
     [
         (0, "a", 0.5, 1, Decimal("0.01"), True, 1),

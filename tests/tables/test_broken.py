@@ -12,8 +12,9 @@ from pointstamp.errors import FlowError
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.seeds import CrashSimulator
 from pointstamp.simulate.seeds import Simulator, cases, simulate
-from support.broken_tables import BROKEN, Drifting, ForgetsTheNext
+from support.broken_tables import BROKEN, Drifting
 from support.random_queries import LEAVES, binary, unary
+from support.table_ends import judge as judge_ends
 from support.table_loops import judge_loop
 from support.table_queries import Query, Row, judge
 from support.table_times import judge_times, timed_changes
@@ -66,6 +67,8 @@ JUDGES: dict[str, Judge] = {
     "null keys match": of_query(binary(RIGHT, RIGHT, "join")),
     "a row of nulls is not taken back": of_query(binary(RIGHT, LEAVES[2], "left")),
     "copies are changes of what is distinct": of_query(unary(RIGHT, "distinct")),
+    "copies are changes of what is distinct, in a loop": of_times("distinct", 0),
+    "the first rows are taken for all": lambda _: judge_ends("top", 0),
     "a snapshot has no rounds": of_worlds("timed", crashes=True),
     "a snapshot of what changed has nothing": of_worlds("joined", crashes=True, epochs=12),
 }
@@ -94,13 +97,3 @@ def test_a_sum_of_floats_that_drifts_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 def _sums(table: ps.Table) -> ps.Table:
     return table.reduce("k", n=ps.sum("v")).select("k", n=(ps.col("n") * 2).cast("long"))
-
-
-def test_a_top_that_forgets_the_next_row_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ForgetsTheNext, "known", {})
-    rows: list[list[Row]] = [[(1, n, 1) for n in range(4)], [(1, 3, -1)]]
-    top = unary(RIGHT, "top 2")
-    judge(top, [[], []], rows, 1)
-    monkeypatch.setattr("pointstamp.tables.table.First", ForgetsTheNext)
-    with pytest.raises(AssertionError, match="top 2"):
-        judge(top, [[], []], rows, 1)

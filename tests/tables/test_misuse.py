@@ -15,6 +15,10 @@ def tables() -> tuple[ps.Table, ps.Table]:
     return sales, flow.input("shops", "shop string, city string, price long").running()
 
 
+# What a type checker would not let through.
+THREE: Any = 3
+SHOP: Any = "shop"
+
 CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
     (
         lambda a, b: a.filter(ps.col("prise") > 1),
@@ -55,6 +59,33 @@ CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
     (lambda a, b: a.reduce("shop", n="price"), FlowError, "'n' must be an aggregate"),
     (lambda a, b: a.top(0, by="price"), FlowError, "1 or more, and was given 0"),
     (lambda a, b: a.top(1, by="prise desc"), SchemaError, "needs the column 'prise desc'|column 'prise'"),
+    (lambda a, b: a.distinct(by="price"), FlowError, "but no key was given. Name one"),
+    (lambda a, b: a.distinct("city"), SchemaError, "'distinct' of table .* needs the column 'city'"),
+    (lambda a, b: a.distinct("shop", by="prise"), SchemaError, "by= needs the column 'prise'"),
+    (lambda a, b: a.top(1, by=ps.col("price")), FlowError, "given the expression col.*with_columns"),
+    (lambda a, b: a.top(1, by="price nulls"), SchemaError, "by= needs the column 'price nulls'"),
+    (lambda a, b: a.with_order("shop", by="at"), FlowError, "'with order' of table .* adds no column"),
+    (lambda a, b: a.with_order("shop", by="at", x=ps.sum("at")), FlowError, r"'x' must be .* is sum\(at\)"),
+    (lambda a, b: a.with_order("shop", by="at", x=ps.lag("prise")), SchemaError, "the column 'prise'"),
+    (lambda a, b: a.with_order("shop", by="at", at=ps.rank()), SchemaError, "is a column 'at' already"),
+    (lambda a, b: a.with_order("city", by="at", x=ps.rank()), SchemaError, "needs the column 'city'"),
+    (lambda a, b: a.with_order(by="at", x=ps.running_sum("shop")), SchemaError, "needs a column of numbers"),
+    (lambda a, b: a.with_order(by="at", x=ps.lag("at", -1)), FlowError, "0 or more, but was given -1"),
+    (lambda a, b: a.with_order(by="at", x=ps.lag("price", 1, "x")), SchemaError, "default 'x' is no value"),
+    (lambda a, b: a.with_order(by="at", x=ps.lag(THREE)), FlowError, "name of a column or an expression"),
+    (lambda a, b: a.over("shop"), AttributeError, r"here that is with_order\('key'"),
+    (lambda a, b: a.reduce(n=ps.sum("prise")), SchemaError, "'reduce' of .*, 'n' needs the column 'prise'"),
+    (lambda a, b: a.reduce(n=ps.sum("price", where=ps.col("shop"))), SchemaError, "where= needs a condition"),
+    (lambda a, b: a.reduce(n=ps.sum("price", where=SHOP)), FlowError, "needs an expression for where="),
+    (lambda a, b: a.reduce(n=ps.sum(THREE)), FlowError, "the name of a column or an expression"),
+    (lambda a, b: a.reduce(n=ps.bool_and("price")), SchemaError, "bool_and needs a column of booleans"),
+    (lambda a, b: a.reduce(n=ps.median("shop")), SchemaError, "median needs a column of numbers"),
+    (lambda a, b: a.reduce(n=ps.quantile("price", 2)), FlowError, "a fraction from 0 to 1.* given 2"),
+    (lambda a, b: a.reduce(n=ps.max_by("shop", THREE)), FlowError, "to compare, max_by.* was given 3"),
+    (lambda a, b: a.reduce(n=ps.first("shop", by=[])), FlowError, "'first' needs an order"),
+    (lambda a, b: a.reduce(n=ps.last("shop", by="prise")), SchemaError, "by= needs the column 'prise'"),
+    (lambda a, b: a.reduce(n=ps.aggregate(len, "long", "x")), SchemaError, "'n' needs the column 'x'"),
+    (lambda a, b: a.reduce(n=ps.aggregate(SHOP, "long")), FlowError, "needs a function from the rows"),
     (lambda a, b: a.top(1, by=[]), FlowError, "needs a column to order by"),
     (lambda a, b: a.top(1, by="price", rank="at"), SchemaError, "there is a column 'at' already"),
     (lambda a, b: a.iterate(lambda x: x.select("shop")), SchemaError, "needs the same columns on both sides"),

@@ -180,7 +180,8 @@ def _epochs(given: list[str], flow: "Dataflow") -> dict[str, str]:
             _check_name(name, flow.name, names)
             epochs[name] = column
     try:
-        return epoch_columns(flow.plan, epochs)
+        # Those that are event time are declared in the flow.
+        return {n: each for n, each in epoch_columns(flow.plan, epochs).items() if isinstance(each, str)}
     except FlowError as error:
         raise UsageError(f"run: {error}") from error
 

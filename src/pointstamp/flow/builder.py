@@ -16,6 +16,7 @@ from pointstamp.topology.ports import OperatorIndex, Source
 from pointstamp.topology.summary import Summary
 
 if TYPE_CHECKING:
+    from pointstamp.flow.outlet import Outlet
     from pointstamp.flow.stream import Stream
     from pointstamp.tables.table import Table
 
@@ -78,11 +79,13 @@ class PlanBuilder:
         root: TimeOrder[Any],
         make_table: "Callable[[Stream, TableWay, str], Table] | None" = None,
         look_up: "Callable[[Stream, Table, Lookup], Stream] | None" = None,
+        within_times: "Callable[[str, Sequence[Outlet], Callable[..., Table], bool], Stream] | None" = None,
     ) -> None:
         self.plan = Plan(name, root)
         self._scopes: set[Scope] = set()
         self._make_table = make_table
         self._look_up = look_up
+        self._within_times = within_times
         self.event_times: dict[OperatorIndex, EventTimeMark] = {}
         """The operators behind which rows go by a promise about event time."""
         self.forgets: set[OperatorIndex] = set()
@@ -97,6 +100,13 @@ class PlanBuilder:
         """A stream beside the rows of a table; like ``table_of``, this is known above this layer."""
         assert self._look_up is not None, f"flow '{self.plan.name}' was made without tables"
         return self._look_up(stream, table, lookup)
+
+    def within_times(
+        self, name: str, streams: "Sequence[Outlet]", body: "Callable[..., Table]", *, in_parts: bool = False
+    ) -> "Stream":
+        """What a body makes of the tables that each time is by itself; known above this layer, too."""
+        assert self._within_times is not None, f"flow '{self.plan.name}' was made without tables"
+        return self._within_times(name, streams, body, in_parts)
 
     def add(
         self,

@@ -79,6 +79,12 @@ def _counted(counts: AnOutlet, name: str) -> AnOutlet:
     return add_operator(name, logic, {"in": by}, {"out": schema})[0]
 
 
+def has_promise(stream: AnOutlet) -> bool:
+    """Whether something that a stream is made of has a promise about its event time."""
+    builder = wiring(stream).builder
+    return not builder.event_times.keys().isdisjoint(above(builder, wiring(stream).source.operator))
+
+
 def bounds_for(stream: AnOutlet, who: str) -> tuple[pa.DataType, dict[str, AnOutlet], dict[str, int]]:
     """By which event times a stream goes: their type, who tells them, and how late each may be."""
     builder = wiring(stream).builder
@@ -109,6 +115,16 @@ def check_forgets(stream: AnOutlet, who: str) -> None:
             f"{who} waits for event time to be over, but '{name}' before it would keep all rows for ever. "
             f"Let rows go before it: table.keep_until('window_end') in front of '{name}'."
         )
+
+
+def above(builder: PlanBuilder, start: OperatorIndex) -> set[OperatorIndex]:
+    """An operator, and all of which something comes to it."""
+    seen, waiting = {start}, [start]
+    while waiting:
+        new = [each for each in _above(builder, waiting.pop()) if each not in seen]
+        seen.update(new)
+        waiting.extend(new)
+    return seen
 
 
 def only_grows(stream: AnOutlet) -> bool:

@@ -37,6 +37,25 @@ def check_adds_up(plan: Plan, source: Source, who: str) -> None:
         raise FlowError(no_table_of(who, read))
 
 
+def check_takes_nothing_back(plan: Plan, source: Source, who: str) -> None:
+    """Refuse a running reduction of a table's changes, if rows are taken away from the table."""
+    seen, waiting = set(), [source.operator]
+    while waiting:
+        node = plan.nodes[waiting.pop()]
+        if node.index in seen:
+            continue
+        seen.add(node.index)
+        if node.sends is Passes.CHANGES:
+            raise FlowError(
+                f"{who} is running, and reads what '{node.name}' sends: the changes of a table from which "
+                "rows are taken away again, and a running reduction would take each of these for one more "
+                "row. Use table.reduce(...), which takes back what it replaces, or drop 'diff' first if it "
+                "is the changes that you want to aggregate."
+            )
+        if node.kind.is_door or node.sends is Passes.ROWS:
+            waiting.extend(port.source.operator for port in node.inputs if port.source is not None)
+
+
 def check_plan(plan: Plan) -> None:
     """Refuse a plan in which a reduction must not aggregate what it reads."""
     marks = _marks(plan)

@@ -7,11 +7,13 @@ that is read, so whoever wires streams gets streams.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from functools import partial
+from typing import Any, ClassVar, Self, TypeVar
 
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError
+from pointstamp.flow.afresh import Afresh
 from pointstamp.flow.builder import PlanBuilder, Scope, Wiring, wired
 from pointstamp.flow.key_kinds import check_all_keys_meet, check_keys_meet
 from pointstamp.flow.marking import check_plan
@@ -25,6 +27,9 @@ from pointstamp.topology.summary import Summary
 
 class Outlet:
     """One output of a node, with its schema, the scope it stands in, and how its batches are shared."""
+
+    _begins_anew: ClassVar[bool] = False
+    """Whether an operator that would keep what it reads from here begins anew at every time."""
 
     def __init__(
         self, builder: PlanBuilder, source: Source, schema: pa.Schema, scope: Scope, pact: Pact = STAY
@@ -58,6 +63,11 @@ def wiring(outlet: Outlet) -> Wiring:
     return outlet._wiring  # noqa: SLF001 - this function is the one way to it
 
 
+def begins_anew(outlet: Outlet) -> bool:
+    """Whether operators that read this begin anew at every time."""
+    return outlet._begins_anew  # noqa: SLF001 - as above
+
+
 AnOutlet = TypeVar("AnOutlet", bound=Outlet)
 
 
@@ -86,6 +96,9 @@ def add_operator(
             )
     ports = [wired(port, at.source, at.pact) for port, at in read.items()]
     check_keys_meet(first.builder.plan, name, ports)
+    kind = type(next(iter(inputs.values())))
+    if in_order and kind._begins_anew:  # noqa: SLF001 - as above
+        logic, in_order = partial(Afresh, logic), False
     node = first.builder.add(
         NodeKind.OPERATOR,
         name,
@@ -98,7 +111,6 @@ def add_operator(
         sends=sends,
         declared=declared,
     )
-    kind = type(next(iter(inputs.values())))
     return [
         kind(first.builder, Source(node.index, number), schema, first.scope)
         for number, schema in enumerate(outputs.values())

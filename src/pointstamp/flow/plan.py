@@ -20,6 +20,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.flow.pact import STAY, Pact
 from pointstamp.flow.updates import Passes, Reduces, Replaces
+from pointstamp.rows.epochcolumn import EventEpochs
 from pointstamp.rows.late import LatePolicy
 from pointstamp.topology.domain import EPOCHS, Domain, TimeOrder
 from pointstamp.topology.graph import Graph, GraphBuilder
@@ -97,6 +98,8 @@ class Node:
     """What was declared of times, by the names of input and output; the judge goes by this, too."""
     late: LatePolicy = "error"
     """Of an input: what becomes of rows that come too late."""
+    event_epochs: EventEpochs | None = None
+    """Of an input: the event time that its epochs are, if they are."""
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pointstamp.errors import FlowError
 from pointstamp.expressions.compiling import compile_condition, compile_expression
 from pointstamp.expressions.tree import Expression
-from pointstamp.flow.marking import check_reduces
+from pointstamp.flow.marking import check_reduces, check_takes_nothing_back
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.reducing import Reducing
 from pointstamp.flow.updates import Reduces
@@ -29,15 +29,22 @@ ACCUMULATED: Final = ("count", "sum", "min", "max", "mean")
 def reduced(stream: "Stream", keys: tuple[str, ...], asked: Reducing) -> "Stream":
     """One row for each key of a time, or of all so far, with aggregates of its rows."""
     name, who = asked.name, f"'{asked.name}' of {stream}"
-    for column, aggregate in asked.aggregates.items():
-        if not _is_accumulated(aggregate):
-            raise FlowError(
-                f"{who}: '{column}' is {aggregate}, which needs all rows of a key. Tables have it: "
-                f"running().reduce({', '.join(map(repr, keys))}, {column}=...)."
-            )
+    others = [column for column, each in asked.aggregates.items() if not _is_accumulated(each)]
+    if asked.running and (others or not keys):
+        what = f"'{others[0]}' is {asked.aggregates[others[0]]}" if others else "it has no key column"
+        raise FlowError(
+            f"{who} cannot be running: {what}. A table keeps it up to date, and takes back what it has sent: "
+            "running().reduce(...)."
+        )
+    if others or not keys:
+        return wiring(stream).builder.within_times(
+            name, (stream,), lambda rows: rows.reduce(*keys, aggregates=asked.aggregates, name=name)
+        )
     at = wiring(stream)
     reduces = Reduces(keys, asked.aggregates, asked.running)
     check_reduces(at.builder.plan, at.source, reduces, who)
+    if asked.running:
+        check_takes_nothing_back(at.builder.plan, at.source, who)
     arguments, aggregates = Arguments(keys), asked.aggregates
     if not all(_is_plain(each) for each in aggregates.values()):
         aggregates = {

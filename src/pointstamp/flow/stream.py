@@ -35,9 +35,11 @@ from pointstamp.expressions.selecting import (
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
 from pointstamp.flow.builder import Events, Lookup, PlanBuilder, Scope, TableWay
-from pointstamp.flow.event_time import promised
+from pointstamp.flow.epoch_verbs import EpochVerbs
+from pointstamp.flow.event_epochs import epochs_above, sent_ahead
+from pointstamp.flow.event_time import has_promise, promised
 from pointstamp.flow.other_words import no_such_verb
-from pointstamp.flow.outlet import Outlet, add_door, add_operator, columns_in_words, feed, scope_name, wiring
+from pointstamp.flow.outlet import add_door, add_operator, columns_in_words, feed, scope_name, wiring
 from pointstamp.flow.pact import EVERYWHERE, ExchangeBy, ExchangeByFunction, ShardFunction
 from pointstamp.flow.plan import InputPort, Node, NodeKind, RoundLimit
 from pointstamp.flow.probe import Probe
@@ -68,7 +70,7 @@ if TYPE_CHECKING:
     from pointstamp.tables.table import Table
 
 
-class Stream(Outlet):
+class Stream(EpochVerbs):
     """A stream of Arrow batches with times; made by a flow and by operations on other streams."""
 
     # How the batches are shared among the workers.
@@ -296,9 +298,10 @@ class Stream(Outlet):
     ) -> "Stream":
         """Aggregate rows per key: in each epoch by itself, or running over all epochs so far.
 
-        ``total=ps.sum("amount"), last=ps.max("at")``: each named column of the result is an aggregate,
-        ``sum``, ``min``, ``max``, ``mean``, ``count`` or one of your own. With ``running`` the new value is
-        sent for each key that changed in an epoch. Either way, results are sent at the end of an epoch.
+        ``total=ps.sum("amount"), last=ps.max("at")``: each named column of the result is an aggregate. With
+        ``running`` the new value is sent for each key that changed in an epoch; there are running ``sum``,
+        ``min``, ``max``, ``mean``, ``count`` and accumulators of your own. Either way, results are sent at
+        the end of an epoch. Without keys it is one row for each epoch that has rows.
 
         What a running reduction sends are updates, and these can be aggregated again only where a row that
         was replaced makes no difference: a running ``min`` by ``min`` of the same column, a running ``max``
@@ -322,8 +325,6 @@ class Stream(Outlet):
         )
 
     def _reduce(self, keys: tuple[str, ...], asked: Reducing) -> "Stream":
-        if not keys:
-            raise FlowError(f"{self}: '{asked.name}' needs at least one key column.")
         self._check_columns(asked.name, keys)
         return reduced(self, keys, asked)
 
@@ -374,9 +375,13 @@ class Stream(Outlet):
 
         All rows that wait for one time come in one epoch, the first after which the bound of ``event_time``
         is not before it; so ``window("at", "1 hour").delay_until("window_end")`` has all rows of a window in
-        one epoch, and a reduction of them is its final result. A row that says null does not come.
+        one epoch, and a reduction of them is its final result. Where epochs are event time, it is the last
+        epoch that begins before it. A row that says null does not come.
         """
-        return self.running(name=f"{name}: rows").final(when, name=name)
+        epochs = None if has_promise(self) else epochs_above(self)
+        if epochs is None:
+            return self.running(name=f"{name}: rows").final(when, name=name)
+        return sent_ahead(self, col(when) if isinstance(when, str) else when, epochs, name)
 
     def delay(self, epochs: int = 1, *, name: str = "delay") -> "Stream":
         """The same batches, that many epochs later."""
@@ -407,7 +412,8 @@ class Stream(Outlet):
         def __getattr__(self, name: str) -> object:
             if name.startswith("_"):
                 raise AttributeError(f"'Stream' object has no attribute '{name}'", name=name, obj=self)
-            verbs = [each for each, of in vars(Stream).items() if not each.startswith("_") and callable(of)]
+            known = {**vars(Stream), **vars(EpochVerbs)}.items()
+            verbs = [each for each, of in known if not each.startswith("_") and callable(of)]
             raise AttributeError(no_such_verb(str(self), name, verbs), name=name, obj=self)
 
 

@@ -34,6 +34,7 @@ class Passes(Enum):
     ROWS = "some of them, as they are"
     MADE = "what a function makes of them"
     ADDED = "them all as rows of a table, so that they must be no updates"
+    CHANGES = "the changes of a table from which rows are taken away again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def replacing(name: str, replaces: Replaces) -> Updates:
 
 def passed_on(passes: Passes, read: Updates | None) -> Updates | None:
     """What is sent of the rows that were read."""
-    if passes is Passes.ADDED:
+    if passes in (Passes.ADDED, Passes.CHANGES):
         return None
     return replace(read, is_made=True) if read is not None and passes is Passes.MADE else read
 

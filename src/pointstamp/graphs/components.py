@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pointstamp import Capability, Context, Piece, Stream, operator, saved
+from pointstamp import Capability, Context, Piece, Stream, Table, operator, saved
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.graphs.forest import Forest, Pairs
 
@@ -41,14 +41,18 @@ _LAST_ROUND: Final = 1 << 62
 
 
 def connected_components(
-    edges: Stream, *, src: str = "src", dst: str = "dst", diff: str | None = None
+    edges: Stream | Table, *, src: str = "src", dst: str = "dst", diff: str | None = None
 ) -> Stream:
     """The component of every vertex, as "vertex long, component long": per epoch those that changed.
 
     ``src`` and ``dst`` name the columns of the two ends, whole numbers; which end is which does not matter,
     an edge may come again, and an edge from a vertex to itself makes the vertex known. ``diff`` names a
     column that says how often each edge is added, at least once: an edge that is to be taken away is refused.
+    A table of edges must be one that only grows; of one from which edges are taken away, components are a
+    loop: ``vertices.iterate(...)``.
     """
+    if isinstance(edges, Table):
+        edges = _added_edges(edges)
     _check_stream(edges, src, dst, diff)
     pairs = operator("edges to pairs", EdgesToPairs(src, dst, diff), edges=edges)
     with pairs.loop("labels") as loop:
@@ -62,6 +66,18 @@ def connected_components(
         loop.feedback(facts, again)
         components: Stream = loop.leave(labels)
     return components
+
+
+def _added_edges(edges: Table) -> Stream:
+    if not edges.only_appends:
+        raise FlowError(
+            f"connected_components of {edges}: edges can be taken away from this table again, and labels "
+            "that were joined cannot be told apart. Give a table that only grows, or spread the least vertex "
+            "along the edges by iterate, which can: labels.iterate(lambda x, labels, edges: x.join(edges, "
+            "{'vertex': 'src'}).select(vertex=ps.col('dst'), component=ps.col('component')).union(labels)"
+            ".reduce('vertex', component=ps.min('component')), labels, edges)."
+        )
+    return edges.appended(name="edges that are added")
 
 
 class EdgesToPairs:

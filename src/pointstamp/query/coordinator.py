@@ -25,6 +25,7 @@ from pointstamp.journal.history import Committed, SnapshotChain, Ticked
 from pointstamp.journal.ledger import Ledger
 from pointstamp.query.intake import Intake
 from pointstamp.query.policy import BYTES_IN_FLIGHT_MAX, EPOCHS_IN_FLIGHT_MAX, SnapshotPolicy
+from pointstamp.rows.epochcolumn import EpochColumn, EventEpochs
 from pointstamp.running.messages import Ahead, AskAhead, Order, Progressed, Save, Saved, Tick, TickRead
 from pointstamp.sinks.port import Publisher
 from pointstamp.sources.dealing import deal, shared
@@ -49,7 +50,7 @@ class Coordinator:
         chain: SnapshotChain | None,
         now_seconds: float,
         policy: SnapshotPolicy | None = None,
-        epoch_columns: Mapping[str, str] | None = None,
+        epoch_columns: Mapping[str, EpochColumn] | None = None,
         epochs_max: int = EPOCHS_IN_FLIGHT_MAX,
         bytes_max: int = BYTES_IN_FLIGHT_MAX,
         closes: bool = False,
@@ -71,6 +72,7 @@ class Coordinator:
         self._done_before = [0] * workers
         self._read_by = [-1 if chain is None else chain.commits[-1].settled] * workers
         self._last_row_epoch = -1
+        self._tick_reads: dict[int, list[TickRead]] = {}
         # What was let in, what is to be saved, and what has been.
         self.opened = -1 if chain is None else chain.epoch
         self._targets: deque[tuple[int, bool, list[str]]] = deque()
@@ -158,7 +160,15 @@ class Coordinator:
     def is_idle(self) -> bool:
         """Whether everything offered is committed; at the end of all inputs, also everything that follows."""
         is_over = self.ledger.is_final or not self._intake.has_ended
-        return is_over and not self._intake.has_units and self.is_settled
+        return is_over and not self._intake.has_units and self.is_settled and self._is_event_time_passed
+
+    @property
+    def _is_event_time_passed(self) -> bool:
+        """Whether no tick is about to follow because of event times that were read, or are being read."""
+        if not any(isinstance(each, EventEpochs) for each in self._columns.values()):
+            return True
+        open_from = self.ledger.open_from
+        return self._is_all_read() and (self.is_held or self._intake.complete_to(open_from) == open_from)
 
     @property
     def is_settled(self) -> bool:
@@ -187,6 +197,21 @@ class Coordinator:
         """A member has read its parts of a tick, with rows up to an epoch."""
         self._read_by[worker] = report.number
         self._last_row_epoch = max(self._last_row_epoch, report.last_epoch)
+        reads = self._tick_reads.setdefault(report.number, [])
+        reads.append(report)
+        if len(reads) == self.workers:
+            self._pass_event_time(self._tick_reads.pop(report.number))
+
+    def _pass_event_time(self, reads: Sequence[TickRead]) -> None:
+        """All members have read a tick: inputs whose epochs are event time are complete up to what it says.
+
+        The ticks that follow say so, in the journal: what they complete, and from where on rows are late. So
+        whoever reads them again finds the same; and what was not recorded is read again.
+        """
+        for name, epochs in self._columns.items():
+            latest = [report.latest[name] for report in reads if name in report.latest]
+            if isinstance(epochs, EventEpochs) and latest:
+                self._intake.reach(name, epochs.complete_by(max(latest)))
 
     def left_ahead(self, report: Ahead) -> None:
         """A member reports what is left for epochs that the inputs have not reached."""

@@ -67,6 +67,10 @@ class Intake:
         """Take note that what was offered completes an input before an epoch."""
         self._promises[name].say(epoch, self.waiting(name))
 
+    def reach(self, name: str, epoch: int) -> None:
+        """Take note that what was taken completes an input before an epoch."""
+        self._promises[name].reach(epoch)
+
     # What to let in.
 
     @property

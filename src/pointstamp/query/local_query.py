@@ -29,7 +29,7 @@ from pointstamp.query.starting import (
     sink_at,
 )
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.rows.epochcolumn import with_epochs
+from pointstamp.rows.epochcolumn import EpochColumn, EventEpochs, with_epochs
 from pointstamp.rows.schema import to_batches
 from pointstamp.running.feeding import EpochColumns, items_of
 from pointstamp.running.results import Results
@@ -128,7 +128,7 @@ def run_to_end(
     return _results(plan, output, fed)
 
 
-def _source(plan: Plan, name: str, given: Any, column: str | None) -> Source:  # noqa: ANN401 - whatever came
+def _source(plan: Plan, name: str, given: Any, column: EpochColumn | None) -> Source:  # noqa: ANN401 - whatever came
     if isinstance(given, Rows):
         return replace(given, name=given.name or name)
     if all(hasattr(given, method) for method in ("watch", "read", "after")):
@@ -151,10 +151,19 @@ def _check_again(name: str, given: Any) -> None:  # noqa: ANN401 - whatever came
         )
 
 
-def _by_epoch(plan: Plan, name: str, given: Any, column: str | None) -> dict[int, pa.RecordBatch]:  # noqa: ANN401
-    """Data at hand as one batch for each epoch that it has."""
+def _by_epoch(
+    plan: Plan,
+    name: str,
+    given: Any,  # noqa: ANN401 - whatever came
+    column: EpochColumn | None,
+) -> dict[int, pa.RecordBatch]:
+    """Data at hand as one batch for each epoch that it has; where all of it is known, no row is late."""
     _check_again(name, given)
     schema = _schema(plan, name)
+    if isinstance(column, EventEpochs):
+        items = [rows for _, rows in items_of(plan, name, given, None)]
+        whole = [b for rows in items for b in to_batches(rows, schema, f"input '{name}'", leaves_others=True)]
+        given = pa.Table.from_batches(whole, schema)
     batches: dict[int, pa.RecordBatch] = {}
     for time, rows in items_of(plan, name, given, column):
         # With an epoch column an item may begin with the epoch that the one before has ended with.

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pointstamp.errors import SourceError
 from pointstamp.flow.plan import NodeKind
@@ -26,7 +27,7 @@ from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.query.mission import Mission
 from pointstamp.query.pacing import Pacing
 from pointstamp.query.scribe import Scribe
-from pointstamp.rows.epochcolumn import by_epoch
+from pointstamp.rows.epochcolumn import EventEpochs, by_epoch
 from pointstamp.rows.late import late_rows
 from pointstamp.running.messages import (
     Ahead,
@@ -104,6 +105,7 @@ class Member:
         self._done_before = 0
         self._last_epochs: deque[tuple[int, int]] = deque()  # of each tick that is not settled
         self._settled = -1
+        self._latest: dict[str, int] = {}  # event times of the tick that is read
         self.rows_in = dict.fromkeys(mission.sources, 0)
         self.rows_out = dict.fromkeys(mission.plan.named(NodeKind.OUTPUT), 0)
         self.rows_late: dict[str, int] = {}
@@ -174,6 +176,7 @@ class Member:
         self._is_decoding = any(tick.parts.values())
         yield
         last = self._restored_epoch
+        self._latest = {}
         for name, parts in tick.parts.items():
             for part in parts:
                 for batch in self._batches(name, part):
@@ -186,7 +189,7 @@ class Member:
         # A tick without rows is not settled either before the epochs that it completes are saved.
         self._last_epochs.append((tick.number, max(last, tick.complete_to - 1)))
         if mission.epoch_columns:
-            self._tell(TickRead(tick.number, last))
+            self._tell(TickRead(tick.number, last, self._latest))
         for handle in worker.inputs.values():
             if handle.time < tick.complete_to:
                 handle.advance_to(tick.complete_to)
@@ -217,6 +220,10 @@ class Member:
             return tick.open_from
         promised = max(tick.open_from, tick.promised.get(name, 0))
         last = self._restored_epoch
+        if isinstance(column, EventEpochs) and batch.num_rows:
+            latest = pc.max(column.instants(batch)).as_py()
+            if latest is not None:
+                self._latest[name] = max(latest, self._latest.get(name, latest))
         for epoch, rows in by_epoch(batch, column, self.mission.declared(name), f"input '{name}'"):
             if epoch >= promised:
                 self._send_at(name, epoch, rows)

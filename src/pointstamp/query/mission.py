@@ -11,7 +11,7 @@ from pointstamp.journal.dealers import dealers_of
 from pointstamp.journal.parts import decode_part, parts_needed, restored_from
 from pointstamp.journal.saved_part import PartSaved
 from pointstamp.query.pacing import DECODED_BYTES_MAX
-from pointstamp.rows.epochcolumn import with_epochs
+from pointstamp.rows.epochcolumn import EpochColumn, with_epochs
 from pointstamp.sinks.port import Sink
 from pointstamp.sources.port import Source
 from pointstamp.storage.port import Storage
@@ -34,7 +34,7 @@ class Mission:
     workers: int
     generation: int
     chain: Sequence[Sequence[PartSaved]] = ()
-    epoch_columns: Mapping[str, str] = field(default_factory=dict)
+    epoch_columns: Mapping[str, EpochColumn] = field(default_factory=dict)
     published_through: int = -1
     is_observed: bool = False
     """Whether members tell the events of their workers, because they are judged."""

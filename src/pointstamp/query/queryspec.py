@@ -16,6 +16,7 @@ from pointstamp.query.policy import (
     RestartPolicy,
     SnapshotPolicy,
 )
+from pointstamp.rows.epochcolumn import EpochColumn
 from pointstamp.sinks.port import Sink
 from pointstamp.sources.port import Source
 from pointstamp.storage.port import Storage
@@ -41,7 +42,7 @@ class QuerySpec:
     query_id: str
     snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
     restarts: RestartPolicy = field(default_factory=RestartPolicy)
-    epoch_columns: Mapping[str, str] = field(default_factory=dict)
+    epoch_columns: Mapping[str, EpochColumn] = field(default_factory=dict)
     available_now: bool = False
     closes: bool = False
     """Whether the end of all sources is the end of time: then what was put off is published, too."""

@@ -8,6 +8,7 @@ from uuid import uuid4
 from pointstamp.errors import AlreadyStored, FlowError, NotStored, RecoveryError
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.query.queryspec import QuerySpec, SavepointPlace
+from pointstamp.rows.epochcolumn import EpochColumn
 from pointstamp.running.feeding import EpochColumns, epoch_columns
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.port import Sink
@@ -80,7 +81,7 @@ def check_sink(spec: QuerySpec) -> QuerySpec:
     return spec
 
 
-def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) -> dict[str, str]:
+def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) -> dict[str, EpochColumn]:
     """The epoch columns by input, after a check that inputs and columns fit the flow."""
     if plan.root is not EPOCHS:
         raise FlowError(

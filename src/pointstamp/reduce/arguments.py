@@ -16,11 +16,6 @@ class Arguments:
     def __init__(self, keys: Iterable[str]) -> None:
         self.columns: dict[str, Expression] = {key: col(key) for key in keys}
 
-    @property
-    def are_plain(self) -> bool:
-        """Whether all are columns that the rows have anyway."""
-        return all(isinstance(each, Column) for each in self.columns.values())
-
     def of(self, given: str | Expression | None, where: Expression | None = None) -> str | None:
         """The column of an argument, null where the condition does not hold; None if rows are counted."""
         if given is None:

@@ -3,14 +3,16 @@
 All readers of inputs (in this process, in a member of a query, in a task that packs for Spark's shuffle) ask
 here what to read and which rows belong to which epoch, so that the answer is the same everywhere. A column
 that the input's schema declares stays in the rows, with the type that was declared; one that it does not
-declare is read as a long beside the others, and is taken away with the epoch.
+declare is read as a long beside the others, and is taken away with the epoch. Or the epochs of an input are
+its event time, cut into pieces of one length: then they are worked out of a declared column.
 
 Invariant: an epoch that comes out is a whole number from 0 up to ``EPOCH_MAX``, and every row comes out once.
 The order in which epochs may come, and which are too late, is decided elsewhere.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +30,43 @@ _FILTERS_MAX: Final = 4
 _SORTED_BYTES_MAX: Final = 2**30
 
 
-def check_declared(schema: pa.Schema, column: str, who: str) -> None:
+@dataclass(frozen=True, slots=True)
+class EventEpochs:
+    """Epochs that are event time: of which column, how long each is, and how late a row may be.
+
+    Lengths are in the unit of the column. Epoch 0 begins with 1970.
+    """
+
+    at: str
+    kind: pa.DataType
+    every: int
+    lateness: int
+
+    def epoch_of(self, instant: int) -> int:
+        """The epoch in which an event time lies."""
+        return instant // self.every
+
+    def complete_by(self, latest: int) -> int:
+        """The epoch before which all rows have come, after one of this event time."""
+        return max(0, self.epoch_of(latest - self.lateness))
+
+    def instants(self, rows: Any) -> pa.Array:  # noqa: ANN401 - a batch or a table
+        """The event times of rows, as integers."""
+        column = rows.column(self.at)
+        found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        return (found.cast(pa.int32()) if pa.types.is_date32(found.type) else found).cast(pa.int64())
+
+    def __str__(self) -> str:
+        return self.at
+
+
+EpochColumn: TypeAlias = str | EventEpochs
+"""A column that holds the epochs, or one that holds the event times of which they are made."""
+
+
+def check_declared(schema: pa.Schema, column: EpochColumn, who: str) -> None:
     """Refuse an epoch column that is declared as anything but an integer."""
-    if column in schema.names:
+    if isinstance(column, str) and column in schema.names:
         check_type(schema.field(column).type, column, who)
 
 
@@ -42,26 +78,36 @@ def check_type(given: pa.DataType, column: str, who: str) -> None:
         )
 
 
-def with_epochs(schema: pa.Schema, column: str | None) -> pa.Schema:
+def with_epochs(schema: pa.Schema, column: EpochColumn | None) -> pa.Schema:
     """The columns to read from an input: the declared ones, and the epoch column if it is not among them.
 
     >>> declared = pa.schema([("day", pa.int32()), ("amount", pa.int64())])
     >>> with_epochs(declared, "day").names, with_epochs(declared, "hour").names
     (['day', 'amount'], ['day', 'amount', 'hour'])
     """
-    if column is None or column in schema.names:
+    if not isinstance(column, str) or column in schema.names:
         return schema
     return schema.append(asked_for(column, pa.int64(), by="epoch="))
 
 
-def by_epoch(rows: Any, column: str, schema: pa.Schema, who: str) -> Iterator[tuple[int, Any]]:  # noqa: ANN401
+def by_epoch(
+    rows: Any,  # noqa: ANN401 - a batch or a table
+    column: EpochColumn,
+    schema: pa.Schema,
+    who: str,
+) -> Iterator[tuple[int, Any]]:
     """The rows of each epoch, earlier epochs first, with the declared columns and no others.
 
     ``rows`` is a batch or a table of ``with_epochs(schema, column)``, and what comes out is the same.
     """
-    epochs = rows.column(column)
-    kept = rows if column in schema.names else rows.drop_columns([column])
-    numbers = _distinct(epochs, column, who)
+    if isinstance(column, str):
+        epochs = rows.column(column)
+        kept = rows if column in schema.names else rows.drop_columns([column])
+    else:
+        instants, kept = column.instants(rows), rows
+        whole = np.floor_divide(pc.fill_null(instants, 0).to_numpy(), column.every)
+        epochs = pa.array(whole, mask=np.asarray(instants.is_null()))
+    numbers = _distinct(epochs, str(column), who)
     if len(numbers) <= _FILTERS_MAX or kept.nbytes > _SORTED_BYTES_MAX:
         for epoch in numbers:
             yield epoch, kept.filter(pc.equal(epochs, epoch))

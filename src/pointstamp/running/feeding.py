@@ -19,9 +19,10 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.progress.tracker import Tracker
-from pointstamp.rows.epochcolumn import by_epoch, check_declared, with_epochs
+from pointstamp.rows.epochcolumn import EpochColumn, EventEpochs, by_epoch, check_declared, with_epochs
 from pointstamp.rows.late import LatePolicy, late_rows
 from pointstamp.rows.schema import check_asked, names_of, to_batches
+from pointstamp.running.event_items import LateItem, by_event_time
 from pointstamp.topology.domain import EPOCHS, TimeOrder
 
 EPOCHS_IN_FLIGHT_MAX: Final = 8
@@ -36,13 +37,6 @@ Item: TypeAlias = tuple[Any, Any]
 """A root time and rows for it; or late rows, which come at that time."""
 
 _log = logging.getLogger("pointstamp.run")
-
-
-@dataclass(frozen=True, slots=True)
-class LateItem:
-    """Rows that are to go to the port for late rows of their input."""
-
-    rows: Any
 
 
 class RunInput(Protocol):
@@ -241,15 +235,22 @@ def feeder(
     return Feeder(run, readers, control or FlowControl())
 
 
-def epoch_columns(plan: Plan, epoch: EpochColumns) -> dict[str, str]:
+def epoch_columns(plan: Plan, epoch: EpochColumns) -> dict[str, EpochColumn]:
     """The epoch column of each input that has one; FlowError where they do not fit the flow."""
     inputs = plan.named(NodeKind.INPUT)
+    declared = {name: node.event_epochs for name, node in inputs.items() if node.event_epochs is not None}
     if epoch is not None and not isinstance(epoch, str | Mapping):
         raise FlowError(
             f"flow '{plan.name}': epoch= needs the name of a column, or such a name for each input by the "
             f"input's name, but was given {type(epoch).__name__} {epoch!r}."
         )
-    columns = dict.fromkeys(inputs, epoch) if isinstance(epoch, str) else dict(epoch or {})
+    if twice := [name for name in declared if not isinstance(epoch, str) and name in (epoch or {})]:
+        raise FlowError(
+            f"flow '{plan.name}': the epochs of input '{twice[0]}' are its event time "
+            f"'{declared[twice[0]]}'; it cannot have an epoch column, too. Leave it out of epoch=."
+        )
+    given = dict.fromkeys(inputs, epoch) if isinstance(epoch, str) else dict(epoch or {})
+    columns: dict[str, EpochColumn] = {**given, **declared}
     if unknown := [name for name in columns if name not in inputs]:
         raise FlowError(
             f"flow '{plan.name}' has the inputs {_listed(inputs)}, but epoch columns were given for "
@@ -264,7 +265,7 @@ def items_of(
     plan: Plan,
     name: str,
     value: Any,  # noqa: ANN401 - whatever came
-    column: str | None,
+    column: EpochColumn | None,
     late: LatePolicy = "error",
 ) -> Iterator[Item]:
     """A user's items for an input, as pairs of a root time and rows; late ones as the policy says."""
@@ -272,6 +273,8 @@ def items_of(
     who = f"input '{name}'"
     if plan.root is not EPOCHS:
         return _timed_items(who, value)
+    if isinstance(column, EventEpochs):
+        return by_event_time(who, _epochs_of(who, value), column, schema, late)
     if column is not None:
         return _by_column(who, value, column, schema, late)
     return iter([(0, value)]) if _holds_rows(value) else _counted_items(who, value)
@@ -280,6 +283,10 @@ def items_of(
 def _holds_rows(value: Any) -> bool:  # noqa: ANN401
     """Whether a value is rows itself, and not a sequence of epochs."""
     return isinstance(value, pa.RecordBatch | pa.Table) or hasattr(value, "__dataframe__")
+
+
+def _epochs_of(who: str, value: Any) -> Iterable[Any]:  # noqa: ANN401
+    return [value] if _holds_rows(value) else _epochs_in(who, value)
 
 
 def _epochs_in(who: str, value: Any) -> Iterable[Any]:  # noqa: ANN401
@@ -321,7 +328,7 @@ def _by_column(
 ) -> Iterator[Item]:
     """Items by an epoch column; within a value, rows may be in any order."""
     timed = with_epochs(schema, column)
-    values = [value] if _holds_rows(value) else _epochs_in(who, value)
+    values = _epochs_of(who, value)
     if isinstance(values, list | tuple):
         for each in values:  # before anything runs, where that can be known
             check_asked(names_of(each) or timed.names, timed, who)

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
+from pointstamp.tables.value import copies, rows_of_table, sum_of
 
 
 class OutputTables(Mapping[Any, pa.Table]):
@@ -69,6 +70,14 @@ class Results(Mapping[str, OutputTables]):
 
     def __len__(self) -> int:
         return len(self._outputs)
+
+    def table(self, name: str, *, as_of: int | None = None) -> pa.Table:
+        """The rows of an output that is a table: as they are at the end, or were after an epoch."""
+        output = self[name]
+        who = f"output '{name}'"
+        rows_of_table(output.schema, who)
+        changes = [table for time, table in output.items() if as_of is None or time <= as_of]
+        return copies(sum_of(changes, output.schema), who)
 
     def __repr__(self) -> str:
         return f"Results({', '.join(map(repr, self._outputs.values()))})"

@@ -17,6 +17,8 @@ import pyarrow as pa
 from pointstamp.errors import PointstampError
 from pointstamp.flow.plan import InputPort, Node, NodeKind, Plan
 from pointstamp.rows.ddl import to_ddl
+from pointstamp.tables.appending import only_appends
+from pointstamp.tables.value import is_changes
 from pointstamp.topology.domain import Domain, Epochs, TimeOrder
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import Advance, Stay, Summary
@@ -106,7 +108,13 @@ def _node_lines(plan: Plan, node: Node) -> Iterator[str]:
         return  # it sends what it reads
     for output in node.outputs:
         who = "" if len(node.outputs) == 1 else f"on {quoted(output.name)} "
-        yield f"  sends {who}{schema_words(output.schema)}"
+        yield f"  sends {who}{schema_words(output.schema)}{_growing(plan, node)}"
+
+
+def _growing(plan: Plan, node: Node) -> str:
+    """Whether the table whose changes a node sends only grows, in words."""
+    is_table = len(node.outputs) == 1 and is_changes(node.outputs[0].schema)
+    return "; rows are only added" if is_table and only_appends(plan, Source(node.index, 0)) else ""
 
 
 def _read(plan: Plan, port: InputPort) -> str:

@@ -17,11 +17,13 @@ import logging
 import os
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from time import time
 from typing import Final
 
 from pointstamp.errors import AlreadyStored, FlowError, NotStored
+from pointstamp.sinks.bases import BaseKeeper
 from pointstamp.sinks.chain import FOLDER, Chain
 from pointstamp.sinks.compactions import Compaction, Compactions, KeptCompaction, PublishedMoment, moment
 from pointstamp.sinks.files import folder_name
@@ -70,6 +72,7 @@ class ParquetCompactor:
         self._left_alone: set[str] = set()
         self._looked: tuple[int, float] | None = None  # the last commit and the time of the last look
         self._is_unfinished = False
+        self._bases = BaseKeeper(storage, policy, now_seconds, is_full=is_full)
 
     @property
     def pause_seconds(self) -> float:
@@ -109,7 +112,14 @@ class ParquetCompactor:
         if made and not is_stopped():
             # Looked up again: who was late may have made one whose number was free because it is long gone.
             is_left = (newest := self._compactions.newest()) is not None and self._remove(newest)
+        self._keep_bases(newest, is_stopped)
         return is_left or self._has_more
+
+    def _keep_bases(self, newest: Compaction | None, is_stopped: Callable[[], bool]) -> None:
+        now = moment(self._storage, newest, tail=self._tail)
+        if now is not None:
+            with suppress(Stopped):
+                self._bases.turn(now, is_stopped)
 
     # Merging.
 

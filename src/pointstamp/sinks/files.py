@@ -69,7 +69,7 @@ class StagedFiles:
 
     def _store(self, output: str, epoch: int, partition: hive.Partition) -> Staged:
         rows = partition.rows
-        content = _parquet(rows)
+        content = parquet(rows)
         name = self._origin.file_name(epoch, self._worker, partition.ending)
         path = f"{self._folders[output]}{partition.folder}/{name}"
         # Created, not written: a name that is taken means that two processes think they are this worker.
@@ -187,7 +187,8 @@ def folder_name(name: str) -> str:
     return f"%{ord(quoted[0]):02X}{quoted[1:]}" if quoted[:1] in ("_", ".") else quoted
 
 
-def _parquet(table: pa.Table) -> bytes:
+def parquet(table: pa.Table) -> bytes:
+    """Rows as a file."""
     stream = pa.BufferOutputStream()
     pq.write_table(table, stream)
     content: bytes = stream.getvalue().to_pybytes()

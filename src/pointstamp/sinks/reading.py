@@ -18,11 +18,13 @@ import pyarrow.compute as pc
 
 from pointstamp.errors import FlowError, NotStored, StorageError
 from pointstamp.sinks import files, hive
+from pointstamp.sinks.bases import Base, base_changes, bases
 from pointstamp.sinks.chain import FOLDER
 from pointstamp.sinks.compactions import Compactions, moment
 from pointstamp.sinks.port import Staged
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
+from pointstamp.tables.value import copies, rows_of_table, sum_of
 
 _TRIES_MAX: Final = 100
 T = TypeVar("T")
@@ -122,6 +124,72 @@ def read_published(
         return _table(storage, _of(path, found, output), after)
 
     return _at_a_moment(path, open_storage, read)
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    output: str,
+    *,
+    as_of: int | None = None,
+    open_storage: Callable[[str], Storage] = storage_at,
+) -> pa.Table:
+    """The rows of an output that is a table: as they are now, or were after the epoch ``as_of``.
+
+    This reads about as much as there is, and not the history: what changes add up to is worked out beside a
+    query, and by ``ps.compact``. All epochs that are published can be read.
+    """
+
+    def read(storage: Storage, found: Published) -> pa.Table:
+        whole: list[pa.Table] = []
+
+        def use(base: Base) -> bool:
+            rows = base_changes(storage, base)
+            whole.extend(rows or ())
+            return rows is not None
+
+        parts = table_parts(storage, path, found, output, as_of, use)
+        later = PublishedOutput(parts.schema, parts.files)
+        changes = [
+            each.filter(pc.less_equal(each["epoch"], parts.epoch)).drop_columns(["epoch"])
+            for each in _parts(storage, later, None if parts.base is None else parts.base.epoch)
+        ]
+        total = sum_of([*whole, *changes], pa.schema(list(parts.schema)[1:]))
+        return copies(total, f"output '{output}' in '{path}'")
+
+    return _at_a_moment(path, open_storage, read)
+
+
+@dataclass(frozen=True, slots=True)
+class TableParts:
+    """What a table after an epoch is made of: a base, if there is one, and the files of changes since."""
+
+    schema: pa.Schema
+    epoch: int
+    base: Base | None
+    files: list[Staged]
+
+
+def table_parts(
+    storage: Storage,
+    path: str | os.PathLike[str],
+    found: Published,
+    output: str,
+    as_of: int | None,
+    use: Callable[[Base], bool],
+) -> TableParts:
+    """The parts of a table; ``use`` says whether a base can be used, and an older one is tried if not."""
+    own = _of(path, found, output)
+    rows_of_table(own.schema, f"output '{output}' in '{path}'")
+    epoch = found.epochs_through if as_of is None else as_of
+    if not 0 <= epoch <= found.epochs_through:
+        raise FlowError(
+            f"'{path}' has epochs from 0 to {found.epochs_through}, and the table '{output}' was asked for "
+            f"as of epoch {as_of}. Ask for one of these."
+        )
+    base = next((each for each in bases(storage, found.query, output, epoch) if use(each)), None)
+    after = -1 if base is None else base.epoch
+    later = [file for file in own.files if file.last_epoch > after and file.first_epoch <= epoch]
+    return TableParts(own.schema, epoch, base, later)
 
 
 class _GoneError(Exception):

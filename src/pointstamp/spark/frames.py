@@ -2,12 +2,12 @@
 
 import os
 import sys
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import lit
+from pyspark.sql.functions import col, lit
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -15,28 +15,51 @@ from pointstamp.errors import SchemaError
 from pointstamp.query.starting import listed
 from pointstamp.rows.epochcolumn import check_type
 from pointstamp.rows.schema import check_asked, fit
+from pointstamp.sinks import files
+from pointstamp.sinks.bases import Base
 from pointstamp.sinks.hive import blank_columns, values_of
-from pointstamp.sinks.reading import Published, PublishedOutput, published
+from pointstamp.sinks.reading import Published, PublishedOutput, published, table_parts
+from pointstamp.spark.frame_results import FrameResults, rows_that_are_there
 from pointstamp.spark.packing import InputSpec
 from pointstamp.spark.place import spark_address
 from pointstamp.spark.slots import is_connect, is_local
+from pointstamp.storage.anywhere import storage_at
+from pointstamp.storage.port import Storage
 
 
-def read(spark: SparkSession, path: str) -> dict[str, DataFrame]:
+def read(spark: SparkSession, path: str) -> FrameResults:
     """The outputs that were published at a path until now, as DataFrames with the epoch of each row."""
     return frames_over(spark, spark_address(path), published(path))
 
 
-def frames_over(spark: SparkSession, address: str, found: Published) -> dict[str, DataFrame]:
+def read_table(spark: SparkSession, path: str, output: str, *, as_of: int | None = None) -> DataFrame:
+    """The rows of a table that is published at a path: as they are now, or were after an epoch."""
+    storage = storage_at(path)
+    found = published(path)
+    parts = table_parts(storage, path, found, output, as_of, partial(_is_whole, storage))
+    address = spark_address(path)
+    changes = frame_over(spark, address, PublishedOutput(parts.schema, parts.files))
+    after = -1 if parts.base is None else parts.base.epoch
+    rows = changes.where((col("epoch") > after) & (col("epoch") <= parts.epoch)).drop("epoch")
+    if parts.base is not None and parts.base.parts:
+        schema = from_arrow_schema(pa.schema(list(parts.schema)[1:]))
+        paths = [f"{address}/{part.path}" for part in parts.base.parts]
+        rows = rows.unionByName(spark.read.schema(schema).parquet(*paths))
+    return rows_that_are_there(rows)
+
+
+def frames_over(spark: SparkSession, address: str, found: Published) -> FrameResults:
     """A DataFrame for each output, over the files that were published and no others.
 
     Spark reads the files when the DataFrame is used; those that were merged meanwhile stay as long as the
     sink's policy of compaction says.
     """
-    return {name: _frame(spark, address, output) for name, output in found.outputs.items()}
+    frames = {name: frame_over(spark, address, output) for name, output in found.outputs.items()}
+    return FrameResults(frames, {name: output.schema for name, output in found.outputs.items()})
 
 
-def _frame(spark: SparkSession, address: str, output: PublishedOutput) -> DataFrame:
+def frame_over(spark: SparkSession, address: str, output: PublishedOutput) -> DataFrame:
+    """A DataFrame over the files of an output, the epoch of each row first."""
     schema = from_arrow_schema(output.schema)
     layouts: dict[tuple[Any, ...], list[str]] = {}
     for file in output.files:
@@ -63,6 +86,10 @@ def _laid_out(
     for place in blank:
         frame = frame.withColumn(columns[place], lit(""))
     return frame.select(*("`" + name.replace("`", "``") + "`" for name in schema.names))
+
+
+def _is_whole(storage: Storage, base: Base) -> bool:
+    return not any(files.missing(storage, base.parts))
 
 
 def use_this_python(spark: SparkSession) -> None:
@@ -93,7 +120,7 @@ def _check_types(frame: DataFrame, spec: InputSpec) -> None:
     """Refuse columns of other types here, before a task does."""
     who = f"input '{spec.name}'"
     arrow = to_arrow_schema(frame.schema, timezone="UTC")
-    if spec.epoch is not None:
+    if isinstance(spec.epoch, str):
         # Before the look at all columns, which would propose to declare the type that came.
         check_type(arrow.field(spec.epoch).type, spec.epoch, who)
     empty = pa.RecordBatch.from_pylist([], schema=arrow)

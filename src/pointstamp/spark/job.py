@@ -32,6 +32,7 @@ from pointstamp.sinks.port import Staged
 from pointstamp.sinks.reading import published
 from pointstamp.spark.errand import fetch
 from pointstamp.spark.failures import in_words
+from pointstamp.spark.frame_results import FrameResults
 from pointstamp.spark.frames import chosen as chosen_columns
 from pointstamp.spark.frames import frames_over, use_this_python
 from pointstamp.spark.gang import SparkGang, is_consequence
@@ -53,7 +54,7 @@ def run(
     epoch: EpochColumns = None,
     output: str | None = None,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
-) -> dict[str, DataFrame]:
+) -> FrameResults:
     """Run a flow to the end of its inputs; return each output as a DataFrame with the epoch of each row."""
     specs = input_specs(plan, plan.graph(), check_epochs(plan, frames, epoch))
     outputs = {

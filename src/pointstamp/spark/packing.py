@@ -21,7 +21,7 @@ from pointstamp.errors import SchemaError
 from pointstamp.flow.pact import ExchangeBy
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.rows.columns import binaries, integers
-from pointstamp.rows.epochcolumn import by_epoch, with_epochs
+from pointstamp.rows.epochcolumn import EpochColumn, by_epoch, with_epochs
 from pointstamp.rows.partition import partition
 from pointstamp.rows.schema import fit
 from pointstamp.topology.graph import Graph
@@ -47,7 +47,7 @@ class InputSpec:
     name: str
     schema: pa.Schema
     keys: tuple[str, ...] | None
-    epoch: str | None
+    epoch: EpochColumn | None
 
     @property
     def wanted(self) -> pa.Schema:
@@ -55,7 +55,7 @@ class InputSpec:
         return with_epochs(self.schema, self.epoch)
 
 
-def input_specs(plan: Plan, graph: Graph, epochs: Mapping[str, str]) -> list[InputSpec]:
+def input_specs(plan: Plan, graph: Graph, epochs: Mapping[str, EpochColumn]) -> list[InputSpec]:
     """The inputs of a plan, with the key that all their readers exchange by, if there is one."""
     routes = routes_of(plan, graph)
     specs = []

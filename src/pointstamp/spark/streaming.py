@@ -34,6 +34,7 @@ from pointstamp.running.feeding import EpochColumns
 from pointstamp.sinks.port import Sink
 from pointstamp.sources.port import Part, Position, Source, Unit, Watch
 from pointstamp.spark.crew import SparkLauncher
+from pointstamp.spark.frame_results import FrameResults
 from pointstamp.spark.frames import chosen, read, use_this_python
 from pointstamp.spark.inputlog import StreamLog, static_log
 from pointstamp.spark.packing import input_specs
@@ -139,7 +140,7 @@ def run_to_end(
     epoch: EpochColumns = None,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
     judge: Judge | None = None,
-) -> dict[str, DataFrame]:
+) -> FrameResults:
     """Run a flow to the end of its inputs, and go on where an earlier run with this checkpoint stopped."""
     folder = output or f"{checkpoint.rstrip('/')}/output"
     query = start(

@@ -51,7 +51,7 @@ def spark_schema(schema: pa.Schema, who: str) -> pa.Schema:
 
 def _field(field: pa.Field, where: str) -> pa.Field:
     # Spark takes every column of a file for nullable, whatever it was written as.
-    return pa.field(field.name, _type(field.type, where))
+    return pa.field(field.name, _type(field.type, where), metadata=field.metadata)
 
 
 def _type(given: pa.DataType, where: str) -> pa.DataType:

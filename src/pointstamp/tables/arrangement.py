@@ -11,14 +11,17 @@ Invariant: the sum of all runs is the sum of all changes; runs stand from the ol
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pointstamp.rows.hashing import Hashes, hash_columns
 from pointstamp.state.pieces import Piece
+from pointstamp.tables.ordering import Ordered
 from pointstamp.tables.run import Layout, Positions, Run, expanded, merged, run_of
 from pointstamp.tables.weights import DIFF, Integers, equal_rows
 
@@ -33,10 +36,16 @@ _FEW: Final = 1_000
 class Arrangement:
     """Rows with weights, found by key; changed by the operator that owns it."""
 
-    def __init__(self, schema: pa.Schema, keys: Sequence[str], weights: Sequence[str] = (DIFF,)) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        keys: Sequence[str],
+        weights: Sequence[str] = (DIFF,),
+        order: Ordered | None = None,
+    ) -> None:
         self.schema = schema
         self.keys = tuple(keys)
-        self.layout = Layout(schema, self.keys, tuple(weights))
+        self.layout = Layout(schema, self.keys, tuple(weights), order)
         self._runs: list[Run] = []
         self._unsaved: list[pa.RecordBatch] | None = None
         """What has changed since it was saved; None if that is not known, or is not worth knowing."""
@@ -119,6 +128,33 @@ class Arrangement:
             return found[0][1], found[0][0]
         return pa.concat_batches([rows for _, rows in found]), np.concatenate([which for which, _ in found])
 
+    def first_rows(self, run: Run, firsts: Positions, most: int) -> "FirstRows":
+        """The first stored rows that have the keys of these rows of a run: so many of each run at most."""
+        assert self.layout.order is not None
+        keys = [column.take(pa.array(firsts)) for column in run.layout.keys_of(run.batch)]
+        bounds = np.full(len(firsts), np.iinfo(np.uint64).max, np.uint64)
+        is_all = np.ones(len(firsts), np.bool_)
+        parts: list[tuple[Positions, Run, Positions]] = []
+        for own in self._runs:
+            found, begins, ends = own.ranges(run.words[0][firsts])
+            longer = np.flatnonzero(ends - begins > most)
+            if len(longer):
+                ends[longer] = begins[longer] + most
+                cut = found[longer]
+                bounds[cut] = np.minimum(bounds[cut], own.words[1][ends[longer] - 1])
+                is_all[cut] = False
+            parts.extend(self._same(keys, own, found, begins, ends))
+        return FirstRows(
+            pa.concat_batches([_empty(self.schema), *(own.batch.take(pa.array(at)) for _, own, at in parts)]),
+            tuple(
+                np.concatenate([np.empty(0, np.uint64), *(own.words[number][at] for _, own, at in parts)])
+                for number in range(3)
+            ),
+            np.concatenate([np.empty(0, np.intp), *(which for which, _, _ in parts)]),
+            bounds,
+            is_all,
+        )
+
     def weights_of(self, run: Run) -> Integers:
         """How often each row of a run is there, where the key is the whole row."""
         assert self.layout.is_by_row
@@ -131,20 +167,30 @@ class Arrangement:
         self, theirs: list[pa.Array], hashes: Hashes, order: Positions | None
     ) -> Iterator[tuple[Positions, Run, Positions]]:
         """The rows of keys whose hashes are given in order; ``order`` says where in the batch each stands."""
-        are_exact = self.layout.has_exact_hashes(theirs)
         for run in self._runs:
-            found, begins, ends = run.ranges(hashes)
-            if not len(found):
-                continue
-            at, positions = expanded(begins, ends)
-            which = found[at] if order is None else order[found[at]]
-            ours = self.layout.keys_of(run.batch)
-            if not (are_exact and self.layout.has_exact_hashes(ours)):
-                same = equal_rows(theirs, which, ours, positions)
-                if not same.all():
-                    which, positions = which[same], positions[same]
-            if len(positions):
-                yield which, run, positions
+            yield from self._same(theirs, run, *run.ranges(hashes), order)
+
+    def _same(
+        self,
+        theirs: list[pa.Array],
+        run: Run,
+        found: Positions,
+        begins: Positions,
+        ends: Positions,
+        order: Positions | None = None,
+    ) -> Iterator[tuple[Positions, Run, Positions]]:
+        """Of ranges with equal hashes the rows with equal keys, if there are any."""
+        if not len(found):
+            return
+        at, positions = expanded(begins, ends)
+        which = found[at] if order is None else order[found[at]]
+        ours = self.layout.keys_of(run.batch)
+        if not (self.layout.has_exact_hashes(theirs) and self.layout.has_exact_hashes(ours)):
+            same = equal_rows(theirs, which, ours, positions)
+            if not same.all():
+                which, positions = which[same], positions[same]
+        if len(positions):
+            yield which, run, positions
 
     def rows_of(self, batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
         """All stored rows of these keys, which are distinct; equal rows may come several times."""
@@ -159,6 +205,25 @@ class Arrangement:
             newer = self._runs.pop()
             self._runs.append(merged(self._runs.pop(), newer))
         return pa.Table.from_batches([run.batch for run in self._runs], self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRows:
+    """The first rows of some keys of an ordered arrangement; equal rows may come several times."""
+
+    batch: pa.RecordBatch
+    words: tuple[Hashes, ...]
+    group: Positions
+    """Of which key each row is."""
+    bounds: Hashes
+    """By key: all rows whose prefix is less than this are here."""
+    is_all: npt.NDArray[np.bool_]
+    """By key: whether all its rows are here."""
+
+    @property
+    def weights(self) -> Integers:
+        """The weight of each row."""
+        return np.asarray(self.batch.column(DIFF).to_numpy(), np.int64)
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:

@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.compiling import compile_condition, compile_expression
-from pointstamp.expressions.selecting import selection
-from pointstamp.expressions.tree import Expression
+from pointstamp.expressions.selecting import selection, shown
+from pointstamp.expressions.tree import Expression, col
 from pointstamp.expressions.windows import event_time_type
 from pointstamp.flow.event_time import bounds_for, check_forgets, only_grows
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
+from pointstamp.flow.updates import Passes
 from pointstamp.operators.exploding import Explode, exploding
 from pointstamp.operators.stateless import BatchFunction, Concat, Filter
 from pointstamp.operators.windowing import InWindows, Windowing
@@ -28,10 +29,15 @@ from pointstamp.tables.grouping import GroupFunction, GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.joining import Joining, joining
 from pointstamp.tables.mapping import MappedRows
+from pointstamp.tables.on_extremes import ExtremesPlan, OnExtremes
+from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums, SumsOfGroups, SumsPlan
+from pointstamp.tables.on_top import OnTop, TopPlan
+from pointstamp.tables.ordering import Ordered
 from pointstamp.tables.sums import LinearAggregate, Summing
-from pointstamp.tables.until import Final, KeptUntil, UntilPlan, Waiting
-from pointstamp.tables.weighing import Negated, Weighed
+from pointstamp.tables.top import First
+from pointstamp.tables.until import AwaitsEventTime, Final, KeptUntil, UntilPlan
+from pointstamp.tables.weighing import Negated, Repeated, Weighed
 from pointstamp.tables.weights import DIFF, DIFF_FIELD
 
 
@@ -45,10 +51,30 @@ def weighed(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, DIFF_FIELD])
 
 
-def summed(deltas: Stream, name: str) -> Stream:
+def summed(deltas: Stream, name: str, sends: Passes | None = None) -> Stream:
     """Each row once for each time, with the sum of its weights there, if that is not 0."""
     by = deltas.exchange(*rows_schema(deltas).names)
-    return add_operator(name, Consolidated, {"in": by}, {"out": deltas.schema})[0]
+    return add_operator(name, Consolidated, {"in": by}, {"out": deltas.schema}, sends=sends)[0]
+
+
+def repeated(deltas: Stream, name: str) -> Stream:
+    """The rows of a table that only grows, each as often as it is added."""
+    return add_operator(
+        name, Repeated, {"in": summed(deltas, f"{name}: changes")}, {"out": rows_schema(deltas)}
+    )[0]
+
+
+def in_order_of(deltas: Stream, schema: pa.Schema, who: str) -> Stream:
+    """The same columns in the order of a schema; SchemaError if they are others."""
+    own = rows_schema(deltas)
+    if own == schema:
+        return deltas
+    if {(each.name, each.type) for each in own} != {(each.name, each.type) for each in schema}:
+        raise SchemaError(
+            f"{who} needs the same columns on both sides; the first has {shown(schema)}, the second "
+            f"{shown(own)}."
+        )
+    return selected(deltas, "select", {name: col(name) for name in schema.names}, who)
 
 
 def selected(deltas: Stream, name: str, wanted: Mapping[str, Expression], who: str) -> Stream:
@@ -86,7 +112,7 @@ def final(deltas: Stream, name: str, when: Expression, who: str) -> Stream:
 
 
 def _waiting(
-    deltas: Stream, name: str, when: Expression, who: str, logic: type[Waiting], result: pa.Schema
+    deltas: Stream, name: str, when: Expression, who: str, logic: type[AwaitsEventTime], result: pa.Schema
 ) -> Stream:
     kind, told, lateness = bounds_for(deltas, who)
     compiled = compile_expression(when, rows_schema(deltas), who)
@@ -166,10 +192,37 @@ def on_sums(
     return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 
+def on_extremes(
+    deltas: Stream,
+    name: str,
+    keys: tuple[str, ...],
+    aggregates: Mapping[str, LinearAggregate],
+    extremes: Mapping[str, Ordered],
+    result: pa.Schema,
+) -> Stream:
+    """The least and greatest values of each key, and aggregates that are sums; not for loops."""
+    assert not deltas.loops
+    plan = ExtremesPlan(Summing(deltas.schema, keys, aggregates), extremes, weighed(result))
+    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(result)}
+    return add_operator(name, partial(OnExtremes, plan), inputs, outputs, in_order=True)[0]
+
+
+def on_top(deltas: Stream, name: str, keys: tuple[str, ...], first: First, result: pa.Schema) -> Stream:
+    """The first rows of each key."""
+    if deltas.loops:
+        return on_groups(deltas, name, keys, first, result)
+    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(result)}
+    logic = partial(OnTop, TopPlan(deltas.schema, keys, first))
+    return add_operator(name, logic, inputs, outputs, in_order=True)[0]
+
+
 def once(deltas: Stream, name: str) -> Stream:
     """Every row once."""
     rows = rows_schema(deltas)
-    return on_groups(deltas, name, tuple(rows.names), Once(deltas.schema), rows)
+    if deltas.loops:
+        return on_groups(deltas, name, tuple(rows.names), Once(deltas.schema), rows)
+    inputs, outputs = {"in": deltas.exchange(*rows.names)}, {"out": weighed(rows)}
+    return add_operator(name, partial(OnRows, weighed(rows)), inputs, outputs, in_order=True)[0]
 
 
 def pairs(

@@ -61,9 +61,9 @@ class GroupPlan:
     function: GroupFunction
     rounds: int
     of_nothing: pa.RecordBatch | None = None
+    """What comes out for a group that has lost all its rows: nothing, or for the group of all rows this."""
     summing: Summing | None = None
     """What is kept in place of the rows, if sums are enough."""
-    """What comes out for a group that has lost all its rows: nothing, or for the group of all rows this."""
 
 
 class OnGroups:

@@ -6,16 +6,14 @@ a suffix where the left side has one of that name.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, get_args
 
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, col, lit
-
-How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
-"""Which rows without a partner come out; semi and anti give rows of the left side only, cross all pairs."""
+from pointstamp.flow.join_kind import How
 
 _ELSEWHERE: Final = {
     "outer": "full",

@@ -10,8 +10,10 @@ a whole table also after its rows are gone.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from pointstamp.operators.context import Context
@@ -58,26 +60,17 @@ class OnSums:
         firsts, group = groups_of(change)
         keys = change.batch.select(list(self._plan.summing.keys)).take(pa.array(firsts))
         stored, of = self._sums.stored_of(change, firsts)
-        before, had = self._plan.summing.results(stored, of, len(firsts))
+        before, had = self._plan.summing.results(stored, of, keys)
         both = pa.concat_batches([stored, change.batch]) if stored.num_rows else change.batch
-        after, has = self._plan.summing.results(both, np.concatenate((of, group)), len(firsts))
+        after, has = self._plan.summing.results(both, np.concatenate((of, group)), keys)
         self._sums.add_run(change)
         was, is_there = had > 0, has > 0
         if self._plan.is_whole:
             was, is_there = np.full(len(firsts), self._is_seen), np.ones(len(firsts), np.bool_)
             self._is_seen = True
-        differs = was != is_there
-        for one, other in zip(before, after, strict=True):
-            differs |= ~equal_values(one, other)
-        parts = []
-        for columns, alive, weight in ((before, was, -1), (after, is_there, 1)):
-            at = np.flatnonzero(alive & differs)
-            if len(at):
-                rows = [column.take(pa.array(at)) for column in (*keys.columns, *columns)]
-                weights = pa.array(np.full(len(at), weight, np.int64))
-                parts.append(pa.RecordBatch.from_arrays([*rows, weights], schema=self._plan.result))
-        if parts:
-            context.send(pa.concat_batches(parts))
+        sent = result_changes(self._plan.result, keys, (before, was), (after, is_there))
+        if sent is not None:
+            context.send(sent)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The sums."""
@@ -95,6 +88,27 @@ class OnSums:
         self._is_seen = self._plan.is_whole and pieces["seen"].num_rows > 0
 
 
+Results: TypeAlias = tuple[list[pa.Array], npt.NDArray[np.bool_]]
+"""The aggregates of groups, and which groups are there."""
+
+
+def result_changes(
+    schema: pa.Schema, keys: pa.RecordBatch, before: Results, after: Results
+) -> pa.RecordBatch | None:
+    """What is sent where the results of these keys change: nothing where they do not."""
+    differs = before[1] != after[1]
+    for one, other in zip(before[0], after[0], strict=True):
+        differs |= ~equal_values(one, other)
+    parts = []
+    for (columns, is_there), weight in ((before, -1), (after, 1)):
+        at = np.flatnonzero(is_there & differs)
+        if len(at):
+            rows = [column.take(pa.array(at)) for column in (*keys.columns, *columns)]
+            weights = pa.array(np.full(len(at), weight, np.int64))
+            parts.append(pa.RecordBatch.from_arrays([*rows, weights], schema=schema))
+    return pa.concat_batches(parts) if parts else None
+
+
 @dataclass(frozen=True, slots=True)
 class SumsOfGroups:
     """Sums as a function of groups, for operators that keep what they have sent."""
@@ -106,6 +120,6 @@ class SumsOfGroups:
         """One row for each group that has rows."""
         count = len(groups.starts)
         group = np.repeat(np.arange(count), np.diff(groups.starts, append=groups.rows.num_rows))
-        columns, rows = self.summing.results(groups.rows, group, count)
+        columns, rows = self.summing.results(groups.rows, group, groups.keys)
         made = [*groups.keys.columns, *columns, pa.array(np.ones(count, np.int64))]
         return pa.RecordBatch.from_arrays(made, schema=self.result).filter(pa.array(rows > 0))

@@ -1,12 +1,15 @@
 """The order of rows: by columns, each ascending or descending, as ``by=["price desc", "at"]`` says.
 
 Null is less than every value and NaN greater than every number, as in Spark: ascending has nulls first,
-descending has them last. Values are compared by their rank among all that are looked at, so that every type
-that Arrow can sort has an order here; those that it cannot sort are told apart by their hashes.
+descending has them last, unless ``nulls first`` or ``nulls last`` stands behind it. Values are compared by
+their rank among all that are looked at, so that every type that Arrow can sort has an order here; those that
+it cannot sort are told apart by their hashes.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +19,15 @@ from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
+from pointstamp.expressions.tree import Expression
 from pointstamp.rows.hashing import hash_array
 
 Ranks = npt.NDArray[np.int64]
+
+_WORDS: Final = re.compile(
+    r"(?P<column>.*?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,36 +36,58 @@ class Ordered:
 
     column: str
     descends: bool = False
+    nulls_last: bool = False
 
 
 def ordering(who: str, schema: pa.Schema, by: str | Iterable[str]) -> tuple[Ordered, ...]:
-    """What ``by=`` says: names of columns, each with ``asc`` or ``desc`` after it or not.
+    """What ``by=`` says: names of columns, each with ``asc`` or ``desc`` and ``nulls first`` or ``last``.
 
     >>> ordering("top", pa.schema({"price": pa.int64()}), "price desc")
-    (Ordered(column='price', descends=True),)
+    (Ordered(column='price', descends=True, nulls_last=True),)
     """
+    if isinstance(by, Expression):
+        raise FlowError(
+            f"{who}: by= takes names such as 'price desc', and was given the expression {by}. Make a column "
+            "of it first, with with_columns."
+        )
     made = []
     for each in [by] if isinstance(by, str) else list(by):
         if not isinstance(each, str):
             raise FlowError(f"{who}: by= takes names such as 'price desc', and was given {each}.")
-        column, _, direction = each.rpartition(" ")
-        if each in schema.names or direction.lower() not in ("asc", "desc"):
-            column, direction = each, "asc"
-        check_columns(f"{who}: by=", schema, [column])
-        if types.is_nested(schema.field(column).type):
-            raise SchemaError(f"{who}: '{column}' is {schema.field(column).type}, which has no order.")
-        made.append(Ordered(column, direction.lower() == "desc"))
+        ordered = _ordered(each, schema)
+        check_columns(f"{who}: by=", schema, [ordered.column])
+        found = schema.field(ordered.column).type
+        if types.is_nested(found):
+            raise SchemaError(f"{who}: '{ordered.column}' is {found}, which has no order.")
+        made.append(ordered)
     if not made:
         raise FlowError(f"{who} needs a column to order by, for example by='price desc'.")
     return tuple(made)
+
+
+def _ordered(text: str, schema: pa.Schema) -> Ordered:
+    """A column and how it is ordered, out of words; a column that is called so comes first."""
+    if text in schema.names:
+        return Ordered(text)
+    found = _WORDS.fullmatch(text)
+    assert found is not None, "every text matches"
+    descends = (found["direction"] or "asc").lower() == "desc"
+    nulls = (found["nulls"] or ("last" if descends else "first")).lower()
+    return Ordered(found["column"], descends, nulls_last=nulls == "last")
 
 
 def ranks(batch: pa.RecordBatch, by: Sequence[Ordered]) -> list[Ranks]:
     """For each of these columns a number per row: the lesser comes first, equal values have the same."""
     made = []
     for each in by:
-        found = value_ranks(batch.column(each.column))
-        made.append(-found if each.descends else found)
+        values = batch.column(each.column)
+        found = value_ranks(values)
+        if each.descends:
+            found = -found
+        if each.nulls_last != each.descends and values.null_count:
+            is_null = values.is_null().to_numpy(zero_copy_only=False)
+            found[is_null] = len(found) if each.nulls_last else -len(found)
+        made.append(found)
     return made
 
 

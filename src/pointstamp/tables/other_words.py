@@ -10,7 +10,11 @@ HERE: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("groupBy", "group_by", "groupby", "agg", "aggregate"), "reduce('key', total=ps.sum('x'))"
     ),
-    **dict.fromkeys(("dropDuplicates", "drop_duplicates", "unique"), "distinct()"),
+    **dict.fromkeys(("dropDuplicates", "drop_duplicates", "unique"), "distinct(), or distinct('key')"),
+    **dict.fromkeys(
+        ("over", "shift", "lag", "lead", "cumsum", "cum_sum", "row_number", "rank"),
+        "with_order('key', by='at', before=ps.lag('price'))",
+    ),
     **dict.fromkeys(("unionAll", "unionByName", "union_all", "concat", "vstack"), "union(other)"),
     **dict.fromkeys(("subtract", "exceptAll", "except_", "difference"), "minus(other)"),
     **dict.fromkeys(("intersection", "intersectAll"), "intersect(other)"),
@@ -21,7 +25,7 @@ HERE: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("session_window", "session", "sessionize"), "sessions('user', at='at', gap='5 minutes')"
     ),
-    **dict.fromkeys(("loop", "recursive", "fixpoint"), "iterate(body)"),
+    **dict.fromkeys(("recursive", "fixpoint"), "iterate(body), or loop('name')"),
     **dict.fromkeys(("write", "collect", "show", "toPandas"), "flow.output('name', table), and then a run"),
     **dict.fromkeys(("crossJoin", "cross_join"), "join(other, how='cross')"),
     **dict.fromkeys(("join_asof", "merge_asof", "asof_join"), "join_as_of(other, 'key', at='at')"),

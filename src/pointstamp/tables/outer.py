@@ -9,9 +9,10 @@ round: both are one change of one sum.
 from collections.abc import Mapping
 
 from pointstamp.expressions.tree import Expression, col
+from pointstamp.flow.join_kind import How
 from pointstamp.flow.stream import Stream
 from pointstamp.tables.deltas import equal_in, once, pairs, rows_schema, selected, together, without
-from pointstamp.tables.joining import How, Joining, joining
+from pointstamp.tables.joining import Joining, joining
 
 
 def joined(

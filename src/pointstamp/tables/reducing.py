@@ -1,10 +1,12 @@
 """How a reduction of a table is built: its columns checked, and the operator chosen that keeps it up to date.
 
-A reduction without keys is that of one group, of all rows, which is there from the first change on and stays
-when all its rows are gone.
+A reduction without keys is that of one group, of all rows, which is there from the first epoch on, with rows
+or without.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -12,16 +14,23 @@ import pyarrow as pa
 from pointstamp.errors import SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, col, lit
+from pointstamp.flow.outlet import add_operator, begins_anew
 from pointstamp.flow.stream import Stream
 from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.reduce.arguments import Arguments
 from pointstamp.tables import deltas
 from pointstamp.tables.aggregating import Aggregating
 from pointstamp.tables.asked_aggregates import TableAggregate, table_aggregates
+from pointstamp.tables.ordering import Ordered
 from pointstamp.tables.sums import LinearAggregate, is_linear
+from pointstamp.tables.weights import DIFF
+from pointstamp.tables.with_row import WithRow
 
 ALL: Final = "__all"
 """The key of all rows, where something is asked of the table as a whole."""
+
+_IS_ROW: Final = "__is_row"
+"""True in a row, and null in the one that stands for there being none."""
 
 
 def reduced(
@@ -37,10 +46,40 @@ def reduced(
     if keys:
         looked_at = deltas.selected(changes, f"{name}: arguments", arguments.columns, who)
         return _by_keys(looked_at, keys, found, name)
-    one_key = {ALL: lit(0, pa.int8())}
-    whole = deltas.selected(changes, f"{name}: arguments", one_key | arguments.columns, who)
-    made = _by_keys(whole, (ALL,), found, name, is_whole=True)
+    if begins_anew(changes):  # a time without rows has no result
+        one_key = {ALL: lit(0, pa.int8())}
+        whole = deltas.selected(changes, f"{name}: arguments", one_key | arguments.columns, who)
+        made = _by_keys(whole, (ALL,), found, name)
+        return deltas.selected(made, "drop", {column: col(column) for column in found}, who)
+    made = _by_keys(_with_no_row(changes, arguments, name, who), (ALL,), _of_rows(found), name)
     return deltas.selected(made, "drop", {column: col(column) for column in found}, who)
+
+
+def _with_no_row(changes: Stream, arguments: Arguments, name: str, who: str) -> Stream:
+    """All rows in one group, which has besides a row that is none: its columns are null."""
+    # Under another name they are columns that may be null, whatever they were.
+    columns = {column: each.alias(column) for column, each in arguments.columns.items()}
+    marked = {**columns, _IS_ROW: lit(True), ALL: lit(0, pa.int8())}
+    whole = deltas.selected(changes, f"{name}: arguments", marked, who)
+    none = {column: [None] for column in whole.schema.names} | {ALL: [0], DIFF: [1]}
+    row = pa.RecordBatch.from_pydict(none, schema=whole.schema)
+    return add_operator("from the start on", partial(WithRow, row), {"in": whole}, {"out": whole.schema})[0]
+
+
+def _of_rows(found: Mapping[str, TableAggregate]) -> dict[str, TableAggregate]:
+    """The same aggregates of rows that are rows: null has no part in an aggregate, except in some."""
+    made = {}
+    for name, each in found.items():
+        counts_rows = each.kind == "count" and each.column is None
+        sees_nulls = each.kind in ("first", "last", "function") and each.where is None
+        made[name] = (
+            replace(each, column=_IS_ROW)
+            if counts_rows
+            else replace(each, where=_IS_ROW)
+            if sees_nulls
+            else each
+        )
+    return made
 
 
 def _by_keys(
@@ -60,12 +99,21 @@ def _by_keys(
         nothing = function.of_nothing(
             pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], schema=pa.schema(own))
         )
-    if all(is_linear(each.kind, _type_of(changes.schema, each.column)) for each in found.values()):
-        linear = {
-            column: LinearAggregate(each.kind, each.column, each.result_type, each.where)
-            for column, each in found.items()
-        }
+    linear = {
+        column: LinearAggregate(each.kind, each.column, each.result_type, each.where)
+        for column, each in found.items()
+        if is_linear(each.kind, _type_of(changes.schema, each.column))
+        and (each.kind == "count" or each.where is None)
+    }
+    if len(linear) == len(found):
         return deltas.on_sums(changes, name, keys, linear, result, nothing)
+    extremes = {
+        column: Ordered(each.column, each.kind == "max")
+        for column, each in found.items()
+        if each.kind in ("min", "max") and each.column is not None and each.where is None
+    }
+    if len(linear) + len(extremes) == len(found) and not changes.loops and nothing is None:
+        return deltas.on_extremes(changes, name, keys, linear, extremes, result)
     return deltas.on_groups(changes, name, keys, function, result, nothing)
 
 

@@ -1,8 +1,10 @@
 """A run: rows with weights in the order of their keys' hashes, columnar, and never changed once it is made.
 
 Rows are sorted by words of 64 bits: first the hash of the key, last the hash of the whole row, so that all
-rows of a key lie together, and equal rows side by side; where the key is the whole row there is one word. A
-lookup of many keys is a binary search. Hashes only say where to look: keys that are found are compared, and
+rows of a key lie together, and equal rows side by side; where the key is the whole row there is one word.
+Where the rows of a key have an order, the prefix of the column that decides it stands between both.
+
+A lookup of many keys is a binary search. Hashes only say where to look: keys that are found are compared, and
 rows are added up only if they are equal, so that two rows with one hash stay two rows. The hash of a single
 number is exact, and is not compared again.
 
@@ -24,6 +26,8 @@ from pyarrow import types
 
 from pointstamp.keyed.index import KeyIndex
 from pointstamp.rows.hashing import Hashes, fold_columns, hash_array
+from pointstamp.tables.ordering import Ordered
+from pointstamp.tables.prefixes import prefixes_of
 from pointstamp.tables.weights import DIFF, Integers, equal_rows
 
 Positions = npt.NDArray[np.intp]
@@ -37,6 +41,8 @@ class Layout:
     schema: pa.Schema
     keys: tuple[str, ...]
     weights: tuple[str, ...] = (DIFF,)
+    order: Ordered | None = None
+    """What the rows of a key are ordered by; None if they have no order but that of their hashes."""
 
     @cached_property
     def identity(self) -> tuple[str, ...]:
@@ -67,7 +73,10 @@ class Layout:
         row = fold_columns(hashes, batch.num_rows)
         if self.is_by_row:
             return (row,)
-        return fold_columns([hashes[position] for position in self.key_positions], batch.num_rows), row
+        key = fold_columns([hashes[position] for position in self.key_positions], batch.num_rows)
+        if self.order is None:
+            return key, row
+        return key, prefixes_of(batch.column(self.order.column), self.order), row
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +112,24 @@ class Run:
 
 def run_of(batch: pa.RecordBatch, layout: Layout) -> Run:
     """A run of rows in any order, added up."""
+    return _made(layout, layout.words(batch), batch, is_merge=False)[0]
+
+
+def run_and_rows(batch: pa.RecordBatch, layout: Layout) -> tuple[Run, Positions]:
+    """The same, and for each of its rows one that equals it in the batch."""
     return _made(layout, layout.words(batch), batch, is_merge=False)
+
+
+def run_of_words(batch: pa.RecordBatch, layout: Layout, words: tuple[Hashes, ...]) -> Run:
+    """The same for rows whose words are known already."""
+    return _made(layout, words, batch, is_merge=True)[0]
 
 
 def merged(one: Run, other: Run) -> Run:
     """The rows of both, added up; what adds up to nothing is gone."""
     words = zip(one.words, other.words, strict=True)
     batch = pa.concat_batches([one.batch, other.batch])
-    return _made(one.layout, tuple(np.concatenate(pair) for pair in words), batch, is_merge=True)
+    return _made(one.layout, tuple(np.concatenate(pair) for pair in words), batch, is_merge=True)[0]
 
 
 def expanded(begins: Positions, ends: Positions) -> tuple[Positions, Positions]:
@@ -150,16 +169,21 @@ def groups_of(run: Run) -> tuple[Positions, Positions]:
     return np.flatnonzero(is_first), np.cumsum(is_first) - 1
 
 
-def _made(layout: Layout, words: tuple[Hashes, ...], batch: pa.RecordBatch, *, is_merge: bool) -> Run:
-    """The rows in order, equal ones added up, without those that add up to nothing."""
+def _made(
+    layout: Layout, words: tuple[Hashes, ...], batch: pa.RecordBatch, *, is_merge: bool
+) -> tuple[Run, Positions]:
+    """The rows in order, equal ones added up, without those that add up to nothing; and where they were."""
     order, is_same = _in_order(words, is_merge=is_merge)
     count = len(order)
     kept: Positions | None = None
     likely = np.flatnonzero(is_same) + 1
     if len(likely):
         identity = [batch.column(position) for position in range(len(layout.identity))]
-        if not layout.has_exact_hashes(identity):
-            likely = likely[equal_rows(identity, order[likely], identity, order[likely - 1])]
+        if (
+            not layout.has_exact_hashes(identity)
+            and not equal_rows(identity, order[likely], identity, order[likely - 1]).all()
+        ):
+            likely = np.flatnonzero(_told_apart(batch.select(list(layout.identity)), order, is_same)) + 1
         is_first = np.ones(count, np.bool_)
         is_first[likely] = False
         kept = np.flatnonzero(is_first)
@@ -177,7 +201,7 @@ def _made(layout: Layout, words: tuple[Hashes, ...], batch: pa.RecordBatch, *, i
     columns = pa.RecordBatch.from_arrays(batch.columns[: len(layout.identity)], list(layout.identity))
     columns = pc.take(columns, pa.array(taken), boundscheck=False)
     made = pa.RecordBatch.from_arrays([*columns.columns, *map(pa.array, sums)], schema=layout.schema)
-    return Run(layout, tuple(word[taken] for word in words), made)
+    return Run(layout, tuple(word[taken] for word in words), made), taken
 
 
 def _in_order(words: tuple[Hashes, ...], *, is_merge: bool) -> tuple[Positions, npt.NDArray[np.bool_]]:
@@ -202,6 +226,24 @@ def _in_order(words: tuple[Hashes, ...], *, is_merge: bool) -> tuple[Positions, 
             ranked = word[order]
         is_same &= ranked[1:] == ranked[:-1]
     return order, is_same
+
+
+def _told_apart(
+    rows: pa.RecordBatch, order: Positions, is_same: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Whether each row but the first is that before it, where different rows have the same words.
+
+    The order is changed among rows with the same words, so that those that are equal stand side by side.
+    """
+    block = np.concatenate(([0], np.cumsum(~is_same)))
+    tied = np.flatnonzero(np.append(False, is_same) | np.append(is_same, False))
+    theirs = order[tied]
+    slots = KeyIndex(rows.schema).slots(rows.take(pa.array(theirs)))
+    inner = np.lexsort((slots, block[tied]))
+    order[tied] = theirs[inner]
+    slot_at = np.full(len(order), -1, np.int64)
+    slot_at[tied] = slots[inner]
+    return np.asarray(is_same & (slot_at[1:] == slot_at[:-1]))
 
 
 def _is_number(kind: pa.DataType) -> bool:

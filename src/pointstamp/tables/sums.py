@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.errors import FlowError
+from pointstamp.reduce.accumulators import SumTooLarge
 from pointstamp.tables.limbs import (
     check_sums,
     float_limbs,
@@ -139,6 +140,14 @@ class Summing:
                     found[each] = limb * weights
         return self._batch(batch, found, places)
 
+    def rows_of_shares(self, batch: pa.RecordBatch) -> npt.NDArray[np.intp]:
+        """Of which row of a change each of its shares is."""
+        own = np.arange(batch.num_rows)
+        if not self.has_floats:
+            return own
+        floats = [name for name in self.added if types.is_floating(batch.schema.field(name).type)]
+        return np.concatenate([own, *(float_limbs(_floats(batch.column(name)))[0] for name in floats)])
+
     def _batch(
         self,
         batch: pa.RecordBatch,
@@ -163,12 +172,13 @@ class Summing:
         return pa.RecordBatch.from_arrays([*keys.take(pa.array(rows)).columns, *columns], schema=self.stored)
 
     def results(
-        self, rows: pa.RecordBatch, groups: npt.NDArray[np.intp], count: int
+        self, rows: pa.RecordBatch, groups: npt.NDArray[np.intp], keys: pa.RecordBatch
     ) -> tuple[list[pa.Array], Integers]:
-        """The aggregates of groups 0 to ``count``, and how many rows each has; of what is kept of them.
+        """The aggregates of these keys, and how many rows each has; from what is kept of them.
 
-        ``groups`` says to which group each of these rows belongs; they need not be added up.
+        ``groups`` says of which key each of the rows is; they need not be added up.
         """
+        count = keys.num_rows
         place = rows.column(_PLACE).to_numpy() if self.has_floats else None
         own = np.flatnonzero(place == 0) if place is not None else None
 
@@ -179,7 +189,7 @@ class Summing:
             return made
 
         made: list[pa.Array] = []
-        for each in self._asked:
+        for name, each in self.aggregates.items():
             counts = sums(_counts(each))
             if each.kind == "count":
                 made.append(pa.array(counts, each.result_type))
@@ -196,7 +206,14 @@ class Summing:
                 parts = [sums(part) for part in self.weights[_sums(each.column)]]
                 check_sums(parts, each.column)
                 kind = self.schema.field(each.column).type
-                made.append(_exact_result(each, kind, parts, counts))
+                try:
+                    made.append(_exact_result(each, kind, parts, counts))
+                except SumTooLarge as too_large:
+                    raise FlowError(
+                        f"the sum '{name}' of the rows of {keys.slice(too_large.row, 1).to_pylist()[0]} "
+                        f"does not fit {each.result_type}. Cast what is added to double, or to a decimal "
+                        "with more digits."
+                    ) from None
         return made, sums(_ROWS)
 
 
@@ -215,7 +232,13 @@ def _exact_result(
         if each.kind == "mean":
             means = [total / (10**scale * n) if n else None for total, n in pairs]
             return pa.array(means, each.result_type)
-        return pa.array([_decimal(total, scale) if n else None for total, n in pairs], each.result_type)
+        most = 10 ** int(each.result_type.precision)
+        sums = [total if n else None for total, n in pairs]
+        if large := [row for row, total in enumerate(sums) if total is not None and abs(total) >= most]:
+            raise SumTooLarge(large[0])
+        return pa.array(
+            [None if total is None else _decimal(total, scale) for total in sums], each.result_type
+        )
     whole, fits = whole_numbers(parts)
     if each.kind == "mean":
         if not fits.all():
@@ -223,11 +246,7 @@ def _exact_result(
             return _result(each, whole_as_floats, counts)
         return _result(each, whole.astype(np.float64), counts)
     if not fits.all():
-        first = int(np.flatnonzero(~fits)[0])
-        raise FlowError(
-            f"the sum of '{each.column}' is {python_numbers(parts)[first]} for a key, which does not fit "
-            f"{each.result_type}. Cast what is added to double, or to a decimal with more digits."
-        )
+        raise SumTooLarge(int(np.flatnonzero(~fits)[0]))
     return pa.array(whole, mask=counts == 0).cast(each.result_type)
 
 

@@ -21,21 +21,27 @@ from pointstamp.expressions.selecting import (
     operator_name,
     others,
     renamed,
-    shown,
 )
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
-from pointstamp.flow.reducing import reducing
+from pointstamp.flow.join_kind import How
+from pointstamp.flow.outlet import wiring
+from pointstamp.flow.reducing import checked_name, reducing
 from pointstamp.flow.stream import Loop, Stream
+from pointstamp.flow.updates import Passes
 from pointstamp.operators.stateless import BatchFunction, Row, rows_of_rows
 from pointstamp.operators.windowing import windowing
 from pointstamp.reduce.aggregate import Aggregate, Aggregation
 from pointstamp.rows.schema import as_schema
 from pointstamp.tables import deltas
+from pointstamp.tables.appending import only_appends
 from pointstamp.tables.as_of import Direction, Tolerance, as_of, joined_as_of
 from pointstamp.tables.by_key import newest_rows
 from pointstamp.tables.cross import all_pairs
-from pointstamp.tables.joining import How, check_no_key, checked_how, joining
+from pointstamp.tables.in_order import OrderFunction
+from pointstamp.tables.joining import check_no_key, checked_how, joining
+from pointstamp.tables.loops import TableLoop
+from pointstamp.tables.one_of_each import one_of_each
 from pointstamp.tables.ordering import ordering
 from pointstamp.tables.other_words import no_such_verb_of_tables
 from pointstamp.tables.outer import joined
@@ -43,6 +49,7 @@ from pointstamp.tables.reducing import ALL, in_one_group, reduced
 from pointstamp.tables.sessions import sessions
 from pointstamp.tables.top import First
 from pointstamp.tables.weights import DIFF
+from pointstamp.tables.with_order import ordered
 
 
 class Table:
@@ -56,7 +63,7 @@ class Table:
 
     def changes(self, *, name: str = "changes") -> Stream:
         """The table as a stream of its changes: each row that changed in an epoch once, with ``diff``."""
-        return deltas.summed(self._deltas, name)
+        return deltas.summed(self._deltas, name, None if self.only_appends else Passes.CHANGES)
 
     def upserts(self, *keys: str, deleted: str = "deleted", name: str = "upserts") -> Stream:
         """The table as a stream of its newest rows: for each key that changed in an epoch, its row.
@@ -225,9 +232,15 @@ class Table:
 
     # By key.
 
-    def distinct(self, *, name: str = "distinct") -> "Table":
-        """Every row once."""
-        return Table(deltas.once(self._deltas, name))
+    def distinct(self, *keys: str, by: str | Iterable[str] = (), name: str = "distinct") -> "Table":
+        """Every row once; with keys one row for each key, the first in an order.
+
+        The order is said as in ``top``; what it leaves open is decided by all columns from left to right, as
+        it is without ``by``. So it is always the same row, whatever the order in which rows came.
+        """
+        if not keys and not by:
+            return Table(deltas.once(self._deltas, name))
+        return Table(one_of_each(self._deltas, keys, by, name, f"'{name}' of {self}"))
 
     def count(self, *keys: str, name: str = "count") -> "Table":
         """How many rows there are of each key, or in all; the column is ``count``."""
@@ -242,8 +255,8 @@ class Table:
     ) -> "Table":
         """One row for each key, with aggregates of its rows: ``reduce("city", people=ps.count())``.
 
-        Without keys it is one row for the whole table, from the first row on and also when all are deleted
-        again: then counts are 0 and other aggregates null.
+        Without keys it is one row for the whole table, as in SQL: from epoch 0 on, and also where there are
+        no rows or none any more. Then counts are 0, collections empty and other aggregates null.
         """
         asked = reducing(
             f"reduce of {self}", "reduce", aggregates=aggregates, running=False, name=name, named=named
@@ -262,8 +275,9 @@ class Table:
     ) -> "Table":
         """The first rows of each key, or of the whole table: ``top(3, "shop", by="price desc")``.
 
-        What ``by`` leaves open is decided by all columns from left to right. With ``ties`` all rows that are
-        as good as the last of them come, too. ``rank`` is a column for their places, from 1 on.
+        What ``by`` leaves open is decided by all columns from left to right. Null comes before all values, or
+        with ``desc`` after them, unless ``by="price desc nulls first"`` says otherwise. With ``ties`` all
+        rows that are as good as the last of them come, too. ``rank`` is a column for their places, from 1 on.
         """
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
@@ -276,8 +290,30 @@ class Table:
         result = pa.schema([*deltas.rows_schema(changes), *extra])
         order = ordering(who, self.schema, by)
         function = First(count, order, ties, rank, deltas.weighed(result))
-        made = Table(deltas.on_groups(changes, name, keys or (ALL,), function, result))
+        made = Table(deltas.on_top(changes, name, keys or (ALL,), function, result))
         return made if keys else made.drop(ALL)
+
+    def with_order(
+        self,
+        *keys: str,
+        by: str | Iterable[str],
+        functions: Mapping[str, OrderFunction] | None = None,
+        name: str | OrderFunction = "with order",
+        **named: OrderFunction,
+    ) -> "Table":
+        """All columns, and what the place of a row among the rows of its key says of it, in an order.
+
+            sales.with_order("shop", by="at", before=ps.lag("price"), total=ps.running_sum("price"))
+
+        The order is said as in ``top``, and what it leaves open is decided by all columns from left to right;
+        every copy of a row has a place of its own. Without keys it is an order of the whole table. When a row
+        changes, all rows of its key are looked at again, and those that differ are sent. ``functions={}``
+        takes columns of any name.
+        """
+        given = {"name": name} if isinstance(name, OrderFunction) else {}
+        operator = checked_name(f"with_order of {self}", "with order" if given else name)
+        wanted = {**(functions or {}), **named, **given}
+        return Table(ordered(self._deltas, keys, by, wanted, operator, f"'{operator}' of {self}"))
 
     def sessions(
         self,
@@ -349,18 +385,42 @@ class Table:
                 .union(starts).distinct(),
                 starts, edges)
         """
-        with self._deltas.loop(name, max_rounds=max_rounds) as loop:
-            initial, again = self.enter(loop), loop.variable(self._deltas.schema)
-            start = Table(deltas.together(deltas_of(initial), again, "so far"))
-            made = self._like(f"{name}: the body", body(start, *(other.enter(loop) for other in others)))
-            # The start is in every round already, so only what the body adds to it goes round.
-            added = deltas.without(made, deltas_of(initial), "without the start")
-            loop.feedback(again, deltas.summed(added, "what goes round"))
-            return Table(loop.leave(made))
+        with self.loop(name, max_rounds=max_rounds) as loop:
+            start = loop.variable(self)
+            made = body(start, *(loop.enter(other) for other in others))
+            made = Table(self._like(f"{name}: the body", made))
+            loop.feedback(start, made)
+            return loop.leave(made)
 
-    def enter(self, loop: Loop) -> "Table":
+    def loop(self, name: str = "loop", *, max_rounds: int | None = None) -> TableLoop:
+        """Open a loop of tables where this one stands: ``with table.loop("reach") as loop``.
+
+        In the block ``loop.enter(table)`` brings tables in, ``loop.variable(start)`` is one that comes round
+        again, ``loop.feedback(variable, table)`` says what it is in the next round, and ``loop.leave(table)``
+        takes a result out. With ``max_rounds`` a loop that goes on further is an error, which shows what went
+        round in the last two rounds.
+        """
+        return TableLoop(self._deltas.loop(name, max_rounds=max_rounds), max_rounds, Table, deltas_of)
+
+    def enter(self, loop: Loop | TableLoop) -> "Table":
         """The same table inside a loop, the same in every round."""
-        return Table(loop.enter(self._deltas))
+        return loop.enter(self) if isinstance(loop, TableLoop) else Table(loop.enter(self._deltas))
+
+    # What only grows.
+
+    @property
+    def only_appends(self) -> bool:
+        """Whether rows are only added: no operation that it is made of can take one away."""
+        return only_appends(wiring(self._deltas).builder.plan, wiring(self._deltas).source)
+
+    def appended(self, *, name: str = "appended") -> Stream:
+        """The rows as a stream, as they are added; for tables that only grow, and refused for others."""
+        if not self.only_appends:
+            raise FlowError(
+                f"'{name}' of {self}: rows of this table can be taken away again, which a stream of rows "
+                "cannot say. Use changes(), which has the weight of each, or upserts(*keys)."
+            )
+        return deltas.repeated(self._deltas, name)
 
     def _selected(self, name: str, wanted: Mapping[str, Expression]) -> "Table":
         return Table(deltas.selected(self._deltas, name, wanted, f"'{name}' of {self}"))
@@ -372,16 +432,7 @@ class Table:
     def _like(self, name: str, other: "Table") -> Stream:
         """The changes of a table that has the columns of this one, in the same order."""
         self._check_table(name, other)
-        if other.schema == self.schema:
-            return deltas_of(other)
-        if {(each.name, each.type) for each in other.schema} != {
-            (each.name, each.type) for each in self.schema
-        }:
-            raise SchemaError(
-                f"'{name}' of {self} and {other} needs the same columns on both sides; the first has "
-                f"{shown(self.schema)}, the second {shown(other.schema)}."
-            )
-        return deltas_of(other.select(*self.schema.names))
+        return deltas.in_order_of(deltas_of(other), self.schema, f"'{name}' of {self} and {other}")
 
     if not TYPE_CHECKING:  # to a type checker, a name that is not there is a mistake
 

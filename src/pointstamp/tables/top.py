@@ -35,19 +35,28 @@ class First:
         rest = ranks(rows, [Ordered(name) for name in columns_without_weight(rows.schema)])
         order = np.lexsort([*reversed(rest), *reversed(wanted), group])
         weights: Integers = rows.column(DIFF).to_numpy()[order]
-        before = _before(weights, group[order])
-        if self.ties:
-            keys = [group[order], *(each[order] for each in wanted)]
-            before = before[_first_equal(keys)]
-            kept = np.where(before < self.count, weights, 0)
-        else:
-            kept = np.minimum(np.maximum(self.count - before, 0), weights)
+        is_new = _is_new([group[order], *(each[order] for each in wanted)])
+        kept, before = self.kept(weights, group[order], is_new)
         at = np.flatnonzero(kept > 0)
-        return self._made(rows, order[at], kept[at], before[at])
+        return self.made(rows, order[at], kept[at], before[at])
 
-    def _made(
+    def kept(
+        self, weights: Integers, group: npt.NDArray[np.intp], is_new: npt.NDArray[np.bool_]
+    ) -> tuple[Integers, Integers]:
+        """Of rows in order: how many copies of each come out, and how many stand before it.
+
+        ``is_new`` says which rows differ in the order's columns from the one before.
+        """
+        before = _before(weights, group)
+        if self.ties:
+            before = before[_firsts(is_new)]
+            return np.where(before < self.count, weights, 0), before
+        return np.minimum(np.maximum(self.count - before, 0), weights), before
+
+    def made(
         self, rows: pa.RecordBatch, positions: npt.NDArray[np.intp], weights: Integers, before: Integers
     ) -> pa.RecordBatch:
+        """Rows at some positions with these weights, and with their places if these are asked for."""
         places = before + 1
         if self.rank is not None and not self.ties:
             # Each copy has a place of its own.
@@ -65,18 +74,22 @@ def _before(weights: Integers, group: npt.NDArray[np.intp]) -> Integers:
     if not len(weights):
         return weights
     sums = np.cumsum(weights) - weights
-    starts = _first_equal([group])
+    starts = _firsts(_is_new([group]))
     return np.asarray(sums - sums[starts])
 
 
-def _first_equal(keys: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.intp]:
-    """For rows in the order of these keys: the position of the first row that is equal to each."""
-    count = len(keys[0])
-    if not count:
-        return np.empty(0, np.intp)
-    is_new = np.zeros(count, np.bool_)
-    is_new[0] = True
+def _is_new(keys: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.bool_]:
+    """For rows in the order of these keys: which differ from the one before."""
+    is_new = np.ones(len(keys[0]), np.bool_)
+    if len(is_new):
+        is_new[1:] = False
     for each in keys:
         is_new[1:] |= each[1:] != each[:-1]
-    firsts = np.flatnonzero(is_new)
-    return np.asarray(firsts[np.cumsum(is_new) - 1])
+    return is_new
+
+
+def _firsts(is_new: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
+    """For each row the position of the first one that does not differ from it."""
+    if not len(is_new):
+        return np.empty(0, np.intp)
+    return np.asarray(np.flatnonzero(is_new)[np.cumsum(is_new) - 1])

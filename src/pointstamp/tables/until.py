@@ -43,7 +43,7 @@ class UntilPlan:
     """Whether rows only come, and are what they are: one that comes after its time is no correction then."""
 
 
-class Waiting:
+class AwaitsEventTime:
     """What both have in common: changes and event times come in, and rows wait."""
 
     def __init__(self, plan: UntilPlan) -> None:
@@ -84,7 +84,7 @@ class Waiting:
         self._bounds.load(pieces["bounds"])
 
 
-class Final(Waiting):
+class Final(AwaitsEventTime):
     """Sends each row once, as often as it is there, when event time has passed what it waits for."""
 
     def on_notify(self, context: Context) -> None:
@@ -99,7 +99,7 @@ class Final(Waiting):
             context.send(_copies(over))
 
 
-class KeptUntil(Waiting):
+class KeptUntil(AwaitsEventTime):
     """Sends rows on, and takes them back when event time has passed what they wait for."""
 
     def __init__(self, plan: UntilPlan) -> None:

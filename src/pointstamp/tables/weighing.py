@@ -56,3 +56,16 @@ class Weighed:
         """Work the columns out and send."""
         made = [*self._selection.of(batch), batch.column(DIFF)]
         context.send(pa.RecordBatch.from_arrays(made, schema=self._schema))
+
+
+class Repeated:
+    """Sends rows without their weights, each as often as its weight says."""
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Send the copies of each row."""
+        weights = batch.column(DIFF).to_numpy()
+        assert (weights > 0).all(), f"a table that only grows has lost a row: {batch.to_pylist()[:3]}"
+        rows = batch.drop_columns([DIFF])
+        context.send(
+            rows if (weights == 1).all() else rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))
+        )

@@ -19,7 +19,15 @@ Integers = npt.NDArray[np.int64]
 DIFF: Final = "diff"
 """The column of weights; it is the last one of every batch of a table."""
 
-DIFF_FIELD: Final = pa.field(DIFF, pa.int64(), nullable=False)
+_MARK: Final = {b"pointstamp": b"weight"}
+
+DIFF_FIELD: Final = pa.field(DIFF, pa.int64(), nullable=False, metadata=_MARK)
+"""It says of itself that it is a weight, so that a column of that name in a stream is not taken for one."""
+
+
+def is_weight(field: pa.Field) -> bool:
+    """Whether a column holds the weights of a table's rows."""
+    return field.name == DIFF and (field.metadata or {}).get(b"pointstamp") == _MARK[b"pointstamp"]
 
 
 def equal_rows(

@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pointstamp.rows.epochcolumn import EventEpochs
 from pointstamp.simulate.choices import Choices
 from pointstamp.simulate.feed import FedItem, Items
 
@@ -41,6 +42,22 @@ def by_epoch(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     rows = batch.drop_columns([COLUMN])
     for epoch in sorted(set(epochs.to_pylist())):
         yield epoch, rows.filter(pc.equal(epochs, epoch))
+
+
+def passed_after(items: Items, epochs: EventEpochs) -> list[int]:
+    """For each number of units: the epoch before which they complete the input by their event times."""
+    latest, passed = 0, [0]
+    for item in items:
+        latest = max([latest, *item.batch.column(epochs.at).cast(pa.int64()).to_pylist()])
+        passed.append(max(0, latest - epochs.lateness) // epochs.every)
+    return passed
+
+
+def by_event_time(batch: pa.RecordBatch, epochs: EventEpochs) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each epoch, where that is their event time."""
+    numbers = [instant // epochs.every for instant in batch.column(epochs.at).cast(pa.int64()).to_pylist()]
+    for epoch in sorted(set(numbers)):
+        yield epoch, batch.filter(pa.array([each == epoch for each in numbers]))
 
 
 def _last(item: FedItem) -> int:

@@ -8,18 +8,26 @@ so ticks differ from world to world, and the reference run is fed the same ticks
 An input may have an epoch column (``pointstamp.simulate.crash.columns``). Then the source knows for each
 number of units how far it is complete after them, and the last unit of one such input at least is not found
 before everything that was said to be complete is published: so a query that waits for the end of its input
-instead is detected.
+instead is detected. Where epochs are event time nothing is said, and the rows are to have the same effect.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
 
 from pointstamp.journal.history import Ticked
+from pointstamp.rows.epochcolumn import EpochColumn, EventEpochs
 from pointstamp.simulate.choices import Choices
-from pointstamp.simulate.crash.columns import COLUMN, by_epoch, complete_after, with_columns
+from pointstamp.simulate.crash.columns import (
+    COLUMN,
+    by_epoch,
+    by_event_time,
+    complete_after,
+    passed_after,
+    with_columns,
+)
 from pointstamp.simulate.feed import SPLITS_MAX, FedItem, Items, split
 from pointstamp.sources.port import Part, Position, Unit
 
@@ -40,6 +48,8 @@ class SimulatedSource:
     """With an epoch column: before which epoch nothing comes after so many units."""
     waits: bool = False
     """Whether its last unit waits for what was said to be complete."""
+    passed_after: Sequence[int] | None = None
+    """Where epochs are event time: before which epoch so many units complete it by themselves."""
 
     def watch(self, position: Position, *, available_now: bool = False) -> "SimulatedWatch":
         """The units after so many."""
@@ -100,18 +110,25 @@ class Feed:
 
     inputs: Mapping[str, Items]
     sources: dict[str, SimulatedSource] = field(default_factory=dict)
-    columns: dict[str, str] = field(default_factory=dict)
-    """The epoch columns by input."""
+    columns: dict[str, EpochColumn] = field(default_factory=dict)
+    """The epoch columns by input; the epochs of an input may be its event time, as the flow declares."""
 
     @classmethod
-    def of(cls, given: Mapping[str, Items], choices: Choices, further: Choices | None = None) -> "Feed":
+    def of(
+        cls,
+        given: Mapping[str, Items],
+        choices: Choices,
+        further: Choices | None = None,
+        events: Mapping[str, EventEpochs] | None = None,
+    ) -> "Feed":
         """Split every input as the choices say; in a plain world everything is there from the beginning.
 
-        With ``further`` choices some inputs have epoch columns.
+        With ``further`` choices some inputs have epoch columns. ``events`` are those whose epochs are event
+        time; then no other has a column.
         """
-        stamped = {} if further is None else with_columns(given, further)
+        stamped = {} if further is None or events else with_columns(given, further)
         inputs = {**given, **stamped}
-        feed = cls(inputs, columns=dict.fromkeys(stamped, COLUMN))
+        feed = cls(inputs, columns={**dict.fromkeys(stamped, COLUMN), **(events or {})})
         per_tick = _UNITS_PER_TICK[choices.choose(len(_UNITS_PER_TICK))]
         splits_max = SPLITS_MAX[choices.choose(len(SPLITS_MAX))]
         comes_later = bool(choices.choose(2))
@@ -119,10 +136,12 @@ class Feed:
             units = [[[batch] for batch in split(item.batch, splits_max, choices)] for item in items]
             sizes = [[_SIZES[choices.choose(len(_SIZES))] for _ in unit] for unit in units]
             complete = complete_after(items) if name in stamped else None
+            passed = passed_after(items, events[name]) if events and name in events else None
             is_first = bool(stamped) and name == next(iter(stamped))
             waits = is_first or (further is not None and name in stamped and further.choose(2) == 0)
+            waits = waits or passed is not None
             found = 0 if comes_later else max(0, len(units) - waits)
-            feed.sources[name] = SimulatedSource(name, units, sizes, per_tick, found, complete, waits)
+            feed.sources[name] = SimulatedSource(name, units, sizes, per_tick, found, complete, waits, passed)
         return feed
 
     def unfound(self, *, is_last_due: bool) -> list[SimulatedSource]:
@@ -140,8 +159,7 @@ class Feed:
             for name, units in tick.units.items():
                 for unit in units:
                     batch = self.inputs[name][int(unit.name)].batch
-                    timed = by_epoch(batch) if name in self.columns else [(tick.open_from, batch)]
-                    for epoch, part in timed:
+                    for epoch, part in self._timed(name, batch, tick):
                         rows[name].setdefault(epoch, []).append(part)
         completed = max((tick.complete_to for tick in ticks), default=0)
         length = max([completed, *(epoch + 1 for epochs in rows.values() for epoch in epochs)])
@@ -149,6 +167,12 @@ class Feed:
             name: [FedItem(_joined(epochs.get(epoch, []), self._schema(name))) for epoch in range(length)]
             for name, epochs in rows.items()
         }
+
+    def _timed(self, name: str, batch: pa.RecordBatch, tick: Ticked) -> Iterable[tuple[int, pa.RecordBatch]]:
+        column = self.columns.get(name)
+        if isinstance(column, EventEpochs):
+            return by_event_time(batch, column)
+        return [(tick.open_from, batch)] if column is None else by_epoch(batch)
 
     def _schema(self, name: str) -> pa.Schema:
         items = self.inputs[name]

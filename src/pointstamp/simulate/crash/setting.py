@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pointstamp.errors import InternalError
-from pointstamp.flow.plan import Plan
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.journal.history import Committed, Ticked
 from pointstamp.journal.ledger import Ledger
 from pointstamp.query.member import Member
@@ -97,8 +97,14 @@ class Setting:
             self.durability.draw = self.further.choose
         self.storage = SimulatedStorage(self.durability)
         self.sink = SimulatedSink(self.durability)
+        declared = plan.named(NodeKind.INPUT)
         self.feed: Feed = (
-            Feed.of(inputs, choices, self.further if self.features.has_columns else None)
+            Feed.of(
+                inputs,
+                choices,
+                self.further if self.features.has_columns else None,
+                {name: each.event_epochs for name, each in declared.items() if each.event_epochs is not None},
+            )
             if begins_with is None
             else begins_with.of.feed
         )

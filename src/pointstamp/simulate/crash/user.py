@@ -83,11 +83,9 @@ class User:
         """
         if self.unsaid():
             return False
-        complete = [
-            self.said.get(name, 0)
-            for name, source in self._feed.sources.items()
-            if source.complete_after is not None and source.found < len(source.units)
-        ]
+        unfinished = [each for each in self._feed.sources.values() if each.found < len(each.units)]
+        complete = [self.said.get(each.name, 0) for each in unfinished if each.complete_after is not None]
+        complete += [each.passed_after[each.found] for each in unfinished if each.passed_after is not None]
         through = self._sink.published_through()
         return min(complete, default=0) <= (-1 if through is None else through) + 1
 

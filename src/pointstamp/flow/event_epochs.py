@@ -1,0 +1,107 @@
+"""Epochs that are event time: the epoch of a row is the piece of event time in which it lies.
+
+Then completion is the passing of event time. A window is over when its last epoch is complete, so nobody has
+to wait for a bound, and nothing is kept: a row is sent ahead to the epoch in which it is wanted.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from pointstamp.errors import FlowError, SchemaError
+from pointstamp.expressions.compiling import Compiled, compile_expression
+from pointstamp.expressions.selecting import check_columns
+from pointstamp.expressions.tree import Expression
+from pointstamp.expressions.windows import Span, event_time_type, integers_of, span_of
+from pointstamp.flow.event_time import above
+from pointstamp.flow.outlet import AnOutlet, add_operator, wiring
+from pointstamp.flow.plan import NodeKind, Plan
+from pointstamp.flow.updates import Passes
+from pointstamp.operators.context import Context
+from pointstamp.rows.epochcolumn import EventEpochs
+
+
+@dataclass(frozen=True, slots=True)
+class EventTime:
+    """What a user says of epochs that are event time; made by ``ps.event_time``."""
+
+    at: str
+    every: Span
+    lateness: Span
+
+
+def event_time(at: str, *, every: Span, lateness: Span) -> EventTime:
+    """Epochs that are event time, for ``flow.input(name, schema, epoch=...)``.
+
+    The epoch of a row is its ``at``, a timestamp, a date or an integer, cut into pieces of the length
+    ``every``. After a row of some event time, everything that is earlier by more than the ``lateness`` has
+    come: that is the user's promise, by which the input advances by itself.
+    """
+    return EventTime(at, every, lateness)
+
+
+def event_epochs(plan: Plan, name: str, schema: pa.Schema, said: EventTime) -> EventEpochs:
+    """The epochs of an input; an error names what does not fit the columns, or the other inputs."""
+    who = f"input '{name}', epoch=,"
+    if not isinstance(said, EventTime):
+        raise FlowError(
+            f"{who} needs ps.event_time('at', every='1 second', lateness='3 seconds'), and was given "
+            f"{said!r}. A column that holds epochs is named when the flow runs: run_local(..., epoch='day')."
+        )
+    check_columns(who, schema, [said.at])
+    found = schema.field(said.at).type
+    kind = event_time_type(f"{who} of '{said.at}',", found)
+    every = span_of(f"{who} every", found, said.every)
+    lateness = span_of(f"{who} lateness", found, said.lateness)
+    if every < 1 or lateness < 0:
+        raise FlowError(f"{who} needs every= above 0 and a lateness of 0 or more, and has {said}.")
+    for other, node in plan.named(NodeKind.INPUT).items():
+        known = node.event_epochs
+        if known is not None and (known.kind, known.every) != (kind, every):
+            raise FlowError(
+                f"{who} has epochs of {every} {kind}, and those of input '{other}' are of {known.every} "
+                f"{known.kind}; epochs are the same for all inputs of a flow. Give both the same."
+            )
+    return EventEpochs(said.at, kind, every, lateness)
+
+
+def epochs_above(stream: AnOutlet) -> EventEpochs | None:
+    """The event time that the epochs of a stream are: that of every input that it is made of, if they are."""
+    builder = wiring(stream).builder
+    indices = above(builder, wiring(stream).source.operator)
+    inputs = [node for index in indices if (node := builder.plan.nodes[index]).kind is NodeKind.INPUT]
+    found = [node.event_epochs for node in inputs]
+    return found[0] if found and all(each is not None for each in found) else None
+
+
+def sent_ahead(stream: AnOutlet, when: Expression, epochs: EventEpochs, name: str) -> AnOutlet:
+    """Each row in the epoch after which everything before the time that it says has come."""
+    who = f"'{name}' of {stream}"
+    compiled = compile_expression(when, stream.schema, who)
+    if event_time_type(f"{who}: {when}", compiled.type) != epochs.kind:
+        raise SchemaError(
+            f"{who}: {when} is {compiled.type}, and the epochs are pieces of {epochs.kind}; both must be of "
+            "one type."
+        )
+    logic = partial(ToLaterEpochs, compiled, epochs.every)
+    return add_operator(name, logic, {"in": stream}, {"out": stream.schema}, sends=Passes.ROWS)[0]
+
+
+class ToLaterEpochs:
+    """Sends each row at the last epoch that has something before the time that it says, and keeps nothing."""
+
+    def __init__(self, when: Compiled, every: int) -> None:
+        self._when = when
+        self._every = every
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Send the rows for each epoch; one that would be over already, now."""
+        until = integers_of(self._when(batch))
+        there = np.flatnonzero(np.asarray(until.is_valid()))
+        last = np.floor_divide(until.take(pa.array(there)).to_numpy() - 1, self._every)
+        epochs = np.maximum(last, context.epoch)
+        for epoch in np.unique(epochs).tolist():
+            rows = batch.take(pa.array(there[epochs == epoch]))
+            context.send(rows, at=(epoch, *context.time[1:]))

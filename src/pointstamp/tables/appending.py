@@ -1,0 +1,62 @@
+"""Which tables only grow: whether a row that is there can be taken away again, as far as the plan tells.
+
+Rows are added by a stream without weights, and what is selected, filtered, united, joined or made distinct of
+tables that only grow only grows. Everything else may take rows back: a sum replaces the one before, a left
+join the row of nulls. An operator that is not known here counts as one that may.
+
+Fast operators that cannot take anything back, components by union-find among them, are for such tables only.
+"""
+
+from functools import partial
+from typing import Any, Final
+
+from pointstamp.flow.plan import Node, NodeKind, Plan
+from pointstamp.operators.exploding import Explode
+from pointstamp.operators.stateless import Concat, Filter
+from pointstamp.tables.aggregating import Once
+from pointstamp.tables.consolidating import Consolidated
+from pointstamp.tables.cross import Copied, Dealt
+from pointstamp.tables.grouping import GroupPlan, OnGroups
+from pointstamp.tables.join import InnerJoin
+from pointstamp.tables.mapping import MappedRows
+from pointstamp.tables.weighing import Appended, Weighed
+from pointstamp.topology.ports import OperatorIndex, Source
+
+_KEEP_GROWING: Final = (Weighed, Filter, Concat, Explode, MappedRows, Consolidated, InnerJoin, Dealt, Copied)
+
+
+def only_appends(plan: Plan, source: Source) -> bool:
+    """Whether the table whose changes come out here never loses a row."""
+    seen: set[OperatorIndex] = set()
+    waiting = [source.operator]
+    while waiting:
+        node = plan.nodes[waiting.pop()]
+        if node.index in seen or _only_adds(node):
+            continue
+        seen.add(node.index)
+        if not (node.kind.is_door or _keeps_growing(node)):
+            return False
+        for port in node.inputs:
+            if port.source is None:
+                return False  # a variable that will be fed with whatever there is to come
+            waiting.append(port.source.operator)
+    return True
+
+
+def _only_adds(node: Node) -> bool:
+    """Whether an operator makes a table of a stream by adding all its rows."""
+    made, given = _taken_apart(node)
+    return made is Appended and given[-1] is None
+
+
+def _keeps_growing(node: Node) -> bool:
+    """Whether what an operator makes of tables that grow only grows."""
+    made, given = _taken_apart(node)
+    if made is OnGroups and given and isinstance(given[0], GroupPlan):
+        return isinstance(given[0].function, Once)
+    return node.kind is NodeKind.OPERATOR and made in _KEEP_GROWING
+
+
+def _taken_apart(node: Node) -> tuple[Any, tuple[Any, ...]]:
+    """The class of an operator, and what it is made with."""
+    return (node.logic.func, node.logic.args) if isinstance(node.logic, partial) else (node.logic, ())

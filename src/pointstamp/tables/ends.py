@@ -1,0 +1,141 @@
+"""The first rows of keys in an ordered arrangement, as many as it takes, and how they change.
+
+Each run has the rows of a key in the order of their prefixes. The first m rows of the key in each run say
+which rows come first in all: those whose prefix is less than that of the last row that was looked at, in
+every run that has more. Where deletions or equal prefixes leave it open whether these are enough, more rows
+are looked at, four times as many each time, so that a key of a million rows costs what its first few do.
+
+Invariant: the rows that are given are all rows of the key whose prefix is less than some bound, or all.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pointstamp.rows.hashing import Hashes
+from pointstamp.tables.arrangement import Arrangement
+from pointstamp.tables.ordering import Ordered, ranks
+from pointstamp.tables.run import Layout, Positions, Run, run_of_words
+from pointstamp.tables.weights import DIFF, Integers
+
+_BEFORE, _AFTER, _GROUP = "__before", "__after", "__group"
+_WIDER: Final = 4
+# A few rows more than are wanted, because one that is deleted would be missing otherwise.
+_MORE: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The first rows of some keys, before a change and after it, the rows of a key together, in order."""
+
+    rows: pa.RecordBatch
+    """The columns of the rows alone; no two are equal."""
+    group: Positions
+    """Which of the changed keys each row is of."""
+    prefixes: Hashes
+    before: Integers
+    after: Integers
+    """How often each row was there before the change, and is now."""
+
+    def in_order(self, by: Sequence[Ordered]) -> tuple[Positions, npt.NDArray[np.bool_]]:
+        """The order of the rows by group and these columns, and which rows differ in them from the last one.
+
+        What they leave open is decided by all columns from left to right.
+        """
+        same = (self.group[1:] == self.group[:-1]) & (self.prefixes[1:] == self.prefixes[:-1])
+        order, is_new = np.arange(len(self.group)), np.ones(len(self.group), np.bool_)
+        is_new[1:] = ~same
+        tied = np.flatnonzero(np.append(False, same) | np.append(same, False)) if len(same) else order[:0]
+        if len(tied):
+            block = np.cumsum(is_new)[tied]
+            rows = self.rows.take(pa.array(tied))
+            wanted = ranks(rows, by)
+            rest = ranks(rows, [Ordered(name) for name in rows.schema.names])
+            inner = np.lexsort([*reversed(rest), *reversed(wanted), block])
+            differs = np.ones(len(tied), np.bool_)
+            differs[1:] = block[inner][1:] != block[inner][:-1]
+            for each in wanted:
+                differs[1:] |= each[inner][1:] != each[inner][:-1]
+            order[tied], is_new[tied] = tied[inner], differs
+        return order, is_new
+
+
+def changed_ends(
+    stored: Arrangement, keys: Run, firsts: Positions, change: Run, group: Positions, wanted: int
+) -> Iterator[Ends]:
+    """Of each key its first rows: so many, before a change and after it, or all; some keys at a time.
+
+    The keys are those of some rows of a run; ``group`` says of which of them each row of the change is, which
+    is not in ``stored`` yet.
+    """
+    layout = _both_times(stored.layout)
+    weights: Integers = change.batch.column(DIFF).to_numpy()
+    most = wanted + _MORE
+    open_keys = np.arange(len(firsts))
+    while len(open_keys):
+        found = stored.first_rows(keys, firsts[open_keys], most)
+        mine = np.flatnonzero(np.isin(group, open_keys))
+        of = np.searchsorted(open_keys, group[mine])
+        # Beyond its bound a key's rows are not all known.
+        inside = (change.words[1][mine] < found.bounds[of]) | found.is_all[of]
+        mine, of = mine[inside], of[inside]
+        known = (found.words[1] < found.bounds[found.group]) | found.is_all[found.group]
+        was, was_of = found.weights[known], found.group[known]
+        counts = np.zeros((2, len(open_keys)), np.int64)
+        np.add.at(counts[0], was_of, was)
+        counts[1] = counts[0]
+        np.add.at(counts[1], of, weights[mine])
+        is_decided = found.is_all | (counts >= wanted).all(axis=0)
+        if is_decided.any():
+            rows = np.flatnonzero(known)[is_decided[was_of]]
+            own = mine[is_decided[of]]
+            batches = [
+                _at_both(found.batch, rows, layout, open_keys[found.group], found.weights, found.weights),
+                _at_both(change.batch, own, layout, group, np.zeros_like(weights), weights),
+            ]
+            words = zip(found.words, change.words, strict=True)
+            run = run_of_words(
+                pa.concat_batches(batches),
+                layout,
+                tuple(np.concatenate((one[rows], other[own])) for one, other in words),
+            )
+            yield _ends(run)
+        open_keys = open_keys[~is_decided]
+        most *= _WIDER
+
+
+def _both_times(layout: Layout) -> Layout:
+    """Rows with the number of their key, and how often they are there at both times."""
+    own = [layout.schema.field(name) for name in layout.identity]
+    numbers = [pa.field(name, pa.int64(), nullable=False) for name in (_GROUP, _BEFORE, _AFTER)]
+    return Layout(pa.schema([*own, *numbers]), layout.keys, (_BEFORE, _AFTER), layout.order)
+
+
+def _at_both(
+    batch: pa.RecordBatch,
+    rows: Positions,
+    layout: Layout,
+    group: Positions,
+    before: Integers,
+    after: Integers,
+) -> pa.RecordBatch:
+    taken = batch.take(pa.array(rows))
+    own = [taken.column(name) for name in layout.identity[:-1]]
+    numbers = [pa.array(each[rows]) for each in (group, before, after)]
+    return pa.RecordBatch.from_arrays([*own, *numbers], schema=layout.schema)
+
+
+def _ends(run: Run) -> Ends:
+    """What is known of keys, the rows of each together even where two keys have one hash."""
+    names = list(run.layout.identity[:-1])
+    group, before, after = (run.batch.column(name).to_numpy() for name in (_GROUP, _BEFORE, _AFTER))
+    made = Ends(run.batch.select(names), group, run.words[1], before, after)
+    if not (group[1:] < group[:-1]).any():
+        return made
+    order = np.argsort(group, kind="stable")
+    rows = made.rows.take(pa.array(order))
+    return Ends(rows, group[order], made.prefixes[order], before[order], after[order])

@@ -1,0 +1,120 @@
+"""Functions of a row and its place among the rows of its key, in an order: what ``with_order`` takes.
+
+They are SQL's window functions, with PySpark's names: ``ps.lag("price")``, ``ps.row_number()``. The order is
+total, because what ``by`` leaves open is decided by all columns; so a running sum is that of the rows up to
+this one (SQL's ``rows unbounded preceding``), and every copy of a row has a place of its own. Only ``rank``
+and ``dense_rank`` hold rows for equal that ``by`` does not tell apart.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from pointstamp.errors import FlowError
+from pointstamp.expressions.tree import Expression, Value
+
+OrderKind: TypeAlias = Literal[
+    "row_number",
+    "rank",
+    "dense_rank",
+    "lag",
+    "lead",
+    "first_value",
+    "last_value",
+    "running_count",
+    "running_sum",
+    "running_mean",
+    "running_min",
+    "running_max",
+]
+
+NUMBERS: Final = ("row_number", "rank", "dense_rank", "running_count")
+"""What is a whole number, whatever the column."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderFunction:
+    """A function of a row's place among the rows of its key; made by ``ps.lag`` and the like."""
+
+    kind: OrderKind
+    column: str | Expression | None = None
+    offset: int = 1
+    """How many rows before or behind, for lag and lead."""
+    default: Value = None
+    """What there is where no such row is."""
+
+    def __post_init__(self) -> None:
+        if self.column is not None and not isinstance(self.column, str | Expression):
+            raise FlowError(
+                f"'{self.kind}' needs the name of a column or an expression, {self.kind}('price'), but was "
+                f"given {type(self.column).__name__} {self.column}."
+            )
+        whole: object = self.offset
+        if not isinstance(whole, int) or whole < 0:
+            raise FlowError(
+                f"'{self.kind}' needs how many rows away, 0 or more, but was given {self.offset!r}. "
+                "What comes behind is lead, what stands before is lag."
+            )
+
+    def __str__(self) -> str:
+        more = f", {self.offset}" if self.kind in ("lag", "lead") else ""
+        return f"{self.kind}({'' if self.column is None else self.column}{more})"
+
+
+def row_number() -> OrderFunction:
+    """The place of the row, from 1 on; copies of a row have places of their own."""
+    return OrderFunction("row_number")
+
+
+def rank() -> OrderFunction:
+    """One more than the number of rows that come before in ``by``; rows that it holds for equal share it."""
+    return OrderFunction("rank")
+
+
+def dense_rank() -> OrderFunction:
+    """Like ``rank``, but without gaps: one more than the number of different places before."""
+    return OrderFunction("dense_rank")
+
+
+def lag(column: str | Expression, offset: int = 1, default: Value = None) -> OrderFunction:
+    """The value of a column in the row so many before this one; ``default`` where there is none."""
+    return OrderFunction("lag", column, offset, default)
+
+
+def lead(column: str | Expression, offset: int = 1, default: Value = None) -> OrderFunction:
+    """The value of a column in the row so many behind this one; ``default`` where there is none."""
+    return OrderFunction("lead", column, offset, default)
+
+
+def first_value(column: str | Expression) -> OrderFunction:
+    """The value of a column in the first row of the key."""
+    return OrderFunction("first_value", column)
+
+
+def last_value(column: str | Expression) -> OrderFunction:
+    """The value of a column in the last row of the key, and not only of those up to this row."""
+    return OrderFunction("last_value", column)
+
+
+def running_count(column: str | Expression | None = None) -> OrderFunction:
+    """How many rows there are up to this one, or how many values of a column that are not null."""
+    return OrderFunction("running_count", column)
+
+
+def running_sum(column: str | Expression) -> OrderFunction:
+    """The sum of the values up to this row, added one after the other; null before the first value."""
+    return OrderFunction("running_sum", column)
+
+
+def running_mean(column: str | Expression) -> OrderFunction:
+    """The mean of the values up to this row, as a double; null before the first value."""
+    return OrderFunction("running_mean", column)
+
+
+def running_min(column: str | Expression) -> OrderFunction:
+    """The least of the values up to this row; null before the first value."""
+    return OrderFunction("running_min", column)
+
+
+def running_max(column: str | Expression) -> OrderFunction:
+    """The greatest of the values up to this row; null before the first value."""
+    return OrderFunction("running_max", column)

@@ -1,0 +1,54 @@
+"""Every row once, outside loops: a row comes out when its first copy appears and goes with its last one.
+
+How often a row is there says all, before and after a change, so that what was sent need not be kept. In loops
+it is: ``OnGroups`` does that with the function ``Once``.
+
+Invariant: what was sent up to an epoch, added up, is every row that is there, once.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from pointstamp.operators.context import Context
+from pointstamp.state.pieces import Piece
+from pointstamp.tables.arrangement import Arrangement
+from pointstamp.tables.open_changes import OpenChanges
+from pointstamp.tables.weights import DIFF, Integers, columns_without_weight, with_weights
+
+
+class OnRows:
+    """Sends the rows that appear and disappear when an epoch is settled; keeps how often each is there."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._rows = Arrangement(schema, columns_without_weight(schema))
+        self._open = OpenChanges()
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Keep the change until its epoch is settled."""
+        self._open.put(context.time, "in", batch)
+        context.notify_at()
+
+    def on_notify(self, context: Context) -> None:
+        """Send the rows of which the first copy has come, or the last one has gone."""
+        for change in self._open.take_runs(context.time, {"in": self._rows.layout}).values():
+            before = self._rows.weights_of(change)
+            self._rows.add_run(change)
+            weights = self._sent(before, before + change.batch.column(DIFF).to_numpy())
+            at = np.flatnonzero(weights)
+            if len(at):
+                context.send(with_weights(change.batch.take(pa.array(at)), weights[at]))
+
+    def _sent(self, before: Integers, after: Integers) -> Integers:
+        """What is sent for rows that were there so often, and are now."""
+        return (after > 0).astype(np.int64) - (before > 0)
+
+    def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
+        """The rows, with their copies."""
+        assert not len(self._open), "changes wait at a snapshot"
+        return {"rows": self._rows.save(changes_only=changes_only)}
+
+    def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
+        """Go on with the rows of this worker."""
+        self._rows.load(pieces["rows"])

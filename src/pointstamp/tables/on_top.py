@@ -1,0 +1,86 @@
+"""The first rows of keys, kept up to date outside loops: a change costs what the first rows do, not the key.
+
+In loops, where a key is looked at at every round of its rows, all of them are looked at: ``OnGroups`` does
+that with the function ``First``.
+
+Invariant: what was sent up to an epoch, added up, is the first rows of each key.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pointstamp.operators.context import Context
+from pointstamp.state.pieces import Piece
+from pointstamp.tables.arrangement import Arrangement
+from pointstamp.tables.ends import Ends, changed_ends
+from pointstamp.tables.open_changes import OpenChanges, added_up
+from pointstamp.tables.run import groups_of
+from pointstamp.tables.top import First
+from pointstamp.tables.weights import DIFF, Integers, with_weights
+
+
+@dataclass(frozen=True, slots=True)
+class TopPlan:
+    """By which columns rows are grouped, and which of them are wanted."""
+
+    schema: pa.Schema
+    keys: tuple[str, ...]
+    first: First
+
+
+class OnTop:
+    """Sends how the first rows of keys change when an epoch is settled; keeps all rows, in order."""
+
+    def __init__(self, plan: TopPlan) -> None:
+        self._first = plan.first
+        self._rows = Arrangement(plan.schema, plan.keys, order=plan.first.by[0])
+        self._open = OpenChanges()
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Keep the change until its epoch is settled."""
+        self._open.put(context.time, "in", batch)
+        context.notify_at()
+
+    def on_notify(self, context: Context) -> None:
+        """Look at the first rows of the keys that changed."""
+        for change in self._open.take_runs(context.time, {"in": self._rows.layout}).values():
+            parts = []
+            firsts, group = groups_of(change)
+            for ends in changed_ends(self._rows, change, firsts, change, group, self._first.count):
+                parts.extend(self._changed(ends))
+            self._rows.add_run(change)
+            if parts:
+                context.send(pa.concat_batches(parts))
+
+    def _changed(self, ends: Ends) -> list[pa.RecordBatch]:
+        """What comes and goes."""
+        order, is_new = ends.in_order(self._first.by)
+        group = ends.group[order]
+        was, was_before = self._first.kept(ends.before[order], group, is_new)
+        now, now_before = self._first.kept(ends.after[order], group, is_new)
+        if self._first.rank is None:
+            at = np.flatnonzero(was != now)
+            rows = ends.rows.take(pa.array(order[at]))
+            weights = pa.array(now[at] - was[at])
+            return [pa.RecordBatch.from_arrays([*rows.columns, weights], schema=self._first.result)]
+        gone = self._made(ends, order, was, was_before)
+        new = self._made(ends, order, now, now_before)
+        return [added_up([new, with_weights(gone, -gone.column(DIFF).to_numpy())])]
+
+    def _made(
+        self, ends: Ends, order: np.typing.NDArray[np.intp], kept: Integers, before: Integers
+    ) -> pa.RecordBatch:
+        at = np.flatnonzero(kept)
+        return self._first.made(ends.rows, order[at], kept[at], before[at])
+
+    def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
+        """The rows."""
+        assert not len(self._open), "changes wait at a snapshot"
+        return {"rows": self._rows.save(changes_only=changes_only)}
+
+    def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
+        """Go on with the rows of this worker's keys."""
+        self._rows.load(pieces["rows"])

@@ -1,0 +1,227 @@
+"""Rows with what their place among the rows of their key says of them; the function of ``with_order``.
+
+A group is put in order as a whole whenever one of its rows changes, so a change costs the rows of its key.
+Only rows for which something differs are sent.
+
+Invariant: what is made for a row depends on the rows of its group alone, and not on other groups beside it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import types
+
+from pointstamp.errors import FlowError
+from pointstamp.reduce.accumulators import floats_of
+from pointstamp.tables.group_values import Places, firsts_of, plain
+from pointstamp.tables.grouping import Grouped
+from pointstamp.tables.in_order import OrderKind
+from pointstamp.tables.ordering import Ordered, Ranks, ranks, value_ranks
+from pointstamp.tables.weights import DIFF, Integers
+
+_SURE_TO_FIT: Final = 2.0**62
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceColumn:
+    """One column that ``with_order`` adds: which function, of which column, and the type that it gives."""
+
+    kind: OrderKind
+    column: str | None
+    result_type: pa.DataType
+    offset: int = 1
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The rows of groups, each copy a row of its own, in the order of groups and in that of the rows."""
+
+    group: Places
+    starts: Places
+    """For each row, where its group begins."""
+    ends: Places
+    """For each row, where its group ends."""
+    peers: Places
+    """For each row, the first one of its group that the order holds for equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """The function of ``with_order``: from groups to their rows with more columns."""
+
+    columns: tuple[str, ...]
+    """Those of the rows that come out, which also decide what the order leaves open."""
+    by: tuple[Ordered, ...]
+    added: Mapping[str, PlaceColumn]
+    result: pa.Schema
+
+    def __call__(self, groups: Grouped) -> pa.RecordBatch:
+        """The rows, each copy by itself, with the columns that are added."""
+        wanted = ranks(groups.rows, self.by)
+        rest = ranks(groups.rows, [Ordered(name) for name in self.columns])
+        of = np.repeat(np.arange(len(groups.starts)), np.diff(groups.starts, append=groups.rows.num_rows))
+        order = np.lexsort([*reversed(rest), *reversed(wanted), of])
+        order = np.repeat(order, groups.rows.column(DIFF).to_numpy()[order])
+        ranked = _ranked(of[order], [each[order] for each in wanted])
+        rows = groups.rows.take(pa.array(order))
+        made = [rows.column(name) for name in self.columns]
+        for name, each in self.added.items():
+            values = None if each.column is None else plain(rows.column(each.column))
+            made.append(_placed(name, each, ranked, values))
+        ones = pa.array(np.ones(len(order), np.int64))
+        return pa.RecordBatch.from_arrays([*made, ones], schema=self.result)
+
+
+def _ranked(group: Places, by: list[Ranks]) -> Ranked:
+    count = len(group)
+    firsts = firsts_of(group)
+    sizes = np.diff(firsts, append=count)
+    is_new = np.zeros(count, np.bool_)
+    is_new[firsts] = True
+    for each in by:
+        is_new[1:] |= each[1:] != each[:-1]
+    peers = np.flatnonzero(is_new)[np.cumsum(is_new) - 1] if count else group
+    return Ranked(group, np.repeat(firsts, sizes), np.repeat(firsts + sizes, sizes), peers)
+
+
+def _placed(name: str, each: PlaceColumn, ranked: Ranked, values: pa.Array | None) -> pa.Array:
+    if each.kind in _PLACES:
+        return pa.array(_PLACES[each.kind](ranked))
+    if values is None:  # rows are counted
+        return pa.array(np.arange(len(ranked.group)) - ranked.starts + 1)
+    if each.kind in ("lag", "lead"):
+        return _neighbour(each, ranked, values)
+    try:
+        made = _VALUES[each.kind](ranked, values)
+        return made if made.type == each.result_type else made.cast(each.result_type)
+    except (OverflowError, pa.ArrowInvalid) as error:
+        raise FlowError(
+            f"the running sum '{name}' of a key does not fit {each.result_type}. Cast what is added to "
+            f"double, or to a decimal with more digits: {error}"
+        ) from error
+
+
+# Places.
+
+
+def _row_number(ranked: Ranked) -> Integers:
+    return np.asarray(np.arange(len(ranked.group)) - ranked.starts + 1)
+
+
+def _rank(ranked: Ranked) -> Integers:
+    return np.asarray(ranked.peers - ranked.starts + 1)
+
+
+def _dense_rank(ranked: Ranked) -> Integers:
+    number = np.cumsum(ranked.peers == np.arange(len(ranked.group)))
+    return np.asarray(number - number[ranked.starts] + 1)
+
+
+_PLACES: Final[Mapping[str, Callable[[Ranked], Integers]]] = {
+    "row_number": _row_number,
+    "rank": _rank,
+    "dense_rank": _dense_rank,
+}
+
+
+# Values of other rows.
+
+
+def _neighbour(each: PlaceColumn, ranked: Ranked, values: pa.Array) -> pa.Array:
+    at = np.arange(len(values)) + (each.offset if each.kind == "lead" else -each.offset)
+    is_there = (at >= ranked.starts) & (at < ranked.ends)
+    found = values.take(pa.array(np.where(is_there, at, 0), mask=~is_there))
+    if each.default is None:
+        return found.cast(each.result_type)
+    # A null that is there stays null: the default is for rows that are not.
+    whole = pa.concat_arrays([values.cast(each.result_type), pa.array([each.default], each.result_type)])
+    return whole.take(pa.array(np.where(is_there, at, len(values))))
+
+
+def _end(ranked: Ranked, values: pa.Array, *, is_last: bool) -> pa.Array:
+    return values.take(pa.array(ranked.ends - 1 if is_last else ranked.starts))
+
+
+# Values up to the row.
+
+
+def _counts(ranked: Ranked, values: pa.Array) -> pa.Array:
+    return pa.array(_up_to(ranked, _is_valid(values).astype(np.int64)))
+
+
+def _sums(ranked: Ranked, values: pa.Array) -> pa.Array:
+    has_value = _up_to(ranked, _is_valid(values).astype(np.int64)) > 0
+    if types.is_floating(values.type):
+        return pa.array(_float_sums(ranked, floats_of(values.fill_null(0.0))), mask=~has_value)
+    if types.is_signed_integer(values.type):
+        numbers = values.fill_null(0).cast(pa.int64()).to_numpy()
+        if float(np.abs(numbers.astype(np.float64)).sum()) < _SURE_TO_FIT:
+            return pa.array(_up_to(ranked, numbers), mask=~has_value)
+    exact: list[Any] = [0 if each is None else each for each in values.to_pylist()]
+    made: list[Any] = []
+    for start, end in _groups(ranked):
+        made.extend(accumulate(exact[start:end]))
+    kind = values.type if types.is_decimal(values.type) else pa.int64()
+    wide = pa.decimal256(76, kind.scale) if types.is_decimal(kind) else kind
+    return pa.array([each if has else None for each, has in zip(made, has_value, strict=True)], wide)
+
+
+def _means(ranked: Ranked, values: pa.Array) -> pa.Array:
+    counts = _up_to(ranked, _is_valid(values).astype(np.int64))
+    sums = floats_of(_sums(ranked, values).fill_null(0))
+    return pa.array(sums / np.maximum(counts, 1), mask=counts == 0)
+
+
+def _extremes(ranked: Ranked, values: pa.Array, *, is_greatest: bool) -> pa.Array:
+    found = value_ranks(values)
+    # A null is behind all values, on whichever side they are looked for.
+    span = int(found.max(initial=-1)) + 2
+    key = np.where(found < 0, span - 1, span - 2 - found if is_greatest else found)
+    # Each group lies below the one before it, so that nothing of that one is less.
+    lower = ranked.group * span
+    least = np.minimum.accumulate(key - lower) + lower if len(key) else key
+    some = np.zeros(span, np.intp)
+    some[key] = np.arange(len(key))
+    return values.take(pa.array(some[least]))
+
+
+def _up_to(ranked: Ranked, numbers: Integers) -> Integers:
+    """The sums of whole numbers up to each row, in its group."""
+    sums = np.cumsum(numbers)
+    return np.asarray(sums - (sums - numbers)[ranked.starts]) if len(sums) else sums
+
+
+def _float_sums(ranked: Ranked, floats: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The same of floats: each group by itself, because a difference of large sums is not a small sum."""
+    made = np.empty(len(floats))
+    with np.errstate(invalid="ignore", over="ignore"):
+        for start, end in _groups(ranked):
+            np.cumsum(floats[start:end], out=made[start:end])
+    return made
+
+
+def _groups(ranked: Ranked) -> list[tuple[int, int]]:
+    starts = firsts_of(ranked.group)
+    return list(zip(starts.tolist(), ranked.ends[starts].tolist(), strict=True))
+
+
+def _is_valid(values: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+_VALUES: Final[Mapping[str, Callable[[Ranked, pa.Array], pa.Array]]] = {
+    "first_value": partial(_end, is_last=False),
+    "last_value": partial(_end, is_last=True),
+    "running_count": _counts,
+    "running_sum": _sums,
+    "running_mean": _means,
+    "running_min": partial(_extremes, is_greatest=False),
+    "running_max": partial(_extremes, is_greatest=True),
+}

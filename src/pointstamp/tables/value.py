@@ -1,0 +1,59 @@
+"""The value of a table: what changes add up to, as rows.
+
+A table leaves a flow as changes, rows with a weight. Added up, a row of weight 3 is there three times, and
+one of weight 0 is not there. A sum below zero is no table: then some of the changes are missing.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pointstamp.errors import FlowError
+from pointstamp.tables.open_changes import added_up
+from pointstamp.tables.weights import DIFF, Integers, is_weight
+
+
+def rows_of_table(schema: pa.Schema, who: str) -> pa.Schema:
+    """The columns of an output's rows; FlowError if the output is a stream, which adds up to nothing."""
+    if not is_changes(schema):
+        raise FlowError(
+            f"{who} is a stream and no table, so its rows do not add up to one. Read its rows by epoch, or "
+            "let the output be a table: flow.output('name', stream.running())."
+        )
+    return pa.schema(list(schema)[:-1])
+
+
+def is_changes(schema: pa.Schema) -> bool:
+    """Whether these are the columns of changes: those of a row, and its weight at the end."""
+    return len(schema) > 1 and is_weight(schema.field(len(schema) - 1))
+
+
+def sum_of(changes: Sequence[pa.RecordBatch | pa.Table], schema: pa.Schema) -> pa.RecordBatch:
+    """Changes added up: every row once, with its weight."""
+    table = pa.concat_tables(
+        [each if isinstance(each, pa.Table) else pa.Table.from_batches([each]) for each in changes]
+        or [schema.empty_table()]
+    ).cast(schema)
+    (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema)]
+    return added_up([batch]) if batch.num_rows else batch
+
+
+def check_table(total: pa.RecordBatch, who: str) -> None:
+    """Refuse a sum that has less than nothing of a row."""
+    weights: Integers = total.column(DIFF).to_numpy()
+    below = np.flatnonzero(weights < 0)
+    if len(below):
+        row = total.slice(int(below[0]), 1).drop_columns([DIFF]).to_pylist()[0]
+        raise FlowError(
+            f"{who} adds up to {weights[below[0]]} of the row {row}, which is no table: the changes that "
+            "bring the row are missing. Read all changes from the first epoch on."
+        )
+
+
+def copies(total: pa.RecordBatch, who: str) -> pa.Table:
+    """The rows of a sum, each as often as it is there, without the weight."""
+    check_table(total, who)
+    weights: Integers = total.column(DIFF).to_numpy()
+    rows = pa.Table.from_batches([total.drop_columns([DIFF])])
+    return rows if (weights == 1).all() else rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))

@@ -1,0 +1,77 @@
+"""How ``with_order`` is built: its functions checked against the columns, and the operator added."""
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from pointstamp.errors import FlowError, SchemaError
+from pointstamp.expressions.compiling import compile_expression
+from pointstamp.expressions.selecting import check_columns
+from pointstamp.expressions.tree import Expression, col, lit
+from pointstamp.flow.stream import Stream
+from pointstamp.reduce.arguments import Arguments
+from pointstamp.reduce.binding import plain_type
+from pointstamp.tables import deltas
+from pointstamp.tables.asked_aggregates import result_type
+from pointstamp.tables.in_order import NUMBERS, OrderFunction
+from pointstamp.tables.ordering import ordering
+from pointstamp.tables.placing import PlaceColumn, Placing
+from pointstamp.tables.reducing import ALL
+
+
+def ordered(
+    changes: Stream,
+    keys: tuple[str, ...],
+    by: str | Iterable[str],
+    wanted: Mapping[str, object],
+    name: str,
+    who: str,
+) -> Stream:
+    """The rows with more columns: what their place among the rows of their key says of them."""
+    schema = deltas.rows_schema(changes)
+    check_columns(who, schema, keys)
+    order = ordering(who, schema, by)
+    arguments = Arguments(schema.names)
+    added = {
+        column: _checked(f"{who}, '{column}'", schema, each, arguments) for column, each in wanted.items()
+    }
+    if not added:
+        raise FlowError(f"{who} adds no column. Name one, for example before=ps.lag('price').")
+    if twice := [column for column in added if column in schema.names]:
+        raise SchemaError(f"{who}: there is a column '{twice[0]}' already. Call the new one differently.")
+    one_key: dict[str, Expression] = {} if keys else {ALL: lit(0, pa.int8())}
+    looked_at = deltas.selected(changes, f"{name}: arguments", {**arguments.columns, **one_key}, who)
+    fields = [pa.field(column, each.result_type) for column, each in added.items()]
+    kept = (*schema.names, *one_key)
+    result = pa.schema([*(looked_at.schema.field(column) for column in kept), *fields])
+    function = Placing(kept, order, added, deltas.weighed(result))
+    made = deltas.on_groups(looked_at, name, keys or (ALL,), function, result)
+    if keys:
+        return made
+    return deltas.selected(made, "drop", {each: col(each) for each in result.names if each != ALL}, who)
+
+
+def _checked(who: str, schema: pa.Schema, function: object, arguments: Arguments) -> PlaceColumn:
+    if not isinstance(function, OrderFunction):
+        raise FlowError(
+            f"{who} must be a function of rows in an order, such as ps.lag('price') or ps.row_number(), but "
+            f"is {function} of type {type(function).__name__}."
+        )
+    if function.column is None:
+        return PlaceColumn(function.kind, None, pa.int64())
+    given = col(function.column) if isinstance(function.column, str) else function.column
+    found = plain_type(compile_expression(given, schema, who).type)
+    gives = pa.int64() if function.kind in NUMBERS else _type(function.kind, found, who)
+    try:
+        default = None if function.default is None else pa.scalar(function.default, gives).as_py()
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise SchemaError(
+            f"{who}: the default {function.default!r} is no value of the type {gives}: {error}"
+        ) from error
+    return PlaceColumn(function.kind, arguments.of(function.column), gives, function.offset, default)
+
+
+def _type(kind: str, found: pa.DataType, who: str) -> pa.DataType:
+    if kind.startswith("running_"):
+        return result_type(kind.removeprefix("running_"), found, who)
+    return found

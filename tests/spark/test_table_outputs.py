@@ -1,0 +1,43 @@
+"""Tables that come out of a run on Spark: as they add up, at the end and as of an epoch, and with a base."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import pointstamp as ps
+from pointstamp.errors import FlowError
+from pointstamp.sinks.bases import PLACE
+from pointstamp.spark import frames
+
+
+def test_a_bounded_run_gives_tables_as_dataframes(spark: SparkSession, tmp_path: Path) -> None:
+    flow = ps.Dataflow("sold")
+    sales = flow.input("sales", "shop string, price double, w long")
+    flow.output("sales", sales)
+    table = sales.running(weight="w")
+    flow.output("all", table)
+    rows = [
+        (0, "a", 1.5, 2), (0, None, float("nan"), 1), (0, "b", 1.0, 1),
+        (1, "a", 1.5, -1), (1, "b", 1.0, -1),
+    ]  # fmt: skip
+    given = spark.createDataFrame(rows, "epoch long, shop string, price double, w long")
+    results = flow.run(spark, sales=given, epoch="epoch", output=tmp_path, workers=2)
+
+    def shown(frame: object) -> list[str]:
+        return sorted(str(tuple(row)) for row in frame.collect())  # type: ignore[attr-defined]
+
+    then = ["('a', 1.5)", "('a', 1.5)", "('b', 1.0)", "(None, nan)"]
+    now = ["('a', 1.5)", "(None, nan)"]
+    assert shown(results.table("all")) == now
+    assert shown(results.table("all", as_of=0)) == then
+    ps.compact(tmp_path)
+    assert list((tmp_path / PLACE).glob("*/*.json"))
+    assert shown(frames.read_table(spark, str(tmp_path), "all")) == now
+    assert shown(frames.read_table(spark, str(tmp_path), "all", as_of=0)) == then
+    with pytest.raises(FlowError, match="output 'sales' is a stream and no table"):
+        results.table("sales")
+    with pytest.raises(FlowError, match=r"there is no output 'sale'; the outputs are 'sales', 'all'"):
+        results.table("sale")
+    with pytest.raises(FlowError, match="asked for as of epoch 7"):
+        frames.read_table(spark, str(tmp_path), "all", as_of=7)

@@ -1,0 +1,92 @@
+"""Aggregates and functions in an order with a mistake in them, one mistake each, which a test must find."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pointstamp.reduce.accumulators import floats_of
+from pointstamp.tables import adding, aggregating, one_of_each, placing, reducing, with_order
+from pointstamp.tables.asked_aggregates import TableAggregate
+from pointstamp.tables.group_values import GroupValues, firsts_of
+from pointstamp.tables.grouping import Grouped
+from pointstamp.tables.placing import Placing, Ranked
+from pointstamp.tables.top import First
+from pointstamp.tables.weights import DIFF, with_weights
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+class CopiesShareAPlace(Placing):
+    """Takes the copies of a row for one."""
+
+    def __call__(self, groups: Grouped) -> pa.RecordBatch:
+        weights = groups.rows.column(DIFF).to_numpy()
+        once = Grouped(with_weights(groups.rows, np.ones(len(weights), np.int64)), groups.starts, groups.keys)
+        return super().__call__(once)
+
+
+class AsTheyCome(First):
+    """Leaves the order of what ``by`` holds for equal to the order in which rows came."""
+
+    came: list[str] = []  # noqa: RUF012 - for the one flow of a test
+
+    def __call__(self, groups: Grouped) -> pa.RecordBatch:
+        rows = groups.rows.to_pylist()
+        self.came.extend(repr(row) for row in rows if repr(row) not in self.came)
+        first = np.lexsort([[self.came.index(repr(row)) for row in rows], _of(groups)])
+        taken = groups.rows.take(pa.array(first[firsts_of(_of(groups)[first])]))
+        return with_weights(taken, np.ones(taken.num_rows, np.int64)).select(self.result.names)
+
+
+def _of(groups: Grouped) -> Any:  # noqa: ANN401 - numbers of groups
+    return np.repeat(np.arange(len(groups.starts)), np.diff(groups.starts, append=groups.rows.num_rows))
+
+
+def _variance_by_squares(given: GroupValues, asked: TableAggregate) -> pa.Array:
+    """The mean of squares less the square of the mean."""
+    made = []
+    for values, weights in adding._parts(given, floats_of(given.values)):
+        count = weights.sum()
+        mean = (values * weights).sum() / count
+        squares = (values * values * weights).sum()
+        made.append((squares - count * mean * mean) / (count - 1) if count > 1 else None)
+    return given.spread(pa.array(made, pa.float64()))
+
+
+def _sums_run_on(ranked: Ranked, floats: Any) -> Any:  # noqa: ANN401 - floats
+    """Running sums as differences of one sum over all groups."""
+    sums = np.cumsum(floats)
+    return sums - (sums - floats)[ranked.starts]
+
+
+def _without_weights(kind: str) -> Break:
+    right = aggregating._KINDS[kind]
+
+    def wrong(given: GroupValues, asked: TableAggregate) -> pa.Array:
+        ones = np.ones(len(given), np.int64)
+        return right(GroupValues(given.values, given.rows, given.group, ones, given.count), asked)
+
+    return lambda patch: patch.setitem(aggregating._KINDS, kind, wrong)
+
+
+def _everywhere(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(GroupValues, "kept", lambda self, mask: self)
+
+
+BROKEN_AGGREGATES: dict[str, Break] = {
+    "the row of no rows is counted": lambda patch: patch.setattr(reducing, "_of_rows", dict),
+    "copies share a place": lambda patch: patch.setattr(with_order, "Placing", CopiesShareAPlace),
+    "sums run on from one key to the next": lambda patch: patch.setattr(placing, "_float_sums", _sums_run_on),
+    "the first row is the one that came first": lambda patch: patch.setattr(one_of_each, "First", AsTheyCome),
+    "a variance is a difference of squares": lambda patch: patch.setitem(
+        aggregating._KINDS,
+        "var_samp",
+        _variance_by_squares,
+    ),
+    "a median counts copies once": _without_weights("median"),
+    "a list has copies once": _without_weights("collect_list"),
+    "a condition does not matter": _everywhere,
+}

@@ -1,0 +1,202 @@
+"""Flows with event time for simulated worlds, and their rows; and the same with a mistake in them.
+
+Rows come out of order and often late. Epochs follow each other closely, so that a bound that is taken before
+its epoch is complete depends on what arrived first.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pointstamp as ps
+from pointstamp.expressions.windows import integers_of
+from pointstamp.flow.in_time import InTime
+from pointstamp.operators.context import Context
+from pointstamp.operators.event_time import Bounds
+from pointstamp.state.pieces import Piece
+from pointstamp.tables import deltas
+from pointstamp.tables.calendar import Calendar
+from pointstamp.tables.until import Final, KeptUntil
+from pointstamp.tables.weights import DIFF
+from support.event_bounds import TIMED, counted, windowed
+from support.table_queries import Row, table_of
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def corrected_flow() -> ps.Dataflow:
+    """Windows and sessions that are corrected by late rows."""
+    flow = ps.Dataflow("corrected")
+    rows = flow.input("rows", TIMED).running()
+    flow.output("windows", counted(rows.window("at", 10, slide=5)))
+    flow.output("sessions", rows.sessions("k", at="at", gap=4))
+    return flow
+
+
+def final_flow() -> ps.Dataflow:
+    """Windows that come once, and what is late."""
+    flow = ps.Dataflow("final")
+    windows = windowed(flow, 6)
+    flow.output("open", windows)
+    flow.output("final", counted(windows).final())
+    return flow
+
+
+def delayed_flow() -> ps.Dataflow:
+    """Two streams whose rows wait for the lesser bound; of one late rows are counted."""
+    flow = ps.Dataflow("delayed")
+    rows = flow.input("rows", TIMED).event_time("at", lateness=4, late="drop")
+    others = flow.input("others", TIMED).event_time("at", lateness=9)
+    both = rows.concat(others).window("at", 10).delay_until("window_end")
+    flow.output("windows", both.reduce("k", "window_end", total=ps.sum("n")))
+    return flow
+
+
+EVENT_FLOWS: dict[str, Callable[[], ps.Dataflow]] = {
+    "corrected": corrected_flow,
+    "final": final_flow,
+    "delayed": delayed_flow,
+}
+
+
+def events_of(name: str, seed: int = 0, epochs: int = 6) -> dict[str, Any]:
+    """The rows of a flow, in epochs."""
+    rng = random.Random(seed)
+    inputs = ("rows", "others") if name == "delayed" else ("rows",)
+    return {each: [table_of(_rows(rng, epoch), TIMED) for epoch in range(epochs)] for each in inputs}
+
+
+def _rows(rng: random.Random, epoch: int) -> list[Row]:
+    return [
+        (rng.randrange(2), epoch * 6 + rng.randrange(-20, 9), rng.randrange(3))
+        for _ in range(rng.randrange(2, 8))
+    ]
+
+
+class JudgesAtOnce(InTime):
+    """Judges rows by the event times that have arrived so far, and not by those of complete epochs."""
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        if input in self._bounds:
+            super().on_receive(context, input, batch)
+            self._bounds.take(context.time)
+            return
+        bound = self._bounds.now
+        at = integers_of(batch.column(self._plan.at))
+        is_late = pc.fill_null(pc.less(at, -(2**60) if bound is None else bound), False)
+        context.send(batch.filter(pc.invert(is_late)))
+        context.send(batch.filter(is_late), output="late")
+
+
+class TakesLateRows(InTime):
+    """Sends late rows on as if they were in time."""
+
+    def _send_late(self, context: Context, rows: pa.RecordBatch, bound: int) -> None:
+        context.send(rows)
+
+
+class CountsWhatIsOver(Final):
+    """Takes changes of rows whose time is over for new ones."""
+
+    def _arrived(self, time: Any, after: int | None) -> Any:  # noqa: ANN401 - as the method takes and gives
+        arrived = super()._arrived(time, None)
+        if arrived is None:
+            return None
+        is_new = arrived[0].column(DIFF).to_numpy() > 0
+        return arrived[0].filter(pa.array(is_new)), arrived[1][is_new]
+
+
+class ForgetsTooSoon(KeptUntil):
+    """Lets rows go in the epoch in which the bound passes them, and not in the one after."""
+
+    def on_notify(self, context: Context) -> None:
+        opened = self._bounds._open.get(context.time)
+        self._bounds.take(context.time)
+        if opened is not None:
+            self._bounds._open[context.time] = opened
+        super().on_notify(context)
+
+
+class NeverForgets(KeptUntil):
+    """Keeps rows for ever."""
+
+    def on_notify(self, context: Context) -> None:
+        self._bounds._latest.clear()
+        super().on_notify(context)
+
+
+def _sends_again(patch: pytest.MonkeyPatch) -> None:
+    """What was taken is not taken out, and comes again after a recovery."""
+
+    class NotTakenOut(Calendar):
+        def take(self, bound: int) -> pa.RecordBatch | None:
+            rows = super().take(bound)
+            if rows is not None:
+                when = [name for name in self._names if name == "window_end"]
+                super().add(rows, rows.column(when[0]).to_numpy())
+                for time in rows.column(when[0]).to_pylist():
+                    if time in self._due:
+                        self._due.remove(time)
+            return rows
+
+    patch.setattr("pointstamp.tables.until.Calendar", NotTakenOut)
+
+
+def _bounds_are_lost(patch: pytest.MonkeyPatch) -> None:
+    right = Bounds.saved
+    patch.setattr(Bounds, "saved", lambda self: right(self).slice(0, 0))
+
+
+def _bounds_belong_to_one(patch: pytest.MonkeyPatch) -> None:
+    """What every worker knows is given to the one that owns its hash."""
+    right = InTime.save
+
+    def save(self: InTime, *, changes_only: bool) -> Mapping[str, Piece]:
+        pieces = right(self, changes_only=changes_only)
+        return {name: Piece(piece.table, ("name",)) for name, piece in pieces.items()}
+
+    patch.setattr(InTime, "save", save)
+
+
+BROKEN_EVENTS: dict[str, Break] = {
+    "a bound is taken before its epoch is complete": lambda patch: patch.setattr(
+        "pointstamp.flow.event_time.InTime", JudgesAtOnce
+    ),
+    "a late row is counted into a closed window": lambda patch: patch.setattr(
+        "pointstamp.flow.event_time.InTime", TakesLateRows
+    ),
+    "a window that is over comes again": lambda patch: patch.setattr(deltas, "Final", CountsWhatIsOver),
+    "rows are let go too soon": lambda patch: patch.setattr(deltas, "KeptUntil", ForgetsTooSoon),
+    "rows are never let go": lambda patch: patch.setattr(deltas, "KeptUntil", NeverForgets),
+    "a final row comes twice after a recovery": _sends_again,
+    "bounds are lost in a recovery": _bounds_are_lost,
+    "bounds are given to one worker": _bounds_belong_to_one,
+}
+
+
+def epochs_flow() -> ps.Dataflow:
+    """Epochs that are event time: windows that come in their last epoch, once."""
+    flow = ps.Dataflow("epochs")
+    rows = flow.input("rows", TIMED, epoch=ps.event_time("at", every=3, lateness=18))
+    windows = rows.window("at", 12, slide=6).delay_until("window_end")
+    flow.output("windows", windows.reduce("k", "window_start", "window_end", total=ps.sum("n")))
+    return flow
+
+
+def rows_in_time(seed: int = 0, units: int = 8) -> dict[str, Any]:
+    """Rows that are out of order, and not late: in no unit earlier by 18 than in one before."""
+    rng = random.Random(seed)
+    made = []
+    for unit in range(units):
+        count = rng.randrange(1, 5)
+        made.append(
+            [
+                (rng.randrange(2), max(0, unit * 5 + rng.randrange(-8, 9)), rng.randrange(3))
+                for _ in range(count)
+            ]
+        )
+    return {"rows": [table_of(rows, TIMED) for rows in made]}

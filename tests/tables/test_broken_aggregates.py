@@ -1,0 +1,80 @@
+"""Every mistake of ``support.broken_aggregates`` is found, and what is right is not taken for one."""
+
+import statistics
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+
+import pointstamp as ps
+from pointstamp.errors import FlowError
+from support.broken_aggregates import BROKEN_AGGREGATES, AsTheyCome
+from support.table_aggregates import Asked, judge_sales
+from support.table_queries import Row
+
+Judge = Callable[[], None]
+
+# A row twice, a row for which nothing holds, keys whose values are far apart; then one of each is gone.
+ROWS: list[list[Row]] = [
+    [(0, "b", 1.0, 1, None, True, 1), (0, "b", 1.0, 1, None, True, 1)],
+    [(0, "a", 2.0, 1, None, False, 1), (0, "c", 4.0, 2, None, True, 1)],
+    [(each, "a", value, 5, None, True, 1) for each, value in ((1, 0.1), (2, 1e300), (3, 0.3), (4, 1e300))],
+    [(0, "b", 1.0, 1, None, True, -1)],
+    [(0, "a", 2.0, 1, None, False, -1), (1, "a", 0.1, 5, None, True, -1)],
+]
+
+
+def of_query(make: Callable[[ps.Table], ps.Table], sql: str) -> Judge:
+    return lambda: judge_sales(Asked(make, sql), ROWS)
+
+
+def of_key(aggregate: ps.Aggregate, sql: str) -> Judge:
+    return of_query(lambda a: a.reduce("k", x=aggregate), f"select k, {sql} from a group by k")  # noqa: S608
+
+
+def of_variance() -> None:
+    """The variance of large numbers that are close together, beside that of fractions."""
+    values = [1e9 + each for each in (0.25, 0.5, 1.75)]
+    flow = ps.Dataflow("test")
+    flow.output("x", flow.input("a", "v double").running().reduce(x=ps.var_samp("v")))
+    found = flow.run_local(a=[[{"v": v} for v in values]])["x"][0].to_pylist()
+    assert found[0]["x"] == float(statistics.variance(map(Fraction, values)))
+
+
+ORDER = "over (partition by k order by v, s)"
+
+JUDGES: dict[str, Judge] = {
+    "the row of no rows is counted": of_query(lambda a: a.reduce(n=ps.count()), "select count(*) from a"),
+    "copies share a place": of_query(
+        lambda a: a.with_order("k", by=["v", "s"], x=ps.row_number()).select("k", "x"),
+        f"select k, row_number() {ORDER} from a",  # noqa: S608
+    ),
+    "sums run on from one key to the next": of_query(
+        lambda a: a.with_order("k", by=["v", "s"], x=ps.running_sum("v")).select("k", "x"),
+        f"select k, sum(v) {ORDER[:-1]} rows unbounded preceding) from a",  # noqa: S608
+    ),
+    "the first row is the one that came first": of_query(
+        lambda a: a.distinct("k", by="n").select("k", "s"),
+        "select k, s from a qualify row_number() over (partition by k order by n, s) = 1",
+    ),
+    "a variance is a difference of squares": of_variance,
+    "a median counts copies once": of_key(ps.median("v"), "median(v)"),
+    "a list has copies once": of_key(ps.collect_list("n"), "list(n order by n)"),
+    "a condition does not matter": of_query(
+        lambda a: a.reduce("k", x=ps.first("s", by="v desc", where=~ps.col("ok"))),
+        "select k, first(s order by v desc) filter (where not ok) from a group by k",
+    ),
+}
+
+
+def test_every_mistake_has_a_judge() -> None:
+    assert JUDGES.keys() == BROKEN_AGGREGATES.keys()
+
+
+@pytest.mark.parametrize("mistake", BROKEN_AGGREGATES)
+def test_a_mistake_is_found_and_what_is_right_is_not(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    JUDGES[mistake]()
+    monkeypatch.setattr(AsTheyCome, "came", [])
+    BROKEN_AGGREGATES[mistake](monkeypatch)
+    with pytest.raises((AssertionError, FlowError)):
+        JUDGES[mistake]()
