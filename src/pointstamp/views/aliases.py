@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from pointstamp.views.refusing import refuse
+from pointstamp.views.refusing import refused
 from pointstamp.views.scope import Scope
 
 
@@ -34,7 +34,7 @@ class Aliases:
         """The column with this number, from 1 on."""
         said = str(number.this)
         if not said.isdigit() or not 1 <= int(said) <= len(self.columns):
-            refuse(number, f"there is no column {said} in the select, which has {len(self.columns)}")
+            raise refused(number, f"there is no column {said} in the select, which has {len(self.columns)}")
         return self.columns[int(said) - 1][1]
 
     def _replaced(self, node: exp.Expression, is_kept: "object") -> exp.Expression:

@@ -10,7 +10,7 @@ from pointstamp.expressions.tree import Expression
 from pointstamp.views.aggregates import AGGREGATES
 from pointstamp.views.functions import CHANGING, GENERATORS, SCALARS
 from pointstamp.views.literals import constant_int, constant_text
-from pointstamp.views.refusing import placed, refuse
+from pointstamp.views.refusing import placed, refused
 
 
 def called(node: exp.Anonymous, translate: Callable[[exp.Expression], Expression]) -> Expression:
@@ -25,7 +25,7 @@ def called(node: exp.Anonymous, translate: Callable[[exp.Expression], Expression
         required = required.removesuffix("*")
     if not len(required) <= len(given) <= len(letters):
         wanted = f"{len(required)}" if len(required) == len(letters) else f"{len(required)} to {len(letters)}"
-        refuse(node, f"{name} takes {wanted} arguments, and has {len(given)}")
+        raise refused(node, f"{name} takes {wanted} arguments, and has {len(given)}")
     made: list[Any] = []
     for position, (letter, argument) in enumerate(zip(letters, given, strict=False), 1):
         words = f"argument {position} of {name}"
@@ -41,17 +41,17 @@ def constant_number(node: exp.Expression, words: str) -> float:
     """A number that stands in the text."""
     if isinstance(node, exp.Literal) and not node.is_string:
         return float(Decimal(str(node.this)))
-    refuse(node, f"{words} must be a number that stands in the text")
+    raise refused(node, f"{words} must be a number that stands in the text")
 
 
 def _check_known(node: exp.Anonymous, name: str) -> None:
     if name in CHANGING:
-        refuse(node, f"{name}() changes while nothing happens, so a view of it cannot be kept up to date",
+        raise refused(node, f"{name}() changes while nothing happens, so a view of it cannot be kept up to date",
                "Use a column of the input that says it.")  # fmt: skip
     if name in GENERATORS:
-        refuse(node, f"{name} makes several rows of one, so it cannot stand inside of something",
+        raise refused(node, f"{name} makes several rows of one, so it cannot stand inside of something",
                "Write lateral view explode(...) t as x, or select explode(...) as x.")  # fmt: skip
     if name in AGGREGATES:
-        refuse(node, f"the aggregate {name} cannot stand here", "Filter groups with HAVING.")
+        raise refused(node, f"the aggregate {name} cannot stand here", "Filter groups with HAVING.")
     if name not in SCALARS:
-        refuse(node, f"there is no function '{name}' here", "docs/sql.md lists those that there are.")
+        raise refused(node, f"there is no function '{name}' here", "docs/sql.md lists those that there are.")

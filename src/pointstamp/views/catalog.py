@@ -12,8 +12,8 @@ from pointstamp.expressions.tree import Expression, lit
 from pointstamp.flow.outlet import add_operator
 from pointstamp.tables.table import Table, deltas_of
 from pointstamp.tables.with_row import WithRow
-from pointstamp.views.refusing import refuse
-from pointstamp.views.scope import Relation, Scope
+from pointstamp.views.refusing import refused
+from pointstamp.views.scope import Relation, Scope, relation_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,32 +59,40 @@ class Catalog:
     rounds_max: int
     recursive: frozenset[str] = frozenset()
     """The names that stand for a table that is being made, inside a loop."""
+    singles: frozenset[str] = frozenset()
+    """The names of tables that never have more than one row."""
     compiler: "QueryCompiler" = field(kw_only=True)
     """Who compiles a query, wherever one stands in another."""
     notes: list[str] = field(default_factory=list)
     _taken: dict[str, int] = field(default_factory=dict)
 
-    def with_table(self, name: str, table: Table) -> "Catalog":
+    def with_table(self, name: str, table: Table, *, is_single: bool = False) -> "Catalog":
         """The same with one more table, which hides another of that name."""
+        known = frozenset([name.lower()])
         return replace(
             self,
             tables={**self.tables, name.lower(): table},
-            recursive=self.recursive - {name.lower()},
+            recursive=self.recursive - known,
+            singles=self.singles | known if is_single else self.singles - known,
         )
 
     def in_loop(self, tables: Mapping[str, Table], variable: str) -> "Catalog":
         """What the body of a loop may speak of: these tables, of which one is the variable."""
         return replace(self, tables=dict(tables), recursive=self.recursive | {variable.lower()})
 
+    def relation(self, node: exp.Table) -> Relation:
+        """The relation that a query names; SqlError if there is none."""
+        return relation_of(self.find(node), is_single=node.name.lower() in self.singles)
+
     def find(self, node: exp.Table) -> Table:
         """The table that a query names; SqlError if there is none."""
         name = node.name
         if node.args.get("db") is not None:
-            refuse(node, f"'{node.sql()}' names a table of another place", "Say the name alone.")
+            raise refused(node, f"'{node.sql()}' names a table of another place", "Say the name alone.")
         found = self.tables.get(name.lower())
         if found is None:
             known = ", ".join(f"'{each}'" for each in self.tables) or "none"
-            refuse(
+            raise refused(
                 node,
                 f"there is no table or view '{name}'; there are {known}",
                 f'Declare it before: create table {name} (...), or ps.sql(..., {name}="id long, ...").',
@@ -99,10 +107,12 @@ class Catalog:
     def rows(self, node: exp.Expression, rows: pa.RecordBatch) -> Table:
         """A table that always has these rows."""
         if self.recursive:
-            refuse(node, "rows that stand in the text cannot be made inside a recursion", "Give them a view.")
+            raise refused(
+                node, "rows that stand in the text cannot be made inside a recursion", "Give them a view."
+            )
         anchor = next(iter(self.tables.values()), None)
         if anchor is None:
-            refuse(node, "a query needs at least one input", "Declare one: create table t (id long).")
+            raise refused(node, "a query needs at least one input", "Declare one: create table t (id long).")
         nothing = anchor.filter(lit(False), name="nothing").select(
             *(lit(None).cast(each.type).alias(each.name) for each in rows.schema), name="no rows"
         )

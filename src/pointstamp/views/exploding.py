@@ -5,7 +5,7 @@ from sqlglot import exp
 from pointstamp.expressions.tree import col
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.functions import GENERATORS
-from pointstamp.views.refusing import placed, refuse
+from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, ScopeName
 from pointstamp.views.translating import Translator
 
@@ -16,7 +16,7 @@ def exploded(relation: Relation, lateral: exp.Lateral, catalog: Catalog) -> Rela
     names = [] if alias is None else [each.name for each in alias.args.get("columns") or []]
     table = None if alias is None or alias.this is None else alias.this.name
     if not _is_generator(call):
-        refuse(lateral, "LATERAL takes explode or posexplode here", "Write a join.")
+        raise refused(lateral, "LATERAL takes explode or posexplode here", "Write a join.")
     return _exploded(relation, call, table, names, bool(lateral.args.get("outer")), catalog)
 
 
@@ -31,7 +31,7 @@ def with_generators(
             continue
         found += 1
         if found > 1:
-            refuse(node, "a select can have one explode", "Write lateral views.")
+            raise refused(node, "a select can have one explode", "Write lateral views.")
         alias = catalog.unique("exploded")
         is_posed = str(node.this).lower().startswith("pos")
         relation = _exploded(relation, node, alias, ["pos", "col"] if is_posed else ["col"], False, catalog)
@@ -54,7 +54,9 @@ def _exploded(
     is_posed, is_outer = kind.startswith("pos"), is_outer or kind.endswith("_outer")
     names = names or (["pos", "col"] if is_posed else ["col"])
     if len(names) != 1 + is_posed or len(call.expressions) != 1:
-        refuse(call, f"{kind} takes one list and makes {1 + is_posed} columns, and {len(names)} are named")
+        raise refused(
+            call, f"{kind} takes one list and makes {1 + is_posed} columns, and {len(names)} are named"
+        )
     unique = catalog.unique(table or "element")
     at, position = f"{unique}.{names[-1]}", f"{unique}.{names[0]}" if is_posed else None
     with placed(call):

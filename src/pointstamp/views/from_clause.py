@@ -17,7 +17,7 @@ from pointstamp.views.conditions import all_of, parts_of, split
 from pointstamp.views.joins import JoinPool
 from pointstamp.views.outer_joins import inner, joined, merged_names
 from pointstamp.views.parsing import COMMA
-from pointstamp.views.refusing import check_no, placed, refuse
+from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation
 from pointstamp.views.sources import source
 from pointstamp.views.translating import Translator
@@ -40,7 +40,6 @@ class FromClause:
         whole, chain = JoinPool(), JoinPool()
         chain.add(self._source(node.args["from_"].this), node.args["from_"].this)
         for join in node.args.get("joins") or []:
-            check_no(join, {"match_condition": "MATCH_CONDITION", "global_": "GLOBAL"})
             if _is_comma(join):
                 _move(chain, whole)
                 chain = JoinPool()
@@ -74,7 +73,7 @@ class FromClause:
             mine = {each.column.lower() for each in chain.scope.names if not each.is_merged}
             found = [each.column for each in right.names if each.column.lower() in mine]
             if not found:
-                refuse(join, "a NATURAL JOIN of tables that have no column in common is all pairs")
+                raise refused(join, "a NATURAL JOIN of tables that have no column in common is all pairs")
             return found
         return [each.name for each in join.args.get("using") or []]
 
@@ -92,7 +91,7 @@ class FromClause:
             conditions.extend(parts_of(Translator(scope, self.catalog.parameters)(join.args["on"])))
         found = split(conditions, left.table.schema.names, right.table.schema.names)
         if not found.keys:
-            refuse(join.this, f"a {how} join needs an equality of columns of both sides in ON",
+            raise refused(join.this, f"a {how} join needs an equality of columns of both sides in ON",
                    "Add one, such as a.id = b.id.")  # fmt: skip
         pairs = found.pairs
         left, right, pairs = _filtered_sides(left, right, how, found.left, found.right, pairs)
@@ -142,9 +141,9 @@ def _filtered_sides(
 def _how(join: exp.Join) -> How:
     kind, side = join.text("kind").upper(), join.text("side").upper()
     if join.args.get("on") is None and not join.args.get("using") and kind not in ("CROSS", ""):
-        refuse(join.this, "a join needs ON or USING")
+        raise refused(join.this, "a join needs ON or USING")
     if side and join.text("method").upper() == "NATURAL":
-        refuse(join.this, "a natural outer join is not supported", "Write USING (...).")
+        raise refused(join.this, "a natural outer join is not supported", "Write USING (...).")
     return _KINDS.get(kind) or _SIDES.get(side, "inner")
 
 

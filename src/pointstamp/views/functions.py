@@ -164,9 +164,29 @@ SCALARS: Final = _hashed(
 )
 
 CHANGING: Final = frozenset(
-    "now current_timestamp current_date curdate localtimestamp current_time rand random randn uuid shuffle "
-    "monotonically_increasing_id input_file_name spark_partition_id current_user user session_user "
-    "unix_timestamp() current_timezone randstr uniform".split()
+    [
+        "now",
+        "current_timestamp",
+        "current_date",
+        "curdate",
+        "localtimestamp",
+        "current_time",
+        "rand",
+        "random",
+        "randn",
+        "uuid",
+        "shuffle",
+        "monotonically_increasing_id",
+        "input_file_name",
+        "spark_partition_id",
+        "current_user",
+        "user",
+        "session_user",
+        "unix_timestamp()",
+        "current_timezone",
+        "randstr",
+        "uniform",
+    ]
 )
 """What has another value each time it is asked for: a view made of it could not be kept up to date."""
 

@@ -12,7 +12,7 @@ from pointstamp.tables.table import Table
 from pointstamp.views.aggregates import AGGREGATES, BY_ANOTHER, ONE_VALUE, QUANTILES
 from pointstamp.views.calling import constant_number
 from pointstamp.views.conditions import all_of
-from pointstamp.views.refusing import placed, refuse
+from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation
 from pointstamp.views.translating import Translator
 
@@ -127,7 +127,7 @@ def aggregate_of(node: exp.Expression, translate: Translator) -> Aggregate:
         fraction = constant_number(arguments[1], f"the fraction of {name}")
         return Aggregate("quantile", translate(arguments[0]), where=where, fraction=fraction)
     if name not in ONE_VALUE or len(arguments) != 1:
-        refuse(node, f"{name} does not take {len(arguments)} arguments")
+        raise refused(node, f"{name} does not take {len(arguments)} arguments")
     if isinstance(arguments[0], exp.Literal) and name == "count":
         return Aggregate("count", where=where)
     return ONE_VALUE[name](translate(arguments[0]), where)
@@ -143,7 +143,7 @@ def _distinct_values(
     if name in ("min", "max", "bool_and", "bool_or", "collect_set"):  # where copies make no difference
         return ONE_VALUE[name](translate(arguments[0]), where)
     if name != "count" or len(arguments) != 1:
-        refuse(node, f"{name}(DISTINCT ...) of {len(arguments)} values is not supported",
+        raise refused(node, f"{name}(DISTINCT ...) of {len(arguments)} values is not supported",
                "Only count(DISTINCT x) is: select distinct first, in a view, and aggregate that.")  # fmt: skip
     return Aggregate("count_distinct", translate(arguments[0]), where=where)
 
@@ -152,6 +152,6 @@ def _within_group(node: exp.WithinGroup, translate: Translator, where: Expressio
     name = str(node.this.this).lower()
     ordered = node.expression.expressions[0]
     if name != "percentile_cont" or ordered.args.get("desc"):
-        refuse(node, f"{name} WITHIN GROUP is not supported in this form", "Use percentile(x, 0.5).")
+        raise refused(node, f"{name} WITHIN GROUP is not supported in this form", "Use percentile(x, 0.5).")
     fraction = constant_number(node.this.expressions[0], f"the fraction of {name}")
     return Aggregate("quantile", translate(ordered.this), where=where, fraction=fraction)

@@ -15,7 +15,7 @@ from sqlglot import exp
 from pointstamp.expressions.tree import Expression, col, lit
 from pointstamp.views.aliases import Aliases
 from pointstamp.views.grouping import Groups, aggregates_in, grouped
-from pointstamp.views.refusing import refuse
+from pointstamp.views.refusing import refused
 from pointstamp.views.scope import Relation
 from pointstamp.views.translating import Translator
 
@@ -84,7 +84,7 @@ class _Reader:
             node = self._aliases.at(node)
         node = self._aliases.beside(node)
         if any(True for _ in aggregates_in(node)):
-            refuse(node, "GROUP BY cannot have an aggregate in it")
+            raise refused(node, "GROUP BY cannot have an aggregate in it")
         words = node.sql(dialect="spark").lower()
         if words not in self._numbers:
             self._numbers[words] = len(self.nodes)
@@ -118,9 +118,7 @@ def grouping_sets(
     for own in sets.sets:
         made = grouped(relation, [keys[n] for n in own], nodes, translate, prefix)
         by_number = dict(zip(own, made.keys, strict=True))
-        columns = [
-            by_number.get(n, lit(None).cast(kinds[n])).alias(name) for n, name in enumerate(names)
-        ]
+        columns = [by_number.get(n, lit(None).cast(kinds[n])).alias(name) for n, name in enumerate(names)]
         answers = dict.fromkeys(str(each.column) for each in made.answers.values())  # type: ignore[attr-defined]
         marks = [
             _grouping(each, own, known, len(keys), translate).alias(f"{prefix}.mark{number}")
@@ -146,7 +144,7 @@ def _grouping(
     if node.expressions:
         words = [str(translate(each)) for each in node.expressions]
         if any(each not in known for each in words):
-            refuse(node, "grouping takes what rows are grouped by")
+            raise refused(node, "grouping takes what rows are grouped by")
         numbers = [known[each] for each in words]
     bits = 0
     for number in numbers:

@@ -15,7 +15,7 @@ from sqlglot import exp
 from pointstamp.expressions.tree import Expression, columns_of
 from pointstamp.views.conditions import all_of, split
 from pointstamp.views.outer_joins import crossed, inner
-from pointstamp.views.refusing import placed, refuse
+from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, Scope, replaced
 
 
@@ -89,7 +89,7 @@ class JoinPool:
         return taken
 
     def _refuse(self, node: exp.Expression) -> None:
-        refuse(
+        raise refused(
             node,
             f"'{node.alias_or_name}' is joined without an equality of columns, so every row would meet every "
             "row",

@@ -12,7 +12,7 @@ from pointstamp.expressions.tree import Expression, col
 from pointstamp.tables.table import Table
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.literals import constant_int
-from pointstamp.views.refusing import check_no, place, placed, refuse
+from pointstamp.views.refusing import place, placed, refused
 from pointstamp.views.scope import Relation, relation_of
 from pointstamp.views.translating import Translator
 
@@ -31,15 +31,17 @@ def limited(
     limit, offset = node.args.get("limit"), node.args.get("offset")
     if limit is None:
         if offset is not None:
-            refuse(offset, "OFFSET needs LIMIT")
-        catalog.notes.append(f"{place(node.args['order'])}: ORDER BY without LIMIT has no meaning for a view.")
+            raise refused(offset, "OFFSET needs LIMIT")
+        catalog.notes.append(
+            f"{place(node.args['order'])}: ORDER BY without LIMIT has no meaning for a view."
+        )
         made = table.select(*columns)
         return relation_of(made.distinct() if is_distinct else made)
     hidden, by = _hidden(ordered, translator)
     shown = {str(each): name for name, each in wanted.items()}
     added = [each.alias(name) for name, each in hidden.items()]
     if is_distinct and any(str(each) not in shown for each in hidden.values()):
-        refuse(node, "with DISTINCT, ORDER BY can only speak of what is selected")
+        raise refused(node, "with DISTINCT, ORDER BY can only speak of what is selected")
     made = table.select(*columns, *added)
     if is_distinct:
         made = made.distinct()
@@ -49,12 +51,11 @@ def limited(
 def _first(table: Table, node: exp.Expression, by: list[str]) -> Table:
     limit, offset = node.args["limit"], node.args.get("offset")
     if not isinstance(limit, exp.Limit):
-        refuse(limit, "FETCH is not supported", "Write LIMIT.")
-    check_no(limit, {"offset": "an offset in LIMIT"}, "Write OFFSET.")
+        raise refused(limit, "FETCH is not supported", "Write LIMIT.")
     count = constant_int(limit.expression, "LIMIT")
     skipped = 0 if offset is None else constant_int(offset.expression, "OFFSET")
     if count < 1:
-        refuse(limit, "LIMIT must be 1 or more")
+        raise refused(limit, "LIMIT must be 1 or more")
     with placed(limit):
         if not skipped:
             return table.top(count, by=by)
@@ -62,9 +63,7 @@ def _first(table: Table, node: exp.Expression, by: list[str]) -> Table:
         return ranked.filter(col("__place") > skipped)
 
 
-def _hidden(
-    ordered: list[exp.Expression], translator: Translator
-) -> tuple[dict[str, Expression], list[str]]:
+def _hidden(ordered: list[exp.Expression], translator: Translator) -> tuple[dict[str, Expression], list[str]]:
     """Columns to order by, and the order in the words of tables."""
     hidden: dict[str, Expression] = {}
     by = []

@@ -16,7 +16,7 @@ from sqlglot import exp
 from pointstamp.errors import FlowError
 from pointstamp.expressions.dates import parse_duration
 from pointstamp.expressions.tree import Expression, Literal, lit
-from pointstamp.views.refusing import placed, refuse
+from pointstamp.views.refusing import placed, refused
 
 _MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
@@ -41,10 +41,10 @@ def text_as(node: exp.Expression, text: str, data_type: pa.DataType) -> Expressi
             if data_type.tz is not None:
                 found = found.replace(tzinfo=UTC) if found.tzinfo is None else found
             elif found.tzinfo is not None:
-                refuse(node, f"'{text}' has a zone, and a timestamp_ntz has none")
+                raise refused(node, f"'{text}' has a zone, and a timestamp_ntz has none")
             return Literal(pa.scalar(found, data_type))
     except ValueError:
-        refuse(node, f"'{text}' is no {data_type}", "Write it as 2024-12-31 or 2024-12-31 23:59:59.")
+        raise refused(node, f"'{text}' is no {data_type}", "Write it as 2024-12-31 or 2024-12-31 23:59:59.")
     return lit(text).cast(data_type)
 
 
@@ -59,11 +59,13 @@ def interval_months(node: exp.Interval) -> int | None:
 def interval_length(node: exp.Interval) -> timedelta:
     """How long an interval of weeks, days, hours and the like is."""
     if isinstance(node.args.get("unit"), exp.IntervalSpan):
-        refuse(node, "an interval of one unit TO another is not supported", "Write interval '1 day 2 hours'.")
+        raise refused(
+            node, "an interval of one unit TO another is not supported", "Write interval '1 day 2 hours'."
+        )
     unit = node.text("unit")
     said = node.this.name if isinstance(node.this, exp.Literal) else None
     if said is None:
-        refuse(node, "the length of an interval must stand in the text", "Write interval '3' day.")
+        raise refused(node, "the length of an interval must stand in the text", "Write interval '3' day.")
     is_negative = said.strip().startswith("-")
     words = f"{said.strip().lstrip('-')} {unit}"
     with placed(node):
@@ -71,7 +73,9 @@ def interval_length(node: exp.Interval) -> timedelta:
             length = parse_duration(words.strip(), "an interval")
         except FlowError as error:
             if any(month in words.upper() for month in _MONTHS):
-                refuse(node, "months and years have no fixed length beside days", "Write one unit alone.")
+                raise refused(
+                    node, "months and years have no fixed length beside days", "Write one unit alone."
+                )
             raise error
     return -length if is_negative else length
 
@@ -95,14 +99,14 @@ def constant_int(node: exp.Expression, words: str) -> int:
         node, sign = node.this, -1
     if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
         return sign * int(str(node.this))
-    refuse(node, f"{words} must be an integer that stands in the text")
+    raise refused(node, f"{words} must be an integer that stands in the text")
 
 
 def constant_text(node: exp.Expression, words: str) -> str:
     """A string that stands in the text."""
     if isinstance(node, exp.Literal) and node.is_string:
         return str(node.this)
-    refuse(node, f"{words} must be a string that stands in the text")
+    raise refused(node, f"{words} must be a string that stands in the text")
 
 
 def _number(node: exp.Interval) -> int:
@@ -110,5 +114,5 @@ def _number(node: exp.Interval) -> int:
     if isinstance(said, exp.Neg) and isinstance(said.this, exp.Literal):
         return -int(said.this.name)
     if not isinstance(said, exp.Literal) or not said.name.lstrip("-").isdigit():
-        refuse(node, "the length of an interval must be an integer that stands in the text")
+        raise refused(node, "the length of an interval must be an integer that stands in the text")
     return int(said.name)

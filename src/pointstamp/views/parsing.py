@@ -4,9 +4,9 @@ sqlglot knows many functions of many engines and turns each into a node of its o
 order; here a function is a name and its arguments, and what Spark's manual says of it is in ``functions``.
 """
 
+from itertools import pairwise
 from typing import Any, Final
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
@@ -28,9 +28,7 @@ class SparkSql(Spark):
         """Reads statements."""
 
         FUNCTIONS: Final = {}
-        FUNCTION_PARSERS: Final = {
-            name: Spark.Parser.FUNCTION_PARSERS[name] for name in _WITH_WORDS_INSIDE
-        }
+        FUNCTION_PARSERS: Final = {name: Spark.Parser.FUNCTION_PARSERS[name] for name in _WITH_WORDS_INSIDE}
 
         def _parse_join(self, *args: Any, **options: Any) -> exp.Expression | None:  # noqa: ANN401
             """A join; one by comma is marked, because it does not say that all pairs are meant."""
@@ -44,7 +42,13 @@ class SparkSql(Spark):
 def parse(text: str) -> list[exp.Expression]:
     """The statements of a text; SqlError says where it is no SQL."""
     try:
-        found = [each for each in sqlglot.parse(text, dialect=SparkSql) if each is not None]
+        dialect = SparkSql()
+        tokens = dialect.tokenize(text)
+        for token, following in pairwise(tokens):
+            # The function window(...), and no clause WINDOW w AS (...).
+            if token.token_type is TokenType.WINDOW and following.token_type is TokenType.L_PAREN:
+                token.token_type = TokenType.VAR
+        found = [each for each in dialect.parser().parse(tokens, text) if each is not None]
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         where = f"line {first.get('line', 1)}, column {first.get('col', 1)}"

@@ -9,8 +9,8 @@ from pointstamp.views.aliases import Aliases
 from pointstamp.views.catalog import Begun, Catalog
 from pointstamp.views.limits import limited
 from pointstamp.views.recursion import is_recursive, recursive
-from pointstamp.views.refusing import check_no, placed, refuse
-from pointstamp.views.scope import Relation, Scope, relation_of
+from pointstamp.views.refusing import placed, refused
+from pointstamp.views.scope import Relation, Scope
 from pointstamp.views.set_operations import combined
 from pointstamp.views.sources import values
 from pointstamp.views.translating import Translator
@@ -23,8 +23,9 @@ class Compiler:
         """A query of any kind."""
         if isinstance(node, exp.Subquery):
             if isinstance(node.this, exp.Table):
-                refuse(node, "joins in parentheses are not supported", "Write select * from ... in them.")
-            check_no(node, {"sample": "TABLESAMPLE", "pivots": "PIVOT"})
+                raise refused(
+                    node, "joins in parentheses are not supported", "Write select * from ... in them."
+                )
             catalog = with_common_tables(node, catalog)
             return self._limited(node, self.query(node.this, catalog), catalog)
         if isinstance(node, exp.Select):
@@ -35,8 +36,10 @@ class Compiler:
         if isinstance(node, exp.Values):
             return values(node, catalog)
         if isinstance(node, exp.Table):
-            return relation_of(catalog.find(node))
-        refuse(node, f"{node.key.upper()} is no query", "Write SELECT, VALUES, or several of them with UNION.")
+            return catalog.relation(node)
+        raise refused(
+            node, f"{node.key.upper()} is no query", "Write SELECT, VALUES, or several of them with UNION."
+        )
 
     def begin(self, node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
         """FROM and WHERE of a select, with its common tables."""
@@ -68,17 +71,16 @@ def with_common_tables(node: exp.Expression, catalog: Catalog) -> Catalog:
     for common in with_.expressions:
         names = [each.name for each in (common.args["alias"].args.get("columns") or [])]
         if with_.args.get("recursive") and is_recursive(common):
-            table = recursive(common, names, catalog)
-        else:
-            table = catalog.compiler.query(common.this, catalog).table
-            if names:
-                table = called(common, table, names)
-        catalog = catalog.with_table(common.alias, table)
+            catalog = catalog.with_table(common.alias, recursive(common, names, catalog))
+            continue
+        made = catalog.compiler.query(common.this, catalog)
+        table = called(common, made.table, names) if names else made.table
+        catalog = catalog.with_table(common.alias, table, is_single=made.is_single)
     return catalog
 
 
 def called(node: exp.Expression, table: Table, names: list[str]) -> Table:
     """A table whose columns have these names."""
     if len(names) != len(table.schema):
-        refuse(node, f"there are {len(table.schema)} columns, and {len(names)} names are given")
+        raise refused(node, f"there are {len(table.schema)} columns, and {len(names)} names are given")
     return table.select(*(col(old).alias(new) for old, new in zip(table.schema.names, names, strict=True)))

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
 from sqlglot import exp
 
+from pointstamp.expressions.compiling import compile_expression
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.tables.in_order import OrderFunction, OrderKind
 from pointstamp.tables.table import Table
@@ -21,7 +23,7 @@ from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import conjuncts
 from pointstamp.views.limits import in_words
 from pointstamp.views.literals import constant_int
-from pointstamp.views.refusing import check_no, placed, refuse
+from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation
 from pointstamp.views.translating import Translator
 
@@ -43,6 +45,7 @@ _RUNNING: Final[dict[str, OrderKind]] = {
     "max": "running_max",
 }
 _ENDS: Final = ("first_value", "first", "last_value", "last")
+_ONE_ROW: Final = pa.record_batch({"": pa.array([0])})
 WINDOW_FUNCTIONS: Final = frozenset([*_PLACES, *_NEIGHBOURS, *_RUNNING, *_ENDS])
 
 
@@ -89,7 +92,9 @@ def with_windows(
 def _limit(select: exp.Select, found: list[exp.Window], conditions: Sequence[exp.Expression]) -> int | None:
     """How many places are wanted at most, if that is said."""
     wanted: dict[str, int] = dict(select.meta.get(AT_MOST, {}))
-    limits = [wanted[name.lower()] for name, each in _aliased(select) if each in found and name.lower() in wanted]
+    limits = [
+        wanted[name.lower()] for name, each in _aliased(select) if each in found and name.lower() in wanted
+    ]
     for condition in conditions:
         for part in conjuncts(condition):
             if (at_most := places_wanted(part)) is not None and part.this.unnest() in found:
@@ -121,14 +126,14 @@ def _named(node: exp.Window, select: exp.Select) -> exp.Window:
             made = each.copy()
             made.set("this", node.this.copy())
             return made
-    refuse(node, f"there is no window '{name.name}'", "Declare it: WINDOW w AS (...).")
+    raise refused(node, f"there is no window '{name.name}'", "Declare it: WINDOW w AS (...).")
 
 
 def _function(node: exp.Window) -> str:
     call = node.this
     if not isinstance(call, exp.Anonymous) or str(call.this).lower() not in WINDOW_FUNCTIONS:
         known = ", ".join(sorted(WINDOW_FUNCTIONS))
-        refuse(node, f"'{call.sql()[:40]}' over a window is not supported; there are {known}")
+        raise refused(node, f"'{call.sql()[:40]}' over a window is not supported; there are {known}")
     return str(call.this).lower()
 
 
@@ -158,7 +163,7 @@ def _with_function(
     arguments = [translator(each) for each in call.expressions if not isinstance(each, exp.Star)]
     if function in _PLACES or function in _NEIGHBOURS:
         if not order.by:
-            refuse(node, f"{function} needs ORDER BY in its window")
+            raise refused(node, f"{function} needs ORDER BY in its window")
         made = _of_place(function, call, arguments)
         return table.with_order(*order.keys, by=by, functions={name: made})
     frame = _frame(node, order)
@@ -204,7 +209,8 @@ def _of_place(function: str, call: exp.Anonymous, arguments: list[Expression]) -
     offset = constant_int(call.expressions[1], f"the offset of {function}") if len(arguments) > 1 else 1
     if len(arguments) <= 2:
         return OrderFunction(_NEIGHBOURS[function], arguments[0], offset)
-    return OrderFunction(_NEIGHBOURS[function], arguments[0], offset, arguments[2])
+    default = compile_expression(arguments[2], _ONE_ROW.schema, f"the default of {function}")(_ONE_ROW)
+    return OrderFunction(_NEIGHBOURS[function], arguments[0], offset, default[0].as_py())
 
 
 def _frame(node: exp.Window, order: WindowOrder) -> str:
@@ -212,14 +218,13 @@ def _frame(node: exp.Window, order: WindowOrder) -> str:
     spec = node.args.get("spec")
     if spec is None:
         return "range" if order.by else "all"
-    check_no(spec, {"exclude": "EXCLUDE in a frame"})
     start, end = spec.args.get("start"), spec.args.get("end")
     if start == "UNBOUNDED" and spec.args.get("start_side", "").upper() == "PRECEDING":
         if end == "UNBOUNDED":
             return "all"
         if end in ("CURRENT ROW", None):
             return "rows" if str(spec.args.get("kind")).upper() == "ROWS" and order.by else "range"
-    refuse(
+    raise refused(
         node,
         "a frame that does not begin with UNBOUNDED PRECEDING and end with the CURRENT ROW or UNBOUNDED FOLLOWING "
         "is not supported",

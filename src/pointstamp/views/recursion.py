@@ -16,7 +16,7 @@ from pointstamp.expressions.tree import col
 from pointstamp.tables.table import Table
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.grouping import aggregates_in
-from pointstamp.views.refusing import placed, refuse
+from pointstamp.views.refusing import placed, refused
 
 
 def is_recursive(common: exp.CTE) -> bool:
@@ -28,20 +28,24 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
     """The table of a recursion; SqlError says what it may not be made of."""
     name, union = common.alias, common.this.unnest()
     if not isinstance(union, exp.Union):
-        refuse(common, f"'{name}' speaks of itself, so it must be a start UNION [ALL] a step")
+        raise refused(common, f"'{name}' speaks of itself, so it must be a start UNION [ALL] a step")
     if union.args.get("with_") is not None:
-        refuse(union, "WITH inside of a recursion is not supported", "Put it before.")
+        raise refused(union, "WITH inside of a recursion is not supported", "Put it before.")
     start, step = union.left, union.right
     if _uses(start, name):
-        refuse(start, f"the start of '{name}' speaks of it already", "Write the start first, and then the step.")
+        raise refused(
+            start, f"the start of '{name}' speaks of it already", "Write the start first, and then the step."
+        )
     if union.args.get("order") is not None or union.args.get("limit") is not None:
-        refuse(union, "ORDER BY and LIMIT of a recursion are not supported", "Write them behind it.")
+        raise refused(union, "ORDER BY and LIMIT of a recursion are not supported", "Write them behind it.")
     is_set = bool(union.args.get("distinct"))
     _check_step(step, name, is_set=is_set)
     initial = catalog.compiler.query(start, catalog).table
     if names:
         if len(names) != len(initial.schema):
-            refuse(common, f"'{name}' has {len(initial.schema)} columns, and {len(names)} names are given")
+            raise refused(
+                common, f"'{name}' has {len(initial.schema)} columns, and {len(names)} names are given"
+            )
         initial = initial.select(
             *(col(old).alias(new) for old, new in zip(initial.schema.names, names, strict=True)), name="start"
         )
@@ -68,7 +72,7 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
 def _like(step: exp.Expression, made: Table, start: Table) -> Table:
     """What the step makes, with the columns of the start and as their types."""
     if len(made.schema) != len(start.schema):
-        refuse(step, f"the step has {len(made.schema)} columns and the start {len(start.schema)}")
+        raise refused(step, f"the step has {len(made.schema)} columns and the start {len(start.schema)}")
     return made.select(
         *(
             col(own).cast(field.type).alias(field.name)
@@ -91,11 +95,11 @@ def _check_step(step: exp.Expression, name: str, *, is_set: bool) -> None:
     """Refuse steps that make less of more rows, or that count ways twice."""
     used = _uses(step, name)
     if not is_set and len(used) > 1:
-        refuse(used[1], f"'{name}' stands twice in the step of a UNION ALL", "Write UNION.")
+        raise refused(used[1], f"'{name}' stands twice in the step of a UNION ALL", "Write UNION.")
     if any(each.args.get("limit") or each.args.get("order") for each in step.find_all(exp.Query)):
-        refuse(step, "LIMIT in a recursion is not supported", "Write it behind the recursion.")
+        raise refused(step, "LIMIT in a recursion is not supported", "Write it behind the recursion.")
     for node in step.find_all(exp.Window):
-        refuse(node, "functions over windows in a recursion are not supported")
+        raise refused(node, "functions over windows in a recursion are not supported")
     for node in used:
         _check_use(node, step, name)
     for select in step.find_all(exp.Select):
@@ -104,7 +108,7 @@ def _check_step(step: exp.Expression, name: str, *, is_set: bool) -> None:
                 call = aggregate.find(exp.Anonymous)
                 kind = "" if call is None else str(call.this).lower()
                 if kind not in ("min", "max") or not is_set or not select.args.get("group"):
-                    refuse(aggregate, f"{kind} in a recursion may not come to an end",
+                    raise refused(aggregate, f"{kind} in a recursion may not come to an end",
                            "Only min and max with GROUP BY in a UNION can stand there.")  # fmt: skip
 
 
@@ -115,15 +119,15 @@ def _check_use(node: exp.Table, step: exp.Expression, name: str) -> None:
         is_inside = isinstance(parent, exp.Exists | exp.In) or (
             isinstance(parent, exp.Subquery) and not isinstance(parent.parent, exp.From | exp.Join)
         )
-        if is_inside and child is not parent.this or isinstance(parent, exp.Exists):
-            refuse(node, f"'{name}' cannot stand in a subquery of its own step", "Join it.")
+        if (is_inside and child is not parent.this) or isinstance(parent, exp.Exists):
+            raise refused(node, f"'{name}' cannot stand in a subquery of its own step", "Join it.")
         if isinstance(parent, exp.Except):
-            refuse(node, f"'{name}' cannot stand in EXCEPT of its own step")
+            raise refused(node, f"'{name}' cannot stand in EXCEPT of its own step")
         if isinstance(parent, exp.Join) and (parent.text("side") or parent.text("kind") in ("SEMI", "ANTI")):
-            refuse(node, f"'{name}' cannot stand on the far side of an outer join of its own step",
+            raise refused(node, f"'{name}' cannot stand on the far side of an outer join of its own step",
                    "Write an inner join.")  # fmt: skip
         if isinstance(parent, exp.Select) and any(
             join.text("side").upper() in ("RIGHT", "FULL") for join in parent.args.get("joins") or []
         ):
-            refuse(node, f"'{name}' cannot stand beside a right or full join in its own step")
+            raise refused(node, f"'{name}' cannot stand beside a right or full join in its own step")
         child, parent = parent, parent.parent

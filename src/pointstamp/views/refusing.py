@@ -6,16 +6,15 @@ the tables and expressions that a query is made of get the place of the part tha
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
 
 from sqlglot import exp
 
 from pointstamp.errors import FlowError, SqlError
 
 
-def refuse(node: exp.Expression, what: str, instead: str = "") -> NoReturn:
-    """Raise an SqlError that says where, what, and what to write instead."""
-    raise SqlError(f"{place(node)}: {what}.{' ' if instead else ''}{instead}")
+def refused(node: exp.Expression, what: str, instead: str = "") -> SqlError:
+    """The error that says where, what, and what to write instead."""
+    return SqlError(f"{place(node)}: {what}.{' ' if instead else ''}{instead}")
 
 
 @contextmanager
@@ -40,12 +39,3 @@ def place(node: exp.Expression) -> str:
             return f"line {first.meta['line']}, column {max(column, 1)}"
         at = at.parent
     return "line 1, column 1"
-
-
-def check_no(node: exp.Expression, parts: dict[str, str], instead: str = "Leave it out.") -> None:
-    """Refuse parts of a node that nothing here would look at."""
-    for part, words in parts.items():
-        found = node.args.get(part)
-        if found:
-            first = found[0] if isinstance(found, list) else found
-            refuse(first if isinstance(first, exp.Expression) else node, f"{words} is not supported", instead)

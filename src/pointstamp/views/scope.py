@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression, Named, col
 from pointstamp.tables.table import Table
-from pointstamp.views.refusing import refuse
+from pointstamp.views.refusing import refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ class Scope:
         said = ".".join(part.name for part in node.parts)
         if len(found) > 1:
             tables = ", ".join(f"'{each}'" for each in sorted({name.table or "" for name in found}))
-            refuse(node, f"'{said}' is a column of {tables}", f"Say which is meant: <table>.{said}.")
+            raise refused(node, f"'{said}' is a column of {tables}", f"Say which is meant: <table>.{said}.")
         if not found and self.outer is not None:
             return self.outer.find(node)
         if not found:
             known = ", ".join(dict.fromkeys(_shown(each) for each in self.names)) or "no columns"
-            refuse(node, f"there is no column '{said}'; there are {known}")
+            raise refused(node, f"there is no column '{said}'; there are {known}")
         made = col(found[0].at)
         for field in fields:
             made = made.field(field)

@@ -18,31 +18,17 @@ from pointstamp.views.grouping import aggregates_in, grouped
 from pointstamp.views.grouping_sets import grouping_sets, sets_of
 from pointstamp.views.limits import limited
 from pointstamp.views.ranking import with_windows
-from pointstamp.views.refusing import check_no, placed, refuse
+from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, Scope, relation_of
 from pointstamp.views.subqueries import filtered, subqueries_in, with_answers
 from pointstamp.views.time_windows import with_time_windows
 from pointstamp.views.translating import Translator
 
-_REFUSED = {
-    "cluster": "CLUSTER BY",
-    "distribute": "DISTRIBUTE BY",
-    "sort": "SORT BY",
-    "into": "INTO",
-    "match": "MATCH_RECOGNIZE",
-    "prewhere": "PREWHERE",
-    "connect": "CONNECT BY",
-    "start": "START WITH",
-    "kind": "SELECT AS",
-    "options": "OPTION",
-}
-
 
 def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
     """FROM and WHERE of a select."""
-    check_no(node, _REFUSED)
     if node.args.get("from_") is None:
-        refuse(node, "a select needs FROM", "For rows that stand in the text write VALUES.")
+        raise refused(node, "a select needs FROM", "For rows that stand in the text write VALUES.")
     wanted = conjuncts(node.args["where"].this if node.args.get("where") else None)
     asking = [part for part in wanted if any(True for _ in subqueries_in(part))]
     clause = FromClause(catalog, _needed(node), [part for part in wanted if part not in asking])
@@ -103,7 +89,7 @@ class _Select:
         if is_grouped:
             translator, is_single = self._grouped(aliases, nodes, translator)
         elif having is not None:
-            refuse(having, "HAVING needs GROUP BY or an aggregate", "Write WHERE.")
+            raise refused(having, "HAVING needs GROUP BY or an aggregate", "Write WHERE.")
         if having is not None:
             translator = self._having(conditions[0], translator)
         outputs = [*(each for _, each in self.columns), *conditions[having is not None :], *ordered]
@@ -159,7 +145,9 @@ class _Select:
         wanted: dict[str, Expression] = {}
         for name, each in self.columns:
             if name in wanted:
-                refuse(each, f"two columns are called '{name}'", "Give one of them another name with AS.")
+                raise refused(
+                    each, f"two columns are called '{name}'", "Give one of them another name with AS."
+                )
             with placed(each):
                 wanted[name] = translator(each)
         table = self.relation.table
@@ -167,7 +155,6 @@ class _Select:
             if not ordered and not self.node.args.get("limit"):
                 made = table.select(*(each.alias(name) for name, each in wanted.items()))
                 if self.node.args.get("distinct") is not None:
-                    check_no(self.node.args["distinct"], {"on": "DISTINCT ON"}, "Use row_number() = 1.")
                     made = made.distinct()
                 return relation_of(made, is_single=is_single)
             return limited(self.node, table, wanted, ordered, translator, self.catalog)
@@ -182,11 +169,10 @@ def _columns(node: exp.Select, relation: Relation) -> list[tuple[str, exp.Expres
         if not isinstance(star, exp.Star):
             made.append((output_name(each), inner))
             continue
-        check_no(star, {"replace": "REPLACE in '*'", "rename": "RENAME in '*'"})
         left_out = {column.name.lower() for column in star.args.get("except_") or []}
         table = inner.text("table").lower() if isinstance(inner, exp.Column) else None
         if table and not relation.scope.has_table(table):
-            refuse(inner, f"there is no table '{table}'")
+            raise refused(inner, f"there is no table '{table}'")
         for name in relation.names:
             is_meant = (not name.is_merged) if not table else (name.table or "").lower() == table
             if is_meant and name.column.lower() not in left_out:

@@ -8,13 +8,12 @@ from pointstamp.expressions.tree import col
 from pointstamp.expressions.typing import common_of_all
 from pointstamp.tables.table import Table
 from pointstamp.views.catalog import Catalog
-from pointstamp.views.refusing import check_no, placed, refuse
+from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, relation_of
 
 
 def combined(node: exp.SetOperation, catalog: Catalog) -> Relation:
     """The rows of two queries in one."""
-    check_no(node, {"by_name": "BY NAME", "side": "an outer set operation", "kind": "an outer set operation"})
     left = catalog.compiler.query(node.left, catalog)
     right = catalog.compiler.query(node.right, catalog)
     is_distinct = bool(node.args.get("distinct"))
@@ -25,7 +24,9 @@ def combined(node: exp.SetOperation, catalog: Catalog) -> Relation:
             return relation_of(made.distinct() if is_distinct else made)
         words = "EXCEPT" if isinstance(node, exp.Except) else "INTERSECT"
         if not is_distinct:
-            refuse(node, f"{words} ALL is not supported", f"Number the copies with row_number(), or use {words}.")
+            raise refused(
+                node, f"{words} ALL is not supported", f"Number the copies with row_number(), or use {words}."
+            )
         return relation_of(one.minus(other) if isinstance(node, exp.Except) else one.intersect(other))
 
 
@@ -34,7 +35,7 @@ def alike(node: exp.Expression, tables: Sequence[Table]) -> list[Table]:
     first = tables[0].schema
     for table in tables[1:]:
         if len(table.schema) != len(first):
-            refuse(node, f"one query has {len(first)} columns and the other {len(table.schema)}")
+            raise refused(node, f"one query has {len(first)} columns and the other {len(table.schema)}")
     kinds = [
         common_of_all([table.schema.field(n).type for table in tables], f"column '{first.names[n]}'")
         for n in range(len(first))

@@ -12,7 +12,7 @@ from pointstamp.expressions.tree import Expression, col
 from pointstamp.views.catalog import Begun, Catalog
 from pointstamp.views.grouping import aggregates_in, grouped
 from pointstamp.views.outer_joins import crossed, joined
-from pointstamp.views.refusing import refuse
+from pointstamp.views.refusing import refused
 from pointstamp.views.scope import Relation
 from pointstamp.views.translating import Translator
 
@@ -21,10 +21,10 @@ def single_value(relation: Relation, node: exp.Subquery, catalog: Catalog) -> tu
     """A relation with the columns of a subquery's aggregates, and the value that it is."""
     query = node.unnest()
     if not isinstance(query, exp.Select) or not _is_one_row(query):
-        refuse(node, "a subquery that stands for one value must be an aggregate without GROUP BY, so that it has "
+        raise refused(node, "a subquery that stands for one value must be an aggregate without GROUP BY, so that it has "
                "one row", "Write max(...) or another aggregate.")  # fmt: skip
     if len(query.expressions) != 1:
-        refuse(node, f"a subquery that stands for one value has {len(query.expressions)} columns")
+        raise refused(node, f"a subquery that stands for one value has {len(query.expressions)} columns")
     begun = catalog.compiler.begin(query, catalog, relation.scope)
     if begun.is_correlated:
         return _by_key(relation, begun)
@@ -35,16 +35,14 @@ def single_value(relation: Relation, node: exp.Subquery, catalog: Catalog) -> tu
 def _by_key(relation: Relation, begun: Begun) -> tuple[Relation, Expression]:
     query = begun.node
     if begun.pairs:
-        refuse(query, "a value of a subquery that is joined by more than equalities is not supported",
+        raise refused(query, "a value of a subquery that is joined by more than equalities is not supported",
                "Join the tables, and group them by a key.")  # fmt: skip
     check_plain(query, "a value", allows_aggregates=True)
     wanted = query.expressions[0].unalias()
     translate = Translator(begun.relation.scope, begun.catalog.parameters)
     prefix = begun.catalog.unique("value")
     made = grouped(begun.relation, [theirs for _, theirs in begun.keys], [wanted], translate, prefix)
-    pairs = [
-        (mine, key) for (mine, _), key in zip(begun.keys, made.keys, strict=True)
-    ]
+    pairs = [(mine, key) for (mine, _), key in zip(begun.keys, made.keys, strict=True)]
     beside = joined(relation, Relation(made.table, ()), pairs, "left", None)
     answers = {
         node: F.coalesce(answer, 0) if made.counts[node] else answer for node, answer in made.answers.items()
@@ -62,8 +60,8 @@ def check_plain(query: exp.Select, words: str, *, allows_aggregates: bool = Fals
     """Refuse what a subquery that speaks of the query around it cannot have."""
     for part in ("group", "having", "limit", "offset", "qualify"):
         if query.args.get(part):
-            refuse(query.args[part], f"{part.upper()} in a subquery of {words} that speaks of the query around it "
+            raise refused(query.args[part], f"{part.upper()} in a subquery of {words} that speaks of the query around it "
                    "is not supported", "Make it a view of its own, and join it.")  # fmt: skip
     if not allows_aggregates and any(True for each in query.expressions for _ in aggregates_in(each)):
-        refuse(query, f"an aggregate in a subquery of {words} that speaks of the query around it is not supported",
+        raise refused(query, f"an aggregate in a subquery of {words} that speaks of the query around it is not supported",
                "Make it a view of its own, and join it.")  # fmt: skip

@@ -10,7 +10,7 @@ from pointstamp.expressions.compiling import compile_expression
 from pointstamp.expressions.tree import Expression
 from pointstamp.expressions.typing import common_of_all
 from pointstamp.views.catalog import Catalog
-from pointstamp.views.refusing import check_no, placed, refuse
+from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, Scope, ScopeName, relation_of
 from pointstamp.views.translating import Translator
 
@@ -19,12 +19,11 @@ _ONE_ROW = pa.record_batch({"": pa.array([0])})
 
 def source(node: exp.Expression, catalog: Catalog, needed: Iterable[str] | None) -> Relation:
     """A relation under its alias, with the columns that are needed."""
-    check_no(node, {"sample": "TABLESAMPLE", "pivots": "PIVOT", "version": "a version of a table"})
     if isinstance(node, exp.Table):
         if isinstance(node.this, exp.Anonymous):
-            refuse(node, f"the table function {node.this.name} is not supported")
+            raise refused(node, f"the table function {node.this.name} is not supported")
         alias = node.alias or node.name
-        made = relation_of(catalog.find(node))
+        made = catalog.relation(node)
     elif isinstance(node, exp.Subquery):
         alias = node.alias
         made = catalog.compiler.query(node.this, catalog)
@@ -32,7 +31,7 @@ def source(node: exp.Expression, catalog: Catalog, needed: Iterable[str] | None)
         alias = node.alias
         made = values(node, catalog)
     else:
-        refuse(node, "this cannot stand in FROM", "Write a table, or a query in parentheses.")
+        raise refused(node, "this cannot stand in FROM", "Write a table, or a query in parentheses.")
     made = _with_columns_called(node, made)
     return made.called(alias, catalog.unique(alias or "query"), needed)
 
@@ -45,7 +44,7 @@ def values(node: exp.Values, catalog: Catalog) -> Relation:
         for row in node.expressions
     ]
     if any(len(row) != len(rows[0]) for row in rows):
-        refuse(node, "all rows of VALUES must have the same number of values")
+        raise refused(node, "all rows of VALUES must have the same number of values")
     columns = [_column(node, [row[n] for row in rows]) for n in range(len(rows[0]))]
     batch = pa.RecordBatch.from_arrays(columns, names=[f"col{n}" for n in range(1, len(columns) + 1)])
     return relation_of(catalog.rows(node, batch), is_single=len(rows) == 1)
@@ -63,7 +62,9 @@ def _column(node: exp.Values, given: list[Expression]) -> pa.Array:
     with placed(node):
         met = common_of_all(kinds, "VALUES")
         if pa.types.is_null(met):
-            refuse(node, "a column of VALUES is always null, and has no type", "Cast it: cast(null as long).")
+            raise refused(
+                node, "a column of VALUES is always null, and has no type", "Cast it: cast(null as long)."
+            )
         parts = [compile_expression(each.cast(met), _ONE_ROW.schema, "VALUES")(_ONE_ROW) for each in given]
     return pa.concat_arrays(parts)
 
@@ -74,7 +75,9 @@ def _with_columns_called(node: exp.Expression, made: Relation) -> Relation:
     if not columns:
         return made
     if len(columns) != len(made.names):
-        refuse(node, f"'{node.alias}' has {len(made.names)} columns, and {len(columns)} names are given")
+        raise refused(
+            node, f"'{node.alias}' has {len(made.names)} columns, and {len(columns)} names are given"
+        )
     names = tuple(
         ScopeName(each.table, column, each.at) for each, column in zip(made.names, columns, strict=True)
     )

@@ -36,7 +36,9 @@ def sql(
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("sqlglot"):
             raise
-        raise FlowError("ps.sql needs the package sqlglot. Install it with pip install 'pointstamp[sql]'.") from error
+        raise FlowError(
+            "ps.sql needs the package sqlglot. Install it with pip install 'pointstamp[sql]'."
+        ) from error
     given = {**(schemas or {}), **tables}
     return statements.flow_of(
         text, given, name=name, parameters=dict(parameters or {}), rounds_max=max_rounds

@@ -17,8 +17,9 @@ from pointstamp.errors import SqlError
 from pointstamp.tables.table import Table
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.parsing import parse
+from pointstamp.views.parts import check_parts
 from pointstamp.views.queries import Compiler, called, with_common_tables
-from pointstamp.views.refusing import placed, refuse
+from pointstamp.views.refusing import placed, refused
 
 RESULT: Final = "result"
 _OF_ROWS: Final = ("weight", "operation")
@@ -54,11 +55,14 @@ def flow_of(
     )
     queries = [each for each in statements if not isinstance(each, exp.Create)]
     if len(queries) > 1:
-        refuse(queries[1], "a text has one query, or views that are created", "Write CREATE VIEW x AS before it.")
+        raise refused(
+            queries[1], "a text has one query, or views that are created", "Write CREATE VIEW x AS before it."
+        )
     if not statements:
         raise SqlError("line 1, column 1: the text has no statement. Write a query, or CREATE VIEW x AS.")
     outputs = 0
     for statement in statements:
+        check_parts(statement)
         if isinstance(statement, exp.Create):
             catalog, is_view = _created(flow, statement, catalog)
             outputs += is_view
@@ -67,7 +71,9 @@ def flow_of(
             flow.output(RESULT, made)
             outputs += 1
     if not outputs:
-        refuse(statements[-1], "the text declares inputs and no view", "Add a query, or CREATE VIEW x AS.")
+        raise refused(
+            statements[-1], "the text declares inputs and no view", "Add a query, or CREATE VIEW x AS."
+        )
     return flow
 
 
@@ -75,7 +81,9 @@ def _checked(flow: Dataflow, node: exp.Expression, table: Table) -> Table:
     del flow
     with placed(node):
         if "diff" in table.schema.names:
-            refuse(node, "a column cannot be called 'diff', which is what an output calls the change of a row")
+            raise refused(
+                node, "a column cannot be called 'diff', which is what an output calls the change of a row"
+            )
     return table
 
 
@@ -84,16 +92,17 @@ def _created(flow: Dataflow, node: exp.Create, catalog: Catalog) -> tuple[Catalo
     target = node.this.this if isinstance(node.this, exp.Schema) else node.this
     name = target.name
     if name.lower() in catalog.tables:
-        refuse(node, f"'{name}' is there already", "Give it another name.")
+        raise refused(node, f"'{name}' is there already", "Give it another name.")
     if kind == "TABLE" and node.args.get("expression") is None:
         with placed(node):
             return catalog.with_table(name, _input(flow, declaration(node))), False
     if kind not in ("VIEW", "TABLE") or node.args.get("expression") is None:
-        refuse(node, f"CREATE {kind} is not supported here", "Write CREATE TABLE or CREATE VIEW.")
+        raise refused(node, f"CREATE {kind} is not supported here", "Write CREATE TABLE or CREATE VIEW.")
     if kind == "TABLE":
-        refuse(node, "CREATE TABLE AS is not supported", "Write CREATE VIEW x AS.")
+        raise refused(node, "CREATE TABLE AS is not supported", "Write CREATE VIEW x AS.")
     inside = with_common_tables(node, catalog)
-    table = inside.compiler.query(node.expression, inside).table
+    made = inside.compiler.query(node.expression, inside)
+    table = made.table
     if isinstance(node.this, exp.Schema):
         table = called(node, table, [each.name for each in node.this.expressions])
     table = _checked(flow, node, table)
@@ -101,13 +110,13 @@ def _created(flow: Dataflow, node: exp.Create, catalog: Catalog) -> tuple[Catalo
     is_temporary = properties is not None and properties.find(exp.TemporaryProperty) is not None
     if not is_temporary:
         flow.output(name, table)
-    return catalog.with_table(name, table), not is_temporary
+    return catalog.with_table(name, table, is_single=made.is_single), not is_temporary
 
 
 def declaration(node: exp.Create) -> InputDeclaration:
     """What CREATE TABLE says."""
     if not isinstance(node.this, exp.Schema):
-        refuse(node, "CREATE TABLE needs columns", "Write create table t (id long, ...).")
+        raise refused(node, "CREATE TABLE needs columns", "Write create table t (id long, ...).")
     key: list[str] = []
     columns = []
     for each in node.this.expressions:
@@ -115,7 +124,7 @@ def declaration(node: exp.Create) -> InputDeclaration:
             key.extend(column.name for column in each.expressions)
             continue
         if not isinstance(each, exp.ColumnDef):
-            refuse(each, "this part of CREATE TABLE is not supported", "Leave it out.")
+            raise refused(each, "this part of CREATE TABLE is not supported", "Leave it out.")
         words = f"`{each.name}` {each.args['kind'].sql(dialect='spark')}"
         for constraint in each.args.get("constraints") or []:
             if isinstance(constraint.kind, exp.PrimaryKeyColumnConstraint):
@@ -123,7 +132,7 @@ def declaration(node: exp.Create) -> InputDeclaration:
             elif isinstance(constraint.kind, exp.NotNullColumnConstraint):
                 words += " not null"
             elif not isinstance(constraint.kind, exp.CommentColumnConstraint):
-                refuse(constraint, "this constraint is not supported", "Leave it out.")
+                raise refused(constraint, "this constraint is not supported", "Leave it out.")
         columns.append(words)
     return InputDeclaration(node.this.this.name, ", ".join(columns), tuple(key), _properties(node, bool(key)))
 
@@ -135,7 +144,7 @@ def _properties(node: exp.Create, has_key: bool) -> dict[str, str]:
         name = each.this.name if isinstance(each, exp.Property) else ""
         if name not in known:
             kind = "with" if has_key else "without"
-            refuse(each, f"'{name or each.sql()}' is not known of a table {kind} a primary key",
+            raise refused(each, f"'{name or each.sql()}' is not known of a table {kind} a primary key",
                    f"There are {', '.join(known)}.")  # fmt: skip
         made[name] = each.args["value"].name
     return made
@@ -153,5 +162,3 @@ def _input(flow: Dataflow, declared: InputDeclaration) -> Table:
         )
     stream = flow.input(declared.name, declared.schema)
     return stream.running(weight=more.get("weight"), operation=more.get("operation"))
-
-

@@ -23,7 +23,7 @@ from pointstamp.tables.joining import How
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import all_of
 from pointstamp.views.outer_joins import KeyPair, crossed, joined
-from pointstamp.views.refusing import placed, refuse
+from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, Scope
 from pointstamp.views.single_values import check_plain, single_value
 from pointstamp.views.translating import Translator
@@ -101,7 +101,7 @@ def _answer(
     if isinstance(node, exp.In):
         asked = _values_of(node, catalog, relation.scope, translator)
         return _mark_of_in(relation, asked, catalog)
-    refuse(node, "ALL and ANY of a subquery are not supported", "Compare with its min or max.")
+    raise refused(node, "ALL and ANY of a subquery are not supported", "Compare with its min or max.")
 
 
 def _exists(relation: Relation, node: exp.Exists, catalog: Catalog, *, is_negated: bool) -> Relation:
@@ -120,7 +120,7 @@ def _is_in(relation: Relation, node: exp.In, catalog: Catalog, *, is_negated: bo
     if not is_negated:
         return joined(relation, asked.relation, [*asked.values, *asked.keys], "semi", all_of(asked.pairs))
     if asked.pairs:
-        refuse(node, "NOT IN of a subquery that is joined by more than equalities is not supported",
+        raise refused(node, "NOT IN of a subquery that is joined by more than equalities is not supported",
                "Write NOT EXISTS.")  # fmt: skip
     others = joined(relation, asked.relation, [*asked.values, *asked.keys], "anti", None)
     if not _can_be_null(relation, asked):
@@ -133,7 +133,7 @@ def _is_in(relation: Relation, node: exp.In, catalog: Catalog, *, is_negated: bo
 def _marked(relation: Relation, asked: Asked, catalog: Catalog) -> tuple[Relation, Expression]:
     """A relation with a column that is true where the subquery has a row."""
     if asked.pairs:
-        refuse(asked.node, "a subquery that is joined by more than equalities must be a condition of its own",
+        raise refused(asked.node, "a subquery that is joined by more than equalities must be a condition of its own",
                "Take it out of OR, CASE or the select.")  # fmt: skip
     mark = catalog.unique("is there")
     if not asked.keys:
@@ -146,7 +146,7 @@ def _marked(relation: Relation, asked: Asked, catalog: Catalog) -> tuple[Relatio
 def _mark_of_in(relation: Relation, asked: "AskedValues", catalog: Catalog) -> tuple[Relation, Expression]:
     """A relation with what IN says of each row: true, false or null."""
     if asked.pairs:
-        refuse(asked.node, "a subquery that is joined by more than equalities must be a condition of its own",
+        raise refused(asked.node, "a subquery that is joined by more than equalities must be a condition of its own",
                "Take it out of OR, CASE or the select.")  # fmt: skip
     mark = catalog.unique("is in")
     made = _with_mark(relation, asked.relation, [*asked.values, *asked.keys], mark)
@@ -197,7 +197,9 @@ def _can_be_null(relation: Relation, asked: AskedValues) -> bool:
 def _with_counts(relation: Relation, asked: AskedValues, catalog: Catalog) -> tuple[Relation, KnownOfIn]:
     """A relation with how many values the subquery has for each row, and in how many of them is a null."""
     if len(asked.values) > 1:
-        refuse(asked.node, "NOT IN of several values that may be null is not supported", "Write NOT EXISTS.")
+        raise refused(
+            asked.node, "NOT IN of several values that may be null is not supported", "Write NOT EXISTS."
+        )
     (mine, theirs), of = asked.values[0], catalog.unique("values")
     nulls = f"{of} null"
     counts = {of: count(), nulls: count(where=theirs.is_null())}
@@ -256,4 +258,4 @@ def _values_of(node: exp.In, catalog: Catalog, outer: Scope, translator: Transla
 
 def _check_count(node: exp.In, mine: list[Expression], theirs: list[Expression]) -> None:
     if len(mine) != len(theirs):
-        refuse(node, f"IN compares {len(mine)} values with {len(theirs)} columns of the subquery")
+        raise refused(node, f"IN compares {len(mine)} values with {len(theirs)} columns of the subquery")

@@ -11,7 +11,7 @@ from sqlglot import exp
 from pointstamp.expressions.tree import col
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.literals import constant_int, constant_text
-from pointstamp.views.refusing import placed, refuse
+from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, ScopeName
 from pointstamp.views.translating import Translator
 
@@ -46,7 +46,7 @@ def _in_windows(
 ) -> Relation:
     kind, arguments = str(node.this).lower(), node.expressions
     if not 2 <= len(arguments) <= (4 if kind == "window" else 2):
-        refuse(node, f"{kind} takes a time and a length", f"Write {kind}(at, '10 minutes').")
+        raise refused(node, f"{kind} takes a time and a length", f"Write {kind}(at, '10 minutes').")
     at, start, end = f"{unique}.at", f"{unique}.start", f"{unique}.end"
     wide = relation.table.select(
         *relation.table.schema.names, translator(arguments[0]).alias(at), name="event time"

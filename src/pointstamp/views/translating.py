@@ -21,7 +21,7 @@ from pointstamp.expressions.tree import Choice, Expression, Literal, lit, when
 from pointstamp.rows.ddl import parse_ddl
 from pointstamp.views import literals
 from pointstamp.views.calling import called
-from pointstamp.views.refusing import placed, refuse
+from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Scope
 
 BINARY: Final[dict[type[exp.Expression], Callable[[Any, Any], Expression]]] = {
@@ -81,7 +81,7 @@ class Translator:
         if kind in _OTHERS:
             with placed(node):
                 return _OTHERS[kind](self, node)
-        refuse(node, f"{_words(node)} is not supported here")
+        raise refused(node, f"{_words(node)} is not supported here")
 
     def _known(self, node: exp.Expression) -> Expression | None:
         if (answer := self.answers.get(id(node))) is not None:
@@ -112,8 +112,10 @@ class Translator:
             if isinstance(moved, Literal) and isinstance(moved.value, pa.Scalar):
                 found = moved.value.as_py()
                 if isinstance(found, date):
-                    return Literal(pa.scalar(literals.moved_by_months(found, sign * months), moved.value.type))
-            refuse(interval, "an interval of months or years can only move a date that stands in the text",
+                    return Literal(
+                        pa.scalar(literals.moved_by_months(found, sign * months), moved.value.type)
+                    )
+            raise refused(interval, "an interval of months or years can only move a date that stands in the text",
                    "Use days, or date_trunc('month', ...).")  # fmt: skip
         length = sign * literals.interval_length(interval)
         if types.is_date(self.type_of(moved)) and not length.seconds and not length.microseconds:
@@ -140,10 +142,12 @@ class Translator:
     def column(self, node: exp.Column) -> Expression:
         """A column by its name."""
         if isinstance(node.this, exp.Star):
-            refuse(node, "'*' can only stand alone in a select, or in count(*)")
+            raise refused(node, "'*' can only stand alone in a select, or in count(*)")
         if self.keys is not None and not self.scope.has(node):
             said = ".".join(part.name for part in node.parts)
-            refuse(node, f"'{said}' is neither in GROUP BY nor in an aggregate", "Add it to one of them.")
+            raise refused(
+                node, f"'{said}' is neither in GROUP BY nor in an aggregate", "Add it to one of them."
+            )
         return self.scope.find(node)
 
     def between(self, node: exp.Between) -> Expression:
@@ -172,8 +176,10 @@ class Translator:
     def cast(self, node: exp.Cast) -> Expression:
         """A value as another type."""
         to = data_type(node.args["to"])
-        if isinstance(node.this, exp.Literal) and node.this.is_string and (
-            types.is_date(to) or types.is_timestamp(to)
+        if (
+            isinstance(node.this, exp.Literal)
+            and node.this.is_string
+            and (types.is_date(to) or types.is_timestamp(to))
         ):
             return literals.text_as(node, str(node.this.this), to)
         inner = self(node.this)
@@ -186,22 +192,21 @@ class Translator:
             return value.is_null()
         if isinstance(said, exp.Boolean):
             return value.eq_null_safe(bool(said.this))
-        refuse(node, "IS takes null, true or false")
+        raise refused(node, "IS takes null, true or false")
 
     def like(self, node: exp.Like | exp.ILike | exp.RegexpLike) -> Expression:
         """LIKE, ILIKE and RLIKE with a pattern that stands in the text."""
         pattern, value = literals.constant_text(node.expression, "a pattern"), self(node.this)
         if isinstance(node, exp.RegexpLike):
             return value.rlike(pattern)
-        if isinstance(node, exp.ILike):
-            return F.lower(value).like(pattern.lower())
-        return value.like(pattern)
+        found = F.lower(value).like(pattern.lower()) if isinstance(node, exp.ILike) else value.like(pattern)
+        return ~found if node.args.get("negate") else found
 
     def parameter(self, node: exp.Placeholder) -> Expression:
         """A parameter by its name."""
         if not node.this or node.this not in self.parameters:
             known = ", ".join(f":{each}" for each in self.parameters) or "none"
-            refuse(node, f"the parameter ':{node.this or '?'}' was not given; there are {known}",
+            raise refused(node, f"the parameter ':{node.this or '?'}' was not given; there are {known}",
                    "Give parameters={'name': value}.")  # fmt: skip
         return lit(self.parameters[node.this])
 
@@ -212,7 +217,7 @@ class Translator:
                 "minute": F.minute, "second": F.second, "week": F.week_of_year, "doy": F.day_of_year,
                 "dayofweek": F.day_of_week}.get(unit)  # fmt: skip
         if made is None:
-            refuse(node, f"EXTRACT({unit.upper()} ...) is not supported")
+            raise refused(node, f"EXTRACT({unit.upper()} ...) is not supported")
         return made(self(node.expression))
 
     def substring(self, node: exp.Substring) -> Expression:
@@ -240,12 +245,12 @@ def data_type(node: exp.DataType) -> pa.DataType:
 
 def _refuse_subquery(translator: Translator, node: exp.Expression) -> Expression:
     del translator
-    refuse(node, "a subquery cannot stand here", "Make it a view of its own, and join it.")
+    raise refused(node, "a subquery cannot stand here", "Make it a view of its own, and join it.")
 
 
 def _refuse_clock(translator: Translator, node: exp.Expression) -> Expression:
     del translator
-    refuse(node, f"{_words(node)} changes while nothing happens, so a view of it cannot be kept up to date",
+    raise refused(node, f"{_words(node)} changes while nothing happens, so a view of it cannot be kept up to date",
            "Use a column of the input that says the time.")  # fmt: skip
 
 
@@ -256,7 +261,7 @@ def _dot(translator: Translator, node: exp.Dot) -> Expression:
 def _interval(translator: Translator, node: exp.Interval) -> Expression:
     del translator
     if literals.interval_months(node) is not None:
-        refuse(node, "an interval of months or years can only be added to a date of the text")
+        raise refused(node, "an interval of months or years can only be added to a date of the text")
     return lit(literals.interval_length(node))
 
 
@@ -278,9 +283,9 @@ _OTHERS: Final[dict[type[exp.Expression], Callable[[Translator, Any], Expression
         translator.is_in(node) if node.args.get("query") is None else _refuse_subquery(translator, node)
     ),
     exp.Case: Translator.case,
-    exp.If: lambda translator, node: when(
-        translator(node.this), translator(node.args["true"])
-    ).otherwise(translator(node.args["false"])),
+    exp.If: lambda translator, node: when(translator(node.this), translator(node.args["true"])).otherwise(
+        translator(node.args["false"])
+    ),
     exp.Cast: Translator.cast,
     exp.TryCast: Translator.cast,
     exp.Is: Translator.is_,
