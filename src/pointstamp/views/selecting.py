@@ -107,7 +107,10 @@ class _Select:
     ) -> tuple[Translator, bool]:
         group = self.node.args.get("group")
         sets = sets_of(group, aliases, [each for _, each in self.columns])
-        self.relation, translator = with_time_windows(self.relation, sets.nodes, translator, self.catalog)
+        is_plain = sets.is_plain
+        self.relation, translator = with_time_windows(
+            self.relation, sets.nodes, translator, self.catalog, is_plain=is_plain
+        )
         self.relation, translator = with_answers(
             self.relation, [each for node in nodes for each in aggregates_in(node)], translator, self.catalog
         )
@@ -116,7 +119,7 @@ class _Select:
             with placed(each):
                 keys.append(translator(each))
         prefix = self.catalog.unique("group")
-        if sets.is_plain:
+        if is_plain:
             made = grouped(self.relation, keys, nodes, translator, prefix)
         else:
             made = grouping_sets(self.relation, keys, nodes, translator, prefix, sets)
@@ -129,7 +132,7 @@ class _Select:
         self.relation = Relation(made.table, names)
         scope = self.relation.scope
         after = Translator(scope, self.catalog.parameters, made.answers, known, translator)
-        return after, not keys and sets.is_plain
+        return after, not keys and is_plain
 
     def _having(self, condition: exp.Expression, translator: Translator) -> Translator:
         for part in conjuncts(condition):

@@ -19,13 +19,20 @@ _WINDOWS: Final = ("window", "session_window")
 
 
 def with_time_windows(
-    relation: Relation, nodes: list[exp.Expression], translator: Translator, catalog: Catalog
+    relation: Relation,
+    nodes: list[exp.Expression],
+    translator: Translator,
+    catalog: Catalog,
+    *,
+    is_plain: bool,
 ) -> tuple[Relation, Translator]:
     """Rows with the windows that they are grouped by; the nodes are changed to the columns of these."""
-    for position, node in enumerate(list(nodes)):
+    for node in list(nodes):
         if not isinstance(node, exp.Anonymous) or str(node.this).lower() not in _WINDOWS:
             continue
         kind, unique = str(node.this).lower(), catalog.unique("window")
+        if not is_plain:
+            raise refused(node, f"{kind} in ROLLUP, CUBE or GROUPING SETS is not supported")
         others = [each for each in nodes if each is not node]
         with placed(node):
             relation = _in_windows(relation, node, others, translator, unique)
@@ -33,6 +40,7 @@ def with_time_windows(
         added = [ScopeName(kind, part, f"{unique}.{part}") for part in ("start", "end")]
         relation = Relation(relation.table, (*relation.names, *added))
         translator = Translator(relation.scope, translator.parameters, translator.answers)
+        position = next(n for n, each in enumerate(nodes) if each is node)
         nodes[position : position + 1] = columns
     return relation, translator
 
