@@ -74,12 +74,22 @@ def _row(name: str, random: Random) -> tuple[Any, ...]:
     key = random.choice([None, 1, 2, 3, 4, 5])
     some = random.choice([None, -7, 0, 1, 2, 3, 10])
     if name == "t":
-        return key, some, random.choice([None, "", "a", "ab", "B c", "ä%"]), random.choice([None, 0.5, -1.25, 8.0])
+        return (
+            key,
+            some,
+            random.choice([None, "", "a", "ab", "B c", "ä%"]),
+            random.choice([None, 0.5, -1.25, 8.0]),
+        )
     if name == "u":
         return key, some, random.choice([None, "x", "y"])
     at = datetime(2024, 3, 1, 10) + timedelta(seconds=random.randrange(7200))
     values = random.choice([None, [], [1], [2, 2], [3, None, 1]])
-    return key, random.choice([None, at, at, at]), random.choice([None, at.date() + timedelta(random.randrange(60))]), values
+    return (
+        key,
+        random.choice([None, at, at, at]),
+        random.choice([None, at.date() + timedelta(random.randrange(60))]),
+        values,
+    )
 
 
 CASES: Final = [

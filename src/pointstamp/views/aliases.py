@@ -1,5 +1,6 @@
 """Names that a select gives to its columns, where other parts of it speak of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -12,14 +13,14 @@ from pointstamp.views.scope import Scope
 class Aliases:
     """What is selected, by name, and the names of FROM."""
 
-    columns: list[tuple[str, exp.Expression]]
+    columns: list[tuple[str, exp.Expr]]
     scope: Scope
 
-    def beside(self, node: exp.Expression) -> exp.Expression:
+    def beside(self, node: exp.Expr) -> exp.Expr:
         """A node in which names of the select are what they stand for; a column of FROM comes first."""
         return self._replaced(node, lambda column: self.scope.has(column))
 
-    def first(self, node: exp.Expression) -> exp.Expression:
+    def first(self, node: exp.Expr) -> exp.Expr:
         """The same for ORDER BY, where names of the select come first, and a number is a column of it."""
         inner = node.this if isinstance(node, exp.Ordered) else node
         if isinstance(inner, exp.Literal) and not inner.is_string:
@@ -30,18 +31,18 @@ class Aliases:
             return made
         return self._replaced(node, lambda column: False)
 
-    def at(self, number: exp.Literal) -> exp.Expression:
+    def at(self, number: exp.Literal) -> exp.Expr:
         """The column with this number, from 1 on."""
         said = str(number.this)
         if not said.isdigit() or not 1 <= int(said) <= len(self.columns):
             raise refused(number, f"there is no column {said} in the select, which has {len(self.columns)}")
         return self.columns[int(said) - 1][1]
 
-    def _replaced(self, node: exp.Expression, is_kept: "object") -> exp.Expression:
+    def _replaced(self, node: exp.Expr, is_kept: Callable[[exp.Column], bool]) -> exp.Expr:
         known = {name.lower(): each for name, each in self.columns}
 
-        def replace(each: exp.Expression) -> exp.Expression:
-            if isinstance(each, exp.Column) and not each.table and not is_kept(each):  # type: ignore[operator]
+        def replace(each: exp.Expr) -> exp.Expr:
+            if isinstance(each, exp.Column) and not each.table and not is_kept(each):
                 found = known.get(each.name.lower())
                 if found is not None and not (isinstance(found, exp.Column) and found.name == each.name):
                     return exp.Paren(this=found.copy())
@@ -50,9 +51,8 @@ class Aliases:
         return node.transform(replace)
 
 
-def output_name(node: exp.Expression) -> str:
+def output_name(node: exp.Expr) -> str:
     """The name of a column of a select: its alias, the column that it is, or its text."""
-    if name := node.alias_or_name:
-        if not isinstance(node, exp.Literal | exp.Anonymous):
-            return name
+    if (name := node.alias_or_name) and not isinstance(node, exp.Literal | exp.Anonymous):
+        return name
     return node.sql(dialect="spark").lower()

@@ -13,7 +13,7 @@ from pointstamp.views.literals import constant_int, constant_text
 from pointstamp.views.refusing import placed, refused
 
 
-def called(node: exp.Anonymous, translate: Callable[[exp.Expression], Expression]) -> Expression:
+def called(node: exp.Anonymous, translate: Callable[[exp.Expr], Expression]) -> Expression:
     """What a call of a function is; SqlError if there is no such function, or if its arguments do not fit."""
     name = str(node.this).lower()
     _check_known(node, name)
@@ -37,7 +37,7 @@ def called(node: exp.Anonymous, translate: Callable[[exp.Expression], Expression
         return function.make(*made)
 
 
-def constant_number(node: exp.Expression, words: str) -> float:
+def constant_number(node: exp.Expr, words: str) -> float:
     """A number that stands in the text."""
     if isinstance(node, exp.Literal) and not node.is_string:
         return float(Decimal(str(node.this)))
@@ -46,11 +46,17 @@ def constant_number(node: exp.Expression, words: str) -> float:
 
 def _check_known(node: exp.Anonymous, name: str) -> None:
     if name in CHANGING:
-        raise refused(node, f"{name}() changes while nothing happens, so a view of it cannot be kept up to date",
-               "Use a column of the input that says it.")  # fmt: skip
+        raise refused(
+            node,
+            f"{name}() changes while nothing happens, so a view of it cannot be kept up to date",
+            "Use a column of the input that says it.",
+        )
     if name in GENERATORS:
-        raise refused(node, f"{name} makes several rows of one, so it cannot stand inside of something",
-               "Write lateral view explode(...) t as x, or select explode(...) as x.")  # fmt: skip
+        raise refused(
+            node,
+            f"{name} makes several rows of one, so it cannot stand inside of something",
+            "Write lateral view explode(...) t as x, or select explode(...) as x.",
+        )
     if name in AGGREGATES:
         raise refused(node, f"the aggregate {name} cannot stand here", "Filter groups with HAVING.")
     if name not in SCALARS:

@@ -37,7 +37,7 @@ class Begun:
 class QueryCompiler(Protocol):
     """Makes relations of queries."""
 
-    def query(self, node: exp.Expression, catalog: "Catalog") -> Relation:
+    def query(self, node: exp.Expr, catalog: "Catalog") -> Relation:
         """A whole query."""
         ...
 
@@ -104,7 +104,7 @@ class Catalog:
         number = self._taken[alias] = self._taken.get(alias, 0) + 1
         return alias if number == 1 else f"{alias}#{number}"
 
-    def rows(self, node: exp.Expression, rows: pa.RecordBatch) -> Table:
+    def rows(self, node: exp.Expr, rows: pa.RecordBatch) -> Table:
         """A table that always has these rows."""
         if self.recursive:
             raise refused(

@@ -1,4 +1,4 @@
-"""Conditions taken apart: what is joined by AND, which tables each part speaks of, and which parts are keys."""
+"""Conditions taken apart: what is joined by AND, of which tables each part speaks, which are keys."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from sqlglot import exp
 from pointstamp.expressions.tree import Call, Expression, columns_of
 
 
-def conjuncts(node: exp.Expression | None) -> list[exp.Expression]:
+def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     """The parts of a condition that must all hold."""
     if node is None:
         return []

@@ -21,8 +21,8 @@ def exploded(relation: Relation, lateral: exp.Lateral, catalog: Catalog) -> Rela
 
 
 def with_generators(
-    relation: Relation, columns: list[tuple[str, exp.Expression]], catalog: Catalog
-) -> tuple[Relation, list[tuple[str, exp.Expression]]]:
+    relation: Relation, columns: list[tuple[str, exp.Expr]], catalog: Catalog
+) -> tuple[Relation, list[tuple[str, exp.Expr]]]:
     """A select with explode in it: its rows, and the columns with the element in place of the call."""
     made, found = [], 0
     for name, node in columns:
@@ -44,7 +44,7 @@ def with_generators(
 
 def _exploded(
     relation: Relation,
-    call: exp.Expression,
+    call: exp.Expr,
     table: str | None,
     names: list[str],
     is_outer: bool,
@@ -70,5 +70,5 @@ def _exploded(
     return Relation(made, (*relation.names, *added))
 
 
-def _is_generator(node: exp.Expression) -> bool:
+def _is_generator(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and str(node.this).lower() in GENERATORS

@@ -11,7 +11,7 @@ from typing import Final
 from sqlglot import exp
 
 from pointstamp.expressions.tree import Expression
-from pointstamp.tables.joining import How
+from pointstamp.flow.join_kind import How
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import all_of, parts_of, split
 from pointstamp.views.joins import JoinPool
@@ -32,7 +32,7 @@ class FromClause:
 
     catalog: Catalog
     needed: set[str] | None
-    where: list[exp.Expression]
+    where: list[exp.Expr]
     """Parts of WHERE that are not applied yet."""
 
     def read(self, node: exp.Select) -> JoinPool:
@@ -49,7 +49,7 @@ class FromClause:
         _move(chain, whole)
         return whole
 
-    def _source(self, node: exp.Expression) -> Relation:
+    def _source(self, node: exp.Expr) -> Relation:
         return source(node, self.catalog, self.needed)
 
     def _join(self, chain: JoinPool, join: exp.Join) -> None:
@@ -91,8 +91,11 @@ class FromClause:
             conditions.extend(parts_of(Translator(scope, self.catalog.parameters)(join.args["on"])))
         found = split(conditions, left.table.schema.names, right.table.schema.names)
         if not found.keys:
-            raise refused(join.this, f"a {how} join needs an equality of columns of both sides in ON",
-                   "Add one, such as a.id = b.id.")  # fmt: skip
+            raise refused(
+                join.this,
+                f"a {how} join needs an equality of columns of both sides in ON",
+                "Add one, such as a.id = b.id.",
+            )
         pairs = found.pairs
         left, right, pairs = _filtered_sides(left, right, how, found.left, found.right, pairs)
         if how == "inner":

@@ -32,7 +32,7 @@ class Groups:
     """Which of them are 0 and not null where there are no rows."""
 
 
-def aggregates_in(node: exp.Expression) -> Iterator[exp.Expression]:
+def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
     """The aggregates of an expression: calls, with FILTER or WITHIN GROUP around them if these are there."""
     if isinstance(node, _QUERIES) or (isinstance(node, exp.In) and node.args.get("query") is not None):
         if isinstance(node, exp.In):
@@ -52,7 +52,7 @@ def aggregates_in(node: exp.Expression) -> Iterator[exp.Expression]:
         yield from aggregates_in(child)
 
 
-def _call_of(node: exp.Expression) -> exp.Anonymous | None:
+def _call_of(node: exp.Expr) -> exp.Anonymous | None:
     inner = node
     while isinstance(inner, exp.Filter | exp.WithinGroup):
         inner = inner.this
@@ -63,7 +63,7 @@ def _call_of(node: exp.Expression) -> exp.Anonymous | None:
 def grouped(
     relation: Relation,
     keys: Sequence[Expression],
-    nodes: Sequence[exp.Expression],
+    nodes: Sequence[exp.Expr],
     translate: Translator,
     prefix: str,
 ) -> Groups:
@@ -76,7 +76,8 @@ def grouped(
         for each in aggregates_in(node):
             with placed(each):
                 aggregate = aggregate_of(each, translate)
-            words = f"{aggregate.kind}({aggregate.column}, {aggregate.by}, {aggregate.where}, {aggregate.fraction})"
+            said = (aggregate.kind, aggregate.column, aggregate.by, aggregate.where, aggregate.fraction)
+            words = ", ".join(map(str, said))
             name = by_words.setdefault(words, f"{prefix}.{len(by_words)}")
             wanted[name] = aggregate
             answers[id(each)] = col(name)
@@ -103,7 +104,7 @@ def _with_keys(table: Table, keys: Sequence[Expression], prefix: str) -> tuple[T
     return (table.select(*table.schema.names, *added, name="keys") if added else table), names
 
 
-def aggregate_of(node: exp.Expression, translate: Translator) -> Aggregate:
+def aggregate_of(node: exp.Expr, translate: Translator) -> Aggregate:
     """An aggregate as tables have it; SqlError if there is none."""
     where: Expression | None = None
     if isinstance(node, exp.Filter):
@@ -136,15 +137,18 @@ def aggregate_of(node: exp.Expression, translate: Translator) -> Aggregate:
 def _distinct_values(
     node: exp.Anonymous,
     name: str,
-    arguments: list[exp.Expression],
+    arguments: list[exp.Expr],
     translate: Translator,
     where: Expression | None,
 ) -> Aggregate:
     if name in ("min", "max", "bool_and", "bool_or", "collect_set"):  # where copies make no difference
         return ONE_VALUE[name](translate(arguments[0]), where)
     if name != "count" or len(arguments) != 1:
-        raise refused(node, f"{name}(DISTINCT ...) of {len(arguments)} values is not supported",
-               "Only count(DISTINCT x) is: select distinct first, in a view, and aggregate that.")  # fmt: skip
+        raise refused(
+            node,
+            f"{name}(DISTINCT ...) of {len(arguments)} values is not supported",
+            "Only count(DISTINCT x) is: select distinct first, in a view, and aggregate that.",
+        )
     return Aggregate("count_distinct", translate(arguments[0]), where=where)
 
 

@@ -26,7 +26,7 @@ _GROUPING: Final = ("grouping", "grouping_id")
 class GroupSets:
     """What GROUP BY says: values to group by, and which of them are in each set."""
 
-    nodes: list[exp.Expression]
+    nodes: list[exp.Expr]
     sets: list[tuple[int, ...]]
 
     @property
@@ -35,7 +35,7 @@ class GroupSets:
         return self.sets == [tuple(range(len(self.nodes)))]
 
 
-def sets_of(group: exp.Group | None, aliases: Aliases, selected: list[exp.Expression]) -> GroupSets:
+def sets_of(group: exp.Group | None, aliases: Aliases, selected: list[exp.Expr]) -> GroupSets:
     """Read GROUP BY; a number is a column of the select, and a name of it may be used."""
     if group is None:
         return GroupSets([], [()])
@@ -62,9 +62,9 @@ class _Reader:
     def __init__(self, aliases: Aliases) -> None:
         self._aliases = aliases
         self._numbers: dict[str, int] = {}
-        self.nodes: list[exp.Expression] = []
+        self.nodes: list[exp.Expr] = []
 
-    def sets(self, node: exp.Expression) -> list[tuple[int, ...]]:
+    def sets(self, node: exp.Expr) -> list[tuple[int, ...]]:
         """The sets that an element of GROUP BY stands for."""
         if isinstance(node, exp.Rollup):
             return _prefixes([self.of(each) for each in node.expressions])
@@ -74,7 +74,7 @@ class _Reader:
             return [self.of(each) for each in node.expressions]
         return [self.of(node)]
 
-    def of(self, node: exp.Expression) -> tuple[int, ...]:
+    def of(self, node: exp.Expr) -> tuple[int, ...]:
         """The numbers of one value, or of several in parentheses."""
         if isinstance(node, exp.Tuple):
             return tuple(chain.from_iterable(self.of(each) for each in node.expressions))
@@ -104,7 +104,7 @@ def _subsets(keys: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
 def grouping_sets(
     relation: Relation,
     keys: Sequence[Expression],
-    nodes: Sequence[exp.Expression],
+    nodes: Sequence[exp.Expr],
     translate: Translator,
     prefix: str,
     sets: GroupSets,
@@ -119,7 +119,7 @@ def grouping_sets(
         made = grouped(relation, [keys[n] for n in own], nodes, translate, prefix)
         by_number = dict(zip(own, made.keys, strict=True))
         columns = [by_number.get(n, lit(None).cast(kinds[n])).alias(name) for n, name in enumerate(names)]
-        answers = dict.fromkeys(str(each.column) for each in made.answers.values())  # type: ignore[attr-defined]
+        answers = dict.fromkeys(str(each.column) for each in made.answers.values())
         marks = [
             _grouping(each, own, known, len(keys), translate).alias(f"{prefix}.mark{number}")
             for number, each in enumerate(asked)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from pointstamp.errors import SqlError
 from pointstamp.expressions.tree import Expression, columns_of
 from pointstamp.views.conditions import all_of, split
 from pointstamp.views.outer_joins import crossed, inner
@@ -23,7 +24,7 @@ from pointstamp.views.scope import Relation, Scope, replaced
 class JoinPool:
     """Relations that are not joined yet, and conditions that have not been applied."""
 
-    relations: list[tuple[Relation, exp.Expression, bool]] = field(default_factory=list)
+    relations: list[tuple[Relation, exp.Expr, bool]] = field(default_factory=list)
     """Each with where it stands in the text, and whether all pairs with it were asked for."""
     conditions: list[Expression] = field(default_factory=list)
 
@@ -35,7 +36,7 @@ class JoinPool:
             made |= relation.scope
         return made
 
-    def add(self, relation: Relation, node: exp.Expression, *, is_cross: bool = False) -> None:
+    def add(self, relation: Relation, node: exp.Expr, *, is_cross: bool = False) -> None:
         """Put a relation in."""
         self.relations.append((relation, node, is_cross))
 
@@ -52,7 +53,7 @@ class JoinPool:
             if position is None and made.is_single:
                 position = 0
             if position is None:
-                self._refuse(waiting[0][1])
+                raise _all_pairs(waiting[0][1])
             other, node, _ = waiting.pop(position)
             with placed(node):
                 made = self._joined(made, other)
@@ -88,11 +89,11 @@ class JoinPool:
         self.conditions = [each for each in self.conditions if not set(columns_of(each)) <= known]
         return taken
 
-    def _refuse(self, node: exp.Expression) -> None:
-        raise refused(
-            node,
-            f"'{node.alias_or_name}' is joined without an equality of columns, so every row would meet every "
-            "row",
-            "Add a condition such as a.id = b.id, or write CROSS JOIN with the smaller table on the right if "
-            "all pairs are meant.",
-        )
+
+def _all_pairs(node: exp.Expr) -> SqlError:
+    return refused(
+        node,
+        f"'{node.alias_or_name}' is joined without an equality of columns, so every row would meet every row",
+        "Add a condition such as a.id = b.id, or write CROSS JOIN with the smaller table on the right if all "
+        "pairs are meant.",
+    )

@@ -18,10 +18,10 @@ from pointstamp.views.translating import Translator
 
 
 def limited(
-    node: exp.Expression,
+    node: exp.Expr,
     table: Table,
     wanted: Mapping[str, Expression],
-    ordered: list[exp.Expression],
+    ordered: list[exp.Expr],
     translator: Translator,
     catalog: Catalog,
 ) -> Relation:
@@ -48,7 +48,7 @@ def limited(
     return relation_of(_first(made, node, by or list(wanted)).select(*wanted, name="first rows"))
 
 
-def _first(table: Table, node: exp.Expression, by: list[str]) -> Table:
+def _first(table: Table, node: exp.Expr, by: list[str]) -> Table:
     limit, offset = node.args["limit"], node.args.get("offset")
     if not isinstance(limit, exp.Limit):
         raise refused(limit, "FETCH is not supported", "Write LIMIT.")
@@ -63,7 +63,7 @@ def _first(table: Table, node: exp.Expression, by: list[str]) -> Table:
         return ranked.filter(col("__place") > skipped)
 
 
-def _hidden(ordered: list[exp.Expression], translator: Translator) -> tuple[dict[str, Expression], list[str]]:
+def _hidden(ordered: list[exp.Expr], translator: Translator) -> tuple[dict[str, Expression], list[str]]:
     """Columns to order by, and the order in the words of tables."""
     hidden: dict[str, Expression] = {}
     by = []

@@ -31,7 +31,7 @@ def literal(node: exp.Literal) -> Expression:
     return lit(Decimal(text)) if "." in text else lit(int(text))
 
 
-def text_as(node: exp.Expression, text: str, data_type: pa.DataType) -> Expression:
+def text_as(node: exp.Expr, text: str, data_type: pa.DataType) -> Expression:
     """A text that is meant as a value of a type; SqlError if it is none."""
     try:
         if types.is_date(data_type):
@@ -43,8 +43,9 @@ def text_as(node: exp.Expression, text: str, data_type: pa.DataType) -> Expressi
             elif found.tzinfo is not None:
                 raise refused(node, f"'{text}' has a zone, and a timestamp_ntz has none")
             return Literal(pa.scalar(found, data_type))
-    except ValueError:
-        raise refused(node, f"'{text}' is no {data_type}", "Write it as 2024-12-31 or 2024-12-31 23:59:59.")
+    except ValueError as error:
+        words = "Write it as 2024-12-31 or 2024-12-31 23:59:59."
+        raise refused(node, f"'{text}' is no {data_type}", words) from error
     return lit(text).cast(data_type)
 
 
@@ -73,10 +74,9 @@ def interval_length(node: exp.Interval) -> timedelta:
             length = parse_duration(words.strip(), "an interval")
         except FlowError as error:
             if any(month in words.upper() for month in _MONTHS):
-                raise refused(
-                    node, "months and years have no fixed length beside days", "Write one unit alone."
-                )
-            raise error
+                said = "months and years have no fixed length beside days"
+                raise refused(node, said, "Write one unit alone.") from error
+            raise
     return -length if is_negative else length
 
 
@@ -92,7 +92,7 @@ def moved_by_months(day: date, months: int) -> date:
     return day.replace(year=year, month=month + 1, day=min(day.day, last))
 
 
-def constant_int(node: exp.Expression, words: str) -> int:
+def constant_int(node: exp.Expr, words: str) -> int:
     """An integer that stands in the text."""
     sign = 1
     if isinstance(node, exp.Neg):
@@ -102,7 +102,7 @@ def constant_int(node: exp.Expression, words: str) -> int:
     raise refused(node, f"{words} must be an integer that stands in the text")
 
 
-def constant_text(node: exp.Expression, words: str) -> str:
+def constant_text(node: exp.Expr, words: str) -> str:
     """A string that stands in the text."""
     if isinstance(node, exp.Literal) and node.is_string:
         return str(node.this)

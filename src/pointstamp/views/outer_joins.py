@@ -14,7 +14,7 @@ from pointstamp.expressions.compiling import compile_expression
 from pointstamp.expressions.functions import coalesce
 from pointstamp.expressions.tree import Column, Expression
 from pointstamp.expressions.typing import common_of_all
-from pointstamp.tables.joining import How
+from pointstamp.flow.join_kind import How
 from pointstamp.tables.table import Table
 from pointstamp.views.scope import Relation, ScopeName, replaced
 
@@ -25,7 +25,9 @@ def inner(
     left: Relation, right: Relation, keys: Sequence[KeyPair], where: Expression | None
 ) -> tuple[Relation, dict[str, str]]:
     """The pairs with equal keys, and which columns of the right side are those of the left now."""
-    mine, theirs, on, merged = left.table, right.table, {}, {}
+    mine, theirs = left.table, right.table
+    on: dict[str, str] = {}
+    merged: dict[str, str] = {}
     for number, pair in enumerate(keys):
         one, other = _as_one_type(left.table, right.table, pair)
         if _is_plain(one, left) and _is_plain(other, right) and not _is_float(left.table, one):
@@ -51,7 +53,8 @@ def joined(
     left: Relation, right: Relation, keys: Sequence[KeyPair], how: How, where: Expression | None
 ) -> Relation:
     """A join of another kind: left, right, full, semi or anti."""
-    mine, theirs, on = left.table, right.table, {}
+    mine, theirs = left.table, right.table
+    on: dict[str, str] = {}
     keeps_left = how in ("left", "semi", "anti")
     for number, pair in enumerate(keys):
         one, other = _as_one_type(left.table, right.table, pair)

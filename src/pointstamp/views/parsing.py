@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from pointstamp.errors import SqlError
 
@@ -24,22 +24,22 @@ COMMA: Final = "by comma"
 class SparkSql(Spark):
     """Spark's dialect; functions keep their names and arguments."""
 
-    class Parser(Spark.Parser):
+    class Parser(Spark.Parser):  # type: ignore[valid-type, misc]  # a class, which sqlglot keeps in a variable
         """Reads statements."""
 
-        FUNCTIONS: Final = {}
+        FUNCTIONS: Final[dict[str, Any]] = {}
         FUNCTION_PARSERS: Final = {name: Spark.Parser.FUNCTION_PARSERS[name] for name in _WITH_WORDS_INSIDE}
 
-        def _parse_join(self, *args: Any, **options: Any) -> exp.Expression | None:  # noqa: ANN401
+        def _parse_join(self, *args: Any, **options: Any) -> exp.Expr | None:  # noqa: ANN401
             """A join; one by comma is marked, because it does not say that all pairs are meant."""
             is_comma = self._curr is not None and self._curr.token_type is TokenType.COMMA
-            found: exp.Expression | None = super()._parse_join(*args, **options)
+            found: exp.Expr | None = super()._parse_join(*args, **options)
             if found is not None and is_comma:
                 found.meta[COMMA] = True
             return found
 
 
-def parse(text: str) -> list[exp.Expression]:
+def parse(text: str) -> list[exp.Expr]:
     """The statements of a text; SqlError says where it is no SQL."""
     try:
         dialect = SparkSql()

@@ -12,10 +12,10 @@ from pointstamp.views.refusing import refused
 
 _TWO: Final = {"this", "expression"}
 
-PARTS: Final[dict[type[exp.Expression], set[str]]] = {
+PARTS: Final[dict[type[exp.Expr], set[str]]] = {
     exp.Select: {
-        "with_", "expressions", "from_", "joins", "laterals", "where", "group", "having", "windows", "qualify",
-        "distinct", "order", "limit", "offset", "hint",
+        "with_", "expressions", "from_", "joins", "laterals", "where", "group", "having", "windows",
+        "qualify", "distinct", "order", "limit", "offset", "hint",
     },
     exp.From: {"this"},
     exp.Table: {"this", "alias", "db", "catalog"},
@@ -73,15 +73,15 @@ PARTS: Final[dict[type[exp.Expression], set[str]]] = {
     exp.Div: {"this", "expression", "typed", "safe"},
     **{
         kind: {"this", "expression", "safe"}
-        for kind in (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv, exp.And, exp.Or, exp.DPipe, exp.EQ, exp.NEQ, exp.LT,
-         exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Dot)
+        for kind in (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv, exp.And, exp.Or, exp.DPipe, exp.EQ,
+                     exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Dot)
     },
 }  # fmt: skip
 
 _WORDS: Final = {"sample": "TABLESAMPLE", "pivots": "PIVOT", "on": "DISTINCT ON", "escape": "ESCAPE"}
 
 
-def check_parts(statement: exp.Expression) -> None:
+def check_parts(statement: exp.Expr) -> None:
     """Refuse parts that the compiler would not look at."""
     for node in statement.walk():
         known = PARTS.get(type(node))
@@ -91,7 +91,7 @@ def check_parts(statement: exp.Expression) -> None:
             if part not in known and found not in (None, False, "", [], ()):
                 words = _WORDS.get(part, part.strip("_").upper().replace("_", " "))
                 first = found[0] if isinstance(found, list) else found
-                at = first if isinstance(first, exp.Expression) else node
+                at = first if isinstance(first, exp.Expr) else node
                 raise refused(
                     at, f"{words} in {type(node).__name__.upper()} is not supported", "Leave it out."
                 )

@@ -19,7 +19,7 @@ from pointstamp.views.translating import Translator
 class Compiler:
     """Makes relations of queries; the one ``QueryCompiler``."""
 
-    def query(self, node: exp.Expression, catalog: Catalog) -> Relation:
+    def query(self, node: exp.Expr, catalog: Catalog) -> Relation:
         """A query of any kind."""
         if isinstance(node, exp.Subquery):
             if isinstance(node.this, exp.Table):
@@ -49,7 +49,7 @@ class Compiler:
         """The rest of a select."""
         return selecting.finish(begun)
 
-    def _limited(self, node: exp.Expression, made: Relation, catalog: Catalog) -> Relation:
+    def _limited(self, node: exp.Expr, made: Relation, catalog: Catalog) -> Relation:
         """ORDER BY and LIMIT behind a set operation."""
         order = node.args.get("order")
         if order is None and node.args.get("limit") is None:
@@ -63,7 +63,7 @@ class Compiler:
             return limited(node, made.table, wanted, ordered, translator, catalog)
 
 
-def with_common_tables(node: exp.Expression, catalog: Catalog) -> Catalog:
+def with_common_tables(node: exp.Expr, catalog: Catalog) -> Catalog:
     """What a query may speak of that begins with WITH."""
     with_ = node.args.get("with_")
     if with_ is None:
@@ -79,7 +79,7 @@ def with_common_tables(node: exp.Expression, catalog: Catalog) -> Catalog:
     return catalog
 
 
-def called(node: exp.Expression, table: Table, names: list[str]) -> Table:
+def called(node: exp.Expr, table: Table, names: list[str]) -> Table:
     """A table whose columns have these names."""
     if len(names) != len(table.schema):
         raise refused(node, f"there are {len(table.schema)} columns, and {len(names)} names are given")

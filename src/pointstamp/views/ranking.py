@@ -61,10 +61,10 @@ class WindowOrder:
 def with_windows(
     relation: Relation,
     select: exp.Select,
-    nodes: Sequence[exp.Expression],
+    nodes: Sequence[exp.Expr],
     translator: Translator,
     catalog: Catalog,
-    conditions: Sequence[exp.Expression],
+    conditions: Sequence[exp.Expr],
 ) -> tuple[Relation, Translator]:
     """Rows with a column for each function over a window that stands in these nodes."""
     found = [each for node in nodes for each in node.find_all(exp.Window)]
@@ -89,7 +89,7 @@ def with_windows(
     return relation, Translator(relation.scope, known.parameters, known.answers, known.keys, known.rows)
 
 
-def _limit(select: exp.Select, found: list[exp.Window], conditions: Sequence[exp.Expression]) -> int | None:
+def _limit(select: exp.Select, found: list[exp.Window], conditions: Sequence[exp.Expr]) -> int | None:
     """How many places are wanted at most, if that is said."""
     wanted: dict[str, int] = dict(select.meta.get(AT_MOST, {}))
     limits = [
@@ -102,11 +102,11 @@ def _limit(select: exp.Select, found: list[exp.Window], conditions: Sequence[exp
     return max(min(limits), 1) if limits else None
 
 
-def _aliased(select: exp.Select) -> list[tuple[str, exp.Expression]]:
+def _aliased(select: exp.Select) -> list[tuple[str, exp.Expr]]:
     return [(each.alias, each.this) for each in select.expressions if isinstance(each, exp.Alias)]
 
 
-def places_wanted(condition: exp.Expression) -> int | None:
+def places_wanted(condition: exp.Expr) -> int | None:
     """The greatest number that a condition such as ``place <= 3`` lets through."""
     said = condition.args.get("expression")
     if not isinstance(said, exp.Literal) or said.is_string or not str(said.this).isdigit():
@@ -123,7 +123,7 @@ def _named(node: exp.Window, select: exp.Select) -> exp.Window:
         return node
     for each in select.args.get("windows") or []:
         if each.name.lower() == name.name.lower():
-            made = each.copy()
+            made: exp.Window = each.copy()
             made.set("this", node.this.copy())
             return made
     raise refused(node, f"there is no window '{name.name}'", "Declare it: WINDOW w AS (...).")
@@ -226,7 +226,6 @@ def _frame(node: exp.Window, order: WindowOrder) -> str:
             return "rows" if str(spec.args.get("kind")).upper() == "ROWS" and order.by else "range"
     raise refused(
         node,
-        "a frame that does not begin with UNBOUNDED PRECEDING and end with the CURRENT ROW or UNBOUNDED FOLLOWING "
-        "is not supported",
+        "a frame other than from UNBOUNDED PRECEDING to CURRENT ROW or UNBOUNDED FOLLOWING is not supported",
         "Leave the frame out, or join the table with itself.",
     )

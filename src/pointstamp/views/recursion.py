@@ -1,12 +1,12 @@
 """WITH RECURSIVE as a loop: the start, and what a step adds to it, until nothing changes.
 
 With UNION the table is a set. Its value is the least one that holds the start and, with rows, what the step
-makes of them: the fixpoint of Datalog. SQL says it by giving the step only the rows that are new, which is the
-same for a step in which the table stands once. With UNION ALL every way to a row counts, so a cycle would
+makes of them: the fixpoint of Datalog. SQL says it by giving the step only the rows that are new, which is
+the same for a step in which the table stands once. With UNION ALL every way to a row counts, so a cycle would
 never end, and the rounds are limited.
 
-A step must not make less of more rows. So the table may not stand in NOT EXISTS, NOT IN, behind EXCEPT, on the
-far side of an outer join or in a subquery. Aggregates other than min and max are refused; with these the
+A step must not make less of more rows. So the table may not stand in NOT EXISTS, NOT IN, behind EXCEPT, on
+the far side of an outer join or in a subquery. Aggregates other than min and max are refused; with these the
 value of a round is worked out of the round before it alone, as shortest paths need it.
 """
 
@@ -69,7 +69,7 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
         return initial.iterate(body, initial, *others.values(), max_rounds=rounds, name=name)
 
 
-def _like(step: exp.Expression, made: Table, start: Table) -> Table:
+def _like(step: exp.Expr, made: Table, start: Table) -> Table:
     """What the step makes, with the columns of the start and as their types."""
     if len(made.schema) != len(start.schema):
         raise refused(step, f"the step has {len(made.schema)} columns and the start {len(start.schema)}")
@@ -87,19 +87,19 @@ def _nullable(table: Table) -> Table:
     return table.select(*(col(each.name).cast(each.type).alias(each.name) for each in table.schema))
 
 
-def _uses(node: exp.Expression, name: str) -> list[exp.Table]:
+def _uses(node: exp.Expr, name: str) -> list[exp.Table]:
     return [each for each in node.find_all(exp.Table) if each.name.lower() == name.lower()]
 
 
-def _check_step(step: exp.Expression, name: str, *, is_set: bool) -> None:
+def _check_step(step: exp.Expr, name: str, *, is_set: bool) -> None:
     """Refuse steps that make less of more rows, or that count ways twice."""
     used = _uses(step, name)
     if not is_set and len(used) > 1:
         raise refused(used[1], f"'{name}' stands twice in the step of a UNION ALL", "Write UNION.")
     if any(each.args.get("limit") or each.args.get("order") for each in step.find_all(exp.Query)):
         raise refused(step, "LIMIT in a recursion is not supported", "Write it behind the recursion.")
-    for node in step.find_all(exp.Window):
-        raise refused(node, "functions over windows in a recursion are not supported")
+    for window in step.find_all(exp.Window):
+        raise refused(window, "functions over windows in a recursion are not supported")
     for node in used:
         _check_use(node, step, name)
     for select in step.find_all(exp.Select):
@@ -108,13 +108,17 @@ def _check_step(step: exp.Expression, name: str, *, is_set: bool) -> None:
                 call = aggregate.find(exp.Anonymous)
                 kind = "" if call is None else str(call.this).lower()
                 if kind not in ("min", "max") or not is_set or not select.args.get("group"):
-                    raise refused(aggregate, f"{kind} in a recursion may not come to an end",
-                           "Only min and max with GROUP BY in a UNION can stand there.")  # fmt: skip
+                    raise refused(
+                        aggregate,
+                        f"{kind} in a recursion may not come to an end",
+                        "Only min and max with GROUP BY in a UNION can stand there.",
+                    )
 
 
-def _check_use(node: exp.Table, step: exp.Expression, name: str) -> None:
+def _check_use(node: exp.Table, step: exp.Expr, name: str) -> None:
     """Refuse a table that is being made where more rows of it would take others away."""
-    child, parent = node, node.parent
+    child: exp.Expr = node
+    parent = node.parent
     while parent is not None and child is not step:
         is_inside = isinstance(parent, exp.Exists | exp.In) or (
             isinstance(parent, exp.Subquery) and not isinstance(parent.parent, exp.From | exp.Join)
@@ -124,8 +128,11 @@ def _check_use(node: exp.Table, step: exp.Expression, name: str) -> None:
         if isinstance(parent, exp.Except):
             raise refused(node, f"'{name}' cannot stand in EXCEPT of its own step")
         if isinstance(parent, exp.Join) and (parent.text("side") or parent.text("kind") in ("SEMI", "ANTI")):
-            raise refused(node, f"'{name}' cannot stand on the far side of an outer join of its own step",
-                   "Write an inner join.")  # fmt: skip
+            raise refused(
+                node,
+                f"'{name}' cannot stand on the far side of an outer join of its own step",
+                "Write an inner join.",
+            )
         if isinstance(parent, exp.Select) and any(
             join.text("side").upper() in ("RIGHT", "FULL") for join in parent.args.get("joins") or []
         ):

@@ -73,7 +73,7 @@ class _Select:
     node: exp.Select
     catalog: Catalog
     relation: Relation
-    columns: list[tuple[str, exp.Expression]]
+    columns: list[tuple[str, exp.Expr]]
     """What is selected, by name."""
 
     def made(self) -> Relation:
@@ -103,7 +103,7 @@ class _Select:
         return self._selected(translator, ordered, is_single=is_single)
 
     def _grouped(
-        self, aliases: Aliases, nodes: list[exp.Expression], translator: Translator
+        self, aliases: Aliases, nodes: list[exp.Expr], translator: Translator
     ) -> tuple[Translator, bool]:
         group = self.node.args.get("group")
         sets = sets_of(group, aliases, [each for _, each in self.columns])
@@ -125,7 +125,7 @@ class _Select:
             made = grouping_sets(self.relation, keys, nodes, translator, prefix, sets)
         known = {str(key): column for key, column in zip(keys, made.keys, strict=True)}
         names = tuple(
-            replace(each, at=str(known[str(col(each.at))].column))  # type: ignore[attr-defined]
+            replace(each, at=str(known[str(col(each.at))].column))
             for each in self.relation.names
             if str(col(each.at)) in known
         )
@@ -134,7 +134,7 @@ class _Select:
         after = Translator(scope, self.catalog.parameters, made.answers, known, translator)
         return after, not keys and is_plain
 
-    def _having(self, condition: exp.Expression, translator: Translator) -> Translator:
+    def _having(self, condition: exp.Expr, translator: Translator) -> Translator:
         for part in conjuncts(condition):
             self.relation, translator = with_answers(self.relation, [part], translator, self.catalog)
             with placed(part):
@@ -142,9 +142,7 @@ class _Select:
             self.relation = self.relation.with_table(table)
         return translator
 
-    def _selected(
-        self, translator: Translator, ordered: list[exp.Expression], *, is_single: bool
-    ) -> Relation:
+    def _selected(self, translator: Translator, ordered: list[exp.Expr], *, is_single: bool) -> Relation:
         wanted: dict[str, Expression] = {}
         for name, each in self.columns:
             if name in wanted:
@@ -163,9 +161,9 @@ class _Select:
             return limited(self.node, table, wanted, ordered, translator, self.catalog)
 
 
-def _columns(node: exp.Select, relation: Relation) -> list[tuple[str, exp.Expression]]:
+def _columns(node: exp.Select, relation: Relation) -> list[tuple[str, exp.Expr]]:
     """What a select puts out: names and expressions, with stars spelt out."""
-    made: list[tuple[str, exp.Expression]] = []
+    made: list[tuple[str, exp.Expr]] = []
     for each in node.expressions:
         inner = each.unalias()
         star = inner.this if isinstance(inner, exp.Column) else inner

@@ -30,7 +30,7 @@ def combined(node: exp.SetOperation, catalog: Catalog) -> Relation:
         return relation_of(one.minus(other) if isinstance(node, exp.Except) else one.intersect(other))
 
 
-def alike(node: exp.Expression, tables: Sequence[Table]) -> list[Table]:
+def alike(node: exp.Expr, tables: Sequence[Table]) -> list[Table]:
     """Tables with the names of the first, and types that all of them fit; SqlError if they do not."""
     first = tables[0].schema
     for table in tables[1:]:

@@ -1,7 +1,7 @@
 """A subquery that is one value: ``price > (select avg(price) from ...)``.
 
-It must be an aggregate without GROUP BY, so that it is one value whatever its table holds; a subquery that could
-have two rows is refused. Without a correlation it is a table of one row beside all rows; with one it has a
+It must be an aggregate without GROUP BY, so that it is one value whatever its table holds; a subquery that
+could have two rows is refused. Without a correlation it is a table of one row beside all rows; with one it has a
 row for each key, and a row that has none gets the aggregate of no rows: 0 for a count, else null.
 """
 
@@ -21,8 +21,12 @@ def single_value(relation: Relation, node: exp.Subquery, catalog: Catalog) -> tu
     """A relation with the columns of a subquery's aggregates, and the value that it is."""
     query = node.unnest()
     if not isinstance(query, exp.Select) or not _is_one_row(query):
-        raise refused(node, "a subquery that stands for one value must be an aggregate without GROUP BY, so that it has "
-               "one row", "Write max(...) or another aggregate.")  # fmt: skip
+        raise refused(
+            node,
+            "a subquery that stands for one value must be an aggregate without GROUP BY, so that it has "
+            "one row",
+            "Write max(...) or another aggregate.",
+        )
     if len(query.expressions) != 1:
         raise refused(node, f"a subquery that stands for one value has {len(query.expressions)} columns")
     begun = catalog.compiler.begin(query, catalog, relation.scope)
@@ -35,8 +39,11 @@ def single_value(relation: Relation, node: exp.Subquery, catalog: Catalog) -> tu
 def _by_key(relation: Relation, begun: Begun) -> tuple[Relation, Expression]:
     query = begun.node
     if begun.pairs:
-        raise refused(query, "a value of a subquery that is joined by more than equalities is not supported",
-               "Join the tables, and group them by a key.")  # fmt: skip
+        raise refused(
+            query,
+            "a value of a subquery that is joined by more than equalities is not supported",
+            "Join the tables, and group them by a key.",
+        )
     check_plain(query, "a value", allows_aggregates=True)
     wanted = query.expressions[0].unalias()
     translate = Translator(begun.relation.scope, begun.catalog.parameters)
@@ -60,8 +67,15 @@ def check_plain(query: exp.Select, words: str, *, allows_aggregates: bool = Fals
     """Refuse what a subquery that speaks of the query around it cannot have."""
     for part in ("group", "having", "limit", "offset", "qualify"):
         if query.args.get(part):
-            raise refused(query.args[part], f"{part.upper()} in a subquery of {words} that speaks of the query around it "
-                   "is not supported", "Make it a view of its own, and join it.")  # fmt: skip
+            raise refused(
+                query.args[part],
+                f"{part.upper()} in a subquery of {words} that speaks of the query around it "
+                "is not supported",
+                "Make it a view of its own, and join it.",
+            )
     if not allows_aggregates and any(True for each in query.expressions for _ in aggregates_in(each)):
-        raise refused(query, f"an aggregate in a subquery of {words} that speaks of the query around it is not supported",
-               "Make it a view of its own, and join it.")  # fmt: skip
+        raise refused(
+            query,
+            f"an aggregate in a subquery of {words} that speaks of the query around it is not supported",
+            "Make it a view of its own, and join it.",
+        )

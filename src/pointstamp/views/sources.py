@@ -17,7 +17,7 @@ from pointstamp.views.translating import Translator
 _ONE_ROW = pa.record_batch({"": pa.array([0])})
 
 
-def source(node: exp.Expression, catalog: Catalog, needed: Iterable[str] | None) -> Relation:
+def source(node: exp.Expr, catalog: Catalog, needed: Iterable[str] | None) -> Relation:
     """A relation under its alias, with the columns that are needed."""
     if isinstance(node, exp.Table):
         if isinstance(node.this, exp.Anonymous):
@@ -69,7 +69,7 @@ def _column(node: exp.Values, given: list[Expression]) -> pa.Array:
     return pa.concat_arrays(parts)
 
 
-def _with_columns_called(node: exp.Expression, made: Relation) -> Relation:
+def _with_columns_called(node: exp.Expr, made: Relation) -> Relation:
     alias = node.args.get("alias")
     columns = [] if alias is None else [each.name for each in alias.args.get("columns") or []]
     if not columns:

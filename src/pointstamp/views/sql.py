@@ -23,7 +23,7 @@ def sql(
     The text is one query, whose output is ``result``, or several ``create view x as ...``, each an output of
     its name. Inputs are given as keywords (or in a mapping, where a name is also an option), with schemas as
     elsewhere, or declared in the text with ``create table``; one with a primary key takes upserts.
-    ``parameters`` are the values of ``:name`` in the text. A recursion with UNION ALL goes ``max_rounds`` far.
+    ``parameters`` are the values of ``:name`` in the text. A recursion with UNION ALL has ``max_rounds``.
 
         flow = ps.sql("select city, sum(price) as total from orders group by city",
                       orders="city string, price long")

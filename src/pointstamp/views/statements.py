@@ -2,7 +2,7 @@
 
 ``create table`` declares an input. With a primary key its rows are upserts; without one they are added, and
 what deletes rows is said with ``tblproperties``: ``'weight' = 'w'`` or ``'operation' = 'op'`` name the column
-that says so, and of upserts ``'order'`` and ``'deleted'``. A text that is one query has the output ``result``.
+that says so, and of upserts ``'order'`` and ``'deleted'``. One query alone has the output ``result``.
 """
 
 from collections.abc import Mapping
@@ -77,7 +77,7 @@ def flow_of(
     return flow
 
 
-def _checked(flow: Dataflow, node: exp.Expression, table: Table) -> Table:
+def _checked(flow: Dataflow, node: exp.Expr, table: Table) -> Table:
     del flow
     with placed(node):
         if "diff" in table.schema.names:
@@ -144,8 +144,11 @@ def _properties(node: exp.Create, has_key: bool) -> dict[str, str]:
         name = each.this.name if isinstance(each, exp.Property) else ""
         if name not in known:
             kind = "with" if has_key else "without"
-            raise refused(each, f"'{name or each.sql()}' is not known of a table {kind} a primary key",
-                   f"There are {', '.join(known)}.")  # fmt: skip
+            raise refused(
+                each,
+                f"'{name or each.sql()}' is not known of a table {kind} a primary key",
+                f"There are {', '.join(known)}.",
+            )
         made[name] = each.args["value"].name
     return made
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from pointstamp.expressions.tree import Column, Expression, col, lit, when
+from pointstamp.flow.join_kind import How
 from pointstamp.reduce.asking import count
-from pointstamp.tables.joining import How
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import all_of
 from pointstamp.views.outer_joins import KeyPair, crossed, joined
@@ -33,7 +33,7 @@ from pointstamp.views.translating import Translator
 class Asked:
     """A subquery that was compiled: its rows, and how they belong to rows of the query around it."""
 
-    node: exp.Expression
+    node: exp.Expr
     relation: Relation
     keys: list[KeyPair]
     """Columns of the query around it, and what they must be equal to."""
@@ -41,7 +41,7 @@ class Asked:
     """Other conditions on pairs."""
 
 
-def subqueries_in(node: exp.Expression) -> Iterator[exp.Expression]:
+def subqueries_in(node: exp.Expr) -> Iterator[exp.Expr]:
     """The subqueries of an expression, the outermost ones only."""
     if _is_subquery(node):
         yield node
@@ -50,13 +50,13 @@ def subqueries_in(node: exp.Expression) -> Iterator[exp.Expression]:
         yield from subqueries_in(child)
 
 
-def _is_subquery(node: exp.Expression) -> bool:
+def _is_subquery(node: exp.Expr) -> bool:
     return isinstance(node, exp.Exists | exp.Subquery | exp.All | exp.Any) or (
         isinstance(node, exp.In) and node.args.get("query") is not None
     )
 
 
-def filtered(relation: Relation, condition: exp.Expression, catalog: Catalog) -> Relation:
+def filtered(relation: Relation, condition: exp.Expr, catalog: Catalog) -> Relation:
     """The rows for which a condition holds that has subqueries in it."""
     inner, is_negated = condition, False
     while isinstance(inner, exp.Not | exp.Paren):
@@ -74,7 +74,7 @@ def filtered(relation: Relation, condition: exp.Expression, catalog: Catalog) ->
 
 
 def with_answers(
-    relation: Relation, nodes: list[exp.Expression], translator: Translator, catalog: Catalog
+    relation: Relation, nodes: list[exp.Expr], translator: Translator, catalog: Catalog
 ) -> tuple[Relation, Translator]:
     """A relation with a column for each subquery in these nodes, and who translates with them."""
     for node in nodes:
@@ -92,7 +92,7 @@ def with_answers(
 
 
 def _answer(
-    relation: Relation, node: exp.Expression, translator: Translator, catalog: Catalog
+    relation: Relation, node: exp.Expr, translator: Translator, catalog: Catalog
 ) -> tuple[Relation, Expression]:
     if isinstance(node, exp.Subquery):
         return single_value(relation, node, catalog)
@@ -120,8 +120,11 @@ def _is_in(relation: Relation, node: exp.In, catalog: Catalog, *, is_negated: bo
     if not is_negated:
         return joined(relation, asked.relation, [*asked.values, *asked.keys], "semi", all_of(asked.pairs))
     if asked.pairs:
-        raise refused(node, "NOT IN of a subquery that is joined by more than equalities is not supported",
-               "Write NOT EXISTS.")  # fmt: skip
+        raise refused(
+            node,
+            "NOT IN of a subquery that is joined by more than equalities is not supported",
+            "Write NOT EXISTS.",
+        )
     others = joined(relation, asked.relation, [*asked.values, *asked.keys], "anti", None)
     if not _can_be_null(relation, asked):
         return others
@@ -133,8 +136,11 @@ def _is_in(relation: Relation, node: exp.In, catalog: Catalog, *, is_negated: bo
 def _marked(relation: Relation, asked: Asked, catalog: Catalog) -> tuple[Relation, Expression]:
     """A relation with a column that is true where the subquery has a row."""
     if asked.pairs:
-        raise refused(asked.node, "a subquery that is joined by more than equalities must be a condition of its own",
-               "Take it out of OR, CASE or the select.")  # fmt: skip
+        raise refused(
+            asked.node,
+            "a subquery that is joined by more than equalities must be a condition of its own",
+            "Take it out of OR, CASE or the select.",
+        )
     mark = catalog.unique("is there")
     if not asked.keys:
         counted = asked.relation.table.reduce(aggregates={mark: count()})
@@ -146,8 +152,11 @@ def _marked(relation: Relation, asked: Asked, catalog: Catalog) -> tuple[Relatio
 def _mark_of_in(relation: Relation, asked: "AskedValues", catalog: Catalog) -> tuple[Relation, Expression]:
     """A relation with what IN says of each row: true, false or null."""
     if asked.pairs:
-        raise refused(asked.node, "a subquery that is joined by more than equalities must be a condition of its own",
-               "Take it out of OR, CASE or the select.")  # fmt: skip
+        raise refused(
+            asked.node,
+            "a subquery that is joined by more than equalities must be a condition of its own",
+            "Take it out of OR, CASE or the select.",
+        )
     mark = catalog.unique("is in")
     made = _with_mark(relation, asked.relation, [*asked.values, *asked.keys], mark)
     if not _can_be_null(relation, asked):
@@ -171,7 +180,7 @@ def _with_mark(relation: Relation, other: Relation, keys: list[KeyPair], mark: s
 class AskedValues:
     """The values of IN (subquery): as pairs of what is looked for and where."""
 
-    node: exp.Expression
+    node: exp.Expr
     relation: Relation
     values: list[KeyPair]
     keys: list[KeyPair]
@@ -219,7 +228,7 @@ def _with_counts(relation: Relation, asked: AskedValues, catalog: Catalog) -> tu
     return made, KnownOfIn(col(of).is_null() | (mine.is_not_null() & (col(nulls) == 0)))
 
 
-def _rows_of(node: exp.Expression, catalog: Catalog, outer: Scope) -> Asked:
+def _rows_of(node: exp.Expr, catalog: Catalog, outer: Scope) -> Asked:
     """The rows of a subquery, for EXISTS."""
     node = node.unnest()
     if not isinstance(node, exp.Select):

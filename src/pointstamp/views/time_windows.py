@@ -20,7 +20,7 @@ _WINDOWS: Final = ("window", "session_window")
 
 def with_time_windows(
     relation: Relation,
-    nodes: list[exp.Expression],
+    nodes: list[exp.Expr],
     translator: Translator,
     catalog: Catalog,
     *,
@@ -48,7 +48,7 @@ def with_time_windows(
 def _in_windows(
     relation: Relation,
     node: exp.Anonymous,
-    others: list[exp.Expression],
+    others: list[exp.Expr],
     translator: Translator,
     unique: str,
 ) -> Relation:
@@ -72,7 +72,7 @@ def _in_windows(
     return relation.with_table(made.select(*kept, name="in windows"))
 
 
-def _length(node: exp.Expression) -> str | int:
+def _length(node: exp.Expr) -> str | int:
     if isinstance(node, exp.Literal) and not node.is_string:
         return constant_int(node, "the length of a window")
     return constant_text(node, "the length of a window")

@@ -24,7 +24,7 @@ from pointstamp.views.calling import called
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Scope
 
-BINARY: Final[dict[type[exp.Expression], Callable[[Any, Any], Expression]]] = {
+BINARY: Final[dict[type[exp.Expr], Callable[[Any, Any], Expression]]] = {
     exp.Add: lambda a, b: a + b,
     exp.Sub: lambda a, b: a - b,
     exp.Mul: lambda a, b: a * b,
@@ -35,7 +35,7 @@ BINARY: Final[dict[type[exp.Expression], Callable[[Any, Any], Expression]]] = {
     exp.Or: lambda a, b: a | b,
     exp.DPipe: lambda a, b: F.concat(a, b),
 }
-COMPARING: Final[dict[type[exp.Expression], Callable[[Any, Any], Expression]]] = {
+COMPARING: Final[dict[type[exp.Expr], Callable[[Any, Any], Expression]]] = {
     exp.EQ: lambda a, b: a == b,
     exp.NEQ: lambda a, b: a != b,
     exp.LT: lambda a, b: a < b,
@@ -69,7 +69,7 @@ class Translator:
             return pa.null()
         return compile_expression(expression, self.scope.schema, "a query").type
 
-    def __call__(self, node: exp.Expression) -> Expression:
+    def __call__(self, node: exp.Expr) -> Expression:
         """The expression that a node means; SqlError says what is refused, and where."""
         if (known := self._known(node)) is not None:
             return known
@@ -83,7 +83,7 @@ class Translator:
                 return _OTHERS[kind](self, node)
         raise refused(node, f"{_words(node)} is not supported here")
 
-    def _known(self, node: exp.Expression) -> Expression | None:
+    def _known(self, node: exp.Expr) -> Expression | None:
         if (answer := self.answers.get(id(node))) is not None:
             return answer
         if self.keys is None or self.rows is None or isinstance(node, exp.Literal | exp.Boolean | exp.Null):
@@ -93,12 +93,12 @@ class Translator:
         except FlowError:
             return None
 
-    def _binary(self, node: exp.Expression) -> Expression:
+    def _binary(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Add | exp.Sub) and (moved := self._moved(node)) is not None:
             return moved
         return BINARY[type(node)](self(node.this), self(node.expression))
 
-    def _moved(self, node: exp.Expression) -> Expression | None:
+    def _moved(self, node: exp.Expr) -> Expression | None:
         """A time that is moved by an interval, if the node is one."""
         time, interval = node.this, node.expression
         if isinstance(time, exp.Interval) and isinstance(node, exp.Add):
@@ -115,14 +115,17 @@ class Translator:
                     return Literal(
                         pa.scalar(literals.moved_by_months(found, sign * months), moved.value.type)
                     )
-            raise refused(interval, "an interval of months or years can only move a date that stands in the text",
-                   "Use days, or date_trunc('month', ...).")  # fmt: skip
+            raise refused(
+                interval,
+                "an interval of months or years can only move a date that stands in the text",
+                "Use days, or date_trunc('month', ...).",
+            )
         length = sign * literals.interval_length(interval)
         if types.is_date(self.type_of(moved)) and not length.seconds and not length.microseconds:
             return F.date_add(moved, length.days)
         return moved + lit(length)
 
-    def _met(self, nodes: list[exp.Expression]) -> list[Expression]:
+    def _met(self, nodes: list[exp.Expr]) -> list[Expression]:
         """Values that are compared: a string of the text is read as what it is compared with."""
         made = [self(node) for node in nodes]
         texts = [isinstance(node, exp.Literal) and node.is_string for node in nodes]
@@ -206,16 +209,28 @@ class Translator:
         """A parameter by its name."""
         if not node.this or node.this not in self.parameters:
             known = ", ".join(f":{each}" for each in self.parameters) or "none"
-            raise refused(node, f"the parameter ':{node.this or '?'}' was not given; there are {known}",
-                   "Give parameters={'name': value}.")  # fmt: skip
+            raise refused(
+                node,
+                f"the parameter ':{node.this or '?'}' was not given; there are {known}",
+                "Give parameters={'name': value}.",
+            )
         return lit(self.parameters[node.this])
 
     def extract(self, node: exp.Extract) -> Expression:
         """EXTRACT(unit FROM time)."""
         unit = node.this.name.lower()
-        made = {"year": F.year, "quarter": F.quarter, "month": F.month, "day": F.day, "hour": F.hour,
-                "minute": F.minute, "second": F.second, "week": F.week_of_year, "doy": F.day_of_year,
-                "dayofweek": F.day_of_week}.get(unit)  # fmt: skip
+        made = {
+            "year": F.year,
+            "quarter": F.quarter,
+            "month": F.month,
+            "day": F.day,
+            "hour": F.hour,
+            "minute": F.minute,
+            "second": F.second,
+            "week": F.week_of_year,
+            "doy": F.day_of_year,
+            "dayofweek": F.day_of_week,
+        }.get(unit)
         if made is None:
             raise refused(node, f"EXTRACT({unit.upper()} ...) is not supported")
         return made(self(node.expression))
@@ -243,15 +258,18 @@ def data_type(node: exp.DataType) -> pa.DataType:
         return parse_ddl(f"value {node.sql(dialect='spark')}").field(0).type
 
 
-def _refuse_subquery(translator: Translator, node: exp.Expression) -> Expression:
+def _refuse_subquery(translator: Translator, node: exp.Expr) -> Expression:
     del translator
     raise refused(node, "a subquery cannot stand here", "Make it a view of its own, and join it.")
 
 
-def _refuse_clock(translator: Translator, node: exp.Expression) -> Expression:
+def _refuse_clock(translator: Translator, node: exp.Expr) -> Expression:
     del translator
-    raise refused(node, f"{_words(node)} changes while nothing happens, so a view of it cannot be kept up to date",
-           "Use a column of the input that says the time.")  # fmt: skip
+    raise refused(
+        node,
+        f"{_words(node)} changes while nothing happens, so a view of it cannot be kept up to date",
+        "Use a column of the input that says the time.",
+    )
 
 
 def _dot(translator: Translator, node: exp.Dot) -> Expression:
@@ -265,11 +283,11 @@ def _interval(translator: Translator, node: exp.Interval) -> Expression:
     return lit(literals.interval_length(node))
 
 
-def _words(node: exp.Expression) -> str:
+def _words(node: exp.Expr) -> str:
     return f"'{node.sql(dialect='spark')[:60]}'"
 
 
-_OTHERS: Final[dict[type[exp.Expression], Callable[[Translator, Any], Expression]]] = {
+_OTHERS: Final[dict[type[exp.Expr], Callable[[Translator, Any], Expression]]] = {
     exp.Column: Translator.column,
     exp.Literal: lambda translator, node: literals.literal(node),
     exp.Boolean: lambda translator, node: lit(bool(node.this)),
