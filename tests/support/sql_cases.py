@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a query is read best in one line
 """Queries in SQL, each for what a view may be made of, with small random tables to ask them of.
 
 Tables have nulls, copies of rows, and keys that are missing on the other side. Where DuckDB needs other words
