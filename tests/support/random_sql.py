@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - a query is read best in one line
+# ruff: noqa: E501, S608 - a query is read best in one line, and these are made for tests
 """Queries that are drawn: valid in Spark's SQL and in DuckDB's, and with the same meaning in both.
 
 Left out because both engines differ, and Spark's meaning is ours: the order of nulls, division (an integer by
@@ -17,7 +17,9 @@ _TABLES = {"t": (_LONGS, ["b"]), "u": (_LONGS, ["c"])}
 def numbers(draw: Draw, table: str, depth: int = 2) -> str:
     """An expression that is a number."""
     columns, _ = _TABLES[table]
-    kind = draw(st.sampled_from(["column", "column", "literal", "plus", "case", "coalesce"] if depth else ["column"]))
+    kind = draw(
+        st.sampled_from(["column", "column", "literal", "plus", "case", "coalesce"] if depth else ["column"])
+    )
     if kind == "column":
         return f"{table}.{draw(st.sampled_from(columns))}"
     if kind == "literal":
@@ -41,12 +43,16 @@ def conditions(draw: Draw, table: str, depth: int = 2) -> str:
     if kind == "not":
         return f"not ({draw(conditions(table, depth - 1))})"
     if kind == "null":
-        return f"{table}.{draw(st.sampled_from(['k', 'a', text]))} is {draw(st.sampled_from(['', 'not ']))}null"
+        return (
+            f"{table}.{draw(st.sampled_from(['k', 'a', text]))} is {draw(st.sampled_from(['', 'not ']))}null"
+        )
     if kind == "text":
         return f"{table}.{text} {draw(st.sampled_from(['=', '<>', '<', 'like']))} {draw(st.sampled_from(['a', 'x']))!r}"
     value = draw(numbers(table, min(depth, 1)))
     if kind == "in":
-        return f"{value} {draw(st.sampled_from(['', 'not ']))}in (1, 3{draw(st.sampled_from(['', ', null']))})"
+        return (
+            f"{value} {draw(st.sampled_from(['', 'not ']))}in (1, 3{draw(st.sampled_from(['', ', null']))})"
+        )
     if kind == "between":
         return f"{value} between 0 and 3"
     other = draw(numbers(table, min(depth, 1)))
@@ -76,7 +82,10 @@ def sources(draw: Draw) -> tuple[str, bool]:
         return "t", False
     extra = f" and {draw(conditions(draw(st.sampled_from(['t', 'u'])), 0))}" if draw(st.booleans()) else ""
     if kind == "comma":
-        return f"t, (select k, a, c from u where {draw(conditions('u', 1))}) u where t.k = u.k{extra} and", True
+        return (
+            f"t, (select k, a, c from u where {draw(conditions('u', 1))}) u where t.k = u.k{extra} and",
+            True,
+        )
     return f"t {kind} join u on t.k = u.k{extra}", True
 
 

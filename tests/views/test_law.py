@@ -1,8 +1,8 @@
 """A view is what DuckDB says of the rows that are there, after every epoch.
 
 Families, and what only each can find:
-- one query for each thing that SQL has, over small tables with nulls, copies and deletions: a part of SQL that
-  means something else here;
+- one query for each thing that SQL has, over small tables with nulls, copies and deletions: a part of SQL
+  that means something else here;
 - TPC-H: long queries that people ask, with subqueries in subqueries;
 - Nexmark: windows, first rows and sessions over events;
 - queries that are drawn: parts of SQL that do not fit together.

@@ -13,7 +13,6 @@ from pointstamp.tables.table import Table
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.literals import constant_int
 from pointstamp.views.refusing import place, placed, refused
-from pointstamp.views.scope import Relation, relation_of
 from pointstamp.views.translating import Translator
 
 
@@ -24,7 +23,7 @@ def limited(
     ordered: list[exp.Expr],
     translator: Translator,
     catalog: Catalog,
-) -> Relation:
+) -> Table:
     """The columns of a select, of the first rows only."""
     columns = [each.alias(name) for name, each in wanted.items()]
     is_distinct = node.args.get("distinct") is not None and isinstance(node, exp.Select)
@@ -36,7 +35,7 @@ def limited(
             f"{place(node.args['order'])}: ORDER BY without LIMIT has no meaning for a view."
         )
         made = table.select(*columns)
-        return relation_of(made.distinct() if is_distinct else made)
+        return made.distinct() if is_distinct else made
     hidden, by = _hidden(ordered, translator)
     shown = {str(each): name for name, each in wanted.items()}
     added = [each.alias(name) for name, each in hidden.items()]
@@ -45,7 +44,7 @@ def limited(
     made = table.select(*columns, *added)
     if is_distinct:
         made = made.distinct()
-    return relation_of(_first(made, node, by or list(wanted)).select(*wanted, name="first rows"))
+    return _first(made, node, by or list(wanted)).select(*wanted, name="first rows")
 
 
 def _first(table: Table, node: exp.Expr, by: list[str]) -> Table:

@@ -57,10 +57,10 @@ class Compiler:
         columns = [(name, exp.column(name)) for name in made.columns]
         aliases = Aliases(list(columns), made.scope)
         ordered = [] if order is None else [aliases.first(each) for each in order.expressions]
-        wanted: dict[str, Expression] = {name: col(name) for name in made.columns}
+        wanted: dict[str, Expression] = {each.at: col(each.at) for each in made.names}
         with placed(node):
             translator = Translator(made.scope, catalog.parameters)
-            return limited(node, made.table, wanted, ordered, translator, catalog)
+            return made.with_table(limited(node, made.table, wanted, ordered, translator, catalog))
 
 
 def with_common_tables(node: exp.Expr, catalog: Catalog) -> Catalog:
@@ -74,7 +74,7 @@ def with_common_tables(node: exp.Expr, catalog: Catalog) -> Catalog:
             catalog = catalog.with_table(common.alias, recursive(common, names, catalog))
             continue
         made = catalog.compiler.query(common.this, catalog)
-        table = called(common, made.table, names) if names else made.table
+        table = called(common, made.table, names) if names else named(common, made)
         catalog = catalog.with_table(common.alias, table, is_single=made.is_single)
     return catalog
 
@@ -84,3 +84,12 @@ def called(node: exp.Expr, table: Table, names: list[str]) -> Table:
     if len(names) != len(table.schema):
         raise refused(node, f"there are {len(table.schema)} columns, and {len(names)} names are given")
     return table.select(*(col(old).alias(new) for old, new in zip(table.schema.names, names, strict=True)))
+
+
+def named(node: exp.Expr, made: Relation) -> Table:
+    """The table of a relation whose columns are spoken of by name; SqlError if two have the same."""
+    names = [each.lower() for each in made.columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise refused(node, f"two columns are called '{name}'", "Give one of them another name with AS.")
+    return made.table

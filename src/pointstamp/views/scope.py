@@ -120,11 +120,13 @@ class Relation:
         wanted = None if columns is None else {each.lower() for each in columns}
         kept = [each for each in self.names if wanted is None or each.column.lower() in wanted]
         kept = kept or list(self.names[:1])
-        table = self.table.select(
-            *(col(each.at).alias(f"{unique}.{each.column}") for each in kept), name=f"as {unique}"
-        )
-        names = tuple(ScopeName(alias, each.column, f"{unique}.{each.column}") for each in kept)
-        return Relation(table, names, self.is_single)
+        columns_at, names = [], []
+        for number, each in enumerate(kept):
+            twice = f"#{number}" if any(other.column == each.column for other in kept[:number]) else ""
+            names.append(ScopeName(alias, each.column, f"{unique}.{each.column}{twice}"))
+            columns_at.append(col(each.at).alias(names[-1].at))
+        table = self.table.select(*columns_at, name=f"as {unique}")
+        return Relation(table, tuple(names), self.is_single)
 
 
 def relation_of(table: Table, *, is_single: bool = False) -> Relation:

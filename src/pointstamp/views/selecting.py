@@ -19,7 +19,7 @@ from pointstamp.views.grouping_sets import grouping_sets, sets_of
 from pointstamp.views.limits import limited
 from pointstamp.views.ranking import with_windows
 from pointstamp.views.refusing import placed, refused
-from pointstamp.views.scope import Relation, Scope, relation_of
+from pointstamp.views.scope import Relation, Scope, ScopeName
 from pointstamp.views.subqueries import filtered, subqueries_in, with_answers
 from pointstamp.views.time_windows import with_time_windows
 from pointstamp.views.translating import Translator
@@ -144,21 +144,21 @@ class _Select:
 
     def _selected(self, translator: Translator, ordered: list[exp.Expr], *, is_single: bool) -> Relation:
         wanted: dict[str, Expression] = {}
+        names = []
         for name, each in self.columns:
-            if name in wanted:
-                raise refused(
-                    each, f"two columns are called '{name}'", "Give one of them another name with AS."
-                )
+            at = f"{name}#{len(wanted)}" if name in wanted else name
             with placed(each):
-                wanted[name] = translator(each)
+                wanted[at] = translator(each)
+            names.append(ScopeName(None, name, at))
         table = self.relation.table
         with placed(self.node):
-            if not ordered and not self.node.args.get("limit"):
-                made = table.select(*(each.alias(name) for name, each in wanted.items()))
+            if ordered or self.node.args.get("limit"):
+                table = limited(self.node, table, wanted, ordered, translator, self.catalog)
+            else:
+                table = table.select(*(each.alias(at) for at, each in wanted.items()))
                 if self.node.args.get("distinct") is not None:
-                    made = made.distinct()
-                return relation_of(made, is_single=is_single)
-            return limited(self.node, table, wanted, ordered, translator, self.catalog)
+                    table = table.distinct()
+        return Relation(table, tuple(names), is_single)
 
 
 def _columns(node: exp.Select, relation: Relation) -> list[tuple[str, exp.Expr]]:

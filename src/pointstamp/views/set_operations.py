@@ -9,7 +9,7 @@ from pointstamp.expressions.typing import common_of_all
 from pointstamp.tables.table import Table
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.refusing import placed, refused
-from pointstamp.views.scope import Relation, relation_of
+from pointstamp.views.scope import Relation
 
 
 def combined(node: exp.SetOperation, catalog: Catalog) -> Relation:
@@ -21,13 +21,14 @@ def combined(node: exp.SetOperation, catalog: Catalog) -> Relation:
         one, other = alike(node, [left.table, right.table])
         if isinstance(node, exp.Union):
             made = one.union(other)
-            return relation_of(made.distinct() if is_distinct else made)
+            return Relation(made.distinct() if is_distinct else made, left.names)
         words = "EXCEPT" if isinstance(node, exp.Except) else "INTERSECT"
         if not is_distinct:
             raise refused(
                 node, f"{words} ALL is not supported", f"Number the copies with row_number(), or use {words}."
             )
-        return relation_of(one.minus(other) if isinstance(node, exp.Except) else one.intersect(other))
+        made = one.minus(other) if isinstance(node, exp.Except) else one.intersect(other)
+        return Relation(made, left.names)
 
 
 def alike(node: exp.Expr, tables: Sequence[Table]) -> list[Table]:

@@ -1,7 +1,7 @@
 """A subquery that is one value: ``price > (select avg(price) from ...)``.
 
-It must be an aggregate without GROUP BY, so that it is one value whatever its table holds; a subquery that
-could have two rows is refused. Without a correlation it is a table of one row beside all rows; with one it has a
+It must be an aggregate without GROUP BY, so that it is one value whatever its table holds; one that could
+have two rows is refused. Without a correlation it is a table of one row beside all rows; with one it has a
 row for each key, and a row that has none gets the aggregate of no rows: 0 for a count, else null.
 """
 

@@ -18,7 +18,7 @@ from pointstamp.tables.table import Table
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.parsing import parse
 from pointstamp.views.parts import check_parts
-from pointstamp.views.queries import Compiler, called, with_common_tables
+from pointstamp.views.queries import Compiler, called, named, with_common_tables
 from pointstamp.views.refusing import placed, refused
 
 RESULT: Final = "result"
@@ -67,7 +67,7 @@ def flow_of(
             catalog, is_view = _created(flow, statement, catalog)
             outputs += is_view
         else:
-            made = _checked(flow, statement, catalog.compiler.query(statement, catalog).table)
+            made = _checked(statement, named(statement, catalog.compiler.query(statement, catalog)))
             flow.output(RESULT, made)
             outputs += 1
     if not outputs:
@@ -77,8 +77,7 @@ def flow_of(
     return flow
 
 
-def _checked(flow: Dataflow, node: exp.Expr, table: Table) -> Table:
-    del flow
+def _checked(node: exp.Expr, table: Table) -> Table:
     with placed(node):
         if "diff" in table.schema.names:
             raise refused(
@@ -102,10 +101,11 @@ def _created(flow: Dataflow, node: exp.Create, catalog: Catalog) -> tuple[Catalo
         raise refused(node, "CREATE TABLE AS is not supported", "Write CREATE VIEW x AS.")
     inside = with_common_tables(node, catalog)
     made = inside.compiler.query(node.expression, inside)
-    table = made.table
     if isinstance(node.this, exp.Schema):
-        table = called(node, table, [each.name for each in node.this.expressions])
-    table = _checked(flow, node, table)
+        table = called(node, made.table, [each.name for each in node.this.expressions])
+    else:
+        table = named(node, made)
+    table = _checked(node, table)
     properties = node.args.get("properties")
     is_temporary = properties is not None and properties.find(exp.TemporaryProperty) is not None
     if not is_temporary:
