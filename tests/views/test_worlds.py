@@ -1,6 +1,6 @@
-"""Views in worlds that the simulator chooses: the schedule, crashes and another number of workers change nothing.
+"""Views in worlds that the simulator chooses: schedules, crashes and other numbers of workers change nothing.
 
-What only they find: a constant row of the text, or of an aggregate of nothing, that is sent again after a crash.
+What only they find: a row of the text, or of an aggregate of nothing, that is sent again after a crash.
 """
 
 import pytest

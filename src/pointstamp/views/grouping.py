@@ -20,7 +20,7 @@ _QUERIES: Final = (exp.Subquery, exp.Exists, exp.Select)
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class GroupedRows:
     """Rows that were grouped: the table of groups, and which columns of it are what."""
 
     table: Table
@@ -66,7 +66,7 @@ def grouped(
     nodes: Sequence[exp.Expr],
     translate: Translator,
     prefix: str,
-) -> Groups:
+) -> GroupedRows:
     """Rows grouped by values, with all aggregates that stand in these nodes."""
     wanted: dict[str, Aggregation] = {}
     by_words: dict[str, str] = {}
@@ -84,7 +84,7 @@ def grouped(
             counts[id(each)] = aggregate.kind in ("count", "count_distinct")
     table, names = _with_keys(relation.table, keys, prefix)
     made = table.reduce(*dict.fromkeys(names), aggregates=wanted) if wanted else _distinct(table, names)
-    return Groups(made, [col(name) for name in names], answers, counts)
+    return GroupedRows(made, [col(name) for name in names], answers, counts)
 
 
 def _distinct(table: Table, names: list[str]) -> Table:

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from pointstamp.expressions.tree import Expression, col, lit
 from pointstamp.views.aliases import Aliases
-from pointstamp.views.grouping import Groups, aggregates_in, grouped
+from pointstamp.views.grouping import GroupedRows, aggregates_in, grouped
 from pointstamp.views.refusing import refused
 from pointstamp.views.scope import Relation
 from pointstamp.views.translating import Translator
@@ -108,7 +108,7 @@ def grouping_sets(
     translate: Translator,
     prefix: str,
     sets: GroupSets,
-) -> Groups:
+) -> GroupedRows:
     """The groups of all sets together."""
     names = [f"{prefix}.set{number}" for number in range(len(keys))]
     kinds = [translate.type_of(key) for key in keys]
@@ -130,7 +130,7 @@ def grouping_sets(
     for other in tables[1:]:
         whole = whole.union(other)
     marked: dict[int, Expression] = {id(each): col(f"{prefix}.mark{n}") for n, each in enumerate(asked)}
-    return Groups(whole, [col(name) for name in names], {**made.answers, **marked}, made.counts)
+    return GroupedRows(whole, [col(name) for name in names], {**made.answers, **marked}, made.counts)
 
 
 def _is_grouping(node: exp.Anonymous) -> bool:
