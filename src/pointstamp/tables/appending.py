@@ -25,17 +25,8 @@ from pointstamp.tables.weighing import Appended, Weighed
 from pointstamp.topology.ports import OperatorIndex, Source
 
 _KEEP_GROWING: Final = (
-    Weighed,
-    Filter,
-    Concat,
-    Explode,
-    InWindows,
-    MappedRows,
-    Consolidated,
-    InnerJoin,
-    OnRows,
-    Dealt,
-    Copied,
+    *(Weighed, Filter, Concat, Explode, MappedRows, InWindows),
+    *(Consolidated, InnerJoin, OnRows, Dealt, Copied),
 )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pointstamp.state.keeping import KeptRows
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.open_changes import added_up
 from pointstamp.tables.weights import DIFF, DIFF_FIELD, Integers, columns_without_weight, with_weights
@@ -45,6 +46,11 @@ class Calendar:
     def __len__(self) -> int:
         """How many rows are stored; of a table that changes, some may add up to nothing."""
         return sum(run.num_rows for run in self._runs)
+
+    @property
+    def kept_rows(self) -> KeptRows:
+        """How many rows are stored, and what they take in memory."""
+        return KeptRows(len(self), sum(int(run.nbytes) for run in self._runs))
 
     def add(self, batch: pa.RecordBatch, until: Integers) -> None:
         """Add rows, each with the time for which it waits."""

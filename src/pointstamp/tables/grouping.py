@@ -16,7 +16,7 @@ up to there, added up, for every key.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +66,8 @@ class GroupPlan:
 
 class OnGroups:
     """Sends how the results of groups change when a time is settled; keeps the rows and what it has sent."""
+
+    keeps: ClassVar = "all rows by key, and what it has sent; a change costs all rows of the keys that change"
 
     def __init__(self, plan: GroupPlan) -> None:
         self._plan = plan
