@@ -28,6 +28,7 @@ this process and needs no Java; with --master it runs as a Spark job.
 
 An input is a Parquet, CSV or JSON-lines file, or a folder of such files; without --input the file's own
 inputs are used. An output becomes Parquet files under DIR/NAME; without --output its first rows are shown.
+An output that is a table comes as its changes, and as it is at the end: as DIR/NAME.parquet, or shown.
 
 With --stream a folder is followed: each file that arrives is an epoch, published when it is complete. The
 same command goes on from its checkpoint. Files must appear whole: write elsewhere, then rename.
@@ -43,7 +44,13 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    run.add_argument("flow", metavar="FLOW.py", help="a Python file with a flow")
+    run.add_argument("flow", metavar="FLOW.py", help="a Python file with a flow, or a file with SQL (.sql)")
+    add_options(run)
+    run.set_defaults(command=run, run=run_flow)
+
+
+def add_options(run: argparse.ArgumentParser) -> None:
+    """Add what can be said of a run: where rows come from, where results go, and on what it runs."""
     run.add_argument(
         "--input",
         metavar="NAME=PATH",
@@ -65,7 +72,6 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         help="the column with the epoch of each row, of all inputs or of one (default: all is epoch 0)",
     )
     _add_stream_options(run)
-    run.set_defaults(command=run, run=_run)
 
 
 def _add_stream_options(run: argparse.ArgumentParser) -> None:
@@ -86,7 +92,8 @@ def _add_stream_options(run: argparse.ArgumentParser) -> None:
     )
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def run_flow(arguments: argparse.Namespace) -> int:
+    """Run the flow of a file as the command line says; the exit code."""
     from pointstamp.cli import flowfile
     from pointstamp.cli.describe import load_flow
     from pointstamp.cli.run_files import check_output, read
@@ -99,7 +106,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         check_output(arguments.output)
     began = monotonic()
-    if arguments.master is None and not arguments.input:
+    if arguments.master is None and not arguments.input and not arguments.flow.endswith(".sql"):
         flow, data = flowfile.load(arguments.flow)
         totals = _run_here(flow, data, arguments)
     elif arguments.master is None:
@@ -210,6 +217,7 @@ def _positive(text: str) -> int:
 
 def _run_here(flow: "Dataflow", data: Mapping[str, Any], arguments: argparse.Namespace) -> Totals:
     from pointstamp.cli import run_files
+    from pointstamp.cli.run_tables import FinalTables
     from pointstamp.running.status import RowCounts
     from pointstamp.topology.domain import EPOCHS
 
@@ -221,9 +229,11 @@ def _run_here(flow: "Dataflow", data: Mapping[str, Any], arguments: argparse.Nam
     epochs = _epochs(arguments.epoch, flow)
     word = "epoch" if has_epochs else "time"
     rows, count, previews = RowCounts(), 0, list[str]()
+    final = FinalTables(flow.plan.output_schemas())
     for epoch, tables in _stream(flow, data, epochs, arguments.workers or 1, rows):
         count += 1
         for name, table in tables.items():
+            final.add(name, table)
             if arguments.output is not None:
                 run_files.write(Path(arguments.output), name, epoch, table)
             elif count <= PREVIEW_EPOCHS_MAX:
@@ -232,6 +242,11 @@ def _run_here(flow: "Dataflow", data: Mapping[str, Any], arguments: argparse.Nam
     sys.stdout.write("".join(f"{each}\n" for each in previews))
     if arguments.output is None and count > PREVIEW_EPOCHS_MAX:
         sys.stdout.write(f"... {count - PREVIEW_EPOCHS_MAX:,} more epochs\n")
+    for name, table in final.tables().items():
+        if arguments.output is not None:
+            run_files.write_table(Path(arguments.output), name, table)
+        else:
+            sys.stdout.write(preview(f"at the end, {name}", table, table.num_rows) + "\n")
     return Totals(count, sum(rows.sent.values()), sum(rows.finished.values()))
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.operators.exploding import Explode
 from pointstamp.operators.stateless import Concat, Filter
+from pointstamp.operators.windowing import InWindows
 from pointstamp.tables.aggregating import Once
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.cross import Copied, Dealt
@@ -24,16 +25,8 @@ from pointstamp.tables.weighing import Appended, Weighed
 from pointstamp.topology.ports import OperatorIndex, Source
 
 _KEEP_GROWING: Final = (
-    Weighed,
-    Filter,
-    Concat,
-    Explode,
-    MappedRows,
-    Consolidated,
-    InnerJoin,
-    OnRows,
-    Dealt,
-    Copied,
+    *(Weighed, Filter, Concat, Explode, MappedRows, InWindows),
+    *(Consolidated, InnerJoin, OnRows, Dealt, Copied),
 )
 
 

@@ -16,13 +16,12 @@ up to there, added up, for every key.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pointstamp.keyed.index import KeyIndex
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.arrangement import Arrangement
@@ -67,6 +66,8 @@ class GroupPlan:
 class OnGroups:
     """Sends how the results of groups change when a time is settled; keeps the rows and what it has sent."""
 
+    keeps: ClassVar = "all rows by key, and what it has sent; a change costs all rows of the keys that change"
+
     def __init__(self, plan: GroupPlan) -> None:
         self._plan = plan
         self._weights = (DIFF,) if plan.summing is None else plan.summing.weight_names
@@ -103,7 +104,10 @@ class OnGroups:
         change = added_up([wanted, with_weights(before, -before.column(DIFF).to_numpy())])
         if change.num_rows:
             self._sent.add(counted_at(change, rounds))
-            context.send(change)
+            self._send(context, change)
+
+    def _send(self, context: Context, change: pa.RecordBatch) -> None:
+        context.send(change)
 
     def _wanted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         groups = grouped(rows, self._plan.keys, self._weights)
@@ -142,9 +146,8 @@ class OnGroups:
 
 def distinct(keys: pa.RecordBatch) -> pa.RecordBatch:
     """Each key once."""
-    index = KeyIndex(keys.schema)
-    index.slots(keys)
-    return index.keys(np.arange(len(index)))
+    counted = with_weights(keys, np.ones(keys.num_rows, np.int64))
+    return run_of(counted, Layout(counted.schema, tuple(keys.schema.names))).batch.select(keys.schema.names)
 
 
 def grouped(batch: pa.RecordBatch, keys: Sequence[str], weights: Sequence[str] = (DIFF,)) -> Grouped:

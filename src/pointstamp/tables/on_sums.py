@@ -9,7 +9,7 @@ Invariant: what was sent up to an epoch, added up, is the row of each key that h
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,8 @@ class SumsPlan:
 
 class OnSums:
     """Sends how the aggregates of keys change when an epoch is settled; keeps the sums of each key."""
+
+    keeps: ClassVar = "the sums of each key, and no rows; a change costs its rows"
 
     def __init__(self, plan: SumsPlan) -> None:
         self._plan = plan

@@ -21,6 +21,7 @@ from pointstamp.reduce.arguments import Arguments
 from pointstamp.tables import deltas
 from pointstamp.tables.aggregating import Aggregating
 from pointstamp.tables.asked_aggregates import TableAggregate, table_aggregates
+from pointstamp.tables.distinct_counts import can_be_apart, counted_apart
 from pointstamp.tables.ordering import Ordered
 from pointstamp.tables.sums import LinearAggregate, is_linear
 from pointstamp.tables.weights import DIFF
@@ -88,6 +89,8 @@ def _by_keys(
     name: str,
 ) -> Stream:
     """The reduction of the groups of these keys: here the operator is chosen."""
+    if can_be_apart(changes.schema, found):
+        changes, found = counted_apart(changes, keys, found, name)
     own = [changes.schema.field(key) for key in keys]
     result = pa.schema([*own, *(pa.field(column, each.result_type) for column, each in found.items())])
     function = Aggregating(found, deltas.weighed(result))
