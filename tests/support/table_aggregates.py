@@ -75,5 +75,6 @@ def _rounded(value: Any) -> Any:  # noqa: ANN401 - of any type
     if isinstance(value, list):
         return rounded(value)
     if isinstance(value, float):
-        return "nan" if math.isnan(value) else float(f"{value:.12g}") + 0.0
+        # Times pi, because a standard deviation may lie just between two numbers of twelve digits.
+        return "nan" if math.isnan(value) else float(f"{value * math.pi:.12g}") + 0.0
     return value
