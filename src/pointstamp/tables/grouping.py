@@ -22,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pointstamp.keyed.index import KeyIndex
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.arrangement import Arrangement
@@ -147,9 +146,8 @@ class OnGroups:
 
 def distinct(keys: pa.RecordBatch) -> pa.RecordBatch:
     """Each key once."""
-    index = KeyIndex(keys.schema)
-    index.slots(keys)
-    return index.keys(np.arange(len(index)))
+    counted = with_weights(keys, np.ones(keys.num_rows, np.int64))
+    return run_of(counted, Layout(counted.schema, tuple(keys.schema.names))).batch.select(keys.schema.names)
 
 
 def grouped(batch: pa.RecordBatch, keys: Sequence[str], weights: Sequence[str] = (DIFF,)) -> Grouped:
