@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from pointstamp.topology.domain import RootSummary, Time, TimeOrder
     from pointstamp.topology.stacks import Stacks
     from pointstamp.topology.summary import Summary, delay
+    from pointstamp.views.sql import sql
 
 _HOMES = {
     "Accumulator": "reduce.aggregate",
@@ -200,6 +201,7 @@ _HOMES = {
     "running_sum": "tables.in_order",
     "read_table": "sinks.reading",
     "saved": "state.saved",
+    "sql": "views.sql",
     "stddev": "reduce.asking",
     "stddev_pop": "reduce.asking",
     "stddev_samp": "reduce.asking",
@@ -313,6 +315,7 @@ __all__ = [
     "running_min",
     "running_sum",
     "saved",
+    "sql",
     "stddev",
     "stddev_pop",
     "stddev_samp",

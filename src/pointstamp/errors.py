@@ -7,6 +7,7 @@
     |   +-- CapabilityError  an operator sent, delayed or asked without the right to
     |   +-- SourceError    an input holds what cannot be read, however often one tries: which input and file
     |   +-- OperatorError  an exception in a user's function, with operator, port, time and batch
+    |   +-- SqlError       a text of SQL is none, or cannot be kept up to date: line, column, what to write
     |   +-- LoopError      a loop went further than its limit, or was interrupted
     +-- ProgressError      the progress protocol was broken: a gap, a duplicate, an unknown port
     +-- TransportError     a peer is gone, silent, or not who it should be
@@ -53,6 +54,10 @@ class OperatorError(FlowError):
 
 class LoopError(FlowError):
     """A loop went further than it may, or was interrupted: the message says its round."""
+
+
+class SqlError(FlowError):
+    """A text is no SQL, or cannot be kept up to date: the message begins with its line and column."""
 
 
 class ProgressError(PointstampError):

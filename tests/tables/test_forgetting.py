@@ -26,10 +26,9 @@ from pointstamp.simulate.crash.seeds import CrashSimulator
 from pointstamp.simulate.seeds import FindingKind, Simulator, cases, simulate
 from pointstamp.simulate.world import Ended
 from pointstamp.tables import deltas
-from pointstamp.tables.arrangement import Arrangement
 from pointstamp.tables.until import KeptUntil, UntilPlan
 from support.broken_recovery import Rescaled
-from support.event_bounds import TIMED, TIMED_ROWS, judged, passed, rows_of, sessions_of, timed_tables
+from support.event_bounds import TIMED, TIMED_ROWS, judged, noted, passed, rows_of, sessions_of, timed_tables
 from support.event_worlds import events_of
 from support.table_queries import Row, put_out
 
@@ -152,14 +151,7 @@ def test_of_timestamps_pairs_are_close_in_time() -> None:
 def test_state_does_not_grow_with_the_number_of_epochs(
     flow: Callable[[int], ps.Dataflow], count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[Arrangement] = []
-    right = Arrangement.__init__
-
-    def noted(self: Arrangement, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as it takes
-        right(self, *given, **named)
-        made.append(self)
-
-    monkeypatch.setattr(Arrangement, "__init__", noted)
+    made = noted(monkeypatch)
     written = flow(4)
     names = ["rows", "others"] if flow is within_flow else ["rows"]
     epochs = [pa.table({"k": [e % 3, 1], "at": [7 * e, 7 * e + 3], "n": [1, 2]}) for e in range(count)]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pointstamp.errors import UsageError
+from pointstamp.errors import FlowError, UsageError
 
 if TYPE_CHECKING:
     from pointstamp.dataflow import Dataflow
@@ -21,7 +21,9 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         "inputs or none; nothing is run but the file itself.",
         allow_abbrev=False,
     )
-    describe.add_argument("flow", metavar="FLOW.py", help="a Python file with a flow")
+    describe.add_argument(
+        "flow", metavar="FLOW.py", help="a Python file with a flow, or a file with SQL (.sql)"
+    )
     drawn = describe.add_mutually_exclusive_group()
     drawn.add_argument("--mermaid", action="store_true", help="print a Mermaid flowchart instead of words")
     drawn.add_argument("--svg", metavar="FILE", help="write a drawing to a file instead of words")
@@ -36,6 +38,8 @@ def load_flow(name: str) -> "Dataflow":
     path = Path(name)
     if not path.is_file():
         raise UsageError(f"{name}: there is no such file; give a Python file with a flow.")
+    if path.suffix == ".sql":
+        return _of_sql(path)
     module = flowfile._run(path)  # noqa: SLF001 - load() asks for inputs too
     flow = getattr(module, "flow", None)
     if flow is None:
@@ -43,6 +47,16 @@ def load_flow(name: str) -> "Dataflow":
     if not isinstance(flow, Dataflow):
         raise UsageError(f"{name}: flow must be a pointstamp.Dataflow, not a {type(flow).__name__}.")
     return flow
+
+
+def _of_sql(path: Path) -> "Dataflow":
+    """The flow of a file with SQL, which declares its inputs with CREATE TABLE."""
+    from pointstamp.views.sql import sql
+
+    try:
+        return sql(path.read_text(encoding="utf-8"), name=path.stem)
+    except FlowError as error:
+        raise UsageError(f"{path}: {error}") from error
 
 
 def _run(arguments: argparse.Namespace) -> int:

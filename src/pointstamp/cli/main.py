@@ -13,11 +13,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
-from pointstamp.cli import check, demo, describe, explain, run, simulate, snapshots
+from pointstamp.cli import check, demo, describe, explain, run, simulate, snapshots, sql
 from pointstamp.errors import PointstampError, UsageError
 from pointstamp.version import __version__
 
-SUBCOMMANDS: Final = (check, demo, describe, explain, run, simulate, snapshots)
+SUBCOMMANDS: Final = (check, demo, describe, explain, run, simulate, snapshots, sql)
 
 _DESCRIPTION: Final = """\
 Timely dataflow for Apache Spark: streams with loops, exact completion, and
@@ -31,6 +31,7 @@ begin here:
   pointstamp demo                components of a growing graph, on Spark, with a crash
   pointstamp run FLOW.py         run a flow of your own, here or on Spark
   pointstamp run ... --stream    the same, following folders as files arrive
+  pointstamp sql VIEWS.sql       keep the views of a text in SQL up to date
   pointstamp snapshots PATH      what a checkpoint holds, and whether it is whole
   pointstamp simulate FLOW.py    run a flow of your own in many simulated worlds
   pointstamp explain WHAT        a run with failures beside the one without that explains it

@@ -44,7 +44,13 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    run.add_argument("flow", metavar="FLOW.py", help="a Python file with a flow")
+    run.add_argument("flow", metavar="FLOW.py", help="a Python file with a flow, or a file with SQL (.sql)")
+    add_options(run)
+    run.set_defaults(command=run, run=run_flow)
+
+
+def add_options(run: argparse.ArgumentParser) -> None:
+    """Add what can be said of a run: where rows come from, where results go, and on what it runs."""
     run.add_argument(
         "--input",
         metavar="NAME=PATH",
@@ -66,7 +72,6 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         help="the column with the epoch of each row, of all inputs or of one (default: all is epoch 0)",
     )
     _add_stream_options(run)
-    run.set_defaults(command=run, run=_run)
 
 
 def _add_stream_options(run: argparse.ArgumentParser) -> None:
@@ -87,7 +92,8 @@ def _add_stream_options(run: argparse.ArgumentParser) -> None:
     )
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def run_flow(arguments: argparse.Namespace) -> int:
+    """Run the flow of a file as the command line says; the exit code."""
     from pointstamp.cli import flowfile
     from pointstamp.cli.describe import load_flow
     from pointstamp.cli.run_files import check_output, read
@@ -100,7 +106,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         check_output(arguments.output)
     began = monotonic()
-    if arguments.master is None and not arguments.input:
+    if arguments.master is None and not arguments.input and not arguments.flow.endswith(".sql"):
         flow, data = flowfile.load(arguments.flow)
         totals = _run_here(flow, data, arguments)
     elif arguments.master is None:

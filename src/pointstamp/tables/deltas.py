@@ -104,11 +104,18 @@ def in_windows(deltas: Stream, name: str, asked: Windowing) -> Stream:
 
 
 def kept_until(
-    deltas: Stream, name: str, when: Expression, who: str, *, beside: Stream | None = None, later: int = 0
+    deltas: Stream,
+    name: str,
+    when: Expression,
+    who: str,
+    *,
+    only_grows: bool,
+    beside: Stream | None = None,
+    later: int = 0,
 ) -> Stream:
     """The rows whose event time is not over, or was not so long ago; also by that of a stream beside it."""
     others = () if beside is None else (beside,)
-    return _waiting(deltas, name, when, who, KeptUntil, deltas.schema, others, later)
+    return _waiting(deltas, name, when, who, KeptUntil, deltas.schema, others, later, only_grows=only_grows)
 
 
 def open_sessions(

@@ -361,7 +361,8 @@ class Table:
         epoch that has event times; and everything that is made of the table forgets it. A row that says null
         is not there.
         """
-        return Table(deltas.kept_until(self._deltas, name, _timed(when), f"'{name}' of {self}"))
+        who, grows = f"'{name}' of {self}", self.only_appends
+        return Table(deltas.kept_until(self._deltas, name, _timed(when), who, only_grows=grows))
 
     def closed_sessions(
         self,

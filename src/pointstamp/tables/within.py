@@ -66,8 +66,12 @@ def pairs_within(
     beside = col(asked.added[theirs]) if theirs in asked.added else col(mine)
     close = (beside >= early) & (beside <= late)
     # A row is over when nothing that is close to it can come: one instant after the last that is.
-    kept_left = deltas.kept_until(left, f"{name}: left", col(mine), who, beside=right, later=after + 1)
-    kept_right = deltas.kept_until(right, f"{name}: right", col(theirs), who, beside=left, later=before + 1)
+    kept_left = deltas.kept_until(
+        left, f"{name}: left", col(mine), who, only_grows=True, beside=right, later=after + 1
+    )
+    kept_right = deltas.kept_until(
+        right, f"{name}: right", col(theirs), who, only_grows=True, beside=left, later=before + 1
+    )
     found = deltas.pairs(kept_left, kept_right, asked, f"{name}: pairs", close)
     # Where both rows of a pair are let go at once, it comes in parts. Equal pairs are on one worker.
     whole = add_operator(f"{name}: whole", Consolidated, {"in": found}, {"out": found.schema})[0]

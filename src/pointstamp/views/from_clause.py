@@ -1,0 +1,159 @@
+"""FROM with its joins, and the parts of WHERE that can be applied on the way.
+
+A comma binds weaker than JOIN, as in Spark. Inner joins go to a pool (``joins``); one of another kind takes
+what was joined since the last comma as its left side. A part of WHERE that speaks only of that left side is
+applied before the join, where the join keeps all rows of the left side anyway.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+
+from pointstamp.expressions.tree import Expression
+from pointstamp.flow.join_kind import How
+from pointstamp.views.catalog import Catalog
+from pointstamp.views.conditions import all_of, parts_of, split
+from pointstamp.views.joins import JoinPool
+from pointstamp.views.outer_joins import inner, joined, merged_names
+from pointstamp.views.parsing import COMMA
+from pointstamp.views.refusing import placed, refused
+from pointstamp.views.scope import Relation
+from pointstamp.views.sources import source
+from pointstamp.views.translating import Translator
+
+_KINDS: Final[dict[str, How]] = {"SEMI": "semi", "ANTI": "anti"}
+_SIDES: Final[dict[str, How]] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
+
+
+@dataclass(slots=True)
+class FromClause:
+    """FROM as it is read: a pool of relations, those since the last comma apart."""
+
+    catalog: Catalog
+    needed: set[str] | None
+    where: list[exp.Expr]
+    """Parts of WHERE that are not applied yet."""
+
+    def read(self, node: exp.Select) -> JoinPool:
+        """The relations of FROM, and the conditions between them."""
+        whole, chain = JoinPool(), JoinPool()
+        chain.add(self._source(node.args["from_"].this), node.args["from_"].this)
+        for join in node.args.get("joins") or []:
+            if _is_comma(join):
+                _move(chain, whole)
+                chain = JoinPool()
+                chain.add(self._source(join.this), join.this)
+            else:
+                self._join(chain, join)
+        _move(chain, whole)
+        return whole
+
+    def _source(self, node: exp.Expr) -> Relation:
+        return source(node, self.catalog, self.needed)
+
+    def _join(self, chain: JoinPool, join: exp.Join) -> None:
+        how = _how(join)
+        right = self._source(join.this)
+        using = self._using(chain, right, join)
+        if how == "inner" and not using:
+            is_cross = join.text("kind").upper() == "CROSS"
+            chain.add(right, join.this, is_cross=is_cross)
+            if join.args.get("on") is not None:
+                translated = Translator(chain.scope, self.catalog.parameters)(join.args["on"])
+                chain.conditions.extend(parts_of(translated))
+            return
+        left = chain.merge()
+        with placed(join):
+            made = self._of_kind(left, right, join, how, using)
+        chain.relations = [(made, join.this, False)]
+
+    def _using(self, chain: JoinPool, right: Relation, join: exp.Join) -> list[str]:
+        if join.text("method").upper() == "NATURAL":
+            mine = {each.column.lower() for each in chain.scope.names if not each.is_merged}
+            found = [each.column for each in right.names if each.column.lower() in mine]
+            if not found:
+                raise refused(join, "a NATURAL JOIN of tables that have no column in common is all pairs")
+            return found
+        return [each.name for each in join.args.get("using") or []]
+
+    def _of_kind(
+        self, left: Relation, right: Relation, join: exp.Join, how: How, using: list[str]
+    ) -> Relation:
+        if how in ("left", "semi", "anti"):
+            left = self._filtered(left, right)
+        conditions: list[Expression] = []
+        for column in using:
+            word = exp.column(column)
+            conditions.append(left.scope.find(word) == right.scope.find(word))
+        scope = left.scope | right.scope
+        if join.args.get("on") is not None:
+            conditions.extend(parts_of(Translator(scope, self.catalog.parameters)(join.args["on"])))
+        found = split(conditions, left.table.schema.names, right.table.schema.names)
+        if not found.keys:
+            raise refused(
+                join.this,
+                f"a {how} join needs an equality of columns of both sides in ON",
+                "Add one, such as a.id = b.id.",
+            )
+        pairs = found.pairs
+        left, right, pairs = _filtered_sides(left, right, how, found.left, found.right, pairs)
+        if how == "inner":
+            made, _ = inner(left, right, found.keys, all_of(pairs))
+            right = Relation(made.table, made.names[len(left.names) :])
+        else:
+            made = joined(left, right, found.keys, how, all_of(pairs))
+        return merged_names(Relation(made.table, left.names), right, using, how) if using else made
+
+    def _filtered(self, left: Relation, right: Relation) -> Relation:
+        """The left side with the parts of WHERE that speak of it alone."""
+        own = []
+        for part in self.where:
+            columns = list(part.find_all(exp.Column))
+            if columns and all(left.scope.has(each) and not right.scope.has(each) for each in columns):
+                own.append(part)
+        self.where = [part for part in self.where if part not in own]
+        translate = Translator(left.scope, self.catalog.parameters)
+        condition = all_of(translate(part) for part in own)
+        return left if condition is None else left.with_table(left.table.filter(condition))
+
+
+def _filtered_sides(
+    left: Relation,
+    right: Relation,
+    how: How,
+    on_left: list[Expression],
+    on_right: list[Expression],
+    pairs: list[Expression],
+) -> tuple[Relation, Relation, list[Expression]]:
+    """Conditions of ON on one side: a side whose rows may go is filtered, of another they are of the pair."""
+    pairs = list(pairs)
+    if (condition := all_of(on_right)) is not None:
+        if how in ("left", "semi", "anti", "inner"):
+            right = right.with_table(right.table.filter(condition))
+        else:
+            pairs.append(condition)
+    if (condition := all_of(on_left)) is not None:
+        if how in ("right", "semi", "inner"):
+            left = left.with_table(left.table.filter(condition))
+        else:
+            pairs.append(condition)
+    return left, right, pairs
+
+
+def _how(join: exp.Join) -> How:
+    kind, side = join.text("kind").upper(), join.text("side").upper()
+    if join.args.get("on") is None and not join.args.get("using") and kind not in ("CROSS", ""):
+        raise refused(join.this, "a join needs ON or USING")
+    if side and join.text("method").upper() == "NATURAL":
+        raise refused(join.this, "a natural outer join is not supported", "Write USING (...).")
+    return _KINDS.get(kind) or _SIDES.get(side, "inner")
+
+
+def _is_comma(join: exp.Join) -> bool:
+    return bool(join.meta.get(COMMA))
+
+
+def _move(chain: JoinPool, whole: JoinPool) -> None:
+    whole.relations.extend(chain.relations)
+    whole.conditions.extend(chain.conditions)

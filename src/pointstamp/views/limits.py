@@ -1,0 +1,81 @@
+"""ORDER BY and LIMIT: the first rows of a table in an order.
+
+An order without a limit has no meaning for a table, and is left out with a note. What the order leaves open
+is decided by all columns, so that the answer is always the same.
+"""
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from pointstamp.expressions.tree import Expression, col
+from pointstamp.tables.table import Table
+from pointstamp.views.catalog import Catalog
+from pointstamp.views.literals import constant_int
+from pointstamp.views.refusing import place, placed, refused
+from pointstamp.views.translating import Translator
+
+
+def limited(
+    node: exp.Expr,
+    table: Table,
+    wanted: Mapping[str, Expression],
+    ordered: list[exp.Expr],
+    translator: Translator,
+    catalog: Catalog,
+) -> Table:
+    """The columns of a select, of the first rows only."""
+    columns = [each.alias(name) for name, each in wanted.items()]
+    is_distinct = node.args.get("distinct") is not None and isinstance(node, exp.Select)
+    limit, offset = node.args.get("limit"), node.args.get("offset")
+    if limit is None:
+        if offset is not None:
+            raise refused(offset, "OFFSET needs LIMIT")
+        catalog.notes.append(
+            f"{place(node.args['order'])}: ORDER BY without LIMIT has no meaning for a view."
+        )
+        made = table.select(*columns)
+        return made.distinct() if is_distinct else made
+    hidden, by = _hidden(ordered, translator)
+    shown = {str(each): name for name, each in wanted.items()}
+    added = [each.alias(name) for name, each in hidden.items()]
+    if is_distinct and any(str(each) not in shown for each in hidden.values()):
+        raise refused(node, "with DISTINCT, ORDER BY can only speak of what is selected")
+    made = table.select(*columns, *added)
+    if is_distinct:
+        made = made.distinct()
+    return _first(made, node, by or list(wanted)).select(*wanted, name="first rows")
+
+
+def _first(table: Table, node: exp.Expr, by: list[str]) -> Table:
+    limit, offset = node.args["limit"], node.args.get("offset")
+    if not isinstance(limit, exp.Limit):
+        raise refused(limit, "FETCH is not supported", "Write LIMIT.")
+    count = constant_int(limit.expression, "LIMIT")
+    skipped = 0 if offset is None else constant_int(offset.expression, "OFFSET")
+    if count < 1:
+        raise refused(limit, "LIMIT must be 1 or more")
+    with placed(limit):
+        if not skipped:
+            return table.top(count, by=by)
+        ranked = table.top(count + skipped, by=by, rank="__place")
+        return ranked.filter(col("__place") > skipped)
+
+
+def _hidden(ordered: list[exp.Expr], translator: Translator) -> tuple[dict[str, Expression], list[str]]:
+    """Columns to order by, and the order in the words of tables."""
+    hidden: dict[str, Expression] = {}
+    by = []
+    for number, each in enumerate(ordered):
+        assert isinstance(each, exp.Ordered)
+        name = f"__order{number}"
+        with placed(each):
+            hidden[name] = translator(each.this)
+        by.append(name + in_words(each))
+    return hidden, by
+
+
+def in_words(node: exp.Ordered) -> str:
+    """How a column is ordered, as tables say it: Spark has nulls first, and with DESC last."""
+    descends, nulls_first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
+    return (" desc" if descends else " asc") + (" nulls first" if nulls_first else " nulls last")

@@ -1,0 +1,118 @@
+"""Values that stand in a text: numbers, strings, dates, intervals and parameters, as expressions.
+
+A number with a point is a decimal and one with an exponent a double, as in Spark. A string that is compared
+with a date, a timestamp or a number is read as one. Intervals of days and less are lengths of time; those of
+months and years have no length, so they can only move a date that stands in the text itself.
+"""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import types
+from sqlglot import exp
+
+from pointstamp.errors import FlowError
+from pointstamp.expressions.dates import parse_duration
+from pointstamp.expressions.tree import Expression, Literal, lit
+from pointstamp.views.refusing import placed, refused
+
+_MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+
+
+def literal(node: exp.Literal) -> Expression:
+    """A number or a string."""
+    text = str(node.this)
+    if node.is_string:
+        return lit(text)
+    if "e" in text.lower():
+        return lit(float(text))
+    return lit(Decimal(text)) if "." in text else lit(int(text))
+
+
+def text_as(node: exp.Expr, text: str, data_type: pa.DataType) -> Expression:
+    """A text that is meant as a value of a type; SqlError if it is none."""
+    try:
+        if types.is_date(data_type):
+            return Literal(pa.scalar(date.fromisoformat(text.strip()), data_type))
+        if types.is_timestamp(data_type):
+            found = datetime.fromisoformat(text.strip())
+            if data_type.tz is not None:
+                found = found.replace(tzinfo=UTC) if found.tzinfo is None else found
+            elif found.tzinfo is not None:
+                raise refused(node, f"'{text}' has a zone, and a timestamp_ntz has none")
+            return Literal(pa.scalar(found, data_type))
+    except ValueError as error:
+        words = "Write it as 2024-12-31 or 2024-12-31 23:59:59."
+        raise refused(node, f"'{text}' is no {data_type}", words) from error
+    return lit(text).cast(data_type)
+
+
+def interval_months(node: exp.Interval) -> int | None:
+    """How many months an interval has, if it is one of months, quarters or years."""
+    unit = node.text("unit").upper().removesuffix("S")
+    if unit not in _MONTHS:
+        return None
+    return _number(node) * _MONTHS[unit]
+
+
+def interval_length(node: exp.Interval) -> timedelta:
+    """How long an interval of weeks, days, hours and the like is."""
+    if isinstance(node.args.get("unit"), exp.IntervalSpan):
+        raise refused(
+            node, "an interval of one unit TO another is not supported", "Write interval '1 day 2 hours'."
+        )
+    unit = node.text("unit")
+    said = node.this.name if isinstance(node.this, exp.Literal) else None
+    if said is None:
+        raise refused(node, "the length of an interval must stand in the text", "Write interval '3' day.")
+    is_negative = said.strip().startswith("-")
+    words = f"{said.strip().lstrip('-')} {unit}"
+    with placed(node):
+        try:
+            length = parse_duration(words.strip(), "an interval")
+        except FlowError as error:
+            if any(month in words.upper() for month in _MONTHS):
+                said = "months and years have no fixed length beside days"
+                raise refused(node, said, "Write one unit alone.") from error
+            raise
+    return -length if is_negative else length
+
+
+def moved_by_months(day: date, months: int) -> date:
+    """A date so many months later, or the last day of that month.
+
+    >>> moved_by_months(date(2024, 1, 31), 1)
+    datetime.date(2024, 2, 29)
+    """
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    following = date(year + month // 11, (month + 1) % 12 + 1, 1)
+    last = (following - timedelta(days=1)).day
+    return day.replace(year=year, month=month + 1, day=min(day.day, last))
+
+
+def constant_int(node: exp.Expr, words: str) -> int:
+    """An integer that stands in the text."""
+    sign = 1
+    if isinstance(node, exp.Neg):
+        node, sign = node.this, -1
+    if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
+        return sign * int(str(node.this))
+    raise refused(node, f"{words} must be an integer that stands in the text")
+
+
+def constant_text(node: exp.Expr, words: str) -> str:
+    """A string that stands in the text."""
+    if isinstance(node, exp.Literal) and node.is_string:
+        return str(node.this)
+    raise refused(node, f"{words} must be a string that stands in the text")
+
+
+def _number(node: exp.Interval) -> int:
+    said = node.this
+    if isinstance(said, exp.Neg) and isinstance(said.this, exp.Literal):
+        return -int(said.this.name)
+    if not isinstance(said, exp.Literal) or not said.name.lstrip("-").isdigit():
+        raise refused(node, "the length of an interval must be an integer that stands in the text")
+    return int(said.name)

@@ -1,0 +1,95 @@
+"""A whole query: common tables first, then selects and what combines them."""
+
+from sqlglot import exp
+
+from pointstamp.expressions.tree import Expression, col
+from pointstamp.tables.table import Table
+from pointstamp.views import selecting
+from pointstamp.views.aliases import Aliases
+from pointstamp.views.catalog import Begun, Catalog
+from pointstamp.views.limits import limited
+from pointstamp.views.recursion import is_recursive, recursive
+from pointstamp.views.refusing import placed, refused
+from pointstamp.views.scope import Relation, Scope
+from pointstamp.views.set_operations import combined
+from pointstamp.views.sources import values
+from pointstamp.views.translating import Translator
+
+
+class Compiler:
+    """Makes relations of queries; the one ``QueryCompiler``."""
+
+    def query(self, node: exp.Expr, catalog: Catalog) -> Relation:
+        """A query of any kind."""
+        if isinstance(node, exp.Subquery):
+            if isinstance(node.this, exp.Table):
+                raise refused(
+                    node, "joins in parentheses are not supported", "Write select * from ... in them."
+                )
+            catalog = with_common_tables(node, catalog)
+            return self._limited(node, self.query(node.this, catalog), catalog)
+        if isinstance(node, exp.Select):
+            return self.finish(self.begin(node, catalog, None))
+        if isinstance(node, exp.SetOperation):
+            catalog = with_common_tables(node, catalog)
+            return self._limited(node, combined(node, catalog), catalog)
+        if isinstance(node, exp.Values):
+            return values(node, catalog)
+        if isinstance(node, exp.Table):
+            return catalog.relation(node)
+        raise refused(
+            node, f"{node.key.upper()} is no query", "Write SELECT, VALUES, or several of them with UNION."
+        )
+
+    def begin(self, node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
+        """FROM and WHERE of a select, with its common tables."""
+        return selecting.begin(node, with_common_tables(node, catalog), outer)
+
+    def finish(self, begun: Begun) -> Relation:
+        """The rest of a select."""
+        return selecting.finish(begun)
+
+    def _limited(self, node: exp.Expr, made: Relation, catalog: Catalog) -> Relation:
+        """ORDER BY and LIMIT behind a set operation."""
+        order = node.args.get("order")
+        if order is None and node.args.get("limit") is None:
+            return made
+        columns = [(name, exp.column(name)) for name in made.columns]
+        aliases = Aliases(list(columns), made.scope)
+        ordered = [] if order is None else [aliases.first(each) for each in order.expressions]
+        wanted: dict[str, Expression] = {each.at: col(each.at) for each in made.names}
+        with placed(node):
+            translator = Translator(made.scope, catalog.parameters)
+            return made.with_table(limited(node, made.table, wanted, ordered, translator, catalog))
+
+
+def with_common_tables(node: exp.Expr, catalog: Catalog) -> Catalog:
+    """What a query may speak of that begins with WITH."""
+    with_ = node.args.get("with_")
+    if with_ is None:
+        return catalog
+    for common in with_.expressions:
+        names = [each.name for each in (common.args["alias"].args.get("columns") or [])]
+        if with_.args.get("recursive") and is_recursive(common):
+            catalog = catalog.with_table(common.alias, recursive(common, names, catalog))
+            continue
+        made = catalog.compiler.query(common.this, catalog)
+        table = called(common, made.table, names) if names else named(common, made)
+        catalog = catalog.with_table(common.alias, table, is_single=made.is_single)
+    return catalog
+
+
+def called(node: exp.Expr, table: Table, names: list[str]) -> Table:
+    """A table whose columns have these names."""
+    if len(names) != len(table.schema):
+        raise refused(node, f"there are {len(table.schema)} columns, and {len(names)} names are given")
+    return table.select(*(col(old).alias(new) for old, new in zip(table.schema.names, names, strict=True)))
+
+
+def named(node: exp.Expr, made: Relation) -> Table:
+    """The table of a relation whose columns are spoken of by name; SqlError if two have the same."""
+    names = [each.lower() for each in made.columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise refused(node, f"two columns are called '{name}'", "Give one of them another name with AS.")
+    return made.table

@@ -1,0 +1,193 @@
+"""One select, in the order in which SQL means it: FROM, WHERE, GROUP BY, HAVING, windows, the columns, LIMIT.
+
+``begin`` does FROM and WHERE, so that whoever asks for a subquery can see how it belongs to the query around
+it; ``finish`` does the rest.
+"""
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from pointstamp.expressions.tree import Expression, col
+from pointstamp.views.aliases import Aliases, output_name
+from pointstamp.views.catalog import Begun, Catalog
+from pointstamp.views.conditions import conjuncts, parts_of, split
+from pointstamp.views.exploding import exploded, with_generators
+from pointstamp.views.from_clause import FromClause
+from pointstamp.views.grouping import aggregates_in, grouped
+from pointstamp.views.grouping_sets import grouping_sets, sets_of
+from pointstamp.views.limits import limited
+from pointstamp.views.ranking import with_windows
+from pointstamp.views.refusing import placed, refused
+from pointstamp.views.scope import Relation, Scope, ScopeName
+from pointstamp.views.subqueries import filtered, subqueries_in, with_answers
+from pointstamp.views.time_windows import with_time_windows
+from pointstamp.views.translating import Translator
+
+
+def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
+    """FROM and WHERE of a select."""
+    if node.args.get("from_") is None:
+        raise refused(node, "a select needs FROM", "For rows that stand in the text write VALUES.")
+    wanted = conjuncts(node.args["where"].this if node.args.get("where") else None)
+    asking = [part for part in wanted if any(True for _ in subqueries_in(part))]
+    clause = FromClause(catalog, _needed(node), [part for part in wanted if part not in asking])
+    pool = clause.read(node)
+    later, related = [], []
+    for part in clause.where:
+        unknown = [each for each in part.find_all(exp.Column) if not pool.scope.has(each)]
+        if not unknown or (outer is None and not node.args.get("laterals")):
+            translated = Translator(pool.scope, catalog.parameters)(part)
+            pool.conditions.extend(parts_of(translated))
+        elif outer is not None and any(outer.has(each) for each in unknown):
+            related.append(part)
+        else:
+            later.append(part)
+    relation = pool.merge()
+    for lateral in node.args.get("laterals") or []:
+        relation = exploded(relation, lateral, catalog)
+    translate = Translator(relation.scope, catalog.parameters)
+    for part in later:
+        relation = relation.with_table(relation.table.filter(translate(part)))
+    for part in asking:
+        relation = filtered(relation, part, catalog)
+    if outer is None or not related:
+        return Begun(node, relation, catalog, [], [])
+    inside = Translator(relation.scope.beneath(outer), catalog.parameters)
+    conditions = [each for part in related for each in parts_of(inside(part))]
+    found = split(conditions, outer.schema.names, relation.table.schema.names)
+    return Begun(node, relation, catalog, found.keys, [*found.left, *found.pairs])
+
+
+def finish(begun: Begun) -> Relation:
+    """A select from its groups on."""
+    node, catalog = begun.node, begun.catalog
+    relation, columns = with_generators(begun.relation, _columns(node, begun.relation), catalog)
+    return _Select(node, catalog, relation, columns).made()
+
+
+@dataclass(slots=True)
+class _Select:
+    """A select whose rows are there."""
+
+    node: exp.Select
+    catalog: Catalog
+    relation: Relation
+    columns: list[tuple[str, exp.Expr]]
+    """What is selected, by name."""
+
+    def made(self) -> Relation:
+        aliases = Aliases(self.columns, self.relation.scope)
+        group, having = self.node.args.get("group"), self.node.args.get("having")
+        qualify, order = self.node.args.get("qualify"), self.node.args.get("order")
+        conditions = [aliases.beside(each.this) for each in (having, qualify) if each is not None]
+        ordered = [] if order is None else [aliases.first(each) for each in order.expressions]
+        nodes = [*(each for _, each in self.columns), *conditions, *ordered]
+        translator = Translator(self.relation.scope, self.catalog.parameters)
+        is_grouped = group is not None or any(True for each in nodes for _ in aggregates_in(each))
+        is_single = False
+        if is_grouped:
+            translator, is_single = self._grouped(aliases, nodes, translator)
+        elif having is not None:
+            raise refused(having, "HAVING needs GROUP BY or an aggregate", "Write WHERE.")
+        if having is not None:
+            translator = self._having(conditions[0], translator)
+        outputs = [*(each for _, each in self.columns), *conditions[having is not None :], *ordered]
+        self.relation, translator = with_answers(self.relation, outputs, translator, self.catalog)
+        self.relation, translator = with_windows(
+            self.relation, self.node, outputs, translator, self.catalog, conditions[having is not None :]
+        )
+        if qualify is not None:
+            condition = translator(conditions[-1])
+            self.relation = self.relation.with_table(self.relation.table.filter(condition, name="qualify"))
+        return self._selected(translator, ordered, is_single=is_single)
+
+    def _grouped(
+        self, aliases: Aliases, nodes: list[exp.Expr], translator: Translator
+    ) -> tuple[Translator, bool]:
+        group = self.node.args.get("group")
+        sets = sets_of(group, aliases, [each for _, each in self.columns])
+        is_plain = sets.is_plain
+        self.relation, translator = with_time_windows(
+            self.relation, sets.nodes, translator, self.catalog, is_plain=is_plain
+        )
+        self.relation, translator = with_answers(
+            self.relation, [each for node in nodes for each in aggregates_in(node)], translator, self.catalog
+        )
+        keys = []
+        for each in sets.nodes:
+            with placed(each):
+                keys.append(translator(each))
+        prefix = self.catalog.unique("group")
+        if is_plain:
+            made = grouped(self.relation, keys, nodes, translator, prefix)
+        else:
+            made = grouping_sets(self.relation, keys, nodes, translator, prefix, sets)
+        known = {str(key): column for key, column in zip(keys, made.keys, strict=True)}
+        names = tuple(
+            replace(each, at=str(known[str(col(each.at))].column))
+            for each in self.relation.names
+            if str(col(each.at)) in known
+        )
+        self.relation = Relation(made.table, names)
+        scope = self.relation.scope
+        after = Translator(scope, self.catalog.parameters, made.answers, known, translator)
+        return after, not keys and is_plain
+
+    def _having(self, condition: exp.Expr, translator: Translator) -> Translator:
+        for part in conjuncts(condition):
+            self.relation, translator = with_answers(self.relation, [part], translator, self.catalog)
+            with placed(part):
+                table = self.relation.table.filter(translator(part), name="having")
+            self.relation = self.relation.with_table(table)
+        return translator
+
+    def _selected(self, translator: Translator, ordered: list[exp.Expr], *, is_single: bool) -> Relation:
+        wanted: dict[str, Expression] = {}
+        names = []
+        for name, each in self.columns:
+            at = f"{name}#{len(wanted)}" if name in wanted else name
+            with placed(each):
+                wanted[at] = translator(each)
+            names.append(ScopeName(None, name, at))
+        table = self.relation.table
+        with placed(self.node):
+            if ordered or self.node.args.get("limit"):
+                table = limited(self.node, table, wanted, ordered, translator, self.catalog)
+            else:
+                table = table.select(*(each.alias(at) for at, each in wanted.items()))
+                if self.node.args.get("distinct") is not None:
+                    table = table.distinct()
+        return Relation(table, tuple(names), is_single)
+
+
+def _columns(node: exp.Select, relation: Relation) -> list[tuple[str, exp.Expr]]:
+    """What a select puts out: names and expressions, with stars spelt out."""
+    made: list[tuple[str, exp.Expr]] = []
+    for each in node.expressions:
+        inner = each.unalias()
+        star = inner.this if isinstance(inner, exp.Column) else inner
+        if not isinstance(star, exp.Star):
+            made.append((output_name(each), inner))
+            continue
+        left_out = {column.name.lower() for column in star.args.get("except_") or []}
+        table = inner.text("table").lower() if isinstance(inner, exp.Column) else None
+        if table and not relation.scope.has_table(table):
+            raise refused(inner, f"there is no table '{table}'")
+        for name in relation.names:
+            is_meant = (not name.is_merged) if not table else (name.table or "").lower() == table
+            if is_meant and name.column.lower() not in left_out:
+                made.append((name.column, exp.column(name.column, table=name.table)))
+    return made
+
+
+def _needed(node: exp.Select) -> set[str] | None:
+    """The names of the columns that a select may speak of; None if it wants all."""
+    for each in node.find_all(exp.Star):
+        if not isinstance(each.parent, exp.Anonymous):
+            return None
+    joins = node.args.get("joins") or []
+    if any(join.text("method").upper() == "NATURAL" for join in joins):
+        return None
+    used = {part.name for join in joins for part in join.args.get("using") or []}
+    return used | {part.name for each in node.find_all(exp.Column) for part in each.parts}

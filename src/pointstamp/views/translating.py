@@ -1,0 +1,325 @@
+"""Expressions of SQL as expressions of tables.
+
+A ``Translator`` knows the names that are in scope, and what was worked out before: for subqueries, aggregates
+and window functions there are columns by then (``answers``, by node), and where rows are groups, an
+expression that rows were grouped by is a column (``keys``, by what it means).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import types
+from sqlglot import exp
+
+from pointstamp.errors import FlowError
+from pointstamp.expressions import functions as F  # noqa: N812 - as PySpark's users call it
+from pointstamp.expressions.compiling import compile_expression
+from pointstamp.expressions.tree import Choice, Expression, Literal, lit, when
+from pointstamp.rows.ddl import parse_ddl
+from pointstamp.views import literals
+from pointstamp.views.calling import called
+from pointstamp.views.refusing import placed, refused
+from pointstamp.views.scope import Scope
+
+BINARY: Final[dict[type[exp.Expr], Callable[[Any, Any], Expression]]] = {
+    exp.Add: lambda a, b: a + b,
+    exp.Sub: lambda a, b: a - b,
+    exp.Mul: lambda a, b: a * b,
+    exp.Div: lambda a, b: a / b,
+    exp.Mod: lambda a, b: a % b,
+    exp.IntDiv: lambda a, b: ((a - a % b) / b).cast("long"),
+    exp.And: lambda a, b: a & b,
+    exp.Or: lambda a, b: a | b,
+    exp.DPipe: lambda a, b: F.concat(a, b),
+}
+COMPARING: Final[dict[type[exp.Expr], Callable[[Any, Any], Expression]]] = {
+    exp.EQ: lambda a, b: a == b,
+    exp.NEQ: lambda a, b: a != b,
+    exp.LT: lambda a, b: a < b,
+    exp.LTE: lambda a, b: a <= b,
+    exp.GT: lambda a, b: a > b,
+    exp.GTE: lambda a, b: a >= b,
+    exp.NullSafeEQ: lambda a, b: a.eq_null_safe(b),
+    exp.NullSafeNEQ: lambda a, b: ~a.eq_null_safe(b),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Translator:
+    """Translates nodes in a scope."""
+
+    scope: Scope
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    answers: Mapping[int, Expression] = field(default_factory=dict)
+    keys: Mapping[str, Expression] | None = None
+    """Where rows are groups: what they were grouped by, as columns."""
+    rows: "Translator | None" = None
+    """Where rows are groups: who translates for the rows that were grouped."""
+
+    def knowing(self, answers: Mapping[int, Expression]) -> "Translator":
+        """The same, with more nodes that are columns by now."""
+        return replace(self, answers={**self.answers, **answers})
+
+    def type_of(self, expression: Expression) -> pa.DataType:
+        """The type that an expression has in this scope."""
+        if isinstance(expression, Literal) and expression.value is None:
+            return pa.null()
+        return compile_expression(expression, self.scope.schema, "a query").type
+
+    def __call__(self, node: exp.Expr) -> Expression:
+        """The expression that a node means; SqlError says what is refused, and where."""
+        if (known := self._known(node)) is not None:
+            return known
+        kind = type(node)
+        if kind in BINARY:
+            return self._binary(node)
+        if kind in COMPARING:
+            return COMPARING[kind](*self._met([node.this, node.expression]))
+        if kind in _OTHERS:
+            with placed(node):
+                return _OTHERS[kind](self, node)
+        raise refused(node, f"{_words(node)} is not supported here")
+
+    def _known(self, node: exp.Expr) -> Expression | None:
+        if (answer := self.answers.get(id(node))) is not None:
+            return answer
+        if self.keys is None or self.rows is None or isinstance(node, exp.Literal | exp.Boolean | exp.Null):
+            return None
+        try:
+            return self.keys.get(str(self.rows(node)))
+        except FlowError:
+            return None
+
+    def _binary(self, node: exp.Expr) -> Expression:
+        if isinstance(node, exp.Add | exp.Sub) and (moved := self._moved(node)) is not None:
+            return moved
+        return BINARY[type(node)](self(node.this), self(node.expression))
+
+    def _moved(self, node: exp.Expr) -> Expression | None:
+        """A time that is moved by an interval, if the node is one."""
+        time, interval = node.this, node.expression
+        if isinstance(time, exp.Interval) and isinstance(node, exp.Add):
+            time, interval = interval, time
+        if not isinstance(interval, exp.Interval):
+            return None
+        sign = -1 if isinstance(node, exp.Sub) else 1
+        moved = self(time)
+        months = literals.interval_months(interval)
+        if months is not None:
+            if isinstance(moved, Literal) and isinstance(moved.value, pa.Scalar):
+                found = moved.value.as_py()
+                if isinstance(found, date):
+                    return Literal(
+                        pa.scalar(literals.moved_by_months(found, sign * months), moved.value.type)
+                    )
+            raise refused(
+                interval,
+                "an interval of months or years can only move a date that stands in the text",
+                "Use days, or date_trunc('month', ...).",
+            )
+        length = sign * literals.interval_length(interval)
+        if types.is_date(self.type_of(moved)) and not length.seconds and not length.microseconds:
+            return F.date_add(moved, length.days)
+        return moved + lit(length)
+
+    def _met(self, nodes: list[exp.Expr]) -> list[Expression]:
+        """Values that are compared: a string of the text is read as what it is compared with."""
+        made = [self(node) for node in nodes]
+        texts = [isinstance(node, exp.Literal) and node.is_string for node in nodes]
+        if all(texts) or not any(texts):
+            return made
+        with placed(nodes[texts.index(False)]):
+            kind = self.type_of(made[texts.index(False)])
+        if types.is_string(kind) or types.is_null(kind):
+            return made
+        return [
+            literals.text_as(node, str(node.this), kind) if is_text else each
+            for node, each, is_text in zip(nodes, made, texts, strict=True)
+        ]
+
+    # Nodes of other kinds.
+
+    def column(self, node: exp.Column) -> Expression:
+        """A column by its name."""
+        if isinstance(node.this, exp.Star):
+            raise refused(node, "'*' can only stand alone in a select, or in count(*)")
+        if self.keys is not None and not self.scope.has(node):
+            said = ".".join(part.name for part in node.parts)
+            raise refused(
+                node, f"'{said}' is neither in GROUP BY nor in an aggregate", "Add it to one of them."
+            )
+        return self.scope.find(node)
+
+    def between(self, node: exp.Between) -> Expression:
+        """Between two values, both included."""
+        value, low, high = self._met([node.this, node.args["low"], node.args["high"]])
+        return (value >= low) & (value <= high)
+
+    def is_in(self, node: exp.In) -> Expression:
+        """In a list of values."""
+        value, *others = self._met([node.this, *node.expressions])
+        return value.is_in(*others)
+
+    def case(self, node: exp.Case) -> Expression:
+        """CASE, with a value that is compared or without one."""
+        made: Choice | None = None
+        for branch in node.args["ifs"]:
+            tested = (
+                COMPARING[exp.EQ](*self._met([node.this, branch.this])) if node.this else self(branch.this)
+            )
+            value = self(branch.args["true"])
+            made = when(tested, value) if made is None else made.when(tested, value)
+        assert made is not None
+        default = node.args.get("default")
+        return made if default is None else made.otherwise(self(default))
+
+    def cast(self, node: exp.Cast) -> Expression:
+        """A value as another type."""
+        to = data_type(node.args["to"])
+        if (
+            isinstance(node.this, exp.Literal)
+            and node.this.is_string
+            and (types.is_date(to) or types.is_timestamp(to))
+        ):
+            return literals.text_as(node, str(node.this.this), to)
+        inner = self(node.this)
+        return inner.try_cast(to) if isinstance(node, exp.TryCast) else inner.cast(to)
+
+    def is_(self, node: exp.Is) -> Expression:
+        """IS NULL, IS TRUE, IS FALSE."""
+        value, said = self(node.this), node.expression
+        if isinstance(said, exp.Null):
+            return value.is_null()
+        if isinstance(said, exp.Boolean):
+            return value.eq_null_safe(bool(said.this))
+        raise refused(node, "IS takes null, true or false")
+
+    def like(self, node: exp.Like | exp.ILike | exp.RegexpLike) -> Expression:
+        """LIKE, ILIKE and RLIKE with a pattern that stands in the text."""
+        pattern, value = literals.constant_text(node.expression, "a pattern"), self(node.this)
+        if isinstance(node, exp.RegexpLike):
+            return value.rlike(pattern)
+        found = F.lower(value).like(pattern.lower()) if isinstance(node, exp.ILike) else value.like(pattern)
+        return ~found if node.args.get("negate") else found
+
+    def parameter(self, node: exp.Placeholder) -> Expression:
+        """A parameter by its name."""
+        if not node.this or node.this not in self.parameters:
+            known = ", ".join(f":{each}" for each in self.parameters) or "none"
+            raise refused(
+                node,
+                f"the parameter ':{node.this or '?'}' was not given; there are {known}",
+                "Give parameters={'name': value}.",
+            )
+        return lit(self.parameters[node.this])
+
+    def extract(self, node: exp.Extract) -> Expression:
+        """EXTRACT(unit FROM time)."""
+        unit = node.this.name.lower()
+        made = {
+            "year": F.year,
+            "quarter": F.quarter,
+            "month": F.month,
+            "day": F.day,
+            "hour": F.hour,
+            "minute": F.minute,
+            "second": F.second,
+            "week": F.week_of_year,
+            "doy": F.day_of_year,
+            "dayofweek": F.day_of_week,
+        }.get(unit)
+        if made is None:
+            raise refused(node, f"EXTRACT({unit.upper()} ...) is not supported")
+        return made(self(node.expression))
+
+    def substring(self, node: exp.Substring) -> Expression:
+        """SUBSTRING(text FROM start FOR length)."""
+        start = literals.constant_int(node.args["start"], "the position of SUBSTRING")
+        length = node.args.get("length")
+        return F.substring(
+            self(node.this),
+            start,
+            None if length is None else literals.constant_int(length, "the length of SUBSTRING"),
+        )
+
+    def trim(self, node: exp.Trim) -> Expression:
+        """TRIM(BOTH characters FROM text)."""
+        made = {"LEADING": F.ltrim, "TRAILING": F.rtrim}.get(node.text("position").upper(), F.trim)
+        said = node.args.get("expression")
+        return made(self(node.this), " " if said is None else literals.constant_text(said, "what is trimmed"))
+
+
+def data_type(node: exp.DataType) -> pa.DataType:
+    """A type that stands in the text."""
+    with placed(node):
+        return parse_ddl(f"value {node.sql(dialect='spark')}").field(0).type
+
+
+def _refuse_subquery(translator: Translator, node: exp.Expr) -> Expression:
+    del translator
+    raise refused(node, "a subquery cannot stand here", "Make it a view of its own, and join it.")
+
+
+def _refuse_clock(translator: Translator, node: exp.Expr) -> Expression:
+    del translator
+    raise refused(
+        node,
+        f"{_words(node)} changes while nothing happens, so a view of it cannot be kept up to date",
+        "Use a column of the input that says the time.",
+    )
+
+
+def _dot(translator: Translator, node: exp.Dot) -> Expression:
+    return translator(node.this).field(node.expression.name)
+
+
+def _interval(translator: Translator, node: exp.Interval) -> Expression:
+    del translator
+    if literals.interval_months(node) is not None:
+        raise refused(node, "an interval of months or years can only be added to a date of the text")
+    return lit(literals.interval_length(node))
+
+
+def _words(node: exp.Expr) -> str:
+    return f"'{node.sql(dialect='spark')[:60]}'"
+
+
+_OTHERS: Final[dict[type[exp.Expr], Callable[[Translator, Any], Expression]]] = {
+    exp.Column: Translator.column,
+    exp.Literal: lambda translator, node: literals.literal(node),
+    exp.Boolean: lambda translator, node: lit(bool(node.this)),
+    exp.Null: lambda translator, node: lit(None),
+    exp.Paren: lambda translator, node: translator(node.this),
+    exp.Alias: lambda translator, node: translator(node.this),
+    exp.Not: lambda translator, node: ~translator(node.this),
+    exp.Neg: lambda translator, node: -translator(node.this),
+    exp.Between: Translator.between,
+    exp.In: lambda translator, node: (
+        translator.is_in(node) if node.args.get("query") is None else _refuse_subquery(translator, node)
+    ),
+    exp.Case: Translator.case,
+    exp.If: lambda translator, node: when(translator(node.this), translator(node.args["true"])).otherwise(
+        translator(node.args["false"])
+    ),
+    exp.Cast: Translator.cast,
+    exp.TryCast: Translator.cast,
+    exp.Is: Translator.is_,
+    exp.Like: Translator.like,
+    exp.ILike: Translator.like,
+    exp.RegexpLike: Translator.like,
+    exp.Placeholder: Translator.parameter,
+    exp.Extract: Translator.extract,
+    exp.Substring: Translator.substring,
+    exp.Trim: Translator.trim,
+    exp.Interval: _interval,
+    exp.Anonymous: lambda translator, node: called(node, translator),
+    exp.Dot: _dot,
+    exp.Subquery: _refuse_subquery,
+    exp.Exists: _refuse_subquery,
+    exp.CurrentDate: _refuse_clock,
+    exp.CurrentTimestamp: _refuse_clock,
+    exp.CurrentUser: _refuse_clock,
+}

@@ -1,0 +1,64 @@
+"""``pointstamp sql``: views of a text, from files to files."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pointstamp import read_published
+from pointstamp.cli.main import main
+
+VIEWS = """
+create table orders (id long, city string, price long);
+create view cities as select city, sum(price) as total from orders group by city;
+"""
+
+
+@pytest.fixture
+def views(tmp_path: Path) -> Path:
+    rows = {"id": [1, 2, 3], "city": ["Rome", "Oslo", "Rome"], "price": [5, 7, 2], "day": [0, 0, 1]}
+    pq.write_table(pa.table(rows), tmp_path / "orders.parquet")
+    (tmp_path / "views.sql").write_text(VIEWS)
+    return tmp_path
+
+
+def test_views_are_written_with_their_changes(views: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [
+        "--input",
+        f"orders={views / 'orders.parquet'}",
+        "--epoch",
+        "day",
+        "--output",
+        str(views / "out"),
+    ]
+    assert main(["sql", str(views / "views.sql"), *given]) == 0
+    assert "2 epochs, 3 rows in, 4 rows out" in capsys.readouterr().out
+    second = sorted((views / "out" / "cities").iterdir())[1]
+    rows = pq.read_table(second).drop_columns("epoch").sort_by("diff").to_pylist()
+    assert rows == [{"city": "Rome", "total": 5, "diff": -1}, {"city": "Rome", "total": 7, "diff": 1}]
+
+
+def test_a_folder_is_followed(views: Path) -> None:
+    folder = views / "in"
+    folder.mkdir()
+    (views / "orders.parquet").rename(folder / "1.parquet")
+    given = ["--input", f"orders={folder}", "--output", str(views / "out"), "--stream", "--available-now"]
+    assert main(["sql", str(views / "views.sql"), *given]) == 0
+    assert read_published(str(views / "out"), "cities").num_rows == 2
+
+
+def test_what_is_refused_is_one_line_with_its_place(views: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (views / "views.sql").write_text("create table t (id long);\nselect rand() as r from t")
+    assert main(["sql", str(views / "views.sql"), "--input", "t=t.parquet"]) == 2
+    assert "views.sql: line 2, column 8: rand() changes" in capsys.readouterr().err
+
+
+def test_an_input_without_a_path_is_asked_for(views: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", str(views / "views.sql")]) == 2
+    assert "give --input orders=PATH" in capsys.readouterr().err
+
+
+def test_a_text_is_described(views: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", str(views / "views.sql")]) == 0
+    assert "'cities', output" in capsys.readouterr().out

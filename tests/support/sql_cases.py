@@ -1,0 +1,256 @@
+# ruff: noqa: E501 - a query is read best in one line
+"""Queries in SQL, each for what a view may be made of, with small random tables to ask them of.
+
+Tables have nulls, copies of rows, and keys that are missing on the other side. Where DuckDB needs other words
+than Spark for the same question, these stand beside it.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pointstamp.rows.schema import as_schema
+from support.batch_answers import WEIGHT, Fed
+
+SCHEMAS: Final = {
+    "t": "k long, a long, b string, x double",
+    "u": "k long, a int, c string",
+    "v": "k long, ts timestamp_ntz, d date, l array<long>",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A query, and what DuckDB is asked in its place where that must be said differently."""
+
+    name: str
+    sql: str
+    duckdb: str = ""
+
+    @property
+    def theirs(self) -> str:
+        return self.duckdb or self.sql
+
+
+def declared(*names: str) -> str:
+    """The statements that declare some of the tables, with weights."""
+    return "".join(
+        f"create table {name} ({SCHEMAS[name]}, {WEIGHT} long) tblproperties ('weight' = '{WEIGHT}');\n"
+        for name in names or SCHEMAS
+    )
+
+
+def fed(seed: int, epochs: int = 4, size: int = 12) -> Fed:
+    """Random rows that come and go."""
+    random = Random(seed)
+    changes: dict[str, list[pa.Table]] = {name: [] for name in SCHEMAS}
+    there: dict[str, list[pa.Table]] = {name: [] for name in SCHEMAS}
+    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in SCHEMAS}
+    for epoch in range(epochs):
+        for name in SCHEMAS:
+            # An epoch without rows of a table, and the first of them above all, is where constants come from.
+            count = random.choice([0, size, size]) if epoch else random.choice([0, size])
+            new = [_row(name, random) for _ in range(count)]
+            gone = [each for each in rows[name] if random.random() < 0.3]
+            for each in gone:
+                rows[name].remove(each)
+            rows[name] += new
+            changed = [(*each, 1) for each in new] + [(*each, -1) for each in gone]
+            changes[name].append(_table(f"{SCHEMAS[name]}, {WEIGHT} long", changed))
+            there[name].append(_table(SCHEMAS[name], rows[name]))
+    return Fed(changes, there)
+
+
+def _table(schema: str, rows: list[tuple[Any, ...]]) -> pa.Table:
+    found = as_schema(schema)
+    columns = [list(each) for each in zip(*rows, strict=True)] or [[] for _ in found]
+    arrays = [pa.array(values, each.type) for values, each in zip(columns, found, strict=True)]
+    return pa.table(arrays, schema=found)
+
+
+def _row(name: str, random: Random) -> tuple[Any, ...]:
+    key = random.choice([None, 1, 2, 3, 4, 5])
+    some = random.choice([None, -7, 0, 1, 2, 3, 10])
+    if name == "t":
+        return (
+            key,
+            some,
+            random.choice([None, "", "a", "ab", "B c", "ä%"]),
+            random.choice([None, 0.5, -1.25, 8.0]),
+        )
+    if name == "u":
+        return key, some, random.choice([None, "x", "y"])
+    at = datetime(2024, 3, 1, 10) + timedelta(seconds=random.randrange(7200))
+    values = random.choice([None, [], [1], [2, 2], [3, None, 1]])
+    return (
+        key,
+        random.choice([None, at, at, at]),
+        random.choice([None, at.date() + timedelta(random.randrange(60))]),
+        values,
+    )
+
+
+CASES: Final = [
+    Case("select", "select k, a + 1 as more, b from t"),
+    Case("where", "select * from t where a > 0 and b is not null or k = 3"),
+    Case("comments", "select /* all */ `k` as `odd name`, a -- one\n from t -- t", 'select k as "odd name", a from t'),
+    Case("capitals", "SELECT T.K AS k, A AS a FROM t WHERE B = 'a'"),
+    Case("case", "select k, case when a > 1 then 'big' when a > 0 then 'one' else 'none' end as s, "
+         "case b when 'a' then 1 when 'ab' then 2 end as n from t"),
+    Case("if", "select k, if(a > 1, 'x', 'y') as s from t", "select k, case when a > 1 then 'x' else 'y' end as s from t"),
+    Case("in", "select k from t where a in (1, 2, null) or b not in ('a', 'ab')"),
+    Case("between", "select k, a from t where a between 0 and 3 or a not between -8 and 5"),
+    Case("like", "select b from t where b like 'a%' or b not like '%c' or b like '_%'"),
+    Case("rlike", "select b from t where b rlike '^a'", "select b from t where regexp_matches(b, '^a')"),
+    Case("null safe", "select t.k from t where a <=> null or not k <=> 3",
+         "select t.k from t where a is not distinct from null or not k is not distinct from 3"),
+    Case("arithmetic", "select k, a * 2 - 1 as p, a % 3 as m, -a as n, a / 4 as q, abs(a) as ab from t",
+         "select k, a * 2 - 1 as p, a % 3 as m, -a as n, a / 4 as q, abs(a) as ab from t"),
+    Case("div", "select a div 2 as d from t", "select trunc(a / 2)::bigint as d from t"),
+    Case("rounding", "select round(x, 1) as r, floor(x) as f, ceil(x) as c from t",
+         "select round(x, 1) as r, floor(x)::bigint as f, ceil(x)::bigint as c from t"),
+    Case("cast", "select cast(a as string) as s, cast(x as int) as i, a::double as d, try_cast(b as int) as n from t",
+         "select a::varchar as s, trunc(x)::int as i, a::double as d, try_cast(b as int) as n from t"),
+    Case("strings", "select upper(b) as u, length(b) as l, b || '!' as e, concat(b, '-', b) as c, "
+         "substring(b, 1, 1) as f, substring(b from 2) as r, replace(b, 'a', 'o') as p, trim(b) as t, "
+         "coalesce(b, 'none') as n, nullif(b, 'a') as z, left(b, 1) as q from t",
+         "select upper(b) as u, length(b)::int as l, b || '!' as e, b || '-' || b as c, "
+         "substring(b, 1, 1) as f, substring(b, 2) as r, replace(b, 'a', 'o') as p, trim(b) as t, "
+         "coalesce(b, 'none') as n, nullif(b, 'a') as z, left(b, 1) as q from t"),
+    Case("dates", "select year(d) as y, month(ts) as m, d + interval 3 days as t, d - interval '1' week as w, "
+         "date_add(d, 2) as a, datediff(d, date '2024-01-01') as n, extract(hour from ts) as h, "
+         "date_trunc('hour', ts) as g, date_format(ts, 'yyyy-MM') as f from v",
+         "select year(d)::int as y, month(ts)::int as m, (d + interval 3 days)::date as t, "
+         "(d - interval 7 days)::date as w, (d + interval 2 days)::date as a, "
+         "datediff('day', date '2024-01-01', d)::int as n, hour(ts)::int as h, date_trunc('hour', ts) as g, "
+         "strftime(ts, '%Y-%m') as f from v"),
+    Case("months", "select k from v where d < date '2024-01-31' + interval '1' month",
+         "select k from v where d < date '2024-02-29'"),
+    Case("texts as dates", "select k from v where d >= '2024-03-20' and ts < '2024-03-01 11:00:00'"),
+    Case("intervals", "select k, ts + interval '1 hour 30 minutes' as later from v",
+         "select k, ts + interval 90 minutes as later from v"),
+    Case("inner join", "select t.k, t.b, u.c from t join u on t.k = u.k"),
+    Case("comma join", "select t.k, u.c from t, u where t.k = u.k and t.a > u.a"),
+    Case("join of expressions", "select t.k, u.k as l from t join u on t.k + 1 = u.k and t.a = u.a"),
+    Case("left join", "select t.k, u.k as l, u.c from t left join u on t.k = u.k and u.c = 'x' and t.a > 0"),
+    Case("left join and where", "select t.k, u.c from t left join u on t.k = u.k where t.a > 0 and u.c is null"),
+    Case("right join", "select t.k, t.b, u.k as l from t right join u on t.k = u.k and t.a > 0 and u.a > 0"),
+    Case("full join", "select t.k, u.k as l, t.b, u.c from t full outer join u on t.k = u.k and t.a < u.a"),
+    Case("semi join", "select * from t left semi join u on t.k = u.k and t.a > u.a",
+         "select * from t where exists (select 1 from u where t.k = u.k and t.a > u.a)"),
+    Case("anti join", "select * from t left anti join u on t.k = u.k",
+         "select * from t where not exists (select 1 from u where t.k = u.k)"),
+    Case("cross join", "select t.b, s.c from t cross join (select distinct c from u) s where t.b < s.c"),
+    Case("using", "select k, t.a, u.a as b, u.k as l from t left join u using (k)"),
+    Case("full using", "select k, b, c from t full join u using (k)"),
+    Case("natural", "select * from t natural join u", "select k, a, b, x, c from t natural join u"),
+    Case("three", "select t.b, u.c, s.b as z from t join u on t.k = u.k left join t s on s.a = u.a where t.a > 0"),
+    Case("self join", "select p.b, q.b as c from t p join t q on p.k = q.k and p.a < q.a"),
+    Case("from subquery", "select s.k, s.n from (select k, count(*) as n from t group by k) s where s.n > 1"),
+    Case("single beside", "select t.k from t, (select max(a) as m from u) s where t.a < s.m"),
+    Case("in subquery", "select * from t where k in (select k from u where c = 'x')"),
+    Case("not in subquery", "select * from t where k not in (select k from u where c = 'x')"),
+    Case("not in without nulls", "select * from t where k not in (select k from u where k is not null)"),
+    Case("not in of nothing", "select * from t where k not in (select k from u where c = 'zz')"),
+    Case("correlated in", "select * from t where a in (select a from u where u.k = t.k)"),
+    Case("correlated not in", "select * from t where a not in (select a from u where u.k = t.k)"),
+    Case("in of pairs", "select * from t where (k, a) in (select k, a from u)"),
+    Case("in inside or", "select * from t where k in (select k from u) or b = 'a'"),
+    Case("in as a column", "select k, k in (select k from u) as i, k not in (select a from u) as n from t"),
+    Case("exists", "select * from t where exists (select 1 from u where u.k = t.k and u.a <> t.a)"),
+    Case("not exists", "select * from t where not exists (select * from u where u.k = t.k and u.c = 'x')"),
+    Case("plain exists", "select * from t where exists (select * from u where c = 'y')"),
+    Case("plain not exists", "select * from t where not exists (select * from u where c = 'y')"),
+    Case("exists as a column", "select k, exists (select 1 from u where u.k = t.k) as e from t"),
+    Case("scalar", "select * from t where a > (select avg(a) from u)"),
+    Case("scalar as a column", "select k, (select max(a) from u) as m, (select count(*) from u where u.k = t.k) as n from t"),
+    Case("correlated scalar", "select * from t where a >= (select max(u.a) - 1 from u where u.k = t.k)"),
+    Case("scalar in having", "select k, sum(a) as s from t group by k having sum(a) > (select min(a) from u)"),
+    Case("nested", "select * from t where k in (select k from u where a in (select a from t where b = 'a'))"),
+    Case("union all", "select k, a from t union all select k, a from u"),
+    Case("union", "select k from t union select k from u union select a from u"),
+    Case("except", "select k from t except select k from u"),
+    Case("minus", "select k, a from t minus select k, a from u", "select k, a from t except select k, a from u"),
+    Case("intersect", "select k from t intersect select k from u"),
+    Case("group", "select k, b, count(*) as n, count(a) as c, sum(a) as s, min(a) as l, max(b) as m, avg(a) as g "
+         "from t group by k, b"),
+    Case("group of expressions", "select k % 2 as r, length(b) as l, sum(a + 1) as s from t group by k % 2, length(b)",
+         "select k % 2 as r, length(b)::int as l, sum(a + 1) as s from t group by all"),
+    Case("group by alias", "select k + 1 as j, count(*) as n from t group by j"),
+    Case("group by number", "select b, k, count(*) as n from t group by 1, 2"),
+    Case("group by all", "select b, k + 1 as j, count(*) as n from t group by all"),
+    Case("expressions of aggregates", "select k, sum(a) * 2 + count(*) as s, k + max(a) as m from t group by k"),
+    Case("having", "select k from t group by k having count(*) > 2 and max(a) > 0"),
+    Case("having alias", "select k, count(*) as n from t group by k having n > 2"),
+    Case("global", "select count(*) as n, sum(a) as s, max(b) as m from t where a > 5"),
+    Case("global having", "select count(*) as n from t having count(*) > 10"),
+    Case("distinct", "select distinct k, b from t"),
+    Case("count distinct", "select k, count(distinct b) as n, count(distinct a) as m from t group by k"),
+    Case("filter", "select k, count(*) filter (where a > 0) as n, sum(a) filter (where b = 'a') as s from t group by k"),
+    Case("count_if", "select k, count_if(a > 0) as n, bool_or(a > 5) as o, max_by(b, a) as m from t "
+         "where a is not null and b is not null group by k",
+         "select k, count_if(a > 0)::bigint as n, bool_or(a > 5) as o, max({'a': a, 'b': b}).b as m from t "
+         "where a is not null and b is not null group by k"),
+    Case("variance", "select k, round(stddev(a), 6) as s, round(var_pop(a), 6) as v, median(a) as m from t group by k"),
+    Case("rollup", "select k, b, count(*) as n, grouping(k) as g from t group by rollup(k, b)",
+         "select k, b, count(*) as n, grouping(k)::tinyint as g from t group by rollup(k, b)"),
+    Case("cube", "select k, b, sum(a) as s from t group by cube(k, b)"),
+    Case("grouping sets", "select k, b, count(*) as n from t group by grouping sets ((k, b), (b), ())"),
+    Case("with rollup", "select k, count(*) as n from t group by k with rollup",
+         "select k, count(*) as n from t group by rollup(k)"),
+    Case("limit", "select k, a, b, x from t order by a desc, k, b, x limit 3",
+         "select k, a, b, x from t order by a desc nulls last, k nulls first, b nulls first, x nulls first limit 3"),
+    Case("nulls last", "select distinct a from t order by a nulls last limit 2"),
+    Case("offset", "select distinct a from t order by a limit 2 offset 1",
+         "select distinct a from t order by a nulls first limit 2 offset 1"),
+    Case("order of a group", "select b, count(*) as n from t group by b order by count(*) desc, b limit 2",
+         "select b, count(*) as n from t group by b order by count(*) desc, b nulls first limit 2"),
+    Case("union with limit", "select k from t union select a from u order by 1 limit 3",
+         "select k from t union select a from u order by 1 nulls first limit 3"),
+    Case("qualify", "select k, a, b, x from t qualify row_number() over (partition by k order by a, b, x) <= 2",
+         "select k, a, b, x from t qualify row_number() over (partition by k "
+         "order by a nulls first, b nulls first, x nulls first) <= 2"),
+    Case("first rows", "select * from (select k, a, rank() over (partition by k order by a desc) as r from t) s where r <= 2",
+         "select * from (select k, a, rank() over (partition by k order by a desc nulls last) as r from t) where r <= 2"),
+    Case("places", "select k, a, rank() over w as r, dense_rank() over w as d from t window w as (partition by k order by a)",
+         "select k, a, rank() over w as r, dense_rank() over w as d from t window w as (partition by k order by a nulls first)"),
+    Case("lag", "select k, a, b, x, lag(a) over (partition by k order by b, a, x) as l, "
+         "lead(a, 2, -1) over (partition by k order by b, a, x) as m from t",
+         "select k, a, b, x, lag(a) over w as l, lead(a, 2, -1) over w as m from t "
+         "window w as (partition by k order by b nulls first, a nulls first, x nulls first)"),
+    Case("running", "select k, a, sum(a) over (partition by k order by a) as s, count(*) over (partition by k order by a) as n, "
+         "max(a) over (partition by k) as m from t",
+         "select k, a, sum(a) over (partition by k order by a nulls first) as s, "
+         "count(*) over (partition by k order by a nulls first) as n, max(a) over (partition by k) as m from t"),
+    Case("rows frame", "select distinct k, a, sum(a) over (partition by k order by a, b, x "
+         "rows between unbounded preceding and current row) as s from t",
+         "select distinct k, a, sum(a) over (partition by k order by a nulls first, b nulls first, x nulls first "
+         "rows between unbounded preceding and current row) as s from t"),
+    Case("window of groups", "select k, sum(a) as s, rank() over (order by sum(a) desc) as r from t group by k",
+         "select k, sum(a) as s, rank() over (order by sum(a) desc nulls last) as r from t group by k"),
+    Case("time window", "select window.start as w, count(*) as n from v group by window(ts, '10 minutes')",
+         "select time_bucket(interval '10 minutes', ts) as w, count(*) as n from v where ts is not null group by 1"),
+    Case("sliding window", "select k, window.end as w, count(*) as n from v group by k, window(ts, '20 minutes', '10 minutes')",
+         "select k, time_bucket(interval '10 minutes', ts) + o as w, count(*) as n from v, "
+         "(values (interval '10 minutes'), (interval '20 minutes')) s(o) where ts is not null group by 1, 2"),
+    Case("session window", "select k, session_window.start as s, count(*) as n from v where k is not null "
+         "group by k, session_window(ts, '15 minutes')",
+         "with f as (select *, coalesce(ts - lag(ts) over (partition by k order by ts) >= interval '15 minutes', true)::int as i "
+         "from v where ts is not null and k is not null), g as (select *, sum(i) over (partition by k order by ts "
+         "rows unbounded preceding) as g from f) select k, min(ts) as s, count(*) as n from g group by k, g"),
+    Case("explode", "select k, e from v lateral view explode(l) s as e where e > 1",
+         "select k, e from (select k, unnest(l) as e from v) where e > 1"),
+    Case("explode in select", "select k, explode(l) as e from v", "select k, unnest(l) as e from v"),
+    Case("outer explode", "select k, e from v lateral view outer explode(l) s as e",
+         "select k, unnest(case when l is null or len(l) = 0 then [null] else l end) as e from v"),
+    Case("values", "select t.k, s.n from t join (values (1, 'one'), (2, 'two')) as s(k, n) on t.k = s.k"),
+    Case("values alone", "select * from values (1, 'a'), (2, null) as s(k, n) union all select k, b from t",
+         "select * from (values (1, 'a'), (2, null)) as s(k, n) union all select k, b from t"),
+    Case("with", "with p as (select k, a from t where a > 0), q(n) as (select count(*) from p) select p.k, q.n from p, q"),
+    Case("with twice", "with t as (select k from t where a > 0) select t.k from t join u on t.k = u.k"),
+    Case("stars", "select u.*, t.b from t join u on t.k = u.k"),
+    Case("star except", "select * except (a, x) from t", "select * exclude (a, x) from t"),
+]  # fmt: skip

@@ -1,0 +1,117 @@
+# ruff: noqa: E501 - a query is read best in one line
+"""What cannot be kept up to date is refused before anything runs: where, what, and what to write instead."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import pointstamp as ps
+from pointstamp.errors import SqlError
+
+TABLES = {
+    "t": "k long, a long, b string, at timestamp_ntz, d date, l array<long>",
+    "u": "k long, a long, c string",
+}
+
+REFUSED = {
+    "select k frm t": "line 1, column 14: .*no SQL",
+    "select k from nowhere": "line 1, column 15: there is no table or view 'nowhere'; there are 't', 'u'",
+    "select\n  q\nfrom t": "line 2, column 3: there is no column 'q'; there are 't.",
+    "select k from t, u where t.a = u.a": "line 1, column 8: 'k' is a column of 't', 'u'. Say which is meant",
+    "select t.k from t, u": "line 1, column 20: 'u' is joined without an equality .* CROSS JOIN",
+    "select t.k from t join u on t.k < u.k": "'u' is joined without an equality",
+    "select t.k from t left join u on t.k < u.k": "a left join needs an equality",
+    "select now() from t": r"line 1, column 8: now\(\) changes while nothing happens",
+    "select k from t where at < current_timestamp": "changes while nothing happens",
+    "select rand() as r from t": r"rand\(\) changes",
+    "select sha2(b, 256) as s from t": "there is no function 'sha2' here",
+    "select upper(b, b) as s from t": "upper takes 1 arguments, and has 2",
+    "select k + b as s from t": "line 1, column 8: .*needs numbers",
+    "select a from t group by k": "'a' is neither in GROUP BY nor in an aggregate",
+    "select k from t where sum(a) > 1": "the aggregate sum cannot stand here. Filter groups with HAVING",
+    "select k from t having k > 1": "HAVING needs GROUP BY",
+    "select k, k from t": "two columns are called 'k'",
+    "select (select a from u) as s from t": "must be an aggregate without GROUP BY",
+    "select k from t where a > (select max(a) from u where u.k < t.k)": "more than equalities",
+    "select k from t where a > all (select a from u)": "ALL and ANY of a subquery are not supported",
+    "select k from t where exists (select 1 from u where u.k = t.k group by c)": "GROUP in a subquery of EXISTS",
+    "select sum(distinct a) as s from t": r"sum\(DISTINCT ...\) .* is not supported",
+    "select k from t except all select k from u": "EXCEPT ALL is not supported",
+    "select k from t union select k, a from u": "one query has 1 columns and the other 2",
+    "select k from t limit 0": "LIMIT must be 1 or more",
+    "select k from t limit k": "LIMIT must be an integer",
+    "select k from t tablesample (10 percent)": "TABLESAMPLE",
+    "select * from t pivot (sum(a) for b in ('x'))": "PIVOT",
+    "select distinct on (k) a from t": "DISTINCT ON",
+    "select d + interval 1 month as m from t": "months or years can only move a date that stands in the text",
+    "select ntile(4) over (order by k) as n from t": "over a window is not supported",
+    "select sum(a) over (order by k rows between 2 preceding and current row) as s from t": "a frame other than",
+    "select row_number() over (partition by k) as n from t": "row_number needs ORDER BY",
+    "select explode(l) + 1 as e from t": "explode makes several rows of one",
+    "select k from t where b like a": "a pattern must be a string that stands in the text",
+    "select k from t where a = :most": "the parameter ':most' was not given",
+    "select k as diff from t": "a column cannot be called 'diff'",
+    "select 1 as one": "a select needs FROM",
+    "insert into t select k from u": "INSERT is no query",
+    "select k from t; select k from u": "a text has one query, or views",
+    "create view t as select k from u": "'t' is there already",
+    "create table x (id long)": "declares inputs and no view",
+    "create table x as select k from t": "CREATE TABLE AS is not supported",
+    "create table x (id long) tblproperties ('order' = 'id'); select id from x": "without a primary key",
+    "": "the text has no statement",
+    "with recursive r as (select k from t) select k from r union select k from q": "no table or view 'q'",
+    "with recursive r as (select k from r union select k from t) select k from r": "the start of 'r' speaks of it",
+    "with recursive r as (select k from t union select u.a from u left join r on u.k = r.k) select k from r": (
+        "'r' cannot stand on the far side of an outer join"
+    ),
+    "with recursive r as (select k from t union select a from u where k not in (select k from r)) select k from r": (
+        "'r' cannot stand in a subquery of its own step"
+    ),
+    "with recursive r as (select k from t union select count(*) from r group by k) select k from r": (
+        "count in a recursion may not come to an end"
+    ),
+    "with recursive r as (select k from t union all select x.k from r x join r y on x.k = y.k) select k from r": (
+        "'r' stands twice in the step of a UNION ALL"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_text_is_refused_with_its_place(text: str) -> None:
+    with pytest.raises(SqlError, match=r"(?s)^line \d+, column \d+: .*") as error:
+        ps.sql(text, TABLES)
+    pattern = REFUSED[text]
+    wanted = pattern if pattern.startswith("line") else f".*{pattern}"
+    assert re.match(f"(?s){wanted}", str(error.value)), str(error.value)
+
+
+def test_without_sqlglot_the_error_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['sqlglot'] = None\n"
+        "import pointstamp as ps\n"
+        "try:\n    ps.sql('select 1')\nexcept ps.PointstampError as error:\n    print(error)\n"
+    )
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'pointstamp[sql]'" in made.stdout
+
+
+def test_parameters_and_views_of_views() -> None:
+    flow = ps.sql(
+        """
+        create table t (id long primary key, city string, price long);
+        create temporary view dear as select * from t where price > :least;  -- no output
+        create view cities (city, many) as select city, count(*) from dear group by city;
+        create view largest as select city from cities order by many desc limit 1;
+        """,
+        parameters={"least": 3},
+    )
+    rows = [
+        [{"id": 1, "city": "Rome", "price": 5}, {"id": 2, "city": "Oslo", "price": 4}],
+        [{"id": 1, "city": "Oslo", "price": 9}],
+    ]
+    results = flow.run_local(t=rows)
+    assert set(results) == {"cities", "largest"}
+    added = sorted((row["diff"], row["city"], row["many"]) for row in results["cities"][1].to_pylist())
+    assert added == [(-1, "Oslo", 1), (-1, "Rome", 1), (1, "Oslo", 2)]
