@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from pointstamp.running.feeding import FlowControl, RunInput
     from pointstamp.running.local import LocalRun
     from pointstamp.running.results import OutputTables, Results
-    from pointstamp.running.status import InputStatus, LoopStatus, OutputStatus, RunStatus
+    from pointstamp.running.status import InputStatus, KeptStatus, LoopStatus, OutputStatus, RunStatus
     from pointstamp.sinks.compactor import Compacted, compact
     from pointstamp.sinks.delta import DeltaSink
     from pointstamp.sinks.parquet import ParquetSink
@@ -117,6 +117,7 @@ _HOMES = {
     "Holder": "progress.why",
     "InputStatus": "running.status",
     "IsNotified": "flow.logic",
+    "KeptStatus": "running.status",
     "LocalRun": "running.local",
     "Loop": "flow.stream",
     "LoopStatus": "running.status",
@@ -231,6 +232,7 @@ __all__ = [
     "Holder",
     "InputStatus",
     "IsNotified",
+    "KeptStatus",
     "LocalRun",
     "Loop",
     "LoopStatus",
