@@ -9,14 +9,19 @@ Families, and what only each can find:
 """
 
 import re
+from typing import Any
 
 import pytest
+from examples.nexmark.events import Site, side_input
+from examples.nexmark.sql import SQL as NEXMARK
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pointstamp as ps
+from pointstamp.rows.ddl import to_ddl
 from support import tpch
-from support.batch_answers import WEIGHT, judge, with_deletions
+from support.batch_answers import WEIGHT, Fed, judge, with_deletions
+from support.nexmark_sql import SPARK
 from support.random_sql import selects
 from support.sql_cases import CASES, Case, declared, fed
 from support.tpch_sql import SQL
@@ -59,6 +64,33 @@ def test_a_query_of_tpch_in_sql_is_duckdbs_on_larger_tables(number: int, workers
     for seed in range(4):
         rows = with_deletions(tpch.epochs(seed, 6, 300), seed, tpch.CHANGED)
         assert judge(tpch_flow(number), SQL[f"q{number}"], rows, workers) == 6
+
+
+def nexmark(number: int, events: int, epochs: int) -> tuple[ps.Dataflow, Fed]:
+    made: dict[str, Any] = dict(Site(number).epochs(events, epochs))
+    made["side_input"] = [side_input().slice(n * 1_000, 1_000) for n in range(epochs)]
+    query = SPARK.get(f"q{number}", NEXMARK[f"q{number}"].replace("exclude (", "except ("))
+    used = {name: rows for name, rows in made.items() if re.search(rf"\b{name}\b", query)}
+    tables = "".join(
+        f"create table {name} ({to_ddl(rows[0].schema)}, {WEIGHT} long) "
+        f"tblproperties ('weight' = '{WEIGHT}');\n"
+        for name, rows in used.items()
+    )
+    changed = {"person": "state", "auction": "category", "bid": "price", "side_input": "value"}
+    return ps.sql(tables + query, name=f"q{number}"), with_deletions(used, number, changed)
+
+
+@pytest.mark.parametrize("number", range(23))
+def test_a_query_of_nexmark_in_sql_is_duckdbs_when_rows_are_deleted(number: int) -> None:
+    flow, rows = nexmark(number, 900, 3)
+    assert judge(flow, NEXMARK[f"q{number}"], rows, 1 + number % 2) == 3
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(23))
+def test_a_query_of_nexmark_in_sql_is_duckdbs_on_many_events(number: int) -> None:
+    flow, rows = nexmark(number, 30_000, 8)
+    assert judge(flow, NEXMARK[f"q{number}"], rows, 1 + number % 3) == 8
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))

@@ -43,7 +43,8 @@ SHORTEST = """
 
 def changes(seed: int, epochs: int, *, forward: bool) -> Fed:
     """Random edges that come and go; going forward only, they have no cycle."""
-    random, there = Random(seed), []
+    random = Random(seed)
+    there: list[tuple[int, int, int]] = []
     made: dict[str, list[pa.Table]] = {"edges": []}
     after: dict[str, list[pa.Table]] = {"edges": []}
     for _ in range(epochs):
