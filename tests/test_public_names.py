@@ -1,12 +1,14 @@
 """The public names: each is there, and none is loaded before it is used."""
 
 import builtins
+import re
 import subprocess
 import sys
 
 import pytest
 
 import pointstamp as ps
+from pointstamp.reduce.other_words import HERE
 
 
 def test_every_public_name_is_there_and_listed() -> None:
@@ -25,6 +27,21 @@ def test_a_star_import_brings_every_name_that_is_not_one_of_pythons_own() -> Non
 def test_an_unknown_name_says_what_there_is() -> None:
     with pytest.raises(AttributeError, match="pointstamp has no 'Dataflows'; it has Accumulator, Aggregate"):
         getattr(ps, "Dataflows")  # noqa: B009 - it is the access that is tested
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("any", "ps.bool_or"), ("every", "ps.bool_and"), ("avg", "ps.mean"), ("Window", "table.with_order")],
+)
+def test_a_name_of_another_library_is_answered_with_the_one_here(name: str, said: str) -> None:
+    with pytest.raises(AttributeError, match=f"pointstamp has no '{name}'; here that is {said}"):
+        getattr(ps, name)
+
+
+def test_the_names_that_are_answered_with_are_there() -> None:
+    for word in HERE.values():
+        for name in re.findall(r"ps\.(\w+)", word):
+            assert name in dir(ps)
 
 
 def test_importing_pointstamp_loads_neither_arrow_nor_spark() -> None:

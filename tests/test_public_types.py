@@ -87,6 +87,18 @@ def written() -> ps.Dataflow:
     return flow
 
 
+def test_aggregates_and_orders_have_the_types_that_they_promise() -> None:
+    numbers = ps.Dataflow("typed").input("numbers", "k long, n long")
+    middle = assert_type(ps.median("n", where=ps.col("n") > 1), ps.Aggregate)
+    own = assert_type(ps.aggregate(lambda rows: rows.num_rows, "long"), ps.FunctionAggregate)
+    before = assert_type(ps.lag("n", default=0), ps.OrderFunction)
+    assert_type(numbers.running().reduce("k", middle=middle, own=own), ps.Table)
+    assert_type(numbers.running().with_order("k", by="n", before=before), ps.Table)
+    assert_type(numbers.reduce("k", middle=middle).join(numbers.distinct("k"), "k"), ps.Stream)
+    assert_type(numbers.rolling("k", rows=2, by="n", middle=middle), ps.Stream)
+    assert_type(numbers.top(1, by="n").with_order(by="n", before=before), ps.Stream)
+
+
 def _n(batch: pa.RecordBatch) -> list[int]:
     numbers: list[int] = batch["n"].to_pylist()
     return numbers

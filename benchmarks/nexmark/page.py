@@ -2,8 +2,9 @@
 
     .venv/bin/python -m benchmarks.nexmark.page
 
-The text before them is ``page_head.md``, the figures are the lines of ``results.jsonl`` beside this file, as the scripts of this folder print them; of
-several lines for one query and contender the last counts. A test keeps the page what this makes of both.
+The text before them is ``page_head.md``; the figures are the lines of ``results.jsonl`` beside this file, as
+the scripts of this folder print them, and of several for one query and contender the last counts. A test
+keeps the page what this makes of them.
 """
 
 import ast

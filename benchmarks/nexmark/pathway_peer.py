@@ -57,12 +57,6 @@ class Bid(pw.Schema):  # type: ignore[misc]
     extra: str
 
 
-def q1(person: Any, auction: Any, bid: Any) -> Any:  # noqa: ANN401 - pathway's tables
-    """Currency conversion; Pathway has no decimals."""
-    del person, auction
-    return bid.select(bid.auction, bid.bidder, bid.date_time, bid.extra, price=bid.price * 0.908)
-
-
 def q2(person: Any, auction: Any, bid: Any) -> Any:  # noqa: ANN401
     """Selection."""
     del person, auction
@@ -141,7 +135,7 @@ def q20(person: Any, auction: Any, bid: Any) -> Any:  # noqa: ANN401
     )
 
 
-QUERIES: dict[str, Callable[..., Any]] = {each.__name__: each for each in (q1, q2, q3, q4, q17, q18, q20)}
+QUERIES: dict[str, Callable[..., Any]] = {each.__name__: each for each in (q2, q3, q4, q17, q18, q20)}
 
 
 def main() -> None:

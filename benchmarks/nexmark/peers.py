@@ -29,7 +29,7 @@ from examples.nexmark.events import Epochs
 from examples.nexmark.flows import Query, inputs_of
 
 FLINK = ["q0", "q1", "q2", "q3", "q4", "q5", "q7", "q8", "q9", "q17", "q18", "q19", "q20"]
-PATHWAY = ["q1", "q2", "q3", "q4", "q17", "q18", "q20"]
+PATHWAY = ["q2", "q3", "q4", "q17", "q18", "q20"]
 SLOTS = 2
 FOLDER = Path(__file__).parent
 

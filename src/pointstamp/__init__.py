@@ -333,7 +333,8 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not listed above is a
     def __getattr__(name: str) -> object:
         home = _HOMES.get(name)
         if home is None:
-            raise AttributeError(f"pointstamp has no {name!r}; it has {', '.join(__dir__())}.")
+            words = import_module("pointstamp.reduce.other_words")
+            raise AttributeError(words.no_such_name(name, __dir__()))
         module = import_module(f"pointstamp.{home}")
         # Two names are modules, every other one is something in a module.
         value: object = module if name in ("functions", "saved") else getattr(module, name)

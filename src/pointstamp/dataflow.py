@@ -11,6 +11,7 @@ flow.run_local(words=[first_batch, second_batch])["counts"][1]    # the counts a
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, nullcontext
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -40,6 +41,7 @@ from pointstamp.show.drawing.svg import svg
 from pointstamp.show.live import LiveDisplay
 from pointstamp.tables.each_time import within_times
 from pointstamp.tables.lookup import looked_up
+from pointstamp.tables.rolling import rolled
 from pointstamp.tables.table import Table
 from pointstamp.tables.ways_in import table_of, upserted
 from pointstamp.topology.domain import EPOCHS, TimeOrder
@@ -71,7 +73,7 @@ class Dataflow:
 
     def __init__(self, name: str, *, times: TimeOrder[Any] = EPOCHS) -> None:
         self.name = name
-        self._builder = PlanBuilder(name, times, table_of, looked_up, within_times)
+        self._builder = PlanBuilder(name, times, table_of, looked_up, within_times, rolled)
 
     @property
     def plan(self) -> Plan:
@@ -361,6 +363,7 @@ class Dataflow:
         savepoint: tuple[Place, str] | None = None,
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         verify: bool = False,
+        tick_every: str | timedelta | None = None,
         **streams: Any,  # noqa: ANN401 - DataFrames and sources
     ) -> "Query":
         """Start the flow as a Spark job that keeps running; return the query that watches and stops it.
@@ -369,6 +372,9 @@ class Dataflow:
         (``ps.files``). Each epoch is published under ``output`` as soon as it is complete and saved; what is
         needed to go on after a failure, or with a new driver, lies under ``checkpoint``. A new checkpoint may
         begin with a ``savepoint`` of another one, given as (its path, the savepoint's name).
+
+        With ``tick_every="1 second"`` epochs are ticks of a clock: one every second, with everything that
+        came since the last one, and also where nothing came. They are recorded as any tick is.
 
         With ``verify`` everything that the workers do is judged while they do it, against the models that the
         runtime implements; an epoch is published after it was found right, and a wrong step ends the query.
@@ -390,6 +396,7 @@ class Dataflow:
             savepoint=None if savepoint is None else (os.fspath(savepoint[0]), savepoint[1]),
             silence_seconds_max=silence_seconds_max,
             judge=self._judge() if verify else None,
+            tick_every=tick_every,
         )
 
     def start_local(
@@ -408,6 +415,7 @@ class Dataflow:
         savepoint: tuple[Place, str] | None = None,
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         verify: bool = False,
+        tick_every: str | timedelta | None = None,
         **streams: Any,  # noqa: ANN401 - sources
     ) -> "Query":
         """Start the flow on this machine as a query that keeps running, as ``start`` does on Spark.
@@ -430,6 +438,7 @@ class Dataflow:
             savepoint=None if savepoint is None else (os.fspath(savepoint[0]), savepoint[1]),
             silence_seconds_max=silence_seconds_max,
             judge=self._judge() if verify else None,
+            tick_every=tick_every,
         )
 
     def _folder(self, output: Any, frames: Mapping[str, Any]) -> str | None:  # noqa: ANN401 - whatever came

@@ -40,6 +40,11 @@ doubled = words.map(lambda row: helper.doubled(row), "word string, n long")
 flow.output("totals", doubled.reduce("word", running=True, total=ps.sum("n")))
 """
 
+COUNTED = """
+flow.output("counts", words.running().count("word"))
+"""
+COUNTS = ["{'word': '007', 'count': 2}", "{'word': 'b', 'count': 1}"]
+
 OWN_INPUTS = """
 import pointstamp as ps
 
@@ -154,6 +159,22 @@ def test_a_flow_with_times_of_its_own_runs_with_its_own_inputs_only(
     for options in (["--input", f"calls={folder / 'words.csv'}"], ["--output", str(folder / "out")]):
         assert main(["run", str(folder / "calls.py"), *options]) == 2
         assert "has times of its own" in capsys.readouterr().err
+
+
+def test_a_table_is_shown_and_written_as_its_changes_and_as_it_is_at_the_end(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (folder / "flow.py").open("a") as flow:
+        flow.write(COUNTED)
+    command = ["run", str(folder / "flow.py"), "--input", f"words={folder / 'words.csv'}", "--epoch", "day"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "epoch 1, counts: 3 rows\n  word  count  diff\n" in shown
+    end = shown[shown.index("at the end, counts: 2 rows\n  word  count\n") :].splitlines()
+    assert sorted(end[2:4]) == ["  007   2", "  b     1"]
+    assert main([*command, "--output", str(folder / "out")]) == 0
+    assert sorted(map(str, pq.read_table(folder / "out" / "counts.parquet").to_pylist())) == COUNTS
+    assert sum(pq.read_table(file).num_rows for file in (folder / "out" / "counts").iterdir()) == 4
 
 
 def test_an_output_stays_in_its_folder_whatever_its_name(folder: Path) -> None:
@@ -278,6 +299,8 @@ def _read(terminal: int) -> bytes:
 
 @pytest.mark.spark
 def test_on_spark_the_output_is_that_of_the_run_without(folder: Path) -> None:
+    with (folder / "flow.py").open("a") as flow:
+        flow.write(COUNTED)
     command = [*COMMAND, "flow.py", "--input", "words=words.csv", "--epoch", "day", "--output", "out"]
     done = subprocess.run(
         [*command, "--master", "local[2]"],
@@ -288,8 +311,9 @@ def test_on_spark_the_output_is_that_of_the_run_without(folder: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("2 epochs, 3 rows in, 3 rows out, ")
+    assert done.stdout.startswith("2 epochs, 3 rows in, 7 rows out, ")
     assert totals_in(folder / "out") == TOTALS
+    assert sorted(map(str, ds.dataset(folder / "out" / "counts.parquet").to_table().to_pylist())) == COUNTS
 
 
 @pytest.mark.long

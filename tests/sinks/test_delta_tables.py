@@ -26,7 +26,8 @@ from pointstamp.sinks.port import Staged
 from pointstamp.tables.weights import DIFF_FIELD
 from sinks.harness import Died, SteppingStorage, Steps, delta_steps
 
-SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string()), DIFF_FIELD])
+# As Spark has it, where every column may be null.
+SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string()), DIFF_FIELD.with_nullable(True)])
 Row = tuple[int, str | None]
 Commit = list[dict[Row, int]]
 """The changes of some epochs."""

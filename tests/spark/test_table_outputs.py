@@ -10,6 +10,8 @@ from pointstamp.errors import FlowError
 from pointstamp.sinks.bases import PLACE
 from pointstamp.spark import frames
 
+pytestmark = pytest.mark.spark
+
 
 def test_a_bounded_run_gives_tables_as_dataframes(spark: SparkSession, tmp_path: Path) -> None:
     flow = ps.Dataflow("sold")

@@ -80,8 +80,8 @@ def _weighed(table: pa.Table, weight: int) -> pa.Table:
     return table.append_column(WEIGHT, pa.array(np.full(table.num_rows, weight)))
 
 
-def judge(flow: ps.Dataflow, sql: str, fed: Fed, workers: int) -> int:
-    """How many epochs were compared; AssertionError names the first that is not DuckDB's answer.
+def judge(flow: ps.Dataflow, sql: str, fed: Fed, workers: int) -> list[pa.Table]:
+    """What each epoch put out, compared; AssertionError names the first that is not DuckDB's answer.
 
     DuckDB is asked of what is there of each input, and of the rows of an epoch where an input is a stream.
     """
@@ -98,7 +98,7 @@ def judge(flow: ps.Dataflow, sql: str, fed: Fed, workers: int) -> int:
             found = pa.concat_tables(so_far)
         wrong = _differences(engine, sql, {name: fed.there[name][epoch] for name in names}, found)
         assert not wrong, f"{who}: {wrong}"
-    return epochs
+    return [results[epoch] for epoch in range(epochs)]
 
 
 def _twice(engine: duckdb.DuckDBPyConnection, changes: pa.Table) -> Sequence[Any]:

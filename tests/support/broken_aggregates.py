@@ -1,18 +1,24 @@
 """Aggregates and functions in an order with a mistake in them, one mistake each, which a test must find."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
+from pointstamp.flow import outlet
+from pointstamp.flow.afresh import Afresh
+from pointstamp.operators.context import Context
 from pointstamp.reduce.accumulators import floats_of
-from pointstamp.tables import adding, aggregating, one_of_each, placing, reducing, with_order
+from pointstamp.state.pieces import Piece
+from pointstamp.tables import aggregating, deltas, one_of_each, placing, reducing, rolling, with_order
 from pointstamp.tables.asked_aggregates import TableAggregate
-from pointstamp.tables.group_values import GroupValues, firsts_of
+from pointstamp.tables.group_values import GroupValues, Places, firsts_of
 from pointstamp.tables.grouping import Grouped
 from pointstamp.tables.placing import Placing, Ranked
+from pointstamp.tables.rolling import Rolling
 from pointstamp.tables.top import First
 from pointstamp.tables.weights import DIFF, with_weights
 
@@ -26,6 +32,29 @@ class CopiesShareAPlace(Placing):
         weights = groups.rows.column(DIFF).to_numpy()
         once = Grouped(with_weights(groups.rows, np.ones(len(weights), np.int64)), groups.starts, groups.keys)
         return super().__call__(once)
+
+
+class RemembersTooFew(Rolling):
+    """Keeps one row less of each key than can still count."""
+
+    def _can_count(self, group: Places) -> npt.NDArray[np.bool_]:
+        can_count = super()._can_count(group)
+        return can_count & np.roll(can_count, 1)
+
+
+class RemembersTheEpoch(Afresh):
+    """Goes on in the next epoch with what there was in the one before."""
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        if self._open:
+            self._open[context.time] = next(iter(self._open.values()))
+        super().on_receive(context, input, batch)
+
+    def on_notify(self, context: Context) -> None:
+        self._open[context.time].on_notify(context)
+
+    def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
+        return {}
 
 
 class AsTheyCome(First):
@@ -47,13 +76,12 @@ def _of(groups: Grouped) -> Any:  # noqa: ANN401 - numbers of groups
 
 def _variance_by_squares(given: GroupValues, asked: TableAggregate) -> pa.Array:
     """The mean of squares less the square of the mean."""
-    made = []
-    for values, weights in adding._parts(given, floats_of(given.values)):
-        count = weights.sum()
-        mean = (values * weights).sum() / count
-        squares = (values * values * weights).sum()
-        made.append((squares - count * mean * mean) / (count - 1) if count > 1 else None)
-    return given.spread(pa.array(made, pa.float64()))
+    values, starts = floats_of(given.values), given.starts()
+    powers = [values**power * given.weights for power in range(3)]
+    counts, sums, squares = (np.add.reduceat(each, starts) if len(each) else each for each in powers)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        made = (squares - sums * sums / counts) / (counts - 1)
+    return given.spread(pa.array(made, mask=counts <= 1))
 
 
 def _sums_run_on(ranked: Ranked, floats: Any) -> Any:  # noqa: ANN401 - floats
@@ -72,15 +100,22 @@ def _without_weights(kind: str) -> Break:
     return lambda patch: patch.setitem(aggregating._KINDS, kind, wrong)
 
 
+def _as_they_come(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(one_of_each, "First", AsTheyCome)
+    patch.setattr(deltas, "on_top", deltas.on_groups)
+
+
 def _everywhere(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GroupValues, "kept", lambda self, mask: self)
 
 
 BROKEN_AGGREGATES: dict[str, Break] = {
     "the row of no rows is counted": lambda patch: patch.setattr(reducing, "_of_rows", dict),
+    "an epoch goes on with the one before": lambda patch: patch.setattr(outlet, "Afresh", RemembersTheEpoch),
+    "a row too few is remembered": lambda patch: patch.setattr(rolling, "Rolling", RemembersTooFew),
     "copies share a place": lambda patch: patch.setattr(with_order, "Placing", CopiesShareAPlace),
     "sums run on from one key to the next": lambda patch: patch.setattr(placing, "_float_sums", _sums_run_on),
-    "the first row is the one that came first": lambda patch: patch.setattr(one_of_each, "First", AsTheyCome),
+    "the first row is the one that came first": _as_they_come,
     "a variance is a difference of squares": lambda patch: patch.setitem(
         aggregating._KINDS,
         "var_samp",

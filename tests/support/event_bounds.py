@@ -5,14 +5,17 @@ epoch, and shares no code with what it judges.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 
 import pointstamp as ps
+from pointstamp.tables.arrangement import Arrangement
+from pointstamp.tables.calendar import Calendar
 from support.table_queries import Row, table_of
 
 TIMED = pa.schema({"k": pa.int64(), "at": pa.int64(), "n": pa.int64()})
@@ -104,3 +107,31 @@ def counted(table: ps.Table) -> ps.Table:
 
 
 Flow = Callable[[], ps.Dataflow]
+
+
+def sessions_of(rows: Sequence[Row], gap: int) -> list[Row]:
+    """Each row with where its session begins and ends."""
+    made = []
+    for key in {row[0] for row in rows}:
+        own = sorted((row for row in rows if row[0] == key and row[1] is not None), key=lambda row: row[1])
+        session: list[Row] = []
+        for row in own:
+            if session and row[1] - session[-1][1] >= gap:
+                made += [(*each, session[0][1], session[-1][1] + gap) for each in session]
+                session = []
+            session.append(row)
+        made += [(*each, session[0][1], session[-1][1] + gap) for each in session]
+    return made
+
+
+def noted(patch: pytest.MonkeyPatch) -> list[Sized]:
+    """All that holds rows in operators that are made from now on."""
+    made: list[Sized] = []
+    for kind in (Arrangement, Calendar):
+
+        def begin(self: Any, *given: Any, right: Any = kind.__init__, **named: Any) -> None:  # noqa: ANN401
+            right(self, *given, **named)
+            made.append(self)
+
+        patch.setattr(kind, "__init__", begin)
+    return made

@@ -20,6 +20,7 @@ from pointstamp.operators.event_time import Bounds
 from pointstamp.state.pieces import Piece
 from pointstamp.tables import deltas
 from pointstamp.tables.calendar import Calendar
+from pointstamp.tables.open_changes import added_up
 from pointstamp.tables.until import Final, KeptUntil
 from pointstamp.tables.weights import DIFF
 from support.event_bounds import TIMED, counted, windowed
@@ -130,20 +131,18 @@ class NeverForgets(KeptUntil):
 
 
 def _sends_again(patch: pytest.MonkeyPatch) -> None:
-    """What was taken is not taken out, and comes again after a recovery."""
+    """What was taken is left there, up to a bound that nobody saves, and comes again after a recovery."""
+    taken: dict[Calendar, int] = {}
 
-    class NotTakenOut(Calendar):
-        def take(self, bound: int) -> pa.RecordBatch | None:
-            rows = super().take(bound)
-            if rows is not None:
-                when = [name for name in self._names if name == "window_end"]
-                super().add(rows, rows.column(when[0]).to_numpy())
-                for time in rows.column(when[0]).to_pylist():
-                    if time in self._due:
-                        self._due.remove(time)
-            return rows
+    def take(self: Calendar, bound: int) -> pa.RecordBatch | None:
+        before, taken[self] = taken.get(self, -(2**60)), max(bound, taken.get(self, bound))
+        rows = added_up(self._runs) if self._runs else None
+        if rows is None:
+            return None
+        until = rows.column("__until").to_numpy()
+        return rows.filter(pa.array((until > before) & (until <= bound))).select([*self._names, DIFF])
 
-    patch.setattr("pointstamp.tables.until.Calendar", NotTakenOut)
+    patch.setattr(Calendar, "take", take)
 
 
 def _bounds_are_lost(patch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,10 @@ Maker = Callable[[ps.Table], ps.Table]
 QUERIES: dict[str, tuple[Maker, Callable[[Counter[Row]], Counter[Row]]]] = {
     "distinct": (lambda t: t.distinct(), lambda rows: Counter(dict.fromkeys(rows, 1))),
     "count": (lambda t: t.reduce("k", n=ps.count()), counted_rows),
+    "different": (
+        lambda t: t.reduce("k", n=ps.count_distinct("n")),
+        lambda rows: counted_rows(Counter({*rows})),
+    ),
     "count of all": (
         lambda t: t.reduce(n=ps.count()).select(k=ps.lit(0, "long"), n=ps.col("n")),
         lambda rows: Counter([(0, rows.total())]),

@@ -32,7 +32,9 @@ def joined_flow() -> ps.Dataflow:
 def ordered_flow() -> ps.Dataflow:
     """Functions in an order, one row of each key, and aggregates that need all rows of a key."""
     flow = ps.Dataflow("ordered")
-    table = flow.input("b", RIGHT).running(weight="w")
+    rows = flow.input("b", RIGHT)
+    flow.output("last", rows.rolling("k", rows=3, by="n", total=ps.sum("n"), middle=ps.median("n")))
+    table = rows.running(weight="w")
     places = {"at": ps.row_number(), "total": ps.running_sum("n"), "after": ps.lead("n")}
     flow.output("places", table.with_order("k", by="n desc", functions=places))
     flow.output("one", table.distinct("k", by="n desc"))

@@ -1,6 +1,6 @@
 """The 22 queries of TPC-H as operations on tables: what ``tpch_sql`` says, said without SQL.
 
-A subquery that is one value is a table of one row, and joined by a key that is the same in every row.
+A subquery that is one value is a table of one row, and joined with every row.
 """
 
 from datetime import date
@@ -15,16 +15,14 @@ REVENUE: Final = ps.col("l_extendedprice") * (1 - ps.col("l_discount"))
 
 
 def q1(lineitem: Table) -> Table:
-    priced = lineitem.filter(ps.col("l_shipdate") <= date(1996, 9, 2)).with_columns(
-        disc_price=REVENUE, charge=REVENUE * (1 + ps.col("l_tax"))
-    )
-    return priced.reduce(
+    shipped = lineitem.filter(ps.col("l_shipdate") <= date(1996, 9, 2))
+    return shipped.reduce(
         "l_returnflag",
         "l_linestatus",
         sum_qty=ps.sum("l_quantity"),
         sum_base_price=ps.sum("l_extendedprice"),
-        sum_disc_price=ps.sum("disc_price"),
-        sum_charge=ps.sum("charge"),
+        sum_disc_price=ps.sum(REVENUE),
+        sum_charge=ps.sum(REVENUE * (1 + ps.col("l_tax"))),
         avg_qty=ps.mean("l_quantity"),
         count_order=ps.count(),
     )
@@ -46,10 +44,10 @@ def q2(part: Table, supplier: Table, partsupp: Table, nation: Table, region: Tab
 def q3(customer: Table, orders: Table, lineitem: Table) -> Table:
     early = orders.filter(ps.col("o_orderdate") < date(1995, 3, 15))
     builders = customer.filter(ps.col("c_mktsegment") == "BUILDING")
-    lines = lineitem.filter(ps.col("l_shipdate") > date(1995, 3, 15)).with_columns(revenue=REVENUE)
+    lines = lineitem.filter(ps.col("l_shipdate") > date(1995, 3, 15))
     # A customer that is there twice has every order twice, as in SQL.
     sold = lines.join(early, {"l_orderkey": "o_orderkey"}).join(builders, {"o_custkey": "c_custkey"})
-    sums = sold.reduce("l_orderkey", "o_orderdate", revenue=ps.sum("revenue"))
+    sums = sold.reduce("l_orderkey", "o_orderdate", revenue=ps.sum(REVENUE))
     return sums.top(10, by=["revenue desc", "o_orderdate", "l_orderkey"])
 
 
@@ -69,13 +67,12 @@ def q5(
         (ps.col("o_orderdate") >= date(1993, 1, 1)) & (ps.col("o_orderdate") < date(1996, 1, 1))
     )
     sold = (
-        lineitem.with_columns(revenue=REVENUE)
-        .join(years, {"l_orderkey": "o_orderkey"})
+        lineitem.join(years, {"l_orderkey": "o_orderkey"})
         .join(customer, {"o_custkey": "c_custkey"})
         .join(supplier, {"l_suppkey": "s_suppkey", "c_nationkey": "s_nationkey"})
         .join(of_region(nation, region, "EUROPE", "AMERICA"), {"c_nationkey": "n_nationkey"})
     )
-    return sold.reduce("n_name", revenue=ps.sum("revenue"))
+    return sold.reduce("n_name", revenue=ps.sum(REVENUE))
 
 
 def q6(lineitem: Table) -> Table:
@@ -85,9 +82,7 @@ def q6(lineitem: Table) -> Table:
         & ps.col("l_discount").between(Decimal("0.05"), Decimal("0.07"))
         & (ps.col("l_quantity") < 24)
     )
-    return wanted.with_columns(saved=ps.col("l_extendedprice") * ps.col("l_discount")).reduce(
-        revenue=ps.sum("saved")
-    )
+    return wanted.reduce(revenue=ps.sum(ps.col("l_extendedprice") * ps.col("l_discount")))
 
 
 def q7(supplier: Table, lineitem: Table, orders: Table, customer: Table, nation: Table) -> Table:
@@ -95,7 +90,7 @@ def q7(supplier: Table, lineitem: Table, orders: Table, customer: Table, nation:
     other = (ps.col("supp_nation") == "GERMANY") & (ps.col("cust_nation") == "FRANCE")
     shipped = (
         lineitem.filter(ps.col("l_shipdate").between(date(1995, 1, 1), date(1996, 12, 31)))
-        .with_columns(revenue=REVENUE, l_year=F.year("l_shipdate"))
+        .with_columns(l_year=F.year("l_shipdate"))
         .join(supplier, {"l_suppkey": "s_suppkey"})
         .join(orders, {"l_orderkey": "o_orderkey"})
         .join(customer, {"o_custkey": "c_custkey"})
@@ -103,27 +98,24 @@ def q7(supplier: Table, lineitem: Table, orders: Table, customer: Table, nation:
         .join(nation.select("n_nationkey", cust_nation=ps.col("n_name")), {"c_nationkey": "n_nationkey"})
         .filter(pair | other)
     )
-    return shipped.reduce("supp_nation", "cust_nation", "l_year", revenue=ps.sum("revenue"))
+    return shipped.reduce("supp_nation", "cust_nation", "l_year", revenue=ps.sum(REVENUE))
 
 
 def q8(
     part: Table, supplier: Table, lineitem: Table, orders: Table, customer: Table, nation: Table,
     region: Table,
 ) -> Table:  # fmt: skip
-    ours = ps.when(ps.col("supp_nation") == "BRAZIL", ps.col("revenue")).otherwise(
-        ps.col("revenue") - ps.col("revenue")
-    )
+    ours = ps.when(ps.col("supp_nation") == "BRAZIL", REVENUE).otherwise(Decimal(0))
     sold = (
-        lineitem.with_columns(revenue=REVENUE)
-        .join(part.filter(ps.col("p_type").ends_with("STEEL")), {"l_partkey": "p_partkey"})
+        lineitem.join(part.filter(ps.col("p_type").ends_with("STEEL")), {"l_partkey": "p_partkey"})
         .join(supplier, {"l_suppkey": "s_suppkey"})
         .join(orders, {"l_orderkey": "o_orderkey"})
         .join(customer, {"o_custkey": "c_custkey"})
         .join(of_region(nation, region, "AMERICA"), {"c_nationkey": "n_nationkey"})
         .join(nation.select("n_nationkey", supp_nation=ps.col("n_name")), {"s_nationkey": "n_nationkey"})
-        .with_columns(o_year=F.year("o_orderdate"), ours=ours)
+        .with_columns(o_year=F.year("o_orderdate"))
     )
-    sums = sold.reduce("o_year", ours=ps.sum("ours"), all=ps.sum("revenue"))
+    sums = sold.reduce("o_year", ours=ps.sum(ours), all=ps.sum(REVENUE))
     return sums.select("o_year", mkt_share=ps.col("ours").cast("double") / ps.col("all").cast("double"))
 
 
@@ -134,26 +126,23 @@ def q9(part: Table, supplier: Table, lineitem: Table, partsupp: Table, orders: T
         .join(supplier, {"l_suppkey": "s_suppkey"})
         .join(orders, {"l_orderkey": "o_orderkey"})
         .join(nation, {"s_nationkey": "n_nationkey"})
-        .select(
-            nation=ps.col("n_name"),
-            o_year=F.year("o_orderdate"),
-            profit=REVENUE - ps.col("ps_supplycost") * ps.col("l_quantity"),
-        )
+        .with_columns(nation=ps.col("n_name"), o_year=F.year("o_orderdate"))
     )
-    return sold.reduce("nation", "o_year", sum_profit=ps.sum("profit"))
+    profit = REVENUE - ps.col("ps_supplycost") * ps.col("l_quantity")
+    return sold.reduce("nation", "o_year", sum_profit=ps.sum(profit))
 
 
 def q10(customer: Table, orders: Table, lineitem: Table, nation: Table) -> Table:
     quarter = orders.filter(
         (ps.col("o_orderdate") >= date(1993, 10, 1)) & (ps.col("o_orderdate") < date(1995, 1, 1))
     )
-    returned = lineitem.filter(ps.col("l_returnflag") == "R").with_columns(revenue=REVENUE)
+    returned = lineitem.filter(ps.col("l_returnflag") == "R")
     lost = (
         returned.join(quarter, {"l_orderkey": "o_orderkey"})
         .rename(c_custkey="o_custkey")
         .join(customer, "c_custkey")
         .join(nation, {"c_nationkey": "n_nationkey"})
-        .reduce("c_custkey", "c_name", "c_acctbal", "c_phone", "n_name", revenue=ps.sum("revenue"))
+        .reduce("c_custkey", "c_name", "c_acctbal", "c_phone", "n_name", revenue=ps.sum(REVENUE))
     )
     return lost.top(4, by=["revenue desc", "c_custkey", "c_name", "c_acctbal", "c_phone", "n_name"])
 
@@ -165,7 +154,8 @@ def q11(partsupp: Table, supplier: Table, nation: Table) -> Table:
         .select("ps_partkey", value=ps.col("ps_supplycost") * ps.col("ps_availqty"))
     )
     return (
-        beside(stock.reduce("ps_partkey", value=ps.sum("value")), stock.reduce(all=ps.sum("value")))
+        stock.reduce("ps_partkey", value=ps.sum("value"))
+        .join(stock.reduce(all=ps.sum("value")), how="cross")
         .filter(ps.col("value") > ps.col("all") * Decimal("0.2"))
         .select("ps_partkey", "value")
     )
@@ -179,9 +169,10 @@ def q12(orders: Table, lineitem: Table) -> Table:
         & (ps.col("l_receiptdate") >= date(1994, 1, 1))
         & (ps.col("l_receiptdate") < date(1996, 1, 1))
     )
-    high = ps.when(ps.col("o_orderpriority").is_in(["1-URGENT", "2-HIGH"]), 1).otherwise(0)
-    counted = late.join(orders, {"l_orderkey": "o_orderkey"}).with_columns(high=high, low=1 - high)
-    return counted.reduce("l_shipmode", high_line_count=ps.sum("high"), low_line_count=ps.sum("low"))
+    high = ps.col("o_orderpriority").is_in(["1-URGENT", "2-HIGH"])
+    return late.join(orders, {"l_orderkey": "o_orderkey"}).reduce(
+        "l_shipmode", high_line_count=ps.count(where=high), low_line_count=ps.count(where=~high)
+    )
 
 
 def q13(customer: Table, orders: Table) -> Table:
@@ -193,20 +184,18 @@ def q13(customer: Table, orders: Table) -> Table:
 def q14(lineitem: Table, part: Table) -> Table:
     year = lineitem.filter(
         (ps.col("l_shipdate") >= date(1995, 1, 1)) & (ps.col("l_shipdate") < date(1996, 1, 1))
-    ).with_columns(revenue=REVENUE)
-    promo = ps.when(ps.col("p_type").starts_with("PROMO"), ps.col("revenue")).otherwise(
-        ps.col("revenue") - ps.col("revenue")
     )
-    sold = year.join(part, {"l_partkey": "p_partkey"}).with_columns(promo=promo)
+    promo = ps.when(ps.col("p_type").starts_with("PROMO"), REVENUE).otherwise(Decimal(0))
+    sold = year.join(part, {"l_partkey": "p_partkey"})
     share = 100.0 * ps.col("promo").cast("double") / ps.col("all").cast("double")
-    return sold.reduce(promo=ps.sum("promo"), all=ps.sum("revenue")).select(promo_revenue=share)
+    return sold.reduce(promo=ps.sum(promo), all=ps.sum(REVENUE)).select(promo_revenue=share)
 
 
 def q15(lineitem: Table, supplier: Table) -> Table:
     lines = lineitem.filter(
         (ps.col("l_shipdate") >= date(1994, 1, 1)) & (ps.col("l_shipdate") < date(1996, 4, 1))
     )
-    revenue = lines.with_columns(revenue=REVENUE).reduce("l_suppkey", total_revenue=ps.sum("revenue"))
+    revenue = lines.reduce("l_suppkey", total_revenue=ps.sum(REVENUE))
     best = revenue.top(1, by="total_revenue desc", ties=True)
     return supplier.join(best, {"s_suppkey": "l_suppkey"}).select(
         "s_suppkey", "s_name", "s_phone", "total_revenue"
@@ -223,9 +212,7 @@ def q16(partsupp: Table, part: Table, supplier: Table) -> Table:
     offers = partsupp.join(wanted, {"ps_partkey": "p_partkey"}).join(
         bad, {"ps_suppkey": "s_suppkey"}, how="anti"
     )
-    # The number of different suppliers is the number of different rows with a supplier.
-    pairs = offers.select("p_brand", "p_type", "p_size", "ps_suppkey").distinct()
-    return pairs.reduce("p_brand", "p_type", "p_size", supplier_cnt=ps.count())
+    return offers.reduce("p_brand", "p_type", "p_size", supplier_cnt=ps.count_distinct("ps_suppkey"))
 
 
 def q17(lineitem: Table, part: Table) -> Table:
@@ -261,7 +248,7 @@ def q19(lineitem: Table, part: Table) -> Table:
         ps.col("l_shipmode").is_in(["AIR", "AIR REG"]) & (ps.col("l_shipinstruct") == "DELIVER IN PERSON")
     )
     sold = by_air.join(part, {"l_partkey": "p_partkey"}, where=wanted)
-    return sold.with_columns(revenue=REVENUE).reduce(revenue=ps.sum("revenue"))
+    return sold.reduce(revenue=ps.sum(REVENUE))
 
 
 def q20(supplier: Table, nation: Table, partsupp: Table, part: Table, lineitem: Table) -> Table:
@@ -301,7 +288,7 @@ def q22(customer: Table, orders: Table) -> Table:
     )
     sums = rich.filter(ps.col("c_acctbal") > 0).reduce(all=ps.sum("c_acctbal"), count=ps.count())
     mean = sums.select(mean=ps.col("all").cast("double") / ps.col("count").cast("double"))
-    idle = beside(rich, mean).filter(ps.col("c_acctbal").cast("double") > ps.col("mean"))
+    idle = rich.join(mean, how="cross").filter(ps.col("c_acctbal").cast("double") > ps.col("mean"))
     idle = idle.join(orders, {"c_custkey": "o_custkey"}, how="anti")
     return idle.reduce("cntrycode", numcust=ps.count(), totacctbal=ps.sum("c_acctbal"))
 
@@ -310,8 +297,3 @@ def of_region(nation: Table, region: Table, *names: str) -> Table:
     """The nations of regions."""
     there = region.filter(ps.col("r_name").is_in(names))
     return nation.join(there, {"n_regionkey": "r_regionkey"}).select("n_nationkey", "n_name")
-
-
-def beside(table: Table, one_row: Table) -> Table:
-    """Every row of a table with the one row of another."""
-    return table.with_columns(one=1).join(one_row.with_columns(one=1), "one").drop("one")

@@ -11,6 +11,7 @@ from pointstamp.errors import FlowError
 from support.broken_aggregates import BROKEN_AGGREGATES, AsTheyCome
 from support.table_aggregates import Asked, judge_sales
 from support.table_queries import Row
+from support.table_rolling import judge_rolling
 
 Judge = Callable[[], None]
 
@@ -41,10 +42,20 @@ def of_variance() -> None:
     assert found[0]["x"] == float(statistics.variance(map(Fraction, values)))
 
 
+def of_epochs() -> None:
+    """The rows of two epochs, each once; one of them is in both."""
+    flow = ps.Dataflow("test")
+    flow.output("x", flow.input("a", "n long").distinct())
+    found = flow.run_local(a=[[{"n": 1}, {"n": 1}], [{"n": 1}, {"n": 2}]])["x"]
+    assert [sorted(found[epoch]["n"].to_pylist()) for epoch in (0, 1)] == [[1], [1, 2]]
+
+
 ORDER = "over (partition by k order by v, s)"
 
 JUDGES: dict[str, Judge] = {
     "the row of no rows is counted": of_query(lambda a: a.reduce(n=ps.count()), "select count(*) from a"),
+    "an epoch goes on with the one before": of_epochs,
+    "a row too few is remembered": lambda: judge_rolling([[(0, n)] for n in (3, 1, 2, 4, 5)], 3, 1),
     "copies share a place": of_query(
         lambda a: a.with_order("k", by=["v", "s"], x=ps.row_number()).select("k", "x"),
         f"select k, row_number() {ORDER} from a",  # noqa: S608

@@ -3,6 +3,7 @@
 - every verb beside DuckDB, epoch by epoch, on one to three workers;
 - in a loop, where each round is a time of its own, beside brute force;
 - in worlds that the simulator chooses, with crashes, where nothing of an epoch may stay behind;
+- the last rows over all epochs, beside brute force;
 - what is refused.
 """
 
@@ -21,6 +22,7 @@ from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.seeds import CrashSimulator
 from pointstamp.simulate.seeds import Simulator, cases, simulate
 from support.table_queries import ENGINE, Row, canonical, table_of
+from support.table_rolling import judge_rolling
 
 A = pa.schema({"k": pa.int64(), "n": pa.int64()})
 B = pa.schema({"k": pa.int64(), "m": pa.int64()})
@@ -140,6 +142,31 @@ def test_in_a_loop_each_round_is_by_itself() -> None:
     assert sorted(row["n"] for row in found[1].to_pylist()) == [1, 2, 5]
 
 
+# The last rows over all epochs.
+
+
+@settings(max_examples=40, deadline=None)
+@given(epochs=st.lists(_ROWS, min_size=1, max_size=4), last=st.integers(1, 4), workers=st.integers(1, 3))
+def test_every_row_is_answered_by_the_last_rows_up_to_it(
+    epochs: list[list[Row]], last: int, workers: int
+) -> None:
+    judge_rolling(epochs, last, workers)
+
+
+def test_without_keys_the_last_rows_are_those_of_all() -> None:
+    flow = ps.Dataflow("test")
+    numbers = flow.input("x", "n long")
+    flow.output("out", numbers.rolling(rows=2, by="n", name=ps.sum(ps.col("n") * 10, where=ps.col("n") > 1)))
+    found = flow.run_local(x=[[{"n": 1}, {"n": 2}], [{"n": 3}]], workers=2)["out"]
+    assert [sorted(row.items()) for row in found[1].to_pylist()] == [[("n", 3), ("name", 50)]]
+    assert sorted((row["n"], row["name"]) for row in found[0].to_pylist()) == [(1, None), (2, 20)]
+
+
+def in_a_loop(stream: Any) -> None:  # noqa: ANN401 - a stream
+    with stream.loop() as loop:
+        loop.enter(stream).rolling("shop", rows=2, by="price", n=ps.count())
+
+
 def streams() -> tuple[Any, Any]:
     flow = ps.Dataflow("test")
     return flow.input("sales", "shop string, price long"), flow.input("shops", "shop string, city string")
@@ -161,6 +188,17 @@ CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
         lambda a, b: a.count("shop", running=True).distinct(),
         FlowError,
         "'distinct' of stream 'count' adds up what .* while the old one is not taken back",
+    ),
+    (lambda a, b: a.rolling("shop", rows=0, by="price", n=ps.count()), FlowError, "rows=1 or more, but was"),
+    (lambda a, b: a.rolling("shop", rows=2, by="price"), FlowError, "'rolling' of stream 'sales' adds no"),
+    (lambda a, b: a.rolling("city", rows=2, by="price", n=ps.count()), SchemaError, "the column 'city'"),
+    (lambda a, b: a.rolling("shop", rows=2, by="prise", n=ps.count()), SchemaError, "the column 'prise'"),
+    (lambda a, b: a.rolling(rows=2, by="price", shop=ps.count()), SchemaError, "is a column 'shop' already"),
+    (lambda a, b: in_a_loop(a), FlowError, "'rolling' of .* stands in a loop, where no row is the last one"),
+    (
+        lambda a, b: a.count("shop", running=True).rolling(rows=2, by="count", n=ps.count()),
+        FlowError,
+        "adds up what .* while the old one is not taken back",
     ),
     (lambda a, b: a.dropDuplicates(), AttributeError, r"here that is distinct\(\) within an epoch"),
     (lambda a, b: a.tpo(), AttributeError, "has no 'tpo'; it has .*, top, join"),

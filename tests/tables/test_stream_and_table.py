@@ -5,15 +5,20 @@
 """
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, SchemaError
+from pointstamp.flow.outlet import add_operator
+from pointstamp.tables.weighing import Appended
 from support.table_queries import RIGHT, RIGHT_ROWS, Row, accumulated, changes, table_of
+from support.table_times import ROWS, WEIGHED, timed_changes
 
 WORKERS = st.integers(1, 3)
 _EVENTS = st.lists(
@@ -66,6 +71,47 @@ def test_a_row_in_a_loop_finds_the_table_as_it_is_in_its_round() -> None:
     links = [{"src": 1, "dst": 2}, {"src": 2, "dst": 3}]
     found = flow.run_local(starts=[[{"node": 1}], [{"node": 2}]], edges=[links, []], workers=2)["seen"]
     assert [sorted(found[epoch]["node"].to_pylist()) for epoch in (0, 1)] == [[1, 2, 3], [2, 3]]
+
+
+class RowsAtRounds:
+    """Sends rows that were looked up with the rounds of their time."""
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        rounds = [pa.array([each] * batch.num_rows) for each in context.time[1:]]
+        context.send(pa.RecordBatch.from_arrays([*batch.columns, *rounds], schema=context.schema()))
+
+
+def test_at_every_time_of_two_loops_a_row_finds_what_arrived_up_to_it() -> None:
+    flow = ps.Dataflow("timed")
+    rows = flow.input("rows", ROWS)
+    with rows.loop("outer") as outer:
+        again = outer.variable(ROWS)
+        here, later = outer.enter(rows).concat(again).branch(ps.col("outer") <= 0)
+        outer.feedback(again, later.with_columns(outer=ps.col("outer") - 1))
+        with here.loop("inner") as inner:
+            once_more = inner.variable(ROWS)
+            now, after = inner.enter(here).concat(once_more).branch(ps.col("inner") <= 0)
+            inner.feedback(once_more, after.with_columns(inner=ps.col("inner") - 1))
+            logic = partial(Appended, WEIGHED, "w")
+            table = ps.Table(add_operator("arrive", logic, {"in": now}, {"out": WEIGHED})[0])
+            events = now.filter(ps.col("w") > 0).select("k", event=ps.col("n"))
+            stamped = pa.schema([(name, pa.int64()) for name in ("k", "event", "n", "outer", "inner")])
+            found = ps.operator("stamp", RowsAtRounds(), outputs=stamped, rows=events.lookup(table, "k"))
+            left = inner.leave(found)
+        flow.output("found", outer.leave(left))
+    for seed in range(6):
+        timed = timed_changes(seed)
+        given = [table_of(each, ROWS) for each in timed]
+        results = flow.run_local(rows=given, workers=1 + seed % 3)["found"]
+        for epoch, arrived in enumerate(timed):
+            past = [row for each in timed[: epoch + 1] for row in each]
+            wanted: Counter[Row] = Counter()
+            for k, n, outer_round, inner_round, w in arrived:
+                for other, m, a, b, weight in past:
+                    if w > 0 and k == other and a <= outer_round and b <= inner_round:
+                        wanted[(k, n, m, outer_round, inner_round)] += weight
+            sent = Counter(tuple(row.values()) for row in results[epoch].to_pylist())
+            assert sent == Counter({row: n for row, n in wanted.items() if n}), f"seed {seed}, epoch {epoch}"
 
 
 # A table by key.

@@ -30,7 +30,10 @@ def flow_of(number: int) -> ps.Dataflow:
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_query_of_tpch_is_duckdbs_under_inserts_and_deletes(number: int) -> None:
     fed = with_deletions(epochs(number, 4, 50), number, CHANGED)
-    assert judge(flow_of(number), SQL[f"q{number}"], fed, 1 + number % 2) == 4
+    made = judge(flow_of(number), SQL[f"q{number}"], fed, 1 + number % 2)
+    # Of tables in which a query finds nothing, every answer is right.
+    assert sum(table.num_rows > 0 for table in made) > 1
+    assert any(pc.any(pc.less(table["diff"], 0)).as_py() for table in made)
 
 
 @pytest.mark.long
@@ -39,18 +42,4 @@ def test_a_query_of_tpch_is_duckdbs_under_inserts_and_deletes(number: int) -> No
 def test_a_query_of_tpch_is_duckdbs_on_larger_tables(number: int, workers: int) -> None:
     for seed in range(10):
         fed = with_deletions(epochs(seed, 8, 300), seed, CHANGED)
-        assert judge(flow_of(number), SQL[f"q{number}"], fed, workers) == 8
-
-
-def test_no_query_of_tpch_is_asked_of_tables_in_which_it_finds_nothing() -> None:
-    for number in NUMBERS:
-        fed = with_deletions(epochs(number, 4, 50), number, CHANGED)
-        flow = flow_of(number)
-        made = flow.run_local({name: fed.changes[name] for name in fed.changes if name in inputs(flow)})
-        found = [table for table in made["result"].values() if table.num_rows]
-        assert len(found) > 1, f"q{number} changes in {len(found)} epochs of 4"
-        assert any(pc.any(pc.less(table["diff"], 0)).as_py() for table in found), f"q{number} only grows"
-
-
-def inputs(flow: ps.Dataflow) -> list[str]:
-    return list(inspect.signature(getattr(tpch_queries, flow.name)).parameters)
+        assert len(judge(flow_of(number), SQL[f"q{number}"], fed, workers)) == 8

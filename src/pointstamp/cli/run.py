@@ -28,6 +28,7 @@ this process and needs no Java; with --master it runs as a Spark job.
 
 An input is a Parquet, CSV or JSON-lines file, or a folder of such files; without --input the file's own
 inputs are used. An output becomes Parquet files under DIR/NAME; without --output its first rows are shown.
+An output that is a table comes as its changes, and as it is at the end: as DIR/NAME.parquet, or shown.
 
 With --stream a folder is followed: each file that arrives is an epoch, published when it is complete. The
 same command goes on from its checkpoint. Files must appear whole: write elsewhere, then rename.
@@ -216,6 +217,7 @@ def _positive(text: str) -> int:
 
 def _run_here(flow: "Dataflow", data: Mapping[str, Any], arguments: argparse.Namespace) -> Totals:
     from pointstamp.cli import run_files
+    from pointstamp.cli.run_tables import FinalTables
     from pointstamp.running.status import RowCounts
     from pointstamp.topology.domain import EPOCHS
 
@@ -227,9 +229,11 @@ def _run_here(flow: "Dataflow", data: Mapping[str, Any], arguments: argparse.Nam
     epochs = _epochs(arguments.epoch, flow)
     word = "epoch" if has_epochs else "time"
     rows, count, previews = RowCounts(), 0, list[str]()
+    final = FinalTables(flow.plan.output_schemas())
     for epoch, tables in _stream(flow, data, epochs, arguments.workers or 1, rows):
         count += 1
         for name, table in tables.items():
+            final.add(name, table)
             if arguments.output is not None:
                 run_files.write(Path(arguments.output), name, epoch, table)
             elif count <= PREVIEW_EPOCHS_MAX:
@@ -238,6 +242,11 @@ def _run_here(flow: "Dataflow", data: Mapping[str, Any], arguments: argparse.Nam
     sys.stdout.write("".join(f"{each}\n" for each in previews))
     if arguments.output is None and count > PREVIEW_EPOCHS_MAX:
         sys.stdout.write(f"... {count - PREVIEW_EPOCHS_MAX:,} more epochs\n")
+    for name, table in final.tables().items():
+        if arguments.output is not None:
+            run_files.write_table(Path(arguments.output), name, table)
+        else:
+            sys.stdout.write(preview(f"at the end, {name}", table, table.num_rows) + "\n")
     return Totals(count, sum(rows.sent.values()), sum(rows.finished.values()))
 
 

@@ -130,10 +130,19 @@ def write(folder: Path, output: str, epoch: int, table: pa.Table) -> None:
     """Write the rows of an output and epoch as one file, which is there when it is whole."""
     column = pa.array([epoch] * table.num_rows, pa.int64())
     place = folder / folder_name(output) / f"epoch-{epoch:012d}.parquet"
+    _write(output, place, table.add_column(0, pa.field("epoch", pa.int64()), column))
+
+
+def write_table(folder: Path, output: str, table: pa.Table) -> None:
+    """Write a table as it is at the end, beside the folder with its changes."""
+    _write(output, folder / f"{folder_name(output)}.parquet", table)
+
+
+def _write(output: str, place: Path, table: pa.Table) -> None:
     unfinished = place.with_name(f".{place.name}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table.add_column(0, pa.field("epoch", pa.int64()), column), unfinished)
+        pq.write_table(table, unfinished)
         os.replace(unfinished, place)
     except OSError as error:
         raise UsageError(f"run: output '{output}' cannot be written to {place}: {error.strerror}.") from error

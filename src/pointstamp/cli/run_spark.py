@@ -18,6 +18,8 @@ from pointstamp.cli.run_files import InputFile, is_remote
 from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, UsageError
 from pointstamp.rows.ddl import to_ddl
+from pointstamp.spark.place import folder_name
+from pointstamp.tables.value import tables_among
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +37,13 @@ def run(flow: Dataflow, files: list[InputFile], arguments: argparse.Namespace) -
         finished = {name: _by_epoch(frame, "epoch") for name, frame in results.items()}
         if output is None:
             _show(results, finished)
+        for name in tables_among(flow.plan.output_schemas()):
+            table = results.table(name)
+            if output is None:
+                rows = table.limit(PREVIEW_ROWS_MAX).toArrow()
+                sys.stdout.write(preview(f"at the end, {name}", rows, table.count()) + "\n")
+            else:
+                table.write.parquet(f"{output}/{folder_name(name)}.parquet")
         return Totals(
             len({epoch for each in counted for epoch in each}),
             sum(sum(each.values()) for each in counted),

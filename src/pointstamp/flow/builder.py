@@ -11,6 +11,7 @@ from pointstamp.errors import FlowError
 from pointstamp.flow.pact import STAY, Pact
 from pointstamp.flow.plan import InputPort, Node, NodeKind, OutputPort, Plan
 from pointstamp.flow.updates import Passes, Reduces, Replaces
+from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.topology.domain import TimeOrder
 from pointstamp.topology.ports import OperatorIndex, Source
 from pointstamp.topology.summary import Summary
@@ -60,6 +61,17 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True)
+class Rolls:
+    """What is asked of the last rows of each key, for every row of a stream."""
+
+    keys: tuple[str, ...]
+    rows: int
+    by: str | Iterable[str]
+    aggregates: Mapping[str, Aggregation]
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class EventTimeMark:
     """A promise about the event time of a stream: how late its rows may be, in the unit of its column."""
 
@@ -80,12 +92,14 @@ class PlanBuilder:
         make_table: "Callable[[Stream, TableWay, str], Table] | None" = None,
         look_up: "Callable[[Stream, Table, Lookup], Stream] | None" = None,
         within_times: "Callable[[str, Sequence[Outlet], Callable[..., Table], bool], Stream] | None" = None,
+        roll: "Callable[[Stream, Rolls], Stream] | None" = None,
     ) -> None:
         self.plan = Plan(name, root)
         self._scopes: set[Scope] = set()
         self._make_table = make_table
         self._look_up = look_up
         self._within_times = within_times
+        self._roll = roll
         self.event_times: dict[OperatorIndex, EventTimeMark] = {}
         """The operators behind which rows go by a promise about event time."""
         self.forgets: set[OperatorIndex] = set()
@@ -107,6 +121,11 @@ class PlanBuilder:
         """What a body makes of the tables that each time is by itself; known above this layer, too."""
         assert self._within_times is not None, f"flow '{self.plan.name}' was made without tables"
         return self._within_times(name, streams, body, in_parts)
+
+    def rolled(self, stream: "Stream", asked: Rolls) -> "Stream":
+        """Every row with aggregates of the last rows of its key; known above this layer, too."""
+        assert self._roll is not None, f"flow '{self.plan.name}' was made without tables"
+        return self._roll(stream, asked)
 
     def add(
         self,

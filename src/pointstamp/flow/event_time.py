@@ -85,12 +85,15 @@ def has_promise(stream: AnOutlet) -> bool:
     return not builder.event_times.keys().isdisjoint(above(builder, wiring(stream).source.operator))
 
 
-def bounds_for(stream: AnOutlet, who: str) -> tuple[pa.DataType, dict[str, AnOutlet], dict[str, int]]:
-    """By which event times a stream goes: their type, who tells them, and how late each may be."""
+def bounds_for(
+    stream: AnOutlet, who: str, *others: AnOutlet
+) -> tuple[pa.DataType, dict[str, AnOutlet], dict[str, int]]:
+    """By which event times streams go: their type, who tells them, and how late each may be."""
     builder = wiring(stream).builder
     if stream.loops:
         raise FlowError(f"{who} stands in a loop, where event time does not pass. Leave the loop first.")
-    marks = list(dict.fromkeys(_marks_above(builder, wiring(stream).source.operator)))
+    sources = [wiring(each).source.operator for each in (stream, *others)]
+    marks = list(dict.fromkeys(mark for each in sources for mark in _marks_above(builder, each)))
     if not marks:
         raise FlowError(
             f"{who} waits for event time, and no stream that it is made of has one. Say how late its rows "
@@ -125,21 +128,6 @@ def above(builder: PlanBuilder, start: OperatorIndex) -> set[OperatorIndex]:
         seen.update(new)
         waiting.extend(new)
     return seen
-
-
-def only_grows(stream: AnOutlet) -> bool:
-    """Whether rows only come here, each as it was when it was in time: nothing on the way keeps any."""
-    builder = wiring(stream).builder
-    seen, waiting = set(), [wiring(stream).source.operator]
-    while waiting:
-        index = waiting.pop()
-        if index in seen or index in builder.event_times:
-            continue
-        if builder.plan.nodes[index].in_order:
-            return False
-        seen.add(index)
-        waiting.extend(_above(builder, index))
-    return True
 
 
 def _above(builder: PlanBuilder, index: OperatorIndex) -> Iterator[OperatorIndex]:

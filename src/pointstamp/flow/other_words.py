@@ -40,7 +40,10 @@ HERE: Final[dict[str, str]] = {
     **dict.fromkeys(("crossJoin", "cogroup", "merge_asof"), _JOIN),
     **dict.fromkeys(("iterate", "iteration", "while_loop"), "loop('name'), or running().iterate(body)"),
     **dict.fromkeys(("minus", "subtract", "intersect"), "running(), a table, which has it"),
-    **dict.fromkeys(("session_window", "sessionize"), "running().sessions('user', at='at', gap='5 minutes')"),
+    **dict.fromkeys(
+        ("interval_join", "intervalJoin"), "join_within(other, 'id', at='at', within='10 minutes')"
+    ),
+    **dict.fromkeys(("session_window", "sessionize"), "sessions('user', at='at', gap='5 minutes')"),
     **dict.fromkeys(("foreach", "foreachBatch", "forEach", "tap"), "inspect(function)"),
     **dict.fromkeys(("orderBy", "sort", "sort_values", "order_by", "limit", "head"), _NO_ORDER),
     **dict.fromkeys(("over", "shift", "lag", "lead", "cumsum", "cum_sum"), _PLACES),

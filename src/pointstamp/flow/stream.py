@@ -34,7 +34,7 @@ from pointstamp.expressions.selecting import (
 )
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
-from pointstamp.flow.builder import Events, Lookup, PlanBuilder, Scope, TableWay
+from pointstamp.flow.builder import Events, Lookup, PlanBuilder, Rolls, Scope, TableWay
 from pointstamp.flow.epoch_verbs import EpochVerbs
 from pointstamp.flow.event_epochs import epochs_above, sent_ahead
 from pointstamp.flow.event_time import has_promise, promised
@@ -324,6 +324,27 @@ class Stream(EpochVerbs):
             ),
         )
 
+    def rolling(
+        self,
+        *keys: str,
+        rows: int,
+        by: str | Iterable[str],
+        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
+        name: str | Aggregation = "rolling",
+        **named: Aggregation,
+    ) -> "Stream":
+        """Each row with aggregates of the last rows of its key up to it, over all epochs, in an order.
+
+            sales.rolling("shop", rows=10, by="at", typical=ps.mean("price"))
+
+        The order is said as in ``top``, and what it leaves open is decided by all columns. The last rows are
+        those of the row's epoch and the last of the epochs before, as many as count; they are all that is
+        kept. What was sent stays as it is: a row that comes in a later epoch changes no answer before.
+        """
+        who = f"rolling of {self}"
+        asked = reducing(who, "rolling", aggregates=aggregates, running=False, name=name, named=named)
+        return wiring(self).builder.rolled(self, Rolls(keys, rows, by, asked.aggregates, asked.name))
+
     def _reduce(self, keys: tuple[str, ...], asked: Reducing) -> "Stream":
         self._check_columns(asked.name, keys)
         return reduced(self, keys, asked)
@@ -382,6 +403,47 @@ class Stream(EpochVerbs):
         if epochs is None:
             return self.running(name=f"{name}: rows").final(when, name=name)
         return sent_ahead(self, col(when) if isinstance(when, str) else when, epochs, name)
+
+    def sessions(
+        self,
+        *keys: str,
+        at: str,
+        gap: Span,
+        start: str = "session_start",
+        end: str = "session_end",
+        name: str = "sessions",
+    ) -> "Stream":
+        """Each row once, with its session, in the epoch in which event time has passed the session's end.
+
+        Rows of a key that are less than the ``gap`` apart, by their column ``at``, are one session; it ends
+        the gap after its last row. All its rows come in one epoch, so that a reduction of them is its final
+        result, and nothing of it is kept. It needs ``event_time``, or epochs that are event time. Sessions
+        that are corrected by late rows are those of a table: ``running().sessions(...)``.
+
+            clicks.sessions("user", at="at", gap="5 minutes").reduce("user", "session_start", n=ps.count())
+        """
+        rows = self.running(name=f"{name}: rows")
+        return rows.closed_sessions(*keys, at=at, gap=gap, start=start, end=end, name=name)
+
+    def join_within(
+        self,
+        other: "Stream",
+        on: str | Mapping[str, str] | Iterable[str],
+        *,
+        at: str | Mapping[str, str],
+        within: Span | tuple[Span, Span],
+        suffix: str = "_right",
+        name: str = "join within",
+    ) -> "Stream":
+        """The pairs of rows of both streams with equal keys whose event times are close: each pair once.
+
+        ``at`` is the column of event time, one that both have or a mapping from this stream's to the other's.
+        ``within="10 minutes"`` is how far apart they may be; a pair of lengths says how much earlier, and how
+        much later, the other row may be. Both streams need ``event_time``: rows that can meet nothing any
+        more, by the lesser bound, are forgotten. Otherwise it is as a join of tables.
+        """
+        mine, theirs = (each.running(name=f"{name}: rows") for each in (self, other))
+        return mine.join_within(theirs, on, at=at, within=within, suffix=suffix, name=name)
 
     def delay(self, epochs: int = 1, *, name: str = "delay") -> "Stream":
         """The same batches, that many epochs later."""

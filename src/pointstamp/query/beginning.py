@@ -46,7 +46,11 @@ class Beginning:
             self.ledger,
             self.publisher,
             spec.workers,
-            {name: source.units_per_tick for name, source in spec.sources.items()},
+            # A tick of a clock takes everything that came since the last one.
+            {
+                name: source.units_per_tick if spec.tick_every_seconds is None else None
+                for name, source in spec.sources.items()
+            },
             chain=self.chain,
             now_seconds=now_seconds,
             policy=spec.snapshots,
@@ -54,6 +58,7 @@ class Beginning:
             epochs_max=spec.epochs_max,
             bytes_max=spec.bytes_max,
             closes=spec.closes,
+            tick_every_seconds=spec.tick_every_seconds,
         )
 
 

@@ -4,8 +4,9 @@ It knows what the sources offer, records ticks in the ledger before any member s
 out, asks for snapshots, and commits an epoch when every member has saved it. It has no clock, starts nothing
 and waits for nothing: its caller tells it the time and carries its orders.
 
-An epoch is a tick: it takes what every source has offered since the last one, which may be nothing. With
-epoch columns each row carries its own epoch and ticks only bring rows; an epoch is complete when every such
+An epoch is a tick: it takes what every source has offered since the last one, which may be nothing. Ticks
+may be those of a clock: then there is one every so often, also where nothing was offered. With epoch columns
+each row carries its own epoch and ticks only bring rows; an epoch is complete when every such
 input was said to be complete beyond it.
 
 At the end of all inputs something may be left for later epochs: an open window, a row behind a delay. If that
@@ -54,6 +55,7 @@ class Coordinator:
         epochs_max: int = EPOCHS_IN_FLIGHT_MAX,
         bytes_max: int = BYTES_IN_FLIGHT_MAX,
         closes: bool = False,
+        tick_every_seconds: float | None = None,
     ) -> None:
         self.ledger = ledger
         self.workers = workers
@@ -64,6 +66,7 @@ class Coordinator:
         self._epochs_max = epochs_max
         self._bytes_max = bytes_max
         self._closes = closes
+        self._tick_every_seconds = tick_every_seconds
         self._ahead: Ahead | None = None
         self._ahead_asked = -1
         self._questions: list[tuple[int, Order]] = []
@@ -135,7 +138,7 @@ class Coordinator:
         """The orders for members now: at most one tick, and a snapshot if one is due."""
         orders: list[tuple[int, Order]] = []
         if self._has_room():
-            tick = self._read_again() if self._waiting else self._record()
+            tick = self._read_again() if self._waiting else self._record(now_seconds)
             if tick is not None:
                 orders.extend(self._dispatch(tick))
                 self._last_tick_seconds = now_seconds
@@ -147,9 +150,11 @@ class Coordinator:
 
     def seconds_until_due(self, now_seconds: float) -> float | None:
         """The seconds until something is due by time alone; None if nothing ever will be."""
-        if self._last_target >= self.opened:
-            return None
         times = []
+        if self._tick_every_seconds is not None and not (self.is_held or self._intake.has_ended):
+            times.append(self._last_tick_seconds + self._tick_every_seconds)
+        if self._last_target >= self.opened:
+            return max(0.0, min(times) - now_seconds) if times else None
         if self.policy.seconds is not None:
             times.append(self._last_save_seconds + self.policy.seconds)
         if self._is_quiet:
@@ -271,10 +276,13 @@ class Coordinator:
             self._waiting.popleft()
         return tick
 
-    def _record(self) -> Ticked | None:
+    def _record(self, now_seconds: float) -> Ticked | None:
         intake = self._intake
         if self.is_held or (self.ledger.is_final and not intake.has_units):
             return None  # a query that was finished goes on when there is more
+        every, is_clock_over = self._tick_every_seconds, intake.has_ended
+        if every is not None and not is_clock_over and now_seconds < self._last_tick_seconds + every:
+            return None
         taken, promised = intake.take()
         has_rows = any(taken.values())
         is_over = intake.has_ended and not intake.has_units
@@ -283,7 +291,7 @@ class Coordinator:
             return self._record_by_column(taken, promised, is_over=is_over)
         if self._closes and is_over and not has_rows:
             return self._close()
-        if not has_rows and not is_over:
+        if not has_rows and not is_over and (every is None or is_clock_over):
             return None
         return self.ledger.tick(taken, self.ledger.open_from + 1, final=is_over and not self._closes)
 

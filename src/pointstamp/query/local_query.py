@@ -6,6 +6,7 @@ is called again with the same data, it goes on from there, no matter what ended 
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +28,7 @@ from pointstamp.query.starting import (
     query_id_at,
     savepoint_at,
     sink_at,
+    tick_seconds,
 )
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.rows.epochcolumn import EpochColumn, EventEpochs, with_epochs
@@ -62,6 +64,7 @@ def start(
     savepoint: tuple[str, str] | None = None,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
     judge: Judge | None = None,
+    tick_every: str | timedelta | None = None,
 ) -> Query:
     """Start a flow on sources, in processes of their own or on workers in this process."""
     columns = check_epochs(plan, streams, epoch)
@@ -82,6 +85,7 @@ def start(
         accept_changes=accept_changes,
         closes=not available_now,
         savepoint=savepoint_at(savepoint),
+        tick_every_seconds=tick_seconds(plan, tick_every, columns),
         judge=judge,
     )
     launcher: Launcher = InProcessLauncher()

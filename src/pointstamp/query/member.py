@@ -298,6 +298,7 @@ class Member:
         output, settled = self._take_output(snapshot.epoch), self._settled
         mission = self.mission
         name = mission.part_name(self.number, snapshot.epoch)
+        kept = {each: (rows, size) for each, (rows, size) in self.worker.kept().items()}
 
         def job() -> Report:
             staged = [piece for piece in self._staged if piece.last_epoch <= snapshot.epoch]
@@ -306,7 +307,7 @@ class Member:
                 staged.extend(self._writer.stage(output_name, epochs))
             part, content = encode_part(snapshot, self.number, mission.workers, name, mission.query)
             mission.storage.create(name, content)
-            return Saved(snapshot.epoch, part, staged, settled)
+            return Saved(snapshot.epoch, part, staged, settled, kept)
 
         self._scribe.submit(job)
 

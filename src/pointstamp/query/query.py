@@ -18,7 +18,7 @@ from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
 from pointstamp.query.savepoints import check_kept, check_name, check_new
-from pointstamp.query.session import Session, total
+from pointstamp.query.session import Session, total, total_kept
 from pointstamp.query.supervisor import ENDED, Supervisor
 from pointstamp.query.unneeded import remove_unneeded
 from pointstamp.running.messages import Counts
@@ -166,12 +166,20 @@ class Query:
         return {each.name: list(each.frontier) for each in self.progress().outputs}
 
     def progress(self) -> RunStatus:
-        """How far the flow is: inputs, outputs, loops, and what they wait for."""
+        """How far the flow is: inputs, outputs, loops, what they wait for, and what operators keep.
+
+        What they keep is as of the last epoch that is saved.
+        """
         answer: Future[Counts] = Future()
 
         def ask(session: Session) -> RowCounts:
             session.ask_counts(answer)
-            return RowCounts(total(session.rows_in), total(session.rows_out), total(session.rows_late))
+            return RowCounts(
+                total(session.rows_in),
+                total(session.rows_out),
+                total(session.rows_late),
+                total_kept(session.kept),
+            )
 
         rows = self._answer(self._supervisor.call(ask))
         tracker = tracker_of(self._supervisor.spec.plan, self._answer(answer))

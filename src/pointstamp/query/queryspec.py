@@ -50,6 +50,8 @@ class QuerySpec:
     epochs_max: int = EPOCHS_IN_FLIGHT_MAX
     bytes_max: int = BYTES_IN_FLIGHT_MAX
     decoded_bytes_max: int = DECODED_BYTES_MAX
+    tick_every_seconds: float | None = None
+    """Where epochs are ticks of a clock: how far apart."""
     savepoint: SavepointPlace | None = None
     """The savepoint with which a query begins that has no journal yet."""
     schemas: Mapping[str, pa.Schema] | None = None

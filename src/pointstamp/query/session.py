@@ -65,6 +65,7 @@ class Session:
         self.rows_in: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_out: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_late: list[dict[str, int]] = [{} for _ in range(workers)]
+        self.kept: list[dict[str, tuple[int, int]]] = [{} for _ in range(workers)]
         self.members: dict[int, Ready] = {}
         self.calls = CallsHeard()
         self._crew = crew
@@ -247,6 +248,7 @@ class Session:
                 if self.is_ready:
                     self._on_ready()
             case Saved():
+                self.kept[worker] = report.kept
                 if self.verification is None:
                     self._saved(worker, report)
                 else:
@@ -276,6 +278,12 @@ class Session:
                 raise CrewError(f"worker {worker} has failed") from error_of(report, f"worker {worker}")
             case _:
                 raise unfit(f"worker {worker}", report)
+
+
+def total_kept(kept: list[dict[str, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
+    """The rows and bytes that all workers together keep, by name."""
+    rows, sizes = (total([{name: pair[at] for name, pair in each.items()} for each in kept]) for at in (0, 1))
+    return {name: (count, sizes[name]) for name, count in rows.items()}
 
 
 def total(counted: list[dict[str, int]]) -> dict[str, int]:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, Final
 from uuid import uuid4
 
 from pointstamp.errors import AlreadyStored, FlowError, NotStored, RecoveryError
+from pointstamp.expressions.dates import parse_duration
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.query.queryspec import QuerySpec, SavepointPlace
 from pointstamp.rows.epochcolumn import EpochColumn
@@ -96,6 +98,23 @@ def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) ->
             "for each."
         )
     return epoch_columns(plan, epoch)
+
+
+def tick_seconds(
+    plan: Plan, tick_every: str | timedelta | None, columns: Mapping[str, object]
+) -> float | None:
+    """How far apart ticks of a clock are; FlowError where that is no length, or epochs are columns."""
+    if tick_every is None:
+        return None
+    seconds = parse_duration(tick_every, f"flow '{plan.name}': tick_every").total_seconds()
+    if seconds <= 0:
+        raise FlowError(f"flow '{plan.name}': tick_every must be above 0, and is {tick_every!r}.")
+    if columns:
+        raise FlowError(
+            f"flow '{plan.name}': the rows of input {listed(columns)} say their epochs themselves, so epochs "
+            "cannot be ticks of a clock, too. Leave tick_every out."
+        )
+    return seconds
 
 
 def check_sources(sources: Mapping[str, Any]) -> None:

@@ -41,7 +41,7 @@ from pointstamp.query.crew import CrewError, Launcher
 from pointstamp.query.observing import Verification
 from pointstamp.query.policy import RestartBudget
 from pointstamp.query.queryspec import QuerySpec
-from pointstamp.query.session import Session, total
+from pointstamp.query.session import Session, total, total_kept
 from pointstamp.query.unneeded import remove_unneeded
 from pointstamp.query.upkeep import Upkeep
 from pointstamp.sources.port import Watch
@@ -321,6 +321,10 @@ class Supervisor:
                 "rowsIn": rows_in,
                 "rowsOut": total(session.rows_out),
                 "rowsLate": total(session.rows_late),
+                "kept": {
+                    name: {"rows": rows, "bytes": size}
+                    for name, (rows, size) in total_kept(session.kept).items()
+                },
                 "epochsInFlight": session.coordinator.epochs_in_flight,
                 "snapshotBytes": commit.size_bytes,
                 "snapshotIsWhole": commit.is_whole,

@@ -217,13 +217,15 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """A member's part of the snapshot of an epoch is durable, and so is its output up to there.
 
     ``settled`` is the last tick of which all rows, and those of all ticks before, are of epochs up to this
-    one. ``staged`` are tokens of the sink.
+    one. ``staged`` are tokens of the sink. ``kept`` says how many rows and bytes each operator keeps, by its
+    name and what it is.
     """
 
     epoch: int
     part: PartSaved
     staged: list[Staged]
     settled: int
+    kept: dict[str, tuple[int, int]] = {}
 
 
 class Progressed(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -35,12 +35,14 @@ Scope: TypeAlias = tuple[str, ...]
 class RowCounts:
     """The rows that went into and came out of a run, by name; changed by whoever counts them.
 
-    ``late`` are those that came to an input after it had promised that there would be none.
+    ``late`` are those that came to an input after it had promised that there would be none. ``kept`` are the
+    rows and bytes that operators keep, by the operator and what it is that they keep.
     """
 
     sent: dict[str, int] = field(default_factory=dict)
     finished: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
+    kept: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,15 @@ class LoopStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptStatus:
+    """What an operator keeps, on all workers together, and how much: ``join: left``."""
+
+    name: str
+    rows: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunStatus:
     """A run at one moment."""
 
@@ -93,6 +104,12 @@ class RunStatus:
     outputs: tuple[OutputStatus, ...]
     loops: tuple[LoopStatus, ...]
     is_complete: bool
+    kept: tuple[KeptStatus, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory of all that operators keep and can say how much it is."""
+        return sum(each.size_bytes for each in self.kept)
 
     @property
     def rows_in(self) -> int:
@@ -117,7 +134,19 @@ class RunStatus:
 
 def status_of(run: LocalRun, rows: RowCounts | None = None) -> RunStatus:
     """The status of a run between two steps, as its first worker knows it."""
-    return status_from(run.plan, workers_of(run)[0].view.tracker, rows or RowCounts())
+    rows = rows or RowCounts()
+    rows.kept = kept_of(run)
+    return status_from(run.plan, workers_of(run)[0].view.tracker, rows)
+
+
+def kept_of(run: LocalRun) -> dict[str, tuple[int, int]]:
+    """The rows and bytes that the operators of all workers keep, by operator and what it is."""
+    found: dict[str, tuple[int, int]] = {}
+    for worker in workers_of(run):
+        for name, kept in worker.kept().items():
+            rows, size = found.get(name, (0, 0))
+            found[name] = (rows + kept.rows, size + kept.size_bytes)
+    return found
 
 
 def status_from(plan: Plan, tracker: Tracker, rows: RowCounts) -> RunStatus:
@@ -136,7 +165,8 @@ def status_from(plan: Plan, tracker: Tracker, rows: RowCounts) -> RunStatus:
         for name, node in plan.named(NodeKind.OUTPUT).items()
     )
     loops = _loops(plan, tracker.graph, counted_by(tracker).items())
-    return RunStatus(plan.name, inputs, outputs, tuple(loops), tracker.is_complete())
+    kept = tuple(KeptStatus(name, count, size) for name, (count, size) in rows.kept.items())
+    return RunStatus(plan.name, inputs, outputs, tuple(loops), tracker.is_complete(), kept)
 
 
 def _frontier(tracker: Tracker, port: Source | Target) -> tuple[Time, ...]:

@@ -10,6 +10,7 @@ alone, so the same flow always reads the same; a name with line breaks in it can
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -104,6 +105,8 @@ def _node_lines(plan: Plan, node: Node) -> Iterator[str]:
     if not node.kind.is_door:
         for input_name, output_name, words in changed_times(plan, node):
             yield f"  from {quoted(input_name)} to {quoted(output_name)} {_become(words)}"
+    if (keeps := kept_words(node)) is not None:
+        yield f"  keeps {keeps}"
     if node.kind.is_door and node.kind is not NodeKind.FEEDBACK:
         return  # it sends what it reads
     for output in node.outputs:
@@ -115,6 +118,15 @@ def _growing(plan: Plan, node: Node) -> str:
     """Whether the table whose changes a node sends only grows, in words."""
     is_table = len(node.outputs) == 1 and is_changes(node.outputs[0].schema)
     return "; rows are only added" if is_table and only_appends(plan, Source(node.index, 0)) else ""
+
+
+def kept_words(node: Node) -> str | None:
+    """What an operator keeps and what a change costs it, if its class says so in an attribute ``keeps``."""
+    logic = node.logic
+    while isinstance(logic, partial):
+        logic = logic.func
+    words = getattr(logic, "keeps", None)
+    return one_line(words) if isinstance(words, str) else None
 
 
 def _read(plan: Plan, port: InputPort) -> str:

@@ -66,10 +66,28 @@ def tables(snapshot: Snapshot) -> RenderableType:
             held = _held_by(output, len(output.held_by), "\n")
             _add(outputs, output.name, f"{output.rows:,}", rate, done, _frontier(output), held)
         shown.append(outputs)
+    if status.kept:
+        kept = _table("keeps", "rows", "bytes")
+        for largest in sorted(status.kept, key=lambda one: -one.size_bytes)[:_KEPT_MAX]:
+            _add(kept, largest.name, f"{largest.rows:,}", f"{largest.size_bytes:,}")
+        shown.append(kept)
     return Group(*(part for each in shown for part in (each, Text())))
 
 
-_NUMBERS: Final = {"rows in", "rows out", "rows/s", "epoch", "round", "epochs complete", "messages waiting"}
+# How many of the largest things that operators keep are shown.
+_KEPT_MAX: Final = 8
+
+_NUMBERS: Final = {
+    "rows",
+    "bytes",
+    "rows in",
+    "rows out",
+    "rows/s",
+    "epoch",
+    "round",
+    "epochs complete",
+    "messages waiting",
+}
 
 
 def _table(*columns: str) -> Table:

@@ -8,6 +8,7 @@ slot.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from pointstamp.query.starting import (
     query_id_at,
     savepoint_at,
     sink_at,
+    tick_seconds,
 )
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.running.feeding import EpochColumns
@@ -62,6 +64,7 @@ def start(
     savepoint: tuple[str, str] | None = None,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
     judge: Judge | None = None,
+    tick_every: str | timedelta | None = None,
 ) -> Query:
     """Start a flow on streams; it runs until it is stopped, or with ``available_now`` until all is read."""
     columns = check_epochs(plan, streams, epoch)
@@ -100,6 +103,7 @@ def start(
         accept_changes=accept_changes,
         closes=closes or not available_now,
         savepoint=savepoint_at(savepoint),
+        tick_every_seconds=tick_seconds(plan, tick_every, columns),
         schemas=schemas,
         judge=judge,
         forget=lambda ticks: _forget(ticks, logs),

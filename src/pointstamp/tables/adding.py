@@ -6,10 +6,9 @@ Integers and decimals are added as Python has them, without overflow, and must f
 that of the differences to the mean, and not a difference of large squares.
 """
 
-from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
-from math import fsum, inf, isfinite, nan, sqrt
+from math import fsum, inf, isfinite, nan
 from typing import Any, Final
 
 import numpy as np
@@ -40,7 +39,7 @@ def sum_of(given: GroupValues, asked: TableAggregate) -> pa.Array:
     """The sums of numbers; null for a group without one."""
     values, gives = given.values, asked.result_type
     if types.is_floating(values.type):
-        made = pa.array([added(x, w) for x, w in _parts(given, floats_of(values))], gives)
+        made = pa.array(_float_sums(given, floats_of(values)), gives)
     elif (small := _small_sums(given, values)) is not None:
         made = pa.array(small, gives)
     else:
@@ -57,7 +56,7 @@ def mean_of(given: GroupValues, asked: TableAggregate) -> pa.Array:
     counts = np.add.reduceat(given.weights, given.starts())
     sums: Any
     if types.is_floating(values.type):
-        sums = [added(x, w) for x, w in _parts(given, floats_of(values))]
+        sums = _float_sums(given, floats_of(values))
     else:
         small = _small_sums(given, values)
         sums = _large_sums(given, values) if small is None else small.tolist()
@@ -67,61 +66,51 @@ def mean_of(given: GroupValues, asked: TableAggregate) -> pa.Array:
 
 def variance_of(given: GroupValues, asked: TableAggregate) -> pa.Array:
     """The variances of numbers, or their roots; null where there is no value, or one value of a sample."""
-    made: list[float | None] = []
-    is_root = asked.kind.startswith("stddev")
-    for values, weights in _parts(given, floats_of(given.values)):
-        divisor = int(weights.sum()) - asked.kind.endswith("samp")
-        if divisor <= 0:
-            made.append(None)
-            continue
-        squares = _squares(values, weights) / divisor
-        made.append(sqrt(squares) if is_root else squares)
-    return given.spread(pa.array(made, pa.float64()))
-
-
-def _squares(values: Floats, weights: Integers) -> float:
-    """The sum of the squares of the differences to the mean."""
-    with np.errstate(invalid="ignore", over="ignore"):
+    if not len(given):
+        return given.spread(pa.array([], pa.float64()))
+    values, starts = floats_of(given.values), given.starts()
+    sizes = np.diff(starts, append=len(given))
+    counts = np.add.reduceat(given.weights, starts)
+    divisors = counts - asked.kind.endswith("samp")
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         # From the least value on, so that copies of one value have no variance, whatever their number.
-        moved = values - values.min()
-        mean = added(moved, weights) / int(weights.sum())
-        return added((moved - mean) ** 2, weights)
+        moved = values - np.repeat(np.minimum.reduceat(values, starts), sizes)
+        means = np.array(_float_sums(given, moved)) / counts
+        squares = np.array(_float_sums(given, (moved - np.repeat(means, sizes)) ** 2)) / divisors
+        made = np.sqrt(squares) if asked.kind.startswith("stddev") else squares
+    return given.spread(pa.array(made, mask=divisors <= 0))
+
+
+def _float_sums(given: GroupValues, values: Floats) -> list[float]:
+    """The sums of floats of each group that is present."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        terms = (values * given.weights).tolist()
+    starts = given.starts().tolist()
+    made = []
+    for start, end in zip(starts, [*starts[1:], len(terms)], strict=False):
+        try:
+            total = fsum(terms[start:end])
+        except (OverflowError, ValueError):  # of a part of the sum, or of infinities that are no number
+            total = nan
+        made.append(total if isfinite(total) else added(values[start:end], given.weights[start:end]))
+    return made
 
 
 def added(values: Floats, weights: Integers) -> float:
-    """The sum of floats with their weights: the order of the terms does not matter, nor a part of the sum.
+    """The sum of floats with their weights, also where a part of it would be too large to be a float.
 
     >>> ones = np.ones(3, np.int64)
     >>> added(np.array([1e16, 1.0, -1e16]), ones), added(np.array([1e308, 1e308, -np.inf]), ones)
     (1.0, -inf)
     """
-    with np.errstate(over="ignore"):
-        terms = (values * weights).tolist()
-    if all(map(isfinite, terms)):
-        try:
-            return fsum(terms)
-        except OverflowError:  # of a part of the sum; the whole may still fit
-            return _exactly(values, weights)
     endless = {value for value in values.tolist() if not isfinite(value)}
-    if not endless:
-        return _exactly(values, weights)
-    return endless.pop() if len(endless) == 1 else nan
-
-
-def _exactly(values: Floats, weights: Integers) -> float:
+    if endless:
+        return endless.pop() if len(endless) == 1 else nan
     exact = sum(Fraction(x) * w for x, w in zip(values.tolist(), weights.tolist(), strict=True))
     try:
         return float(exact)
     except OverflowError:
         return inf if exact > 0 else -inf
-
-
-def _parts(given: GroupValues, values: Floats) -> Iterator[tuple[Floats, Integers]]:
-    """The values and weights of each group that is present."""
-    starts = given.starts()
-    ends = np.append(starts[1:], len(given))
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=False):
-        yield values[start:end], given.weights[start:end]
 
 
 def _small_sums(given: GroupValues, values: pa.Array) -> Integers | None:

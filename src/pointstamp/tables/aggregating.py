@@ -16,6 +16,7 @@ from pointstamp.errors import FlowError
 from pointstamp.reduce.accumulators import SumTooLarge
 from pointstamp.tables import adding, choosing, collecting
 from pointstamp.tables.asked_aggregates import TableAggregate
+from pointstamp.tables.column_names import rows_in_words
 from pointstamp.tables.group_values import GroupValues, values_of
 from pointstamp.tables.grouping import Grouped
 from pointstamp.tables.weights import DIFF
@@ -35,19 +36,13 @@ class Aggregating:
             try:
                 columns.append(_aggregated(aggregate, groups))
             except SumTooLarge as too_large:
-                key = groups.keys.slice(too_large.row, 1).to_pylist()[0]
                 raise FlowError(
-                    f"the sum '{name}' of the rows of {key} does not fit {aggregate.result_type}. Cast what "
-                    "is added to double, or to a decimal with more digits."
+                    f"the sum '{name}' of {rows_in_words(groups.keys, too_large.row)} does not fit "
+                    f"{aggregate.result_type}. Cast what is added to double, or to a decimal with more "
+                    "digits."
                 ) from None
         ones = pa.array(np.ones(len(groups.starts), np.int64))
         return pa.RecordBatch.from_arrays([*columns, ones], schema=self.result)
-
-    def of_nothing(self, key: pa.RecordBatch) -> pa.RecordBatch:
-        """The row of a group without rows: counts are 0, collections empty, everything else is null."""
-        made = [pa.array([each.of_nothing], each.result_type) for each in self.aggregates.values()]
-        one = pa.array([1], pa.int64())
-        return pa.RecordBatch.from_arrays([*key.columns, *made, one], schema=self.result)
 
 
 def _aggregated(asked: TableAggregate, groups: Grouped) -> pa.Array:

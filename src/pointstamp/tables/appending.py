@@ -13,16 +13,21 @@ from typing import Any, Final
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.operators.exploding import Explode
 from pointstamp.operators.stateless import Concat, Filter
+from pointstamp.operators.windowing import InWindows
 from pointstamp.tables.aggregating import Once
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.cross import Copied, Dealt
 from pointstamp.tables.grouping import GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin
 from pointstamp.tables.mapping import MappedRows
+from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.weighing import Appended, Weighed
 from pointstamp.topology.ports import OperatorIndex, Source
 
-_KEEP_GROWING: Final = (Weighed, Filter, Concat, Explode, MappedRows, Consolidated, InnerJoin, Dealt, Copied)
+_KEEP_GROWING: Final = (
+    *(Weighed, Filter, Concat, Explode, MappedRows, InWindows),
+    *(Consolidated, InnerJoin, OnRows, Dealt, Copied),
+)
 
 
 def only_appends(plan: Plan, source: Source) -> bool:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pointstamp.rows.hashing import Hashes, hash_columns
+from pointstamp.state.keeping import KeptRows
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.ordering import Ordered
 from pointstamp.tables.run import Layout, Positions, Run, expanded, merged, run_of
@@ -46,6 +47,8 @@ class Arrangement:
         self.schema = schema
         self.keys = tuple(keys)
         self.layout = Layout(schema, self.keys, tuple(weights), order)
+        self.looked_at = 0
+        """How many of the first rows of a key had to be looked at the last time, if they have an order."""
         self._runs: list[Run] = []
         self._unsaved: list[pa.RecordBatch] | None = None
         """What has changed since it was saved; None if that is not known, or is not worth knowing."""
@@ -56,9 +59,9 @@ class Arrangement:
         return sum(map(len, self._runs))
 
     @property
-    def size_bytes(self) -> int:
-        """What it takes in memory."""
-        return sum(run.size_bytes for run in self._runs)
+    def kept_rows(self) -> KeptRows:
+        """How many rows there are, and what they take in memory."""
+        return KeptRows(len(self), sum(run.size_bytes for run in self._runs))
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add a change: rows with weights, in any order."""

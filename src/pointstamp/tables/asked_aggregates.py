@@ -46,11 +46,6 @@ class TableAggregate:
     """What a function of one's own is given."""
     own: FunctionAggregate | Bound | None = None
 
-    @property
-    def of_nothing(self) -> object:
-        """The result of no rows."""
-        return 0 if self.kind in _COUNTS else [] if self.kind.startswith("collect_") else None
-
 
 def table_aggregates(
     who: str, schema: pa.Schema, wanted: Mapping[str, Aggregation], arguments: Arguments

@@ -8,6 +8,7 @@ Invariant: what has been sent up to every epoch, added up, has no weight below z
 """
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,8 @@ from pointstamp.tables.weights import DIFF, Integers, columns_without_weight
 
 class Border:
     """Sends the changes of an epoch when they are all there, if they delete nothing that is not."""
+
+    keeps: ClassVar = "all rows, to refuse a deletion of what is not there; a change costs its rows"
 
     def __init__(self, schema: pa.Schema) -> None:
         self._rows = Arrangement(schema, columns_without_weight(schema))

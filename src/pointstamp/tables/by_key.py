@@ -10,6 +10,7 @@ Invariant: what was sent last for a key is its row, or says that there is none.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,8 @@ class NewestPlan:
 
 class NewestRows:
     """Sends the row of each key that changed when an epoch is settled; keeps how many rows each key has."""
+
+    keeps: ClassVar = "how many rows each key has; a change costs its rows"
 
     def __init__(self, plan: NewestPlan) -> None:
         self._plan = plan

@@ -18,3 +18,10 @@ def weighed_columns(who: str, fields: Iterable[pa.Field]) -> pa.Schema:
         if field.name == DIFF or is_round_name(field.name):
             raise SchemaError(f"{who}: a column cannot be called '{field.name}', which is taken. Rename it.")
     return pa.schema([*(pa.field(field.name, field.type) for field in fields), DIFF_FIELD])
+
+
+def rows_in_words(keys: pa.RecordBatch, group: int) -> str:
+    """The rows of a group in words, by its key."""
+    key = keys.slice(group, 1).to_pylist()[0]
+    own = {name: value for name, value in key.items() if not is_round_name(name)}
+    return f"the rows of {own}" if own else "all rows"

@@ -15,7 +15,7 @@ from pointstamp.expressions.compiling import compile_condition, compile_expressi
 from pointstamp.expressions.selecting import selection, shown
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.expressions.windows import event_time_type
-from pointstamp.flow.event_time import bounds_for, check_forgets, only_grows
+from pointstamp.flow.event_time import bounds_for, check_forgets
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
@@ -25,6 +25,7 @@ from pointstamp.operators.windowing import InWindows, Windowing
 from pointstamp.tables.aggregating import Once
 from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.consolidating import Consolidated
+from pointstamp.tables.epoch_sessions import EpochSessions
 from pointstamp.tables.grouping import GroupFunction, GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.joining import Joining, joining
@@ -33,7 +34,9 @@ from pointstamp.tables.on_extremes import ExtremesPlan, OnExtremes
 from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums, SumsOfGroups, SumsPlan
 from pointstamp.tables.on_top import OnTop, TopPlan
+from pointstamp.tables.open_sessions import OpenSessions
 from pointstamp.tables.ordering import Ordered
+from pointstamp.tables.sessions import Sessions
 from pointstamp.tables.sums import LinearAggregate, Summing
 from pointstamp.tables.top import First
 from pointstamp.tables.until import AwaitsEventTime, Final, KeptUntil, UntilPlan
@@ -100,28 +103,71 @@ def in_windows(deltas: Stream, name: str, asked: Windowing) -> Stream:
     return _one(name, partial(InWindows, asked), deltas, asked.schema)
 
 
-def kept_until(deltas: Stream, name: str, when: Expression, who: str) -> Stream:
-    """The rows whose event time is not over."""
-    return _waiting(deltas, name, when, who, KeptUntil, deltas.schema)
+def kept_until(
+    deltas: Stream,
+    name: str,
+    when: Expression,
+    who: str,
+    *,
+    only_grows: bool,
+    beside: Stream | None = None,
+    later: int = 0,
+) -> Stream:
+    """The rows whose event time is not over, or was not so long ago; also by that of a stream beside it."""
+    others = () if beside is None else (beside,)
+    return _waiting(deltas, name, when, who, KeptUntil, deltas.schema, others, later, only_grows=only_grows)
 
 
-def final(deltas: Stream, name: str, when: Expression, who: str) -> Stream:
+def open_sessions(
+    deltas: Stream, name: str, keys: tuple[str, ...], function: Sessions, result: pa.Schema, who: str
+) -> Stream:
+    """The rows of sessions whose event time is not over."""
+    kind, told, lateness = bounds_for(deltas, who)
+    if kind != result.field(len(result) - 1).type:
+        raise SchemaError(f"{who} goes by '{function.at}', and the event time of its rows is {kind}.")
+    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, 0)
+    inputs = {"in": deltas.exchange(*keys), **told}
+    logic = partial(OpenSessions, plan, lateness)
+    made = add_operator(name, logic, inputs, {"out": plan.result}, in_order=True)[0]
+    wiring(made).builder.forgets.add(wiring(made).source.operator)
+    return made
+
+
+def epoch_sessions(
+    deltas: Stream, name: str, keys: tuple[str, ...], function: Sessions, every: int
+) -> Stream:
+    """The rows of sessions, in the epoch in which these are over, where epochs are event time."""
+    plan = GroupPlan(deltas.schema, keys, function.result, keys, function, 0)
+    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": pa.schema(list(function.result)[:-1])}
+    return add_operator(name, partial(EpochSessions, plan, every), inputs, outputs, in_order=True)[0]
+
+
+def final(deltas: Stream, name: str, when: Expression, who: str, *, only_grows: bool) -> Stream:
     """Each row once, without its weight, when its event time is over."""
     check_forgets(deltas, who)
-    return _waiting(deltas, name, when, who, Final, rows_schema(deltas))
+    return _waiting(deltas, name, when, who, Final, rows_schema(deltas), only_grows=only_grows)
 
 
 def _waiting(
-    deltas: Stream, name: str, when: Expression, who: str, logic: type[AwaitsEventTime], result: pa.Schema
+    deltas: Stream,
+    name: str,
+    when: Expression,
+    who: str,
+    logic: type[AwaitsEventTime],
+    result: pa.Schema,
+    others: tuple[Stream, ...] = (),
+    later: int = 0,
+    *,
+    only_grows: bool = False,
 ) -> Stream:
-    kind, told, lateness = bounds_for(deltas, who)
+    kind, told, lateness = bounds_for(deltas, who, *others)
     compiled = compile_expression(when, rows_schema(deltas), who)
     if event_time_type(f"{who}: {when}", compiled.type) != kind:
         raise SchemaError(
             f"{who}: {when} is {compiled.type}, and the event time that it waits for is {kind}; both must be "
             "of one type."
         )
-    plan = UntilPlan(deltas.schema, compiled, lateness, only_grows(deltas))
+    plan = UntilPlan(deltas.schema, compiled, lateness, only_grows, later)
     inputs = {"in": deltas.exchange(*rows_schema(deltas).names), **told}
     made = add_operator(name, partial(logic, plan), inputs, {"out": result}, in_order=True)[0]
     wiring(made).builder.forgets.add(wiring(made).source.operator)
@@ -164,12 +210,11 @@ def on_groups(
     keys: tuple[str, ...],
     function: GroupFunction,
     result: pa.Schema,
-    of_nothing: pa.RecordBatch | None = None,
     summing: Summing | None = None,
 ) -> Stream:
     """What a function makes of the rows of each key, or of their sums."""
     rounds = len(deltas.loops)
-    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, rounds, of_nothing, summing)
+    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, rounds, summing)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": plan.result}
     return add_operator(name, partial(OnGroups, plan), inputs, outputs, in_order=True)[0]
 
@@ -180,15 +225,14 @@ def on_sums(
     keys: tuple[str, ...],
     aggregates: Mapping[str, LinearAggregate],
     result: pa.Schema,
-    of_nothing: pa.RecordBatch | None = None,
 ) -> Stream:
     """Aggregates of each key that are sums."""
     summing = Summing(deltas.schema, keys, aggregates)
     if deltas.loops:
         function = SumsOfGroups(summing, weighed(result))
-        return on_groups(deltas, name, keys, function, result, of_nothing, summing)
+        return on_groups(deltas, name, keys, function, result, summing)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(result)}
-    logic = partial(OnSums, SumsPlan(summing, weighed(result), of_nothing is not None))
+    logic = partial(OnSums, SumsPlan(summing, weighed(result)))
     return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 

@@ -7,37 +7,20 @@ What comes of them are changes from nothing, so rows that are there: each is sen
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import numpy as np
-import pyarrow as pa
-
 from pointstamp.flow.marking import check_adds_up
 from pointstamp.flow.outlet import Outlet, add_operator, wiring
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
-from pointstamp.operators.context import Context
 from pointstamp.tables import deltas
 from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.table import Table, deltas_of
-from pointstamp.tables.weighing import Appended
-from pointstamp.tables.weights import DIFF
+from pointstamp.tables.weighing import Appended, Repeated
 
 
 class OneTime(Stream):
     """The changes of a table that is there for one time only."""
 
     _begins_anew = True
-
-
-class AsRows:
-    """Sends each row as often as its weight says, without the weight."""
-
-    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
-        """Send the copies."""
-        weights = batch.column(DIFF).to_numpy()
-        assert (weights > 0).all(), "of one time there is nothing to take away"
-        rows = batch.select([name for name in batch.schema.names if name != DIFF])
-        at = np.repeat(np.arange(batch.num_rows), weights)
-        context.send(rows if len(at) == batch.num_rows else rows.take(pa.array(at)))
 
 
 def within_times(name: str, streams: Sequence[Outlet], body: Callable[..., Table], in_parts: bool) -> Stream:
@@ -48,7 +31,7 @@ def within_times(name: str, streams: Sequence[Outlet], body: Callable[..., Table
     tables = [Table(_rows_of(stream, name)) for stream in streams]
     made = deltas_of(body(*tables))
     made = deltas.summed(made, f"{name}: added up") if in_parts else made
-    sent = add_operator(f"{name}: rows", AsRows, {"in": made}, {"out": deltas.rows_schema(made)})[0]
+    sent = add_operator(f"{name}: rows", Repeated, {"in": made}, {"out": deltas.rows_schema(made)})[0]
     at = wiring(sent)
     return Stream(at.builder, at.source, sent.schema, at.scope)
 

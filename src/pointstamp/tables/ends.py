@@ -26,6 +26,8 @@ _BEFORE, _AFTER, _GROUP = "__before", "__after", "__group"
 _WIDER: Final = 4
 # A few rows more than are wanted, because one that is deleted would be missing otherwise.
 _MORE: Final = 4
+# How many rows of all keys together are looked at on suspicion.
+_LIKELY_ROWS_MAX: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +76,13 @@ def changed_ends(
     """
     layout = _both_times(stored.layout)
     weights: Integers = change.batch.column(DIFF).to_numpy()
-    most = wanted + _MORE
+    # Where so many rows had to be looked at the last time, the first few are likely to be deleted still.
+    most = max(wanted + _MORE, min(stored.looked_at, _LIKELY_ROWS_MAX // max(len(firsts), 1)))
     open_keys = np.arange(len(firsts))
     while len(open_keys):
         found = stored.first_rows(keys, firsts[open_keys], most)
-        mine = np.flatnonzero(np.isin(group, open_keys))
+        is_every = len(open_keys) == len(firsts)
+        mine = np.arange(len(group)) if is_every else np.flatnonzero(np.isin(group, open_keys))
         of = np.searchsorted(open_keys, group[mine])
         # Beyond its bound a key's rows are not all known.
         inside = (change.words[1][mine] < found.bounds[of]) | found.is_all[of]
@@ -105,6 +109,7 @@ def changed_ends(
             )
             yield _ends(run)
         open_keys = open_keys[~is_decided]
+        stored.looked_at = most * 3 // 4  # fewer may be enough again
         most *= _WIDER
 
 

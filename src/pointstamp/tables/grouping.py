@@ -16,13 +16,12 @@ up to there, added up, for every key.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pointstamp.keyed.index import KeyIndex
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.arrangement import Arrangement
@@ -60,14 +59,14 @@ class GroupPlan:
     """The same columns in the result."""
     function: GroupFunction
     rounds: int
-    of_nothing: pa.RecordBatch | None = None
-    """What comes out for a group that has lost all its rows: nothing, or for the group of all rows this."""
     summing: Summing | None = None
     """What is kept in place of the rows, if sums are enough."""
 
 
 class OnGroups:
     """Sends how the results of groups change when a time is settled; keeps the rows and what it has sent."""
+
+    keeps: ClassVar = "all rows by key, and what it has sent; a change costs all rows of the keys that change"
 
     def __init__(self, plan: GroupPlan) -> None:
         self._plan = plan
@@ -100,19 +99,18 @@ class OnGroups:
         sent = self._sent.rows_of(renamed, self._plan.result_keys)
         if rounds:
             self._look_again(context, stored, rounds)
-            if self._plan.of_nothing is not None:  # such a row stays behind where all others are gone
-                self._look_again(context, sent, rounds)
         wanted = self._wanted(up_to(stored, rounds))
         before = up_to(sent, rounds)
         change = added_up([wanted, with_weights(before, -before.column(DIFF).to_numpy())])
         if change.num_rows:
             self._sent.add(counted_at(change, rounds))
-            context.send(change)
+            self._send(context, change)
+
+    def _send(self, context: Context, change: pa.RecordBatch) -> None:
+        context.send(change)
 
     def _wanted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         groups = grouped(rows, self._plan.keys, self._weights)
-        if self._plan.of_nothing is not None and not groups.keys.num_rows:
-            return self._plan.of_nothing
         return self._plan.function(groups)
 
     def _look_again(self, context: Context, stored: pa.RecordBatch, rounds: Rounds) -> None:
@@ -148,9 +146,8 @@ class OnGroups:
 
 def distinct(keys: pa.RecordBatch) -> pa.RecordBatch:
     """Each key once."""
-    index = KeyIndex(keys.schema)
-    index.slots(keys)
-    return index.keys(np.arange(len(index)))
+    counted = with_weights(keys, np.ones(keys.num_rows, np.int64))
+    return run_of(counted, Layout(counted.schema, tuple(keys.schema.names))).batch.select(keys.schema.names)
 
 
 def grouped(batch: pa.RecordBatch, keys: Sequence[str], weights: Sequence[str] = (DIFF,)) -> Grouped:

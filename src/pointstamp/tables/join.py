@@ -11,6 +11,7 @@ weights 2 and -1 make -2.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +50,8 @@ class JoinPlan:
 
 class InnerJoin:
     """Sends the change of a join when a time is settled; keeps both sides."""
+
+    keeps: ClassVar = "both sides, by key; a change costs its rows and their matches"
 
     def __init__(self, plan: JoinPlan) -> None:
         self._plan = plan

@@ -8,7 +8,7 @@ Invariant: what was sent up to an epoch, added up, is the row of each key that h
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -40,18 +40,22 @@ class ExtremesPlan:
 class OnExtremes:
     """Sends how the aggregates of keys change when an epoch is settled; keeps values in order, and sums."""
 
+    keeps: ClassVar = (
+        "the values of each key, in order, and sums; a change costs its rows and a few values of their keys"
+    )
+
     def __init__(self, plan: ExtremesPlan) -> None:
         self._plan = plan
         summing = plan.summing
         self._layout = Layout(summing.schema, summing.keys)
         self._sums = Arrangement(summing.stored, summing.keys, summing.weight_names)
         own = [summing.schema.field(key) for key in summing.keys]
-        self._values: dict[Ordered, Arrangement] = {}
+        self._values: dict[str, Arrangement] = {}
         for each in plan.extremes.values():
             value = summing.schema.field(each.column).with_name(_VALUE)
             schema = pa.schema([*own, value, DIFF_FIELD])
             order = Ordered(_VALUE, each.descends)
-            self._values.setdefault(each, Arrangement(schema, summing.keys, order=order))
+            self._values.setdefault(_name(each), Arrangement(schema, summing.keys, order=order))
         self._open = OpenChanges()
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
@@ -77,7 +81,9 @@ class OnExtremes:
             pa.concat_batches([stored, shares]), np.concatenate((of, group_of_share)), keys
         )
         self._sums.add(shares)
-        values = {each: self._extreme(each, change, firsts, group) for each in self._values}
+        values = {
+            each: self._extreme(each, change, firsts, group) for each in set(self._plan.extremes.values())
+        }
         before, after = (
             self._columns(sums, {each: both[time] for each, both in values.items()})
             for time, sums in enumerate((sums_before, sums_after))
@@ -96,7 +102,7 @@ class OnExtremes:
         self, each: Ordered, change: Run, firsts: Positions, group: Positions
     ) -> tuple[pa.Array, pa.Array]:
         """The first value of each key, before the change and after it; null where there is none."""
-        arranged = self._values[each]
+        arranged = self._values[_name(each)]
         column = change.batch.column(each.column)
         valid = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
         own = [change.batch.column(key) for key in self._plan.summing.keys]
@@ -121,16 +127,19 @@ class OnExtremes:
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The sums, and the values of each order."""
         assert not len(self._open), "changes wait at a snapshot"
-        return {name: kept.save(changes_only=changes_only) for name, kept in self._kept().items()}
+        return {name: each.save(changes_only=changes_only) for name, each in self._arranged().items()}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with what is kept of this worker's keys."""
-        for name, kept in self._kept().items():
-            kept.load(pieces[name])
+        for name, each in self._arranged().items():
+            each.load(pieces[name])
 
-    def _kept(self) -> dict[str, Arrangement]:
-        named = {f"values {number}": kept for number, kept in enumerate(self._values.values())}
-        return {"sums": self._sums} | named
+    def _arranged(self) -> dict[str, Arrangement]:
+        return {"sums": self._sums} | self._values
+
+
+def _name(each: Ordered) -> str:
+    return f"{'greatest' if each.descends else 'least'} of {each.column}"
 
 
 def _placed(parts: list[tuple[Positions, pa.Array]], kind: pa.DataType, count: int) -> pa.Array:

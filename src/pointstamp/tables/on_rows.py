@@ -7,6 +7,7 @@ Invariant: what was sent up to an epoch, added up, is every row that is there, o
 """
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,8 @@ from pointstamp.tables.weights import DIFF, Integers, columns_without_weight, wi
 
 class OnRows:
     """Sends the rows that appear and disappear when an epoch is settled; keeps how often each is there."""
+
+    keeps: ClassVar = "every row once, with how often it is there; a change costs its rows"
 
     def __init__(self, schema: pa.Schema) -> None:
         self._rows = Arrangement(schema, columns_without_weight(schema))

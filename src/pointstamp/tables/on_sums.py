@@ -4,13 +4,12 @@ What was sent for a key before is worked out anew from the sums before the chang
 kept. In loops, where a key is looked at at several times of an epoch, it is kept: ``OnGroups`` does that with
 the same sums.
 
-Invariant: what was sent up to an epoch, added up, is the row of each key that has rows; for the one group of
-a whole table also after its rows are gone.
+Invariant: what was sent up to an epoch, added up, is the row of each key that has rows.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,19 +31,18 @@ class SumsPlan:
 
     summing: Summing
     result: pa.Schema
-    is_whole: bool = False
-    """Whether the group of all rows stays when its rows are gone."""
 
 
 class OnSums:
     """Sends how the aggregates of keys change when an epoch is settled; keeps the sums of each key."""
+
+    keeps: ClassVar = "the sums of each key, and no rows; a change costs its rows"
 
     def __init__(self, plan: SumsPlan) -> None:
         self._plan = plan
         summing = plan.summing
         self._sums = Arrangement(summing.stored, summing.keys, summing.weight_names)
         self._open = OpenChanges()
-        self._is_seen = False
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep the shares of the rows until their epoch is settled."""
@@ -64,28 +62,18 @@ class OnSums:
         both = pa.concat_batches([stored, change.batch]) if stored.num_rows else change.batch
         after, has = self._plan.summing.results(both, np.concatenate((of, group)), keys)
         self._sums.add_run(change)
-        was, is_there = had > 0, has > 0
-        if self._plan.is_whole:
-            was, is_there = np.full(len(firsts), self._is_seen), np.ones(len(firsts), np.bool_)
-            self._is_seen = True
-        sent = result_changes(self._plan.result, keys, (before, was), (after, is_there))
+        sent = result_changes(self._plan.result, keys, (before, had > 0), (after, has > 0))
         if sent is not None:
             context.send(sent)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The sums."""
         assert not len(self._open), "changes wait at a snapshot"
-        pieces = {"sums": self._sums.save(changes_only=changes_only)}
-        if self._plan.is_whole:
-            own = pa.schema([self._plan.summing.schema.field(key) for key in self._plan.summing.keys])
-            rows = [dict.fromkeys(own.names, 0)] if self._is_seen else []
-            pieces["seen"] = Piece(pa.Table.from_pylist(rows, own), self._plan.summing.keys)
-        return pieces
+        return {"sums": self._sums.save(changes_only=changes_only)}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with the sums of this worker's keys."""
         self._sums.load(pieces["sums"])
-        self._is_seen = self._plan.is_whole and pieces["seen"].num_rows > 0
 
 
 Results: TypeAlias = tuple[list[pa.Array], npt.NDArray[np.bool_]]

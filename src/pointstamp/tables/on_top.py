@@ -8,6 +8,7 @@ Invariant: what was sent up to an epoch, added up, is the first rows of each key
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,8 @@ class TopPlan:
 
 class OnTop:
     """Sends how the first rows of keys change when an epoch is settled; keeps all rows, in order."""
+
+    keeps: ClassVar = "all rows, in order by key; a change costs its rows and the first rows of their keys"
 
     def __init__(self, plan: TopPlan) -> None:
         self._first = plan.first

@@ -6,7 +6,7 @@ from pointstamp.errors import FlowError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.flow.stream import Stream
 from pointstamp.tables import deltas
-from pointstamp.tables.ordering import ordering
+from pointstamp.tables.ordering import Ordered, ordering
 from pointstamp.tables.top import First
 
 
@@ -19,6 +19,10 @@ def one_of_each(
     wanted = (by,) if isinstance(by, str) else tuple(by)
     if not keys:
         raise FlowError(f"{who}: by= says which row of a key is meant, but no key was given. Name one.")
-    order = ordering(who, schema, wanted) if wanted else ()
+    # All rows of a key are equal in the key, so that the other columns alone put them in order.
+    others = tuple(Ordered(column) for column in schema.names if column not in keys)
+    order = ordering(who, schema, wanted) if wanted else others
+    if not order:
+        return deltas.once(changes, name)
     function = First(1, order, ties=False, rank=None, result=changes.schema)
-    return deltas.on_groups(changes, name, keys, function, schema)
+    return deltas.on_top(changes, name, keys, function, schema)

@@ -36,14 +36,20 @@ class Ordered:
 
     column: str
     descends: bool = False
-    nulls_last: bool = False
+    moves_nulls: bool = False
+    """Whether nulls stand at the other end than usual: last where it ascends, first where it descends."""
+
+    @property
+    def nulls_last(self) -> bool:
+        """Whether nulls come after all values."""
+        return self.descends != self.moves_nulls
 
 
 def ordering(who: str, schema: pa.Schema, by: str | Iterable[str]) -> tuple[Ordered, ...]:
     """What ``by=`` says: names of columns, each with ``asc`` or ``desc`` and ``nulls first`` or ``last``.
 
     >>> ordering("top", pa.schema({"price": pa.int64()}), "price desc")
-    (Ordered(column='price', descends=True, nulls_last=True),)
+    (Ordered(column='price', descends=True, moves_nulls=False),)
     """
     if isinstance(by, Expression):
         raise FlowError(
@@ -73,7 +79,7 @@ def _ordered(text: str, schema: pa.Schema) -> Ordered:
     assert found is not None, "every text matches"
     descends = (found["direction"] or "asc").lower() == "desc"
     nulls = (found["nulls"] or ("last" if descends else "first")).lower()
-    return Ordered(found["column"], descends, nulls_last=nulls == "last")
+    return Ordered(found["column"], descends, moves_nulls=(nulls == "last") != descends)
 
 
 def ranks(batch: pa.RecordBatch, by: Sequence[Ordered]) -> list[Ranks]:
@@ -84,7 +90,7 @@ def ranks(batch: pa.RecordBatch, by: Sequence[Ordered]) -> list[Ranks]:
         found = value_ranks(values)
         if each.descends:
             found = -found
-        if each.nulls_last != each.descends and values.null_count:
+        if each.moves_nulls and values.null_count:
             is_null = values.is_null().to_numpy(zero_copy_only=False)
             found[is_null] = len(found) if each.nulls_last else -len(found)
         made.append(found)

@@ -64,10 +64,8 @@ class Placing:
 
     def __call__(self, groups: Grouped) -> pa.RecordBatch:
         """The rows, each copy by itself, with the columns that are added."""
-        wanted = ranks(groups.rows, self.by)
-        rest = ranks(groups.rows, [Ordered(name) for name in self.columns])
         of = np.repeat(np.arange(len(groups.starts)), np.diff(groups.starts, append=groups.rows.num_rows))
-        order = np.lexsort([*reversed(rest), *reversed(wanted), of])
+        order, wanted = self._order(groups.rows, of)
         order = np.repeat(order, groups.rows.column(DIFF).to_numpy()[order])
         ranked = _ranked(of[order], [each[order] for each in wanted])
         rows = groups.rows.take(pa.array(order))
@@ -77,6 +75,17 @@ class Placing:
             made.append(_placed(name, each, ranked, values))
         ones = pa.array(np.ones(len(order), np.int64))
         return pa.RecordBatch.from_arrays([*made, ones], schema=self.result)
+
+    def _order(self, rows: pa.RecordBatch, of: Places) -> tuple[Places, list[Ranks]]:
+        """The rows by group and in their order, and the ranks by which they were put in order."""
+        wanted = ranks(rows, self.by)
+        order = np.lexsort([*reversed(wanted), of])
+        keys = [of[order], *(each[order] for each in wanted)]
+        if len(order) and np.logical_and.reduce([each[1:] == each[:-1] for each in keys]).any():
+            named = {each.column for each in self.by}
+            rest = ranks(rows, [Ordered(name) for name in self.columns if name not in named])
+            order = np.lexsort([*reversed(rest), *reversed(wanted), of])
+        return order, wanted
 
 
 def _ranked(group: Places, by: list[Ranks]) -> Ranked:
@@ -158,25 +167,32 @@ def _counts(ranked: Ranked, values: pa.Array) -> pa.Array:
 
 def _sums(ranked: Ranked, values: pa.Array) -> pa.Array:
     has_value = _up_to(ranked, _is_valid(values).astype(np.int64)) > 0
-    if types.is_floating(values.type):
-        return pa.array(_float_sums(ranked, floats_of(values.fill_null(0.0))), mask=~has_value)
-    if types.is_signed_integer(values.type):
-        numbers = values.fill_null(0).cast(pa.int64()).to_numpy()
-        if float(np.abs(numbers.astype(np.float64)).sum()) < _SURE_TO_FIT:
-            return pa.array(_up_to(ranked, numbers), mask=~has_value)
-    exact: list[Any] = [0 if each is None else each for each in values.to_pylist()]
-    made: list[Any] = []
-    for start, end in _groups(ranked):
-        made.extend(accumulate(exact[start:end]))
-    kind = values.type if types.is_decimal(values.type) else pa.int64()
-    wide = pa.decimal256(76, kind.scale) if types.is_decimal(kind) else kind
+    made = _running(ranked, values)
+    if isinstance(made, np.ndarray):
+        return pa.array(made, mask=~has_value)
+    wide = pa.decimal256(76, values.type.scale) if types.is_decimal(values.type) else pa.int64()
     return pa.array([each if has else None for each, has in zip(made, has_value, strict=True)], wide)
 
 
 def _means(ranked: Ranked, values: pa.Array) -> pa.Array:
     counts = _up_to(ranked, _is_valid(values).astype(np.int64))
-    sums = floats_of(_sums(ranked, values).fill_null(0))
-    return pa.array(sums / np.maximum(counts, 1), mask=counts == 0)
+    made = zip(_running(ranked, values), counts.tolist(), strict=True)
+    return pa.array([float(total) / count if count else None for total, count in made], pa.float64())
+
+
+def _running(ranked: Ranked, values: pa.Array) -> npt.NDArray[Any] | list[Any]:
+    """The sums up to each row, null counting as 0: of numbers that may be large as Python has them."""
+    if types.is_floating(values.type):
+        return _float_sums(ranked, floats_of(values.fill_null(0.0)))
+    if types.is_signed_integer(values.type):
+        numbers = values.fill_null(0).cast(pa.int64()).to_numpy()
+        if float(np.abs(numbers.astype(np.float64)).sum()) < _SURE_TO_FIT:
+            return _up_to(ranked, numbers)
+    exact: list[Any] = [0 if each is None else each for each in values.to_pylist()]
+    made: list[Any] = []
+    for start, end in _groups(ranked):
+        made.extend(accumulate(exact[start:end]))
+    return made
 
 
 def _extremes(ranked: Ranked, values: pa.Array, *, is_greatest: bool) -> pa.Array:

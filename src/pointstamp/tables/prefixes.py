@@ -22,12 +22,10 @@ _LOW_BYTES: Final = np.array([(1 << 8 * k) - 1 for k in range(9)], np.uint64)
 
 
 def prefixes_of(values: pa.Array, by: Ordered) -> Hashes:
-    """The prefix of each value in this order; null comes before every value, or after it if that is said."""
+    """The prefix of each value in this order; that of null comes before all of them, or after."""
     if types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    made = _ascending(values)
-    if by.descends:
-        made = made ^ _ALL_BITS
+    made = _ascending(values) ^ (_ALL_BITS if by.descends else np.uint64(0))
     if values.null_count:
         made[values.is_null().to_numpy(zero_copy_only=False)] = _ALL_BITS if by.nulls_last else 0
     return made

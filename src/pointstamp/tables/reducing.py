@@ -21,6 +21,7 @@ from pointstamp.reduce.arguments import Arguments
 from pointstamp.tables import deltas
 from pointstamp.tables.aggregating import Aggregating
 from pointstamp.tables.asked_aggregates import TableAggregate, table_aggregates
+from pointstamp.tables.distinct_counts import can_be_apart, counted_apart
 from pointstamp.tables.ordering import Ordered
 from pointstamp.tables.sums import LinearAggregate, is_linear
 from pointstamp.tables.weights import DIFF
@@ -47,11 +48,10 @@ def reduced(
         looked_at = deltas.selected(changes, f"{name}: arguments", arguments.columns, who)
         return _by_keys(looked_at, keys, found, name)
     if begins_anew(changes):  # a time without rows has no result
-        one_key = {ALL: lit(0, pa.int8())}
-        whole = deltas.selected(changes, f"{name}: arguments", one_key | arguments.columns, who)
-        made = _by_keys(whole, (ALL,), found, name)
-        return deltas.selected(made, "drop", {column: col(column) for column in found}, who)
-    made = _by_keys(_with_no_row(changes, arguments, name, who), (ALL,), _of_rows(found), name)
+        marked = {**arguments.columns, ALL: lit(0, pa.int8())}
+        made = _by_keys(deltas.selected(changes, f"{name}: arguments", marked, who), (ALL,), found, name)
+    else:
+        made = _by_keys(_with_no_row(changes, arguments, name, who), (ALL,), _of_rows(found), name)
     return deltas.selected(made, "drop", {column: col(column) for column in found}, who)
 
 
@@ -87,18 +87,13 @@ def _by_keys(
     keys: tuple[str, ...],
     found: Mapping[str, TableAggregate],
     name: str,
-    *,
-    is_whole: bool = False,
 ) -> Stream:
     """The reduction of the groups of these keys: here the operator is chosen."""
+    if can_be_apart(changes.schema, found):
+        changes, found = counted_apart(changes, keys, found, name)
     own = [changes.schema.field(key) for key in keys]
     result = pa.schema([*own, *(pa.field(column, each.result_type) for column, each in found.items())])
     function = Aggregating(found, deltas.weighed(result))
-    nothing = None
-    if is_whole:
-        nothing = function.of_nothing(
-            pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], schema=pa.schema(own))
-        )
     linear = {
         column: LinearAggregate(each.kind, each.column, each.result_type, each.where)
         for column, each in found.items()
@@ -106,15 +101,15 @@ def _by_keys(
         and (each.kind == "count" or each.where is None)
     }
     if len(linear) == len(found):
-        return deltas.on_sums(changes, name, keys, linear, result, nothing)
+        return deltas.on_sums(changes, name, keys, linear, result)
     extremes = {
         column: Ordered(each.column, each.kind == "max")
         for column, each in found.items()
         if each.kind in ("min", "max") and each.column is not None and each.where is None
     }
-    if len(linear) + len(extremes) == len(found) and not changes.loops and nothing is None:
+    if len(linear) + len(extremes) == len(found) and not changes.loops:
         return deltas.on_extremes(changes, name, keys, linear, extremes, result)
-    return deltas.on_groups(changes, name, keys, function, result, nothing)
+    return deltas.on_groups(changes, name, keys, function, result)
 
 
 def _type_of(schema: pa.Schema, column: str | None) -> pa.DataType | None:

@@ -64,7 +64,11 @@ def up_to(batch: pa.RecordBatch, rounds: Rounds) -> pa.RecordBatch:
 
 def by_rounds(rounds: Integers) -> list[tuple[Rounds, npt.NDArray[np.intp]]]:
     """Which rows have which rounds, the least first."""
-    distinct, which = np.unique(rounds, axis=0, return_inverse=True)
+    if rounds.shape[1] == 1:  # which is many times as fast as by rows
+        numbers, which = np.unique(rounds[:, 0], return_inverse=True)
+        distinct = numbers.reshape(-1, 1)
+    else:
+        distinct, which = np.unique(rounds, axis=0, return_inverse=True)
     which = which.reshape(-1)
     return [
         (tuple(int(each) for each in row), np.flatnonzero(which == number))

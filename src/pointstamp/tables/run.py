@@ -31,6 +31,10 @@ from pointstamp.tables.prefixes import prefixes_of
 from pointstamp.tables.weights import DIFF, Integers, equal_rows
 
 Positions = npt.NDArray[np.intp]
+# A smaller run is in the nearer caches as it is.
+_INDEXED_ROWS_MIN: Final = 1 << 16
+# For a few hashes one call costs less than some that touch less memory.
+_INDEXED_HASHES_MIN: Final = 64
 _NO_ROWS: Final[Positions] = np.empty(0, np.intp)
 
 
@@ -79,7 +83,7 @@ class Layout:
         return key, prefixes_of(batch.column(self.order.column), self.order), row
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """Rows in the order of their words; the weights are the last columns of ``batch``."""
 
@@ -93,12 +97,14 @@ class Run:
     @property
     def size_bytes(self) -> int:
         """What it takes in memory."""
-        return int(self.batch.nbytes) + sum(word.nbytes for word in self.words)
+        buckets = self.__dict__.get("_buckets")
+        index = 0 if buckets is None else buckets.nbytes
+        return int(self.batch.nbytes) + sum(word.nbytes for word in self.words) + index
 
     def ranges(self, hashes: Hashes) -> tuple[Positions, Positions, Positions]:
         """Which of these key hashes, in order, have rows here, and where these begin and end."""
         keys = self.words[0]
-        begins = keys.searchsorted(hashes)
+        begins = self._places(hashes)
         found = np.flatnonzero(keys[np.minimum(begins, len(keys) - 1)] == hashes)
         if not len(found):
             return found, found, found
@@ -108,6 +114,37 @@ class Run:
         if len(more):
             ends[more] = keys.searchsorted(hashes[found[more]], "right")
         return found, begins, ends
+
+    def _places(self, hashes: Hashes) -> Positions:
+        """Where each of these hashes stands, or would."""
+        keys = self.words[0]
+        if len(keys) < _INDEXED_ROWS_MIN or len(hashes) < _INDEXED_HASHES_MIN:
+            return keys.searchsorted(hashes)
+        bucket = (hashes >> self._shift).astype(np.int64)
+        begins, counts = self._buckets[bucket], self._buckets[bucket + 1] - self._buckets[bucket]
+        while counts.any():
+            half = counts >> 1
+            middle = begins + half
+            is_less = (keys[np.minimum(middle, len(keys) - 1)] < hashes) & (counts > 0)
+            begins = np.where(is_less, middle + 1, begins)
+            counts = np.where(is_less, counts - half - 1, half)
+        return begins
+
+    @cached_property
+    def _shift(self) -> np.uint64:
+        """How many bits of a hash are left out to get its bucket; there are some eight rows in each."""
+        return np.uint64(64 - (len(self).bit_length() - 4))
+
+    @cached_property
+    def _buckets(self) -> Positions:
+        """Where the rows of each bucket begin: hashes are spread evenly, so their first bits nearly say it.
+
+        Searching on from there touches memory once or twice for each hash, and not at every halving.
+        """
+        counts = np.bincount(
+            (self.words[0] >> self._shift).astype(np.int64), minlength=1 << (64 - int(self._shift))
+        )
+        return np.concatenate(([0], np.cumsum(counts)))
 
 
 def run_of(batch: pa.RecordBatch, layout: Layout) -> Run:

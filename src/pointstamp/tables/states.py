@@ -7,7 +7,7 @@ Invariant: after an epoch that had rows, what was sent so far adds up to the row
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,8 @@ class Ticks:
 
 class States:
     """Sends the difference of each epoch's rows to those before; keeps the rows of the last epoch."""
+
+    keeps: ClassVar = "the rows of the last epoch; an epoch costs all rows, of it and of the last one"
 
     def __init__(self, schema: pa.Schema) -> None:
         self._rows = Arrangement(schema, columns_without_weight(schema))

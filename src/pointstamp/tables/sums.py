@@ -23,6 +23,7 @@ from pyarrow import types
 
 from pointstamp.errors import FlowError
 from pointstamp.reduce.accumulators import SumTooLarge
+from pointstamp.tables.column_names import rows_in_words
 from pointstamp.tables.limbs import (
     check_sums,
     float_limbs,
@@ -210,9 +211,8 @@ class Summing:
                     made.append(_exact_result(each, kind, parts, counts))
                 except SumTooLarge as too_large:
                     raise FlowError(
-                        f"the sum '{name}' of the rows of {keys.slice(too_large.row, 1).to_pylist()[0]} "
-                        f"does not fit {each.result_type}. Cast what is added to double, or to a decimal "
-                        "with more digits."
+                        f"the sum '{name}' of {rows_in_words(keys, too_large.row)} does not fit "
+                        f"{each.result_type}. Cast what is added to double, or to a decimal with more digits."
                     ) from None
         return made, sums(_ROWS)
 

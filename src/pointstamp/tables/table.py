@@ -24,6 +24,8 @@ from pointstamp.expressions.selecting import (
 )
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
+from pointstamp.flow.event_epochs import epochs_above
+from pointstamp.flow.event_time import has_promise
 from pointstamp.flow.join_kind import How
 from pointstamp.flow.outlet import wiring
 from pointstamp.flow.reducing import checked_name, reducing
@@ -50,6 +52,7 @@ from pointstamp.tables.sessions import sessions
 from pointstamp.tables.top import First
 from pointstamp.tables.weights import DIFF
 from pointstamp.tables.with_order import ordered
+from pointstamp.tables.within import pairs_within
 
 
 class Table:
@@ -322,6 +325,7 @@ class Table:
         gap: Span,
         start: str = "session_start",
         end: str = "session_end",
+        while_open: bool = False,
         name: str = "sessions",
     ) -> "Table":
         """Each row with its session, from ``session_start`` to ``session_end``: rows of a key close in time.
@@ -329,6 +333,8 @@ class Table:
         A row that comes less than the ``gap`` after another one of its key, by their column ``at``, is in the
         same session. The session ends the gap after its last row; its end is no longer in it. Sessions grow
         together and fall apart as rows come and go. A row whose ``at`` is null is in none, and does not come.
+        With ``while_open`` sessions leave the table, and are forgotten, when the bound of ``event_time`` has
+        passed their end, as with ``keep_until``.
 
             clicks.sessions("user", at="at", gap="5 minutes").reduce(
                 "user", "session_start", "session_end", clicks=ps.count())
@@ -338,9 +344,12 @@ class Table:
         asked = sessions(who, self.schema, at, gap, (start, end))
         if not keys:
             whole = Table(in_one_group(self._deltas, who))
-            return whole.sessions(ALL, at=at, gap=gap, start=start, end=end, name=name).drop(ALL)
+            made = whole.sessions(ALL, at=at, gap=gap, start=start, end=end, while_open=while_open, name=name)
+            return made.drop(ALL)
         timed = self.filter(col(at).is_not_null(), name=f"{name}: with event time")
         rows = pa.schema(list(asked.result)[:-1])
+        if while_open:
+            return Table(deltas.open_sessions(deltas_of(timed), name, keys, asked, rows, who))
         return Table(deltas.on_groups(deltas_of(timed), name, keys, asked, rows))
 
     # Event time.
@@ -352,7 +361,51 @@ class Table:
         epoch that has event times; and everything that is made of the table forgets it. A row that says null
         is not there.
         """
-        return Table(deltas.kept_until(self._deltas, name, _timed(when), f"'{name}' of {self}"))
+        who, grows = f"'{name}' of {self}", self.only_appends
+        return Table(deltas.kept_until(self._deltas, name, _timed(when), who, only_grows=grows))
+
+    def closed_sessions(
+        self,
+        *keys: str,
+        at: str,
+        gap: Span,
+        start: str = "session_start",
+        end: str = "session_end",
+        name: str = "sessions",
+    ) -> Stream:
+        """As ``stream.sessions``: each row once, with its session, when event time has passed its end."""
+        epochs = None if has_promise(self._deltas) else epochs_above(self._deltas)
+        if epochs is None:
+            made = self.sessions(*keys, at=at, gap=gap, start=start, end=end, while_open=True, name=name)
+            return made.final(end, name=f"{name}: closed")
+        who = f"'{name}' of {self}"
+        check_columns(who, self.schema, keys)
+        table, by = (self, keys) if keys else (Table(in_one_group(self._deltas, who)), (ALL,))
+        asked = sessions(who, table.schema, at, gap, (start, end))
+        if at != epochs.at:
+            raise FlowError(f"{who} goes by '{at}', and the epochs are the event time '{epochs.at}'.")
+        closed = deltas.epoch_sessions(deltas_of(table), name, by, asked, epochs.every)
+        return closed if keys else closed.drop(ALL)
+
+    def join_within(
+        self,
+        other: "Table",
+        on: str | Mapping[str, str] | Iterable[str],
+        *,
+        at: str | Mapping[str, str],
+        within: Span | tuple[Span, Span],
+        suffix: str = "_right",
+        name: str = "join within",
+    ) -> Stream:
+        """As ``stream.join_within``, for tables to which rows are only added."""
+        self._check_table(name, other)
+        for side in (self, other):
+            if not side.only_appends:
+                raise FlowError(
+                    f"'{name}' joins tables to which rows are only added, and {side} can lose some. Use join "
+                    "with where=, on both sides behind keep_until."
+                )
+        return pairs_within(self._deltas, deltas_of(other), on, at, within, suffix, name)
 
     def final(self, when: str | Expression = "window_end", *, name: str = "final") -> Stream:
         """Each row once, as it is when event time has passed its time; nothing that happens to it later.
@@ -364,7 +417,8 @@ class Table:
             windows = bids.running().window("at", "10 minutes").keep_until("window_end")
             highest = windows.reduce("window_start", "window_end", price=ps.max("price")).final("window_end")
         """
-        return deltas.final(self._deltas, name, _timed(when), f"'{name}' of {self}")
+        who = f"'{name}' of {self}"
+        return deltas.final(self._deltas, name, _timed(when), who, only_grows=self.only_appends)
 
     # Loops.
 

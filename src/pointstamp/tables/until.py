@@ -27,7 +27,7 @@ from pointstamp.operators.context import Context
 from pointstamp.operators.event_time import Bounds
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.calendar import Calendar
-from pointstamp.tables.open_changes import OpenChanges, added_up
+from pointstamp.tables.open_changes import added_up
 from pointstamp.tables.weights import DIFF, Integers, columns_without_weight, with_weights
 from pointstamp.topology.domain import Time
 
@@ -41,6 +41,8 @@ class UntilPlan:
     lateness: Mapping[str, int]
     only_grows: bool = False
     """Whether rows only come, and are what they are: one that comes after its time is no correction then."""
+    later: int = 0
+    """How much later than its time a row is over, in the unit of event time."""
 
 
 class AwaitsEventTime:
@@ -49,29 +51,30 @@ class AwaitsEventTime:
     def __init__(self, plan: UntilPlan) -> None:
         self._plan = plan
         self._bounds = Bounds(plan.lateness)
-        self._rows = Calendar(plan.schema)
-        self._open = OpenChanges()
+        self._rows = Calendar(plan.schema, only_grows=plan.only_grows)
+        self._open: dict[Time, list[pa.RecordBatch]] = {}
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep what came until its epoch is settled."""
         if input in self._bounds:
             self._bounds.put(context.time, input, batch)
         else:
-            self._open.put(context.time, "in", batch)
+            self._open.setdefault(context.time, []).append(batch)
         context.notify_at()
 
     def _arrived(self, time: Time, after: int | None) -> tuple[pa.RecordBatch, Integers] | None:
         """The change of an epoch, of rows that wait for a time after this one, and their times."""
-        change = self._open.take(time).get("in")
-        if change is None:
+        arrived = self._open.pop(time, [])
+        if not arrived:
             return None
-        until = integers_of(self._plan.when(change))
+        change = pa.concat_batches(arrived) if self._plan.only_grows else added_up(arrived)
+        until = pc.add_checked(integers_of(self._plan.when(change)), pa.scalar(self._plan.later, pa.int64()))
         kept = until.is_valid() if after is None else pc.fill_null(pc.greater(until, after), False)
         return change.filter(kept), until.filter(kept).to_numpy()
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The rows that wait, and what is known of event times."""
-        assert not len(self._open), "changes wait at a snapshot"
+        assert not self._open, "changes wait at a snapshot"
         owners = columns_without_weight(self._plan.schema)
         return {
             "rows": self._rows.save(owners, changes_only=changes_only),
@@ -96,7 +99,7 @@ class Final(AwaitsEventTime):
         bound = self._bounds.now
         over = None if bound is None else self._rows.take(bound)
         if over is not None:
-            context.send(_copies(over))
+            context.send(copies(over))
 
 
 class KeptUntil(AwaitsEventTime):
@@ -110,18 +113,16 @@ class KeptUntil(AwaitsEventTime):
     def on_notify(self, context: Context) -> None:
         """Take back what is over, and send the change of the epoch that is not."""
         before = self._bounds.now
-        parts = []
         if self._bounds.take(context.time) and before is not None:
             self._applied = before
             over = self._rows.take(before)
             if over is not None:
-                parts.append(with_weights(over, -over.column(DIFF).to_numpy()))
+                context.send(with_weights(over, -over.column(DIFF).to_numpy()))
         arrived = self._arrived(context.time, self._applied)
         if arrived is not None and arrived[0].num_rows:
             self._rows.add(*arrived)
-            parts.append(arrived[0])
-        if parts:
-            context.send(added_up(parts))
+            # What goes and what comes have other times, so that no row is among both.
+            context.send(arrived[0])
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """As every one that waits, and the bound that was applied."""
@@ -136,7 +137,7 @@ class KeptUntil(AwaitsEventTime):
         self._applied = applied[0] if applied else None
 
 
-def _copies(rows: pa.RecordBatch) -> pa.RecordBatch:
+def copies(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Each row as often as its weight says."""
     weights = rows.column(DIFF).to_numpy()
     if (weights < 0).any():

@@ -9,6 +9,7 @@ Invariant: at every epoch there is at most one row of each key.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,8 @@ class UpsertPlan:
 
 class Upserts:
     """Sends how the table changes by the upserts of an epoch; keeps the row of each key."""
+
+    keeps: ClassVar = "the row of each key; a change costs its rows"
 
     def __init__(self, plan: UpsertPlan) -> None:
         self._plan = plan

@@ -4,7 +4,7 @@ A table leaves a flow as changes, rows with a weight. Added up, a row of weight 
 one of weight 0 is not there. A sum below zero is no table: then some of the changes are missing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -29,12 +29,16 @@ def is_changes(schema: pa.Schema) -> bool:
     return len(schema) > 1 and is_weight(schema.field(len(schema) - 1))
 
 
+def tables_among(outputs: Mapping[str, pa.Schema]) -> list[str]:
+    """The names of the outputs that are tables."""
+    return [name for name, schema in outputs.items() if is_changes(schema)]
+
+
 def sum_of(changes: Sequence[pa.RecordBatch | pa.Table], schema: pa.Schema) -> pa.RecordBatch:
     """Changes added up: every row once, with its weight."""
-    table = pa.concat_tables(
-        [each if isinstance(each, pa.Table) else pa.Table.from_batches([each]) for each in changes]
-        or [schema.empty_table()]
-    ).cast(schema)
+    # What Spark has written may be null where it never is.
+    tables = [each if isinstance(each, pa.Table) else pa.Table.from_batches([each]) for each in changes]
+    table = pa.concat_tables([schema.empty_table(), *(each.cast(schema) for each in tables)])
     (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema)]
     return added_up([batch]) if batch.num_rows else batch
 

@@ -64,7 +64,7 @@ class Repeated:
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Send the copies of each row."""
         weights = batch.column(DIFF).to_numpy()
-        assert (weights > 0).all(), f"a table that only grows has lost a row: {batch.to_pylist()[:3]}"
+        assert (weights > 0).all(), f"rows that are only added are taken away: {batch.to_pylist()[:3]}"
         rows = batch.drop_columns([DIFF])
         context.send(
             rows if (weights == 1).all() else rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))

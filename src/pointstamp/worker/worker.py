@@ -22,6 +22,7 @@ from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.view import ProgressView
 from pointstamp.rows.partition import partition, split
+from pointstamp.state.keeping import KeptRows, kept_by
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import Graph
 from pointstamp.topology.ports import Location, OperatorIndex, Source
@@ -118,6 +119,14 @@ class Worker:
         self._start(restored)
 
     # Driving it.
+
+    def kept(self) -> dict[str, KeptRows]:
+        """What its operators keep, by operator and what it is; asked between two steps."""
+        return {
+            f"{instance.name}: {what}": kept
+            for instance in self.instances.values()
+            for what, kept in kept_by(instance.logic).items()
+        }
 
     def step(self) -> bool:
         """Do one thing; False where there is nothing to do until something arrives."""

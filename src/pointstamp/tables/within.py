@@ -1,0 +1,98 @@
+"""Pairs of rows of two streams whose event times are close: each pair once, and no row is kept for ever.
+
+A row can meet another one until event time has passed the last instant that is close enough. Until then it is
+kept, by the lesser bound of both streams; then it is let go, and the pairs that it stood in are not taken
+back: they have come, and that is all that is asked for.
+
+Invariant: of rows that are in time every pair comes, in the epoch of the later one of them.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from pointstamp.errors import FlowError, SchemaError
+from pointstamp.expressions import functions
+from pointstamp.expressions.selecting import check_columns
+from pointstamp.expressions.tree import Expression, col, lit
+from pointstamp.expressions.windows import Span, event_time_type, span_of
+from pointstamp.flow.outlet import add_operator
+from pointstamp.flow.stream import Stream
+from pointstamp.flow.updates import Passes
+from pointstamp.operators.context import Context
+from pointstamp.tables import deltas
+from pointstamp.tables.consolidating import Consolidated
+from pointstamp.tables.joining import joining
+from pointstamp.tables.weights import DIFF
+
+
+class Appearing:
+    """Sends the rows that appear, as often as they do, and none that disappears."""
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Send the copies of each row that is added."""
+        added = batch.filter(pc.greater(batch.column(DIFF), 0))
+        weights = added.column(DIFF).to_numpy()
+        context.send(added.drop_columns([DIFF]).take(pa.array(np.repeat(np.arange(len(weights)), weights))))
+
+
+def pairs_within(
+    left: Stream,
+    right: Stream,
+    on: str | Mapping[str, str] | Iterable[str],
+    at: str | Mapping[str, str],
+    within: Span | tuple[Span, Span],
+    suffix: str,
+    name: str,
+) -> Stream:
+    """The pairs of rows of two tables that only grow, with equal keys and close event times."""
+    who = f"'{name}'"
+    asked = joining(who, deltas.rows_schema(left), deltas.rows_schema(right), on, suffix)
+    mine, theirs = _times(who, at)
+    check_columns(f"{who}, at= of its left side,", asked.left, [mine])
+    check_columns(f"{who}, at= of its right side,", asked.right, [theirs])
+    kind, other = asked.left.field(mine).type, asked.right.field(theirs).type
+    if event_time_type(f"{who}, of '{mine}',", kind) != event_time_type(f"{who}, of '{theirs}',", other):
+        raise SchemaError(f"{who}: '{mine}' is {kind} and '{theirs}' is {other}; both must be of one type.")
+    lengths = within if isinstance(within, tuple) else (within, within)
+    before, after = (span_of(f"{who}: within", kind, each) for each in lengths)
+    if before < 0 or after < 0:
+        raise FlowError(f"{who} needs lengths of 0 or more for within=, and was given {within!r}.")
+    early, late = (_shifted(col(mine), kind, each) for each in ((lengths[0], -1), (lengths[1], 1)))
+    beside = col(asked.added[theirs]) if theirs in asked.added else col(mine)
+    close = (beside >= early) & (beside <= late)
+    # A row is over when nothing that is close to it can come: one instant after the last that is.
+    kept_left = deltas.kept_until(
+        left, f"{name}: left", col(mine), who, only_grows=True, beside=right, later=after + 1
+    )
+    kept_right = deltas.kept_until(
+        right, f"{name}: right", col(theirs), who, only_grows=True, beside=left, later=before + 1
+    )
+    found = deltas.pairs(kept_left, kept_right, asked, f"{name}: pairs", close)
+    # Where both rows of a pair are let go at once, it comes in parts. Equal pairs are on one worker.
+    whole = add_operator(f"{name}: whole", Consolidated, {"in": found}, {"out": found.schema})[0]
+    outputs = {"out": deltas.rows_schema(found)}
+    return add_operator(name, Appearing, {"in": whole}, outputs, sends=Passes.ROWS)[0]
+
+
+def _times(who: str, at: str | Mapping[str, str]) -> tuple[str, str]:
+    if isinstance(at, str):
+        return at, at
+    if len(at) != 1:
+        raise FlowError(f"{who}: at= is a column, or one of the left side with one of the right: {dict(at)}.")
+    return next(iter(at.items()))
+
+
+def _shifted(time: Expression, kind: pa.DataType, by: tuple[Span, int]) -> Expression:
+    """A time that is earlier or later by a length."""
+    length, sign = by
+    if types.is_integer(kind):
+        return time + lit(length) * sign
+    if types.is_date32(kind):
+        return functions.date_add(time, span_of("within", kind, length) * sign)
+    duration = functions.duration(length) if isinstance(length, str | timedelta) else lit(length)
+    return time + duration if sign > 0 else time - duration
