@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a query is read best in one line
 """Where a query wants the first rows only, only these are sent on: the operator is ``top``."""
 
 import pytest
