@@ -59,3 +59,12 @@ def test_rows_that_are_taken_back_leave_nothing() -> None:
         calendar.add(row, np.array([3]))
     assert len(calendar) == 0
     assert calendar.take(9) is None
+
+
+def test_it_says_what_it_keeps() -> None:
+    calendar = Calendar(SCHEMA, only_grows=True)
+    ones = pa.array(np.ones(1000, np.int64))
+    calendar.add(pa.RecordBatch.from_arrays([ones, ones], schema=SCHEMA), np.arange(1000))
+    assert calendar.kept_rows == (1000, 24_000)
+    calendar.take(899)
+    assert calendar.kept_rows == (100, 2_400)
