@@ -17,6 +17,7 @@ from pointstamp.views.conditions import all_of, parts_of, split
 from pointstamp.views.joins import JoinPool
 from pointstamp.views.outer_joins import inner, joined, merged_names
 from pointstamp.views.parsing import COMMA
+from pointstamp.views.ranking import AT_MOST, places_wanted
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation
 from pointstamp.views.sources import source
@@ -50,7 +51,21 @@ class FromClause:
         return whole
 
     def _source(self, node: exp.Expr) -> Relation:
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
+            node.this.meta[AT_MOST] = self._places_wanted(node)
         return source(node, self.catalog, self.needed)
+
+    def _places_wanted(self, node: exp.Subquery) -> dict[str, int]:
+        """Which columns of a subquery have a greatest number in WHERE: the places that are looked at."""
+        if any(node.this.args.get(part) for part in ("limit", "qualify")):
+            return {}
+        found: dict[str, int] = {}
+        for part in self.where:
+            wanted, column = places_wanted(part), part.this
+            if wanted is not None and isinstance(column, exp.Column) and column.table in ("", node.alias):
+                name = column.name.lower()
+                found[name] = min(wanted, found.get(name, wanted))
+        return found
 
     def _join(self, chain: JoinPool, join: exp.Join) -> None:
         how = _how(join)
