@@ -50,7 +50,7 @@ class Calendar:
     @property
     def kept_rows(self) -> KeptRows:
         """How many rows are stored, and what they take in memory."""
-        return self._rows.kept_rows
+        return KeptRows(len(self), sum(run.nbytes for run in self._runs))
 
     def add(self, batch: pa.RecordBatch, until: Integers) -> None:
         """Add rows, each with the time for which it waits."""
