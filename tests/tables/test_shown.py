@@ -5,6 +5,7 @@ What is shown is compared with what was sent in, which says how many rows there 
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from rich.console import Console
@@ -14,6 +15,8 @@ from pointstamp.running.local import LocalRun
 from pointstamp.running.status import status_of
 from pointstamp.show.standing import Snapshot, tables
 from pointstamp.sources.memory import Rows
+from pointstamp.tables.calendar import Calendar
+from pointstamp.tables.weights import DIFF_FIELD
 
 ORDERS = [pa.record_batch({"id": list(range(n, n + 50)), "shop": [n // 50] * 50}) for n in (0, 50)]
 SHOPS = [
@@ -91,3 +94,10 @@ def test_a_query_says_what_it_keeps_in_its_progress(tmp_path: Path) -> None:
     assert kept.keys() == KEPT.keys()
     assert kept["join: left"]["rows"] == 100
     assert kept["join: left"]["bytes"] >= 100 * 16
+
+
+def test_rows_that_wait_for_event_time_are_counted() -> None:
+    schema = pa.schema([("k", pa.int64()), DIFF_FIELD])
+    waiting = Calendar(schema)
+    waiting.add(pa.record_batch([pa.array([1, 2]), pa.array([1, 1])], schema=schema), np.array([5, 9]))
+    assert waiting.kept_rows == (2, 2 * 3 * 8)
