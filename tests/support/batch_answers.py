@@ -80,7 +80,12 @@ def _weighed(table: pa.Table, weight: int) -> pa.Table:
     return table.append_column(WEIGHT, pa.array(np.full(table.num_rows, weight)))
 
 
-def judge(flow: ps.Dataflow, sql: str, fed: Fed, workers: int) -> list[pa.Table]:
+def judge(flow: ps.Dataflow, sql: str, fed: Fed, workers: int) -> int:
+    """How many epochs were compared, as ``judged`` does."""
+    return len(judged(flow, sql, fed, workers))
+
+
+def judged(flow: ps.Dataflow, sql: str, fed: Fed, workers: int) -> list[pa.Table]:
     """What each epoch put out, compared; AssertionError names the first that is not DuckDB's answer.
 
     DuckDB is asked of what is there of each input, and of the rows of an epoch where an input is a stream.

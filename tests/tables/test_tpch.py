@@ -11,7 +11,7 @@ import pytest
 
 import pointstamp as ps
 from support import tpch_queries
-from support.batch_answers import WEIGHT, judge, with_deletions
+from support.batch_answers import WEIGHT, judge, judged, with_deletions
 from support.tpch import CHANGED, SCHEMAS, epochs
 from support.tpch_sql import SQL
 
@@ -30,7 +30,7 @@ def flow_of(number: int) -> ps.Dataflow:
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_query_of_tpch_is_duckdbs_under_inserts_and_deletes(number: int) -> None:
     fed = with_deletions(epochs(number, 4, 50), number, CHANGED)
-    made = judge(flow_of(number), SQL[f"q{number}"], fed, 1 + number % 2)
+    made = judged(flow_of(number), SQL[f"q{number}"], fed, 1 + number % 2)
     # Of tables in which a query finds nothing, every answer is right.
     assert sum(table.num_rows > 0 for table in made) > 1
     assert any(pc.any(pc.less(table["diff"], 0)).as_py() for table in made)
@@ -42,4 +42,4 @@ def test_a_query_of_tpch_is_duckdbs_under_inserts_and_deletes(number: int) -> No
 def test_a_query_of_tpch_is_duckdbs_on_larger_tables(number: int, workers: int) -> None:
     for seed in range(10):
         fed = with_deletions(epochs(seed, 8, 300), seed, CHANGED)
-        assert len(judge(flow_of(number), SQL[f"q{number}"], fed, workers)) == 8
+        assert judge(flow_of(number), SQL[f"q{number}"], fed, workers) == 8
