@@ -71,12 +71,12 @@ def _table(rows: list[tuple[Any, ...]], *more: str) -> pa.Table:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("query", [REACHED, GENERATIONS], ids=["reached", "generations"])
 def test_a_recursive_view_is_duckdbs_after_every_deletion(query: str, seed: int) -> None:
-    assert len(judge(ps.sql(EDGES + query), query, changes(seed, 5, forward=False), 1 + seed % 2)) == 5
+    assert judge(ps.sql(EDGES + query), query, changes(seed, 5, forward=False), 1 + seed % 2) == 5
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_with_union_all_every_way_counts(seed: int) -> None:
-    assert len(judge(ps.sql(EDGES + PARTS), PARTS, changes(seed, 5, forward=True), 1 + seed % 2)) == 5
+    assert judge(ps.sql(EDGES + PARTS), PARTS, changes(seed, 5, forward=True), 1 + seed % 2) == 5
 
 
 def test_with_union_all_a_cycle_is_an_error_after_so_many_rounds() -> None:
