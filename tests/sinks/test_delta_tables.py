@@ -23,7 +23,7 @@ from pointstamp.errors import StorageError
 from pointstamp.sinks.delta import DeltaSink
 from pointstamp.sinks.delta_log import DeltaLog
 from pointstamp.sinks.port import Staged
-from pointstamp.tables.weights import DIFF_FIELD
+from pointstamp.tables.kept.weights import DIFF_FIELD
 from sinks.harness import Died, SteppingStorage, Steps, delta_steps
 
 # As Spark has it, where every column may be null.

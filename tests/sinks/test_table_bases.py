@@ -27,7 +27,7 @@ from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.reading import read_table
 from pointstamp.sinks.tiers import CompactionPolicy
 from pointstamp.storage.memory import MemoryStorage
-from pointstamp.tables.weights import DIFF_FIELD
+from pointstamp.tables.kept.weights import DIFF_FIELD
 from sinks.harness import Died, SteppingStorage, Steps
 
 SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string()), DIFF_FIELD])

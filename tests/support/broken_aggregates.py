@@ -13,14 +13,15 @@ from pointstamp.flow.afresh import Afresh
 from pointstamp.operators.context import Context
 from pointstamp.reduce.accumulators import floats_of
 from pointstamp.state.pieces import Piece
-from pointstamp.tables import aggregating, deltas, one_of_each, placing, reducing, rolling, with_order
-from pointstamp.tables.asked_aggregates import TableAggregate
-from pointstamp.tables.group_values import GroupValues, Places, firsts_of
-from pointstamp.tables.grouping import Grouped
+from pointstamp.tables import deltas, one_of_each, placing, reducing, rolling, with_order
+from pointstamp.tables.aggregates import aggregating
+from pointstamp.tables.aggregates.asked_aggregates import TableAggregate
+from pointstamp.tables.aggregates.group_values import GroupValues, Places, firsts_of
+from pointstamp.tables.kept.groups import Grouped
+from pointstamp.tables.kept.weights import DIFF, with_weights
 from pointstamp.tables.placing import Placing, Ranked
 from pointstamp.tables.rolling import Rolling
 from pointstamp.tables.top import First
-from pointstamp.tables.weights import DIFF, with_weights
 
 Break = Callable[[pytest.MonkeyPatch], None]
 

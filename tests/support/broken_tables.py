@@ -15,16 +15,17 @@ from pointstamp.flow.stream import Stream
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
 from pointstamp.tables import deltas, outer
-from pointstamp.tables.aggregating import Once
-from pointstamp.tables.arrangement import Arrangement, FirstRows
+from pointstamp.tables.aggregates.aggregating import Once
 from pointstamp.tables.consolidating import Consolidated
-from pointstamp.tables.grouping import Grouped, OnGroups
+from pointstamp.tables.grouping import OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
+from pointstamp.tables.kept.arrangement import Arrangement, FirstRows
+from pointstamp.tables.kept.groups import Grouped
+from pointstamp.tables.kept.rounds import Rounds
+from pointstamp.tables.kept.run import Run, groups_of
+from pointstamp.tables.kept.weights import DIFF, Integers
 from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums, SumsPlan
-from pointstamp.tables.rounds import Rounds
-from pointstamp.tables.run import Run, groups_of
-from pointstamp.tables.weights import DIFF, Integers
 
 Break = Callable[[pytest.MonkeyPatch], None]
 

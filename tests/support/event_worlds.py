@@ -19,10 +19,10 @@ from pointstamp.operators.context import Context
 from pointstamp.operators.event_time import Bounds
 from pointstamp.state.pieces import Piece
 from pointstamp.tables import deltas
-from pointstamp.tables.calendar import Calendar
-from pointstamp.tables.open_changes import added_up
-from pointstamp.tables.until import Final, KeptUntil
-from pointstamp.tables.weights import DIFF
+from pointstamp.tables.kept.calendar import Calendar
+from pointstamp.tables.kept.open_changes import added_up
+from pointstamp.tables.kept.weights import DIFF
+from pointstamp.tables.timed.until import Final, KeptUntil
 from support.event_bounds import TIMED, counted, windowed
 from support.table_queries import Row, table_of
 

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pointstamp as ps
 from pointstamp import functions
 from pointstamp.flow.outlet import add_operator
+from pointstamp.tables.kept.weights import DIFF_FIELD
 from pointstamp.tables.table import deltas_of
 from pointstamp.tables.weighing import Appended
-from pointstamp.tables.weights import DIFF_FIELD
 from support.table_queries import Row, table_of
 
 ROWS = pa.schema(

@@ -14,10 +14,10 @@ import pointstamp as ps
 from pointstamp.operators.context import Context
 from pointstamp.tables import as_of, by_key, deltas, lookup
 from pointstamp.tables.by_key import NewestRows
+from pointstamp.tables.kept.ordering import Ordered, Ranks, ranks
+from pointstamp.tables.kept.weights import with_weights
 from pointstamp.tables.lookup import LookUp
 from pointstamp.tables.mapping import MappedRows
-from pointstamp.tables.ordering import Ordered, Ranks, ranks
-from pointstamp.tables.weights import with_weights
 
 
 class AnswersTooEarly(LookUp):

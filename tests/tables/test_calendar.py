@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointstamp.state.pieces import Piece, merged
-from pointstamp.tables.calendar import Calendar
-from pointstamp.tables.weights import DIFF_FIELD
+from pointstamp.tables.kept.calendar import Calendar
+from pointstamp.tables.kept.weights import DIFF_FIELD
 
 SCHEMA = pa.schema([("k", pa.int64()), DIFF_FIELD])
 STEPS = st.lists(

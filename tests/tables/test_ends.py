@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointstamp.rows import hashing
-from pointstamp.tables import arrangement, run
-from pointstamp.tables.ordering import Ordered
-from pointstamp.tables.prefixes import prefixes_of
+from pointstamp.tables.kept import arrangement, run
+from pointstamp.tables.kept.ordering import Ordered
+from pointstamp.tables.kept.prefixes import prefixes_of
 from support.table_ends import QUERIES, judge
 
 

@@ -26,7 +26,7 @@ from pointstamp.simulate.crash.seeds import CrashSimulator
 from pointstamp.simulate.seeds import FindingKind, Simulator, cases, simulate
 from pointstamp.simulate.world import Ended
 from pointstamp.tables import deltas
-from pointstamp.tables.until import KeptUntil, UntilPlan
+from pointstamp.tables.timed.until import KeptUntil, UntilPlan
 from support.broken_recovery import Rescaled
 from support.event_bounds import TIMED, TIMED_ROWS, judged, noted, passed, rows_of, sessions_of, timed_tables
 from support.event_worlds import events_of

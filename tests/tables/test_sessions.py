@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.tables.sessions import Sessions
+from pointstamp.tables.timed.sessions import Sessions
 from support.table_events import EVENT_ROWS, START, judge_events
 from support.table_queries import Row, changes
 

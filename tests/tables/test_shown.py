@@ -15,8 +15,8 @@ from pointstamp.running.local import LocalRun
 from pointstamp.running.status import status_of
 from pointstamp.show.standing import Snapshot, tables
 from pointstamp.sources.memory import Rows
-from pointstamp.tables.calendar import Calendar
-from pointstamp.tables.weights import DIFF_FIELD
+from pointstamp.tables.kept.calendar import Calendar
+from pointstamp.tables.kept.weights import DIFF_FIELD
 
 ORDERS = [pa.record_batch({"id": list(range(n, n + 50)), "shop": [n // 50] * 50}) for n in (0, 50)]
 SHOPS = [

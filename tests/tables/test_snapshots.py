@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointstamp.state.pieces import Piece, merged
-from pointstamp.tables.arrangement import Arrangement
-from pointstamp.tables.weights import DIFF_FIELD
+from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.weights import DIFF_FIELD
 
 SCHEMA = pa.schema([("k", pa.int64()), ("n", pa.int64()), DIFF_FIELD])
 

@@ -19,7 +19,13 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.errors import FlowError
-from pointstamp.tables.limbs import float_limbs, float_sums, limbs_of, python_numbers, whole_numbers
+from pointstamp.tables.aggregates.limbs import (
+    float_limbs,
+    float_sums,
+    limbs_of,
+    python_numbers,
+    whole_numbers,
+)
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 LARGEST = 1.7976931348623157e308

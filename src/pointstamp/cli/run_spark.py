@@ -19,7 +19,7 @@ from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, UsageError
 from pointstamp.rows.ddl import to_ddl
 from pointstamp.spark.place import folder_name
-from pointstamp.tables.value import tables_among
+from pointstamp.tables.kept.value import tables_among
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from pointstamp.tables.value import copies, sum_of, tables_among
+from pointstamp.tables.kept.value import copies, sum_of, tables_among
 
 
 class FinalTables:

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.tables.value import copies, rows_of_table, sum_of
+from pointstamp.tables.kept.value import copies, rows_of_table, sum_of
 
 
 class OutputTables(Mapping[Any, pa.Table]):

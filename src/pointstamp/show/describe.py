@@ -19,7 +19,7 @@ from pointstamp.errors import PointstampError
 from pointstamp.flow.plan import InputPort, Node, NodeKind, Plan
 from pointstamp.rows.ddl import to_ddl
 from pointstamp.tables.appending import only_appends
-from pointstamp.tables.value import is_changes
+from pointstamp.tables.kept.value import is_changes
 from pointstamp.topology.domain import Domain, Epochs, TimeOrder
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import Advance, Stay, Summary

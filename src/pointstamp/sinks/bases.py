@@ -40,8 +40,8 @@ from pointstamp.sinks.port import Staged
 from pointstamp.sinks.tiers import CompactionPolicy
 from pointstamp.storage.port import Storage
 from pointstamp.storage.sealed_json import seal_json, unseal_json
-from pointstamp.tables.value import check_table, is_changes, sum_of
-from pointstamp.tables.weights import columns_without_weight
+from pointstamp.tables.kept.value import check_table, is_changes, sum_of
+from pointstamp.tables.kept.weights import columns_without_weight
 
 _log = logging.getLogger("pointstamp.sinks")
 

@@ -32,7 +32,7 @@ from pointstamp.sinks.files import Origin, StagedFiles
 from pointstamp.sinks.port import Staged
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
-from pointstamp.tables.value import is_changes
+from pointstamp.tables.kept.value import is_changes
 
 if TYPE_CHECKING:
     from deltalake.transaction import AddAction

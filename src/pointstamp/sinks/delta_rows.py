@@ -20,8 +20,8 @@ from pointstamp.errors import FlowError, StorageError
 from pointstamp.rows.hashing import Hashes, hash_columns
 from pointstamp.sinks import files
 from pointstamp.storage.port import Storage
-from pointstamp.tables.value import copies, sum_of
-from pointstamp.tables.weights import DIFF, DIFF_FIELD, with_weights
+from pointstamp.tables.kept.value import copies, sum_of
+from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD, with_weights
 
 ROWS_PER_FILE_MAX: Final = 1_000_000
 

@@ -25,7 +25,7 @@ from pointstamp.sinks.delta_log import SCHEME, DeltaCommit, DeltaLog, table_fold
 from pointstamp.sinks.delta_rows import DeltaRows
 from pointstamp.sinks.port import Staged
 from pointstamp.storage.port import Storage
-from pointstamp.tables.value import sum_of
+from pointstamp.tables.kept.value import sum_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -24,7 +24,7 @@ from pointstamp.sinks.compactions import Compactions, moment
 from pointstamp.sinks.port import Staged
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
-from pointstamp.tables.value import copies, rows_of_table, sum_of
+from pointstamp.tables.kept.value import copies, rows_of_table, sum_of
 
 _TRIES_MAX: Final = 100
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from pointstamp.errors import FlowError
-from pointstamp.tables.value import rows_of_table
-from pointstamp.tables.weights import DIFF
+from pointstamp.tables.kept.value import rows_of_table
+from pointstamp.tables.kept.weights import DIFF
 
 
 class FrameResults(dict[str, DataFrame]):

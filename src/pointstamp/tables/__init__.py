@@ -1,5 +1,6 @@
 """Tables: what all epochs so far add up to, kept up to date.
 
-``weights`` adds rows up, ``run`` is a sorted, unchanging part of an arrangement, ``arrangement`` is a table
-by key. ``calendar`` has rows by the event time for which they wait, and ``until`` lets them go, or come.
+``table`` is what users chain operations on; ``deltas`` are the functions of changes that all of them are made
+of, one operator each. Rooms of their own have what tables keep (``kept``), how rows become one
+(``aggregates``), what comes in (``incoming``) and what waits for event time (``timed``).
 """

@@ -14,7 +14,7 @@ from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.operators.exploding import Explode
 from pointstamp.operators.stateless import Concat, Filter
 from pointstamp.operators.windowing import InWindows
-from pointstamp.tables.aggregating import Once
+from pointstamp.tables.aggregates.aggregating import Once
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.cross import Copied, Dealt
 from pointstamp.tables.grouping import GroupPlan, OnGroups

@@ -24,10 +24,10 @@ from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, col, lit
 from pointstamp.flow.stream import Stream
 from pointstamp.tables.deltas import on_groups, selected, together
-from pointstamp.tables.grouping import Grouped
 from pointstamp.tables.joining import Joining
-from pointstamp.tables.ordering import Ordered, ranks
-from pointstamp.tables.weights import DIFF, DIFF_FIELD
+from pointstamp.tables.kept.groups import Grouped
+from pointstamp.tables.kept.ordering import Ordered, ranks
+from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD
 
 Direction: TypeAlias = Literal["backward", "forward", "nearest"]
 """Which row is meant: the last that is not later, the first that is not earlier, or the nearer of both."""

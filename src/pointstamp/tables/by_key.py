@@ -23,9 +23,9 @@ from pointstamp.flow.updates import Replaces
 from pointstamp.keyed.index import KeyIndex
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.arrangement import Arrangement
-from pointstamp.tables.open_changes import OpenChanges, added_up
-from pointstamp.tables.weights import DIFF, DIFF_FIELD, Integers
+from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.open_changes import OpenChanges, added_up
+from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD, Integers
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from pointstamp.errors import SchemaError
-from pointstamp.tables.rounds import is_round_name
-from pointstamp.tables.weights import DIFF, DIFF_FIELD
+from pointstamp.tables.kept.rounds import is_round_name
+from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD
 
 
 def weighed_columns(who: str, fields: Iterable[pa.Field]) -> pa.Schema:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.open_changes import OpenChanges
+from pointstamp.tables.kept.open_changes import OpenChanges
 
 
 class Consolidated:

@@ -22,26 +22,27 @@ from pointstamp.flow.updates import Passes
 from pointstamp.operators.exploding import Explode, exploding
 from pointstamp.operators.stateless import BatchFunction, Concat, Filter
 from pointstamp.operators.windowing import InWindows, Windowing
-from pointstamp.tables.aggregating import Once
+from pointstamp.tables.aggregates.aggregating import Once
+from pointstamp.tables.aggregates.sums import LinearAggregate, Summing
 from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.consolidating import Consolidated
-from pointstamp.tables.epoch_sessions import EpochSessions
-from pointstamp.tables.grouping import GroupFunction, GroupPlan, OnGroups
+from pointstamp.tables.grouping import GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.joining import Joining, joining
+from pointstamp.tables.kept.groups import GroupFunction
+from pointstamp.tables.kept.ordering import Ordered
+from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD
 from pointstamp.tables.mapping import MappedRows
 from pointstamp.tables.on_extremes import ExtremesPlan, OnExtremes
 from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums, SumsOfGroups, SumsPlan
 from pointstamp.tables.on_top import OnTop, TopPlan
-from pointstamp.tables.open_sessions import OpenSessions
-from pointstamp.tables.ordering import Ordered
-from pointstamp.tables.sessions import Sessions
-from pointstamp.tables.sums import LinearAggregate, Summing
+from pointstamp.tables.timed.epoch_sessions import EpochSessions
+from pointstamp.tables.timed.open_sessions import OpenSessions
+from pointstamp.tables.timed.sessions import Sessions
+from pointstamp.tables.timed.until import AwaitsEventTime, Final, KeptUntil, UntilPlan
 from pointstamp.tables.top import First
-from pointstamp.tables.until import AwaitsEventTime, Final, KeptUntil, UntilPlan
 from pointstamp.tables.weighing import Negated, Repeated, Weighed
-from pointstamp.tables.weights import DIFF, DIFF_FIELD
 
 
 def rows_schema(deltas: Stream) -> pa.Schema:

@@ -19,8 +19,8 @@ from pyarrow import types
 from pointstamp.expressions.tree import Expression, col, lit, when
 from pointstamp.flow.stream import Stream
 from pointstamp.tables import deltas
-from pointstamp.tables.asked_aggregates import TableAggregate
-from pointstamp.tables.sums import is_linear
+from pointstamp.tables.aggregates.asked_aggregates import TableAggregate
+from pointstamp.tables.aggregates.sums import is_linear
 
 _ROW: Final = "__row"
 """True in the rows themselves, null in those of different values."""

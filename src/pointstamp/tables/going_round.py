@@ -12,7 +12,7 @@ import pyarrow as pa
 from pointstamp.errors import LoopError
 from pointstamp.operators.context import Context
 from pointstamp.tables.consolidating import Consolidated
-from pointstamp.tables.weights import DIFF
+from pointstamp.tables.kept.weights import DIFF
 from pointstamp.topology.domain import Time
 
 _SHOWN_ROWS_MAX: Final = 3

@@ -14,9 +14,9 @@ Invariant: at every time that was handled, what was sent up to there, added up, 
 up to there, added up, for every key.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,28 +24,13 @@ import pyarrow as pa
 
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.arrangement import Arrangement
-from pointstamp.tables.open_changes import OpenChanges, added_up
-from pointstamp.tables.rounds import Rounds, by_rounds, counted_at, rounds_of, stored_schema, up_to
-from pointstamp.tables.run import Layout, groups_of, run_of
-from pointstamp.tables.sums import Summing
-from pointstamp.tables.weights import DIFF, with_weights
+from pointstamp.tables.aggregates.sums import Summing
+from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.groups import GroupFunction, distinct, grouped
+from pointstamp.tables.kept.open_changes import OpenChanges, added_up
+from pointstamp.tables.kept.rounds import Rounds, by_rounds, counted_at, rounds_of, stored_schema, up_to
+from pointstamp.tables.kept.weights import DIFF, with_weights
 from pointstamp.topology.domain import Time
-
-
-@dataclass(frozen=True, slots=True)
-class Grouped:
-    """Rows of some keys, added up, the rows of each key together."""
-
-    rows: pa.RecordBatch
-    starts: npt.NDArray[np.intp]
-    """Where each group begins; every group has a row."""
-    keys: pa.RecordBatch
-    """The key of each group."""
-
-
-GroupFunction: TypeAlias = Callable[[Grouped], pa.RecordBatch]
-"""From groups to the rows that come out for them, with weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,22 +127,3 @@ class OnGroups:
         """Go on with the rows of this worker's keys."""
         for name, arranged in (("rows", self._rows), ("sent", self._sent)):
             arranged.load(pieces[name])
-
-
-def distinct(keys: pa.RecordBatch) -> pa.RecordBatch:
-    """Each key once."""
-    counted = with_weights(keys, np.ones(keys.num_rows, np.int64))
-    return run_of(counted, Layout(counted.schema, tuple(keys.schema.names))).batch.select(keys.schema.names)
-
-
-def grouped(batch: pa.RecordBatch, keys: Sequence[str], weights: Sequence[str] = (DIFF,)) -> Grouped:
-    """Rows added up and brought together by key; groups without a row are not there."""
-    run = run_of(batch, Layout(batch.schema, tuple(keys), tuple(weights)))
-    firsts, group = groups_of(run)
-    rows = run.batch
-    own = rows.select(list(keys)).take(pa.array(firsts))
-    if len(group) and (group[1:] < group[:-1]).any():
-        order = np.argsort(group, kind="stable")
-        rows, group = rows.take(pa.array(order)), group[order]
-    starts = np.searchsorted(group, np.arange(len(firsts)))
-    return Grouped(rows, starts, own)

@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 from pointstamp.expressions.compiling import Compiled
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.arrangement import Arrangement
-from pointstamp.tables.open_changes import OpenChanges
-from pointstamp.tables.rounds import Rounds, by_rounds, counted_at, rounds_of, stored_schema
-from pointstamp.tables.run import Layout, Run
-from pointstamp.tables.weights import DIFF, with_weights
+from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.open_changes import OpenChanges
+from pointstamp.tables.kept.rounds import Rounds, by_rounds, counted_at, rounds_of, stored_schema
+from pointstamp.tables.kept.run import Layout, Run
+from pointstamp.tables.kept.weights import DIFF, with_weights
 
 Met = list[tuple[Rounds, pa.RecordBatch]]
 """Pairs, by the rounds from which on they are there."""

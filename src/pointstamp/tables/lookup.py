@@ -22,15 +22,15 @@ from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.arrangement import Arrangement
-from pointstamp.tables.grouping import distinct
 from pointstamp.tables.join import without_null_keys
 from pointstamp.tables.joining import Joining, joining
-from pointstamp.tables.open_changes import OpenChanges
-from pointstamp.tables.rounds import Rounds, counted_at, stored_schema, up_to
-from pointstamp.tables.run import Positions
+from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.groups import distinct
+from pointstamp.tables.kept.open_changes import OpenChanges
+from pointstamp.tables.kept.rounds import Rounds, counted_at, stored_schema, up_to
+from pointstamp.tables.kept.run import Positions
+from pointstamp.tables.kept.weights import DIFF
 from pointstamp.tables.table import Table, deltas_of
-from pointstamp.tables.weights import DIFF
 from pointstamp.topology.domain import Time
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pointstamp.operators.context import Context
 from pointstamp.operators.stateless import BatchFunction
 from pointstamp.rows.schema import to_batches
-from pointstamp.tables.weights import DIFF, Integers, columns_without_weight, with_weights
+from pointstamp.tables.kept.weights import DIFF, Integers, columns_without_weight, with_weights
 
 
 class MappedRows:

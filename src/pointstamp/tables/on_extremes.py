@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.arrangement import Arrangement
-from pointstamp.tables.ends import Ends, changed_ends
+from pointstamp.tables.aggregates.sums import Summing
+from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.ends import Ends, changed_ends
+from pointstamp.tables.kept.open_changes import OpenChanges
+from pointstamp.tables.kept.ordering import Ordered
+from pointstamp.tables.kept.run import Layout, Positions, Run, groups_of, run_and_rows
+from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD, Integers
 from pointstamp.tables.on_sums import result_changes
-from pointstamp.tables.open_changes import OpenChanges
-from pointstamp.tables.ordering import Ordered
-from pointstamp.tables.run import Layout, Positions, Run, groups_of, run_and_rows
-from pointstamp.tables.sums import Summing
-from pointstamp.tables.weights import DIFF, DIFF_FIELD, Integers
 
 _VALUE: Final = "__value"
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.arrangement import Arrangement
-from pointstamp.tables.open_changes import OpenChanges
-from pointstamp.tables.weights import DIFF, Integers, columns_without_weight, with_weights
+from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.open_changes import OpenChanges
+from pointstamp.tables.kept.weights import DIFF, Integers, columns_without_weight, with_weights
 
 
 class OnRows:

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.arrangement import Arrangement
-from pointstamp.tables.grouping import Grouped
-from pointstamp.tables.open_changes import OpenChanges
-from pointstamp.tables.run import Run, groups_of
-from pointstamp.tables.sums import Summing
-from pointstamp.tables.weights import equal_values
+from pointstamp.tables.aggregates.sums import Summing
+from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.groups import Grouped
+from pointstamp.tables.kept.open_changes import OpenChanges
+from pointstamp.tables.kept.run import Run, groups_of
+from pointstamp.tables.kept.weights import equal_values
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.arrangement import Arrangement
-from pointstamp.tables.ends import Ends, changed_ends
-from pointstamp.tables.open_changes import OpenChanges, added_up
-from pointstamp.tables.run import groups_of
+from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.ends import Ends, changed_ends
+from pointstamp.tables.kept.open_changes import OpenChanges, added_up
+from pointstamp.tables.kept.run import groups_of
+from pointstamp.tables.kept.weights import DIFF, Integers, with_weights
 from pointstamp.tables.top import First
-from pointstamp.tables.weights import DIFF, Integers, with_weights
 
 
 @dataclass(frozen=True, slots=True)

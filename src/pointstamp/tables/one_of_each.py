@@ -6,7 +6,7 @@ from pointstamp.errors import FlowError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.flow.stream import Stream
 from pointstamp.tables import deltas
-from pointstamp.tables.ordering import Ordered, ordering
+from pointstamp.tables.kept.ordering import Ordered, ordering
 from pointstamp.tables.top import First
 
 

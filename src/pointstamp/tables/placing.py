@@ -19,11 +19,11 @@ from pyarrow import types
 
 from pointstamp.errors import FlowError
 from pointstamp.reduce.accumulators import floats_of
-from pointstamp.tables.group_values import Places, firsts_of, plain
-from pointstamp.tables.grouping import Grouped
+from pointstamp.tables.aggregates.group_values import Places, firsts_of, plain
 from pointstamp.tables.in_order import OrderKind
-from pointstamp.tables.ordering import Ordered, Ranks, ranks, value_ranks
-from pointstamp.tables.weights import DIFF, Integers
+from pointstamp.tables.kept.groups import Grouped
+from pointstamp.tables.kept.ordering import Ordered, Ranks, ranks, value_ranks
+from pointstamp.tables.kept.weights import DIFF, Integers
 
 _SURE_TO_FIT: Final = 2.0**62
 

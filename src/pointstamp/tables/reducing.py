@@ -19,12 +19,12 @@ from pointstamp.flow.stream import Stream
 from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.reduce.arguments import Arguments
 from pointstamp.tables import deltas
-from pointstamp.tables.aggregating import Aggregating
-from pointstamp.tables.asked_aggregates import TableAggregate, table_aggregates
+from pointstamp.tables.aggregates.aggregating import Aggregating
+from pointstamp.tables.aggregates.asked_aggregates import TableAggregate, table_aggregates
+from pointstamp.tables.aggregates.sums import LinearAggregate, is_linear
 from pointstamp.tables.distinct_counts import can_be_apart, counted_apart
-from pointstamp.tables.ordering import Ordered
-from pointstamp.tables.sums import LinearAggregate, is_linear
-from pointstamp.tables.weights import DIFF
+from pointstamp.tables.kept.ordering import Ordered
+from pointstamp.tables.kept.weights import DIFF
 from pointstamp.tables.with_row import WithRow
 
 ALL: Final = "__all"

@@ -27,17 +27,17 @@ from pointstamp.keyed.index import KeyIndex
 from pointstamp.operators.context import Context
 from pointstamp.reduce.arguments import Arguments
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.aggregating import Aggregating
-from pointstamp.tables.arrangement import Arrangement
-from pointstamp.tables.asked_aggregates import table_aggregates
+from pointstamp.tables.aggregates.aggregating import Aggregating
+from pointstamp.tables.aggregates.asked_aggregates import table_aggregates
+from pointstamp.tables.aggregates.group_values import Places, firsts_of
 from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.deltas import weighed
-from pointstamp.tables.group_values import Places, firsts_of
-from pointstamp.tables.grouping import Grouped, distinct
-from pointstamp.tables.ordering import Ordered, ordering, ranks
+from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.groups import Grouped, distinct
+from pointstamp.tables.kept.ordering import Ordered, ordering, ranks
+from pointstamp.tables.kept.run import expanded
+from pointstamp.tables.kept.weights import DIFF, with_weights
 from pointstamp.tables.reducing import ALL
-from pointstamp.tables.run import expanded
-from pointstamp.tables.weights import DIFF, with_weights
 from pointstamp.topology.domain import Time
 
 

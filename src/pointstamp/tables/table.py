@@ -42,15 +42,15 @@ from pointstamp.tables.by_key import newest_rows
 from pointstamp.tables.cross import all_pairs
 from pointstamp.tables.in_order import OrderFunction
 from pointstamp.tables.joining import check_no_key, checked_how, joining
+from pointstamp.tables.kept.ordering import ordering
+from pointstamp.tables.kept.weights import DIFF
 from pointstamp.tables.loops import TableLoop
 from pointstamp.tables.one_of_each import one_of_each
-from pointstamp.tables.ordering import ordering
 from pointstamp.tables.other_words import no_such_verb_of_tables
 from pointstamp.tables.outer import joined
 from pointstamp.tables.reducing import ALL, in_one_group, reduced
-from pointstamp.tables.sessions import sessions
+from pointstamp.tables.timed.sessions import sessions
 from pointstamp.tables.top import First
-from pointstamp.tables.weights import DIFF
 from pointstamp.tables.with_order import ordered
 from pointstamp.tables.within import pairs_within
 

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pointstamp.tables.grouping import Grouped
-from pointstamp.tables.ordering import Ordered, ranks
-from pointstamp.tables.weights import DIFF, Integers, columns_without_weight
+from pointstamp.tables.kept.groups import Grouped
+from pointstamp.tables.kept.ordering import Ordered, ranks
+from pointstamp.tables.kept.weights import DIFF, Integers, columns_without_weight
 
 
 @dataclass(frozen=True, slots=True)

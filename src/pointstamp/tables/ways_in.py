@@ -17,12 +17,12 @@ from pointstamp.flow.marking import check_adds_up
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
-from pointstamp.tables.border import Border
 from pointstamp.tables.column_names import weighed_columns
-from pointstamp.tables.debezium import DELETED, WEIGHT, change_events
-from pointstamp.tables.states import TICKS, States, Ticks
+from pointstamp.tables.incoming.border import Border
+from pointstamp.tables.incoming.debezium import DELETED, WEIGHT, change_events
+from pointstamp.tables.incoming.states import TICKS, States, Ticks
+from pointstamp.tables.incoming.upserting import UpsertPlan, Upserts
 from pointstamp.tables.table import Table
-from pointstamp.tables.upserting import UpsertPlan, Upserts
 from pointstamp.tables.weighing import Appended
 from pointstamp.topology.domain import EPOCHS
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pointstamp.errors import FlowError
 from pointstamp.expressions.selecting import Selection
 from pointstamp.operators.context import Context
-from pointstamp.tables.weights import DIFF, DIFF_FIELD, with_weights
+from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD, with_weights
 
 
 class Appended:

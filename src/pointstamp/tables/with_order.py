@@ -12,9 +12,9 @@ from pointstamp.flow.stream import Stream
 from pointstamp.reduce.arguments import Arguments
 from pointstamp.reduce.binding import plain_type
 from pointstamp.tables import deltas
-from pointstamp.tables.asked_aggregates import result_type
+from pointstamp.tables.aggregates.asked_aggregates import result_type
 from pointstamp.tables.in_order import NUMBERS, OrderFunction
-from pointstamp.tables.ordering import ordering
+from pointstamp.tables.kept.ordering import ordering
 from pointstamp.tables.placing import PlaceColumn, Placing
 from pointstamp.tables.reducing import ALL
 

@@ -27,7 +27,7 @@ from pointstamp.operators.context import Context
 from pointstamp.tables import deltas
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.joining import joining
-from pointstamp.tables.weights import DIFF
+from pointstamp.tables.kept.weights import DIFF
 
 
 class Appearing:

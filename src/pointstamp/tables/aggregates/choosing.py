@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from pointstamp.reduce.accumulators import floats_of
-from pointstamp.tables.asked_aggregates import TableAggregate
-from pointstamp.tables.group_values import GroupValues, Places, plain
-from pointstamp.tables.ordering import Ranks, ranks, value_ranks
+from pointstamp.tables.aggregates.asked_aggregates import TableAggregate
+from pointstamp.tables.aggregates.group_values import GroupValues, Places, plain
+from pointstamp.tables.kept.ordering import Ranks, ranks, value_ranks
 
 
 def extreme_of(given: GroupValues, asked: TableAggregate) -> pa.Array:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.tables.open_changes import added_up
-from pointstamp.tables.weights import DIFF, Integers, is_weight
+from pointstamp.tables.kept.open_changes import added_up
+from pointstamp.tables.kept.weights import DIFF, Integers, is_weight
 
 
 def rows_of_table(schema: pa.Schema, who: str) -> pa.Schema:

@@ -18,10 +18,11 @@ from pointstamp.expressions.windows import integers_of
 from pointstamp.operators.context import Context
 from pointstamp.operators.event_time import Bounds
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.calendar import Calendar
-from pointstamp.tables.grouping import GroupPlan, OnGroups, distinct
-from pointstamp.tables.open_changes import added_up
-from pointstamp.tables.weights import DIFF, with_weights
+from pointstamp.tables.grouping import GroupPlan, OnGroups
+from pointstamp.tables.kept.calendar import Calendar
+from pointstamp.tables.kept.groups import distinct
+from pointstamp.tables.kept.open_changes import added_up
+from pointstamp.tables.kept.weights import DIFF, with_weights
 
 
 class OpenSessions(OnGroups):

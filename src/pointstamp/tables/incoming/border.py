@@ -16,10 +16,10 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.arrangement import Arrangement
-from pointstamp.tables.open_changes import OpenChanges
-from pointstamp.tables.run import Run
-from pointstamp.tables.weights import DIFF, Integers, columns_without_weight
+from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.open_changes import OpenChanges
+from pointstamp.tables.kept.run import Run
+from pointstamp.tables.kept.weights import DIFF, Integers, columns_without_weight
 
 
 class Border:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pointstamp.tables.weights import DIFF, Integers
+from pointstamp.tables.kept.weights import DIFF, Integers
 
 Rounds = tuple[int, ...]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from pointstamp.tables.run import Layout, Run, run_of
-from pointstamp.tables.weights import columns_without_weight
+from pointstamp.tables.kept.run import Layout, Run, run_of
+from pointstamp.tables.kept.weights import columns_without_weight
 from pointstamp.topology.domain import Time
 
 

@@ -26,9 +26,9 @@ from pyarrow import types
 
 from pointstamp.keyed.index import KeyIndex
 from pointstamp.rows.hashing import Hashes, fold_columns, hash_array
-from pointstamp.tables.ordering import Ordered
-from pointstamp.tables.prefixes import prefixes_of
-from pointstamp.tables.weights import DIFF, Integers, equal_rows
+from pointstamp.tables.kept.ordering import Ordered
+from pointstamp.tables.kept.prefixes import prefixes_of
+from pointstamp.tables.kept.weights import DIFF, Integers, equal_rows
 
 Positions = npt.NDArray[np.intp]
 # A smaller run is in the nearer caches as it is.

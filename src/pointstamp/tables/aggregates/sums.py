@@ -2,9 +2,9 @@
 
 A change of a group is added to what is kept of it, whatever the group's size. What is kept is a row for each
 key whose weights are the sums themselves: how many rows there are, how many values of each column are not
-null, and the limbs of their sum (``pointstamp.tables.limbs``). So an arrangement adds them up as it adds up
-any weights: runs are merged, saved and brought to other workers as those of rows are, and in loops they have
-rounds. The limbs of floats are rows besides, told apart by their place.
+null, and the limbs of their sum (``pointstamp.tables.aggregates.limbs``). So an arrangement adds them up as
+it adds up any weights: runs are merged, saved and brought to other workers as those of rows are, and in loops
+they have rounds. The limbs of floats are rows besides, told apart by their place.
 
 Invariant: a key whose rows are all gone has no row here, because all its sums are 0.
 """
@@ -23,8 +23,7 @@ from pyarrow import types
 
 from pointstamp.errors import FlowError
 from pointstamp.reduce.accumulators import SumTooLarge
-from pointstamp.tables.column_names import rows_in_words
-from pointstamp.tables.limbs import (
+from pointstamp.tables.aggregates.limbs import (
     check_sums,
     float_limbs,
     float_sums,
@@ -33,7 +32,8 @@ from pointstamp.tables.limbs import (
     python_numbers,
     whole_numbers,
 )
-from pointstamp.tables.weights import DIFF, Integers
+from pointstamp.tables.column_names import rows_in_words
+from pointstamp.tables.kept.weights import DIFF, Integers
 
 _PLACE: Final = "__place"
 _ROWS: Final = "__rows"

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.windows import Span, event_time_type, instants_of, integers_of, span_of
-from pointstamp.tables.grouping import Grouped
-from pointstamp.tables.weights import DIFF, DIFF_FIELD
+from pointstamp.tables.kept.groups import Grouped
+from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD
 
 
 @dataclass(frozen=True, slots=True)

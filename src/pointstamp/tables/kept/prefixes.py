@@ -3,7 +3,8 @@
 Of numbers, dates and times the prefix is the value itself, of text its first eight bytes, of decimals the
 float next to it. Where a prefix is the same for two values, only these are compared as they are.
 
-Invariant: a value that is less than another, as ``pointstamp.tables.ordering`` says, has no greater prefix.
+Invariant: a value that is less than another, as ``pointstamp.tables.kept.ordering`` says, has no greater
+prefix.
 """
 
 from typing import Final
@@ -13,7 +14,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.rows.hashing import Hashes
-from pointstamp.tables.ordering import Ordered
+from pointstamp.tables.kept.ordering import Ordered
 
 _SIGN: Final = np.uint64(1 << 63)
 _ALL_BITS: Final = np.uint64(2**64 - 1)

@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pointstamp.rows.hashing import Hashes
-from pointstamp.tables.arrangement import Arrangement
-from pointstamp.tables.ordering import Ordered, ranks
-from pointstamp.tables.run import Layout, Positions, Run, run_of_words
-from pointstamp.tables.weights import DIFF, Integers
+from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.ordering import Ordered, ranks
+from pointstamp.tables.kept.run import Layout, Positions, Run, run_of_words
+from pointstamp.tables.kept.weights import DIFF, Integers
 
 _BEFORE, _AFTER, _GROUP = "__before", "__after", "__group"
 _WIDER: Final = 4

@@ -15,12 +15,13 @@ import pyarrow as pa
 from pointstamp.expressions.windows import integers_of
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.arrangement import Arrangement
-from pointstamp.tables.calendar import Calendar
-from pointstamp.tables.grouping import GroupPlan, distinct, grouped
-from pointstamp.tables.open_changes import OpenChanges
-from pointstamp.tables.until import copies
-from pointstamp.tables.weights import DIFF, with_weights
+from pointstamp.tables.grouping import GroupPlan
+from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.calendar import Calendar
+from pointstamp.tables.kept.groups import distinct, grouped
+from pointstamp.tables.kept.open_changes import OpenChanges
+from pointstamp.tables.kept.weights import DIFF, with_weights
+from pointstamp.tables.timed.until import copies
 
 
 class EpochSessions:

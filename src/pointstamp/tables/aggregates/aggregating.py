@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError
 from pointstamp.reduce.accumulators import SumTooLarge
-from pointstamp.tables import adding, choosing, collecting
-from pointstamp.tables.asked_aggregates import TableAggregate
+from pointstamp.tables.aggregates import adding, choosing, collecting
+from pointstamp.tables.aggregates.asked_aggregates import TableAggregate
+from pointstamp.tables.aggregates.group_values import GroupValues, values_of
 from pointstamp.tables.column_names import rows_in_words
-from pointstamp.tables.group_values import GroupValues, values_of
-from pointstamp.tables.grouping import Grouped
-from pointstamp.tables.weights import DIFF
+from pointstamp.tables.kept.groups import Grouped
+from pointstamp.tables.kept.weights import DIFF
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from pointstamp.errors import SchemaError
 from pointstamp.reduce.aggregate import FunctionAggregate
 from pointstamp.reduce.binding import Bound
 from pointstamp.reduce.states import KeyStates
-from pointstamp.tables.asked_aggregates import TableAggregate
-from pointstamp.tables.group_values import GroupValues, Places, firsts_of
-from pointstamp.tables.ordering import Ordered, ranks, value_ranks
+from pointstamp.tables.aggregates.asked_aggregates import TableAggregate
+from pointstamp.tables.aggregates.group_values import GroupValues, Places, firsts_of
+from pointstamp.tables.kept.ordering import Ordered, ranks, value_ranks
 
 
 def list_of(given: GroupValues, asked: TableAggregate) -> pa.Array:

@@ -17,9 +17,9 @@ import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.reduce.accumulators import SumTooLarge, floats_of
-from pointstamp.tables.asked_aggregates import TableAggregate
-from pointstamp.tables.group_values import GroupValues
-from pointstamp.tables.weights import Integers
+from pointstamp.tables.aggregates.asked_aggregates import TableAggregate
+from pointstamp.tables.aggregates.group_values import GroupValues
+from pointstamp.tables.kept.weights import Integers
 
 Floats = npt.NDArray[np.float64]
 

@@ -27,7 +27,7 @@ from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.context import Context
 from pointstamp.rows.schema import as_schema
-from pointstamp.tables.debezium_json import parsed_events
+from pointstamp.tables.incoming.debezium_json import parsed_events
 
 WEIGHT: Final = "weight of event"
 DELETED: Final = "deleted by event"

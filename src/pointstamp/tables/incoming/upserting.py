@@ -20,10 +20,10 @@ from pointstamp.errors import FlowError
 from pointstamp.keyed.index import KeyIndex
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.arrangement import Arrangement
-from pointstamp.tables.open_changes import added_up
-from pointstamp.tables.ordering import Ordered, ranks
-from pointstamp.tables.weights import DIFF, with_weights
+from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.open_changes import added_up
+from pointstamp.tables.kept.ordering import Ordered, ranks
+from pointstamp.tables.kept.weights import DIFF, with_weights
 from pointstamp.topology.domain import Time
 
 

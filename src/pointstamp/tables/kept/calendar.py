@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from pointstamp.state.keeping import KeptRows
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.open_changes import added_up
-from pointstamp.tables.weights import DIFF, DIFF_FIELD, Integers, columns_without_weight, with_weights
+from pointstamp.tables.kept.open_changes import added_up
+from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD, Integers, columns_without_weight, with_weights
 
 _UNTIL: Final = "__until"
 

@@ -20,7 +20,7 @@ from pointstamp.expressions.typing import is_number
 from pointstamp.reduce.aggregate import Aggregate, Aggregation, FunctionAggregate
 from pointstamp.reduce.arguments import Arguments
 from pointstamp.reduce.binding import Bound, bind, plain_type
-from pointstamp.tables.ordering import Ordered, ordering
+from pointstamp.tables.kept.ordering import Ordered, ordering
 
 _COUNTS: Final = ("count", "count_distinct")
 _OF_NUMBERS: Final = ("mean", "median", "quantile", "var_samp", "var_pop", "stddev_samp", "stddev_pop")

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from pointstamp.reduce.binding import plain_type
-from pointstamp.tables.grouping import Grouped
-from pointstamp.tables.ordering import Ranks
-from pointstamp.tables.weights import DIFF, Integers
+from pointstamp.tables.kept.groups import Grouped
+from pointstamp.tables.kept.ordering import Ranks
+from pointstamp.tables.kept.weights import DIFF, Integers
 
 Places = npt.NDArray[np.intp]
 

@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from pointstamp.rows.hashing import Hashes, hash_columns
 from pointstamp.state.keeping import KeptRows
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.ordering import Ordered
-from pointstamp.tables.run import Layout, Positions, Run, expanded, merged, run_of
-from pointstamp.tables.weights import DIFF, Integers, equal_rows
+from pointstamp.tables.kept.ordering import Ordered
+from pointstamp.tables.kept.run import Layout, Positions, Run, expanded, merged, run_of
+from pointstamp.tables.kept.weights import DIFF, Integers, equal_rows
 
 # A newer run is merged into an older one that is less than so many times as large.
 _GROWTH: Final = 2

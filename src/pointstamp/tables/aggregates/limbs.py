@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.errors import FlowError
-from pointstamp.tables.weights import Integers
+from pointstamp.tables.kept.weights import Integers
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int16]
