@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 # No deadlines: the machines that run the tests are shared and noisy.
 _quiet = [HealthCheck.too_slow]
 settings.register_profile(
-    "default", deadline=None, derandomize=True, max_examples=50, suppress_health_check=_quiet
+    "default", deadline=None, derandomize=True, max_examples=30, suppress_health_check=_quiet
 )
 for _name, _examples in (("more", 300), ("long", 2_000)):
     settings.register_profile(

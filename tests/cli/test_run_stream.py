@@ -172,6 +172,7 @@ def test_a_signal_lets_epochs_on_their_way_come_to_their_end(how: signal.Signals
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_on_spark_a_folder_is_followed_with_the_functions_of_the_flows_file(folder: Path) -> None:
     (folder / "in" / "1.csv").write_text("word,n\na,1\n")
     (folder / "in" / "2.csv").write_text("word,n\na,5\n")

@@ -35,7 +35,7 @@ def sessions_flow(*keys: str, lateness: int = 18) -> ps.Dataflow:
     return flow
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(rows=ROWS, has_keys=st.booleans(), workers=st.integers(1, 3))
 def test_each_session_comes_once_in_the_epoch_in_which_it_ends(
     rows: list[Row], has_keys: bool, workers: int

@@ -70,7 +70,7 @@ def found(results: Any, name: str) -> Counter[Any]:  # noqa: ANN401 - results by
     return Counter(tuple(row.values()) for row in results[name].table().to_pylist())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(items=ITEMS, lateness=st.integers(0, 25), workers=st.integers(1, 3))
 def test_each_window_comes_once_in_its_last_epoch(
     items: list[list[int]], lateness: int, workers: int

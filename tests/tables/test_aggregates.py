@@ -90,7 +90,7 @@ def by_key(names: list[str]) -> Asked:
     return Asked(lambda a: a.reduce("k", aggregates=wanted), f"select k, {asked} from a group by k")  # noqa: S608
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     names=st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=12, unique=True),
     data=st.data(),
@@ -171,7 +171,7 @@ def results(values: list[list[tuple[float, int]]], **aggregates: ps.Aggregate) -
 FLOATS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([1e308, -1e308, 0.1, 5e-324])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(kept=st.lists(FLOATS, min_size=1, max_size=6), gone=st.lists(FLOATS, min_size=1, max_size=6))
 def test_deleting_what_was_inserted_gives_exactly_what_was_there_before(
     kept: list[float], gone: list[float]

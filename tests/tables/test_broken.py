@@ -50,7 +50,7 @@ def of_worlds(name: str, *, crashes: bool, epochs: int = 5) -> Judge:
         plan = FLOWS[name]().plan
         rows = prepared(plan, inputs_of(name, epochs=epochs))
         simulator = CrashSimulator(plan, rows) if crashes else Simulator(plan, rows)
-        seeds = range(100 if is_broken else 5)
+        seeds = range(100 if is_broken else 2)
         report = simulate(simulator, cases(seeds, 1, 3, (1, 4) if crashes else None))
         assert report.finding is None, report.finding.reason
 

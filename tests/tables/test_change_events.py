@@ -54,7 +54,7 @@ def as_text(event: dict[str, Any], *, is_wrapped: bool) -> str:
     return json.dumps({"schema": {"type": "struct"}, "payload": envelope} if is_wrapped else envelope)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     history=histories(),
     form=st.sampled_from(["structs", "text", "wrapped"]),

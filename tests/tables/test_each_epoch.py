@@ -145,7 +145,7 @@ def test_in_a_loop_each_round_is_by_itself() -> None:
 # The last rows over all epochs.
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(epochs=st.lists(_ROWS, min_size=1, max_size=4), last=st.integers(1, 4), workers=st.integers(1, 3))
 def test_every_row_is_answered_by_the_last_rows_up_to_it(
     epochs: list[list[Row]], last: int, workers: int

@@ -41,7 +41,7 @@ LATENESS = st.integers(0, 20)
 WORKERS = st.integers(1, 3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(epochs=EPOCHS, lateness=LATENESS, workers=WORKERS)
 def test_late_rows_are_those_before_the_bound_of_the_epochs_before(
     epochs: list[list[Row]], lateness: int, workers: int
@@ -61,7 +61,7 @@ def test_late_rows_are_those_before_the_bound_of_the_epochs_before(
         assert rows_of(found["dropped"], epoch) == Counter([("others", len(late))] if late else [])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(epochs=EPOCHS, lateness=LATENESS, workers=WORKERS)
 def test_a_window_comes_once_when_the_bound_has_passed_its_end(
     epochs: list[list[Row]], lateness: int, workers: int
@@ -84,7 +84,7 @@ def test_a_window_comes_once_when_the_bound_has_passed_its_end(
         assert rows_of(found["rows"], epoch) == over
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(epochs=EPOCHS, lateness=LATENESS, workers=WORKERS)
 def test_a_row_stays_until_the_bound_before_the_last_event_has_passed_it(
     epochs: list[list[Row]], lateness: int, workers: int
@@ -102,7 +102,7 @@ def test_a_row_stays_until_the_bound_before_the_last_event_has_passed_it(
         assert total == Counter(row for row in there if applied is None or row[1] + 3 > applied)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(left=EPOCHS, right=EPOCHS, lateness=LATENESS, workers=WORKERS)
 def test_of_two_streams_the_lesser_bound_counts(
     left: list[list[Row]], right: list[list[Row]], lateness: int, workers: int

@@ -17,7 +17,7 @@ ROWS = pa.schema({"id": pa.int64(), "tags": pa.list_(pa.string()), "w": pa.int64
 _TAGS = st.one_of(st.none(), st.lists(st.sampled_from([None, "a", "b"]), max_size=3))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data(), outer=st.booleans(), workers=st.integers(1, 3), epochs=st.integers(1, 3))
 def test_each_element_is_a_row_as_often_as_its_row_is_there(
     data: st.DataObject, outer: bool, workers: int, epochs: int

@@ -54,7 +54,7 @@ def within_flow(lateness: int) -> ps.Dataflow:
     return flow
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(epochs=EPOCHS, lateness=st.integers(0, 15), workers=WORKERS)
 def test_sessions_come_once_and_are_forgotten(epochs: list[list[Row]], lateness: int, workers: int) -> None:
     found = sessions_flow(lateness).run_local(rows=timed_tables(epochs), workers=workers)
@@ -91,7 +91,7 @@ def judge_pairs(left: list[list[Row]], right: list[list[Row]], lateness: int, wo
         assert total == close_pairs(a.in_time[epoch], b.in_time[epoch]), epoch
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(left=EPOCHS, right=EPOCHS, lateness=st.integers(0, 15), workers=WORKERS)
 def test_every_pair_that_is_close_comes_once(
     left: list[list[Row]], right: list[list[Row]], lateness: int, workers: int

@@ -43,7 +43,7 @@ def test_one_operation_on_two_tables_is_duckdbs_after_every_epoch(
     judge(binary(one, other, kind), left, right, workers)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data(), query=queries(), workers=WORKERS, epochs=EPOCHS)
 def test_a_random_query_is_duckdbs_after_every_epoch(
     data: st.DataObject, query: Query, workers: int, epochs: int

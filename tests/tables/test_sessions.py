@@ -33,7 +33,7 @@ def islands(gap_minutes: int, partition: str) -> str:
         window w as (partition by {partition.partition("by ")[2] or "1"}, number)"""  # noqa: S608 - our own
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     data=st.data(),
     gap=st.integers(1, 40),

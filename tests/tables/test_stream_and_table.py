@@ -117,7 +117,7 @@ def test_at_every_time_of_two_loops_a_row_finds_what_arrived_up_to_it() -> None:
 # A table by key.
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     epochs=st.lists(
         st.dictionaries(st.integers(0, 3), st.sampled_from([None, "x", "y"])), min_size=1, max_size=5

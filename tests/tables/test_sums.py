@@ -99,7 +99,7 @@ SCHEMA = pa.schema(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data(), workers=st.integers(1, 2))
 def test_aggregates_that_are_sums_are_those_of_the_rows_that_are_left(
     data: st.DataObject, workers: int

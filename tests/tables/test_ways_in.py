@@ -80,7 +80,7 @@ _UPSERTS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(epochs=st.lists(_UPSERTS, min_size=1, max_size=4), workers=st.integers(1, 3))
 def test_of_each_key_the_last_row_is_there_unless_it_deletes(epochs: list[Any], workers: int) -> None:
     flow = ps.Dataflow("test")
@@ -145,7 +145,7 @@ def test_a_word_that_is_not_known_is_refused_with_its_row() -> None:
 _ROWS = st.lists(st.tuples(st.integers(0, 5)), min_size=1, max_size=5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(epochs=st.lists(_ROWS, min_size=1, max_size=4), workers=st.integers(1, 3))
 def test_a_table_of_states_has_the_rows_of_the_last_epoch(epochs: list[Any], workers: int) -> None:
     flow = ps.Dataflow("test")

@@ -28,7 +28,7 @@ def minutes(number: int) -> timedelta:
     return timedelta(minutes=number)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data(), lengths=LENGTHS, workers=st.integers(1, 3), epochs=st.integers(1, 4))
 def test_windows_are_duckdbs_after_every_epoch(
     data: st.DataObject, lengths: tuple[int, int, int], workers: int, epochs: int

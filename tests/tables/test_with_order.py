@@ -78,7 +78,7 @@ ORDER = st.sampled_from(sorted(ORDERS))
 KEYS = st.sampled_from([("k",), ("k",), ()])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     names=NAMES, order=st.sampled_from(sorted(ORDERS)), keys=KEYS, data=st.data(), workers=st.integers(1, 3)
 )

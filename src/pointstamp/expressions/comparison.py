@@ -17,7 +17,7 @@ from pointstamp.errors import SchemaError
 from pointstamp.expressions.function import Datum, Kernel, Signature, check, register, takes
 from pointstamp.expressions.typing import BOOLEAN, common_of_all
 
-_NO = pa.scalar(False)
+_NO = False  # no Arrow scalar: to make one here would load pandas wherever this is imported
 
 
 def _pair(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
@@ -83,7 +83,7 @@ def _equal_null_safe(one: Datum, other: Datum) -> Datum:
 def _is_in(datum: Datum, *values: Datum) -> Datum:
     """True for an equal value; else null if the value or one of the others is null; else false."""
     if not values:
-        return pc.if_else(pc.is_null(datum), pa.scalar(None, BOOLEAN), _NO)
+        return pc.if_else(pc.is_null(datum), pa.scalar(None, BOOLEAN), pa.scalar(_NO))
     if all(isinstance(value, pa.Scalar) for value in values) and not types.is_nested(datum.type):
         known = pa.array([value.as_py() for value in values if value.is_valid], datum.type)
         found = pc.is_in(datum, value_set=known)

@@ -11,6 +11,7 @@ A part that is the same for every row is a scalar all the way, and is worked out
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -170,20 +171,22 @@ class _Compiler:
         return met, step, False
 
 
-_NO = pa.scalar(False)
+_NO = False  # no Arrow scalar: to make one here would load pandas wherever this is imported
 
 
 def _constant(scalar: pa.Scalar) -> _Step:
     return lambda batch: scalar
 
 
-_ONE_ROW = pa.record_batch({"": pa.array([0])})
+@cache
+def _one_row() -> pa.RecordBatch:
+    return pa.record_batch({"": pa.array([0])})
 
 
 def _scalar(step: _Step, what: str) -> pa.Scalar:
     """What a part that asks for no column is, worked out now."""
     try:
-        datum = step(_ONE_ROW)
+        datum = step(_one_row())
     except (pa.ArrowException, ArithmeticError) as error:
         raise SchemaError(f"{what}: {error}") from error
     return datum if isinstance(datum, pa.Scalar) else datum[0]

@@ -33,7 +33,7 @@ WEIGHT: Final = "weight of event"
 DELETED: Final = "deleted by event"
 
 _KINDS: Final = ("c", "r", "u", "d", "m")
-_BRING: Final = pa.array(("c", "r", "u"))
+_BRING: Final = ("c", "r", "u")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class ChangeEvents:
             else parsed_events(batch, self._plan.value, self._plan.columns, who)
         )
         self._check(events, who)
-        for side, kinds in (("after", _BRING), ("before", self._taking)):
+        for side, kinds in (("after", pa.array(_BRING)), ("before", self._taking)):
             chosen = events.filter(pc.is_in(events.column("op"), kinds))
             missing = chosen.filter(pc.is_null(chosen.column(side)))
             if missing.num_rows:
