@@ -1,11 +1,12 @@
-"""Run the tests in three processes side by side, because each of them waits for others much of its time.
+"""Run the tests in four processes side by side, because each of them waits for others much of its time.
 
-One runs the tests that start Spark, one those of the parts by themselves, and one all others: worlds, models,
-runs and queries. The tests of the parts are measured: which lines of each package they run is told at the
-end. To measure all would take half as long again, because worlds run the same lines millions of times.
+One runs the tests that start Spark, one those of the parts by themselves, one worlds, models and views, and
+one all others: runs and queries. The tests of the parts are measured: which lines of each package they run is
+told at the end. To measure all would take half as long again, because worlds run the same lines millions of
+times.
 
-The long tests are left out; with ``--long`` it is them that run, again in three processes, and properties
-with more examples besides. The exit code is 0 if all have passed.
+The long tests are left out; with ``--long`` it is them that run, in three processes, and properties with
+more examples besides. The exit code is 0 if all have passed.
 """
 
 import json
@@ -27,6 +28,8 @@ PYTEST: Final = ["-m", "pytest", "-p", "no:cacheprovider"]
 
 WORLDS: Final = ("tests/simulate", "tests/tables")
 """Where the simulator's many worlds are."""
+MODELS: Final = ("tests/simulate", "tests/judge", "tests/views", "models/tests")
+"""What works and never waits, besides the parts."""
 MORE: Final = {
     "long": ("order", "topology", "progress"),
     "more": ("rows", "keyed", "reduce", "show"),
@@ -60,10 +63,11 @@ def _short() -> int:
         data = Path(folder) / "coverage"
         measured = ["-m", "coverage", "run", f"--data-file={data}", "--source=src/pointstamp"]
         parts = [f"tests/{part}" for part in PARTS]
-        apart = [f"--ignore={part}" for part in parts]
+        apart = [f"--ignore={part}" for part in (*parts, *MODELS)]
         runs = {
             "with Spark": [*PYTEST, "-m", "spark and not long"],
-            "worlds, models, runs": [*PYTEST, "-m", "not spark and not long", *apart],
+            "runs": [*PYTEST, "-m", "not spark and not long", *apart],
+            "worlds, models, views": [*PYTEST, "-m", "not spark and not long", *MODELS],
             "parts": [*measured, *PYTEST, "-m", "not spark and not long", *parts],
         }
         codes = _run_all(runs, Path(folder))
