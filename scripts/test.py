@@ -63,7 +63,7 @@ def _short() -> int:
         data = Path(folder) / "coverage"
         measured = ["-m", "coverage", "run", f"--data-file={data}", "--source=src/pointstamp"]
         parts = [f"tests/{part}" for part in PARTS]
-        apart = [f"--ignore={part}" for part in (*parts, *MODELS)]
+        apart = ["tests", "src", "models/src", *(f"--ignore={part}" for part in (*parts, *MODELS))]
         runs = {
             "with Spark": [*PYTEST, "-m", "spark and not long"],
             "runs": [*PYTEST, "-m", "not spark and not long", *apart],
