@@ -5,7 +5,7 @@ one all others: runs and queries. The tests of the parts are measured: which lin
 told at the end. To measure all would take half as long again, because worlds run the same lines millions of
 times.
 
-The long tests are left out; with ``--long`` it is them that run, in three processes, and properties with
+The long tests are left out; with ``--long`` it is them that run, in four processes, and properties with
 more examples besides. The exit code is 0 if all have passed.
 """
 
@@ -26,8 +26,8 @@ PARTS: Final = (
 PYTEST: Final = ["-m", "pytest", "-p", "no:cacheprovider"]
 
 
-WORLDS: Final = ("tests/simulate", "tests/tables")
-"""Where the simulator's many worlds are."""
+TABLES: Final = ("tests/tables", "tests/views")
+"""Where thousands of random queries are."""
 MODELS: Final = ("tests/simulate", "tests/judge", "tests/views", "models/tests")
 """What works and never waits, besides the parts."""
 MORE: Final = {
@@ -44,11 +44,12 @@ def main() -> int:
 
 def _long() -> int:
     with tempfile.TemporaryDirectory() as folder:
-        apart = [f"--ignore={place}" for place in WORLDS]
+        apart = [f"--ignore={place}" for place in ("tests/simulate", *TABLES)]
         runs = {
             "with Spark": [*PYTEST, "-m", "spark and long"],
             "models, runs": [*PYTEST, "-m", "not spark and long", *apart],
-            "worlds": [*PYTEST, "-m", "not spark and long", *WORLDS],
+            "worlds": [*PYTEST, "-m", "not spark and long", "tests/simulate"],
+            "tables": [*PYTEST, "-m", "not spark and long", *TABLES],
         }
         codes = _run_all(runs, Path(folder))
     for profile, packages in MORE.items():
