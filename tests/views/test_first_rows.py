@@ -21,3 +21,11 @@ def test_the_first_rows_alone_are_kept_where_they_alone_are_wanted(text: str) ->
     wants_top = QUERIES[text]
     assert ("with" in names) == (not wants_top)
     assert names.count("top") == (1 if wants_top or wants_top is None else 0)
+
+
+def test_an_order_without_a_limit_is_left_out_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    ps.sql("select k, a from t order by a limit 3", t="k long, a long")
+    assert not caplog.records
+    ps.sql("select k, a from t\norder by a", t="k long, a long")
+    assert [each.getMessage().partition(",")[0] for each in caplog.records] == ["line 2"]
+    assert "ORDER BY is left out, because a view has no order" in caplog.text

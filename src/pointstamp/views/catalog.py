@@ -63,7 +63,6 @@ class Catalog:
     """The names of tables that never have more than one row."""
     compiler: "QueryCompiler" = field(kw_only=True)
     """Who compiles a query, wherever one stands in another."""
-    notes: list[str] = field(default_factory=list)
     _taken: dict[str, int] = field(default_factory=dict)
 
     def with_table(self, name: str, table: Table, *, is_single: bool = False) -> "Catalog":

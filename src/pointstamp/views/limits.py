@@ -1,19 +1,22 @@
 """ORDER BY and LIMIT: the first rows of a table in an order.
 
-An order without a limit has no meaning for a table, and is left out with a note. What the order leaves open
-is decided by all columns, so that the answer is always the same.
+An order without a limit has no meaning for a table, and is left out with a line in the log. What the order
+leaves open is decided by all columns, so that the answer is always the same.
 """
 
+import logging
 from collections.abc import Mapping
+from typing import Final
 
 from sqlglot import exp
 
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.tables.table import Table
-from pointstamp.views.catalog import Catalog
 from pointstamp.views.literals import constant_int
 from pointstamp.views.refusing import place, placed, refused
 from pointstamp.views.translating import Translator
+
+_log: Final = logging.getLogger("pointstamp.views")
 
 
 def limited(
@@ -22,7 +25,6 @@ def limited(
     wanted: Mapping[str, Expression],
     ordered: list[exp.Expr],
     translator: Translator,
-    catalog: Catalog,
 ) -> Table:
     """The columns of a select, of the first rows only."""
     columns = [each.alias(name) for name, each in wanted.items()]
@@ -31,8 +33,9 @@ def limited(
     if limit is None:
         if offset is not None:
             raise refused(offset, "OFFSET needs LIMIT")
-        catalog.notes.append(
-            f"{place(node.args['order'])}: ORDER BY without LIMIT has no meaning for a view."
+        _log.warning(
+            "%s: ORDER BY is left out, because a view has no order; with LIMIT it says which rows come.",
+            place(node.args["order"]),
         )
         made = table.select(*columns)
         return made.distinct() if is_distinct else made

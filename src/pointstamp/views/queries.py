@@ -60,7 +60,7 @@ class Compiler:
         wanted: dict[str, Expression] = {each.at: col(each.at) for each in made.names}
         with placed(node):
             translator = Translator(made.scope, catalog.parameters)
-            return made.with_table(limited(node, made.table, wanted, ordered, translator, catalog))
+            return made.with_table(limited(node, made.table, wanted, ordered, translator))
 
 
 def with_common_tables(node: exp.Expr, catalog: Catalog) -> Catalog:

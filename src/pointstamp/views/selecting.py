@@ -153,7 +153,7 @@ class _Select:
         table = self.relation.table
         with placed(self.node):
             if ordered or self.node.args.get("limit"):
-                table = limited(self.node, table, wanted, ordered, translator, self.catalog)
+                table = limited(self.node, table, wanted, ordered, translator)
             else:
                 table = table.select(*(each.alias(at) for at, each in wanted.items()))
                 if self.node.args.get("distinct") is not None:

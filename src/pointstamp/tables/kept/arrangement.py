@@ -12,7 +12,6 @@ Invariant: the sum of all runs is the sum of all changes; runs stand from the ol
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +23,8 @@ from pointstamp.state.keeping import KeptRows
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.ordering import Ordered
 from pointstamp.tables.kept.run import Layout, Positions, Run, expanded, merged, run_of
+from pointstamp.tables.kept.sizes import GROWTH, is_worth_saving_apart
 from pointstamp.tables.kept.weights import DIFF, Integers, equal_rows
-
-# A newer run is merged into an older one that is less than so many times as large.
-_GROWTH: Final = 2
-
-# Changes since the last save are kept while all of them are so many times fewer than the rows, or are few.
-_WORTH_IT: Final = 2
-_FEW: Final = 1_000
 
 
 class Arrangement:
@@ -73,7 +66,7 @@ class Arrangement:
             return
         if self._unsaved is not None:
             self._note(run.batch)
-        while self._runs and len(self._runs[-1]) < _GROWTH * len(run):
+        while self._runs and len(self._runs[-1]) < GROWTH * len(run):
             run = merged(self._runs.pop(), run)
         if len(run):
             self._runs.append(run)
@@ -96,7 +89,7 @@ class Arrangement:
         assert self._unsaved is not None
         self._unsaved.append(change)
         self._unsaved_rows += change.num_rows
-        if _WORTH_IT * self._unsaved_rows > max(len(self), _FEW):
+        if not is_worth_saving_apart(self._unsaved_rows, len(self)):
             self._unsaved = None
 
     def matches(

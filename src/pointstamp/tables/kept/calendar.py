@@ -17,16 +17,10 @@ import pyarrow.compute as pc
 from pointstamp.state.keeping import KeptRows
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.open_changes import added_up
+from pointstamp.tables.kept.sizes import GROWTH, is_worth_saving_apart
 from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD, Integers, columns_without_weight, with_weights
 
 _UNTIL: Final = "__until"
-
-# A newer run is merged into an older one that is less than so many times as large.
-_GROWTH: Final = 2
-
-# Changes since the last save are kept while all of them are so many times fewer than the rows, or are few.
-_WORTH_IT: Final = 2
-_FEW: Final = 1_000
 
 
 class Calendar:
@@ -96,7 +90,7 @@ class Calendar:
             return
         self._note(batch)
         run = _in_order(batch)
-        while self._runs and self._runs[-1].num_rows < _GROWTH * run.num_rows:
+        while self._runs and self._runs[-1].num_rows < GROWTH * run.num_rows:
             self._sizes.pop()
             run = _in_order(self._together([self._runs.pop(), run]))
         if run.num_rows:
@@ -105,7 +99,7 @@ class Calendar:
 
     def _cut(self, rest: pa.RecordBatch, size: int) -> pa.RecordBatch:
         """What is left of a run; in memory of its own when most of the run is gone."""
-        return rest if _GROWTH * rest.num_rows > size else pc.take(rest, pa.array(np.arange(rest.num_rows)))
+        return rest if GROWTH * rest.num_rows > size else pc.take(rest, pa.array(np.arange(rest.num_rows)))
 
     def _together(self, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         if self._only_grows:
@@ -116,7 +110,7 @@ class Calendar:
         if self._unsaved is None:
             return
         self._unsaved.append(change)
-        if _WORTH_IT * sum(each.num_rows for each in self._unsaved) > max(len(self), _FEW):
+        if not is_worth_saving_apart(sum(each.num_rows for each in self._unsaved), len(self)):
             self._unsaved = None
 
 
