@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from pointstamp.topology.stacks import Stacks
     from pointstamp.topology.summary import Summary, delay
     from pointstamp.views.sql import sql
+    from pointstamp.views.view import view
 
 _HOMES = {
     "Accumulator": "reduce.aggregate",
@@ -210,6 +211,7 @@ _HOMES = {
     "var_pop": "reduce.asking",
     "var_samp": "reduce.asking",
     "variance": "reduce.asking",
+    "view": "views.view",
     "when": "expressions.tree",
 }
 
@@ -323,6 +325,7 @@ __all__ = [
     "var_pop",
     "var_samp",
     "variance",
+    "view",
     "when",
 ]
 

@@ -8,7 +8,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from pointstamp.cli.run_display import counted
-from pointstamp.cli.run_files import InputFile, format_of, read
 from pointstamp.cli.shell import changing
 from pointstamp.cli.shell.display import Display, in_order, without_order
 from pointstamp.cli.shell.reading import Typed
@@ -118,6 +117,8 @@ class Shell:
             self._display.say("none")
 
     def _load(self, name: str, path: str) -> None:
+        from pointstamp.cli.run_files import InputFile, format_of, read  # it loads pandas by way of Arrow
+
         stored = self._session.tables.get(name.lower())
         if stored is None:
             known = ", ".join(f"'{each}'" for each in self._session.tables) or "none"
