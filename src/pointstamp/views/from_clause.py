@@ -14,6 +14,7 @@ from pointstamp.expressions.tree import Expression
 from pointstamp.flow.join_kind import How
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import all_of, parts_of, split
+from pointstamp.views.event_time import TimeCondition
 from pointstamp.views.joins import JoinPool
 from pointstamp.views.outer_joins import inner, joined, merged_names
 from pointstamp.views.parsing import COMMA
@@ -35,6 +36,8 @@ class FromClause:
     needed: set[str] | None
     where: list[exp.Expr]
     """Parts of WHERE that are not applied yet."""
+    timed: list[TimeCondition]
+    """Conditions on event time that are not applied yet."""
 
     def read(self, node: exp.Select) -> JoinPool:
         """The relations of FROM, and the conditions between them."""
@@ -49,6 +52,18 @@ class FromClause:
                 self._join(chain, join)
         _move(chain, whole)
         return whole
+
+    def apply_times(self, relations: list[tuple[Relation, exp.Expr, bool]]) -> None:
+        """Apply what speaks of the event time of one relation, so that a join of it forgets rows, too."""
+        for each in list(self.timed):
+            columns = list(each.value.find_all(exp.Column))
+            for number, (relation, node, is_cross) in enumerate(relations):
+                if columns and all(relation.scope.has(column) for column in columns):
+                    value = Translator(relation.scope, self.catalog.parameters)(each.value)
+                    table = each.applied(relation.table, value)
+                    relations[number] = relation.with_table(table), node, is_cross
+                    self.timed.remove(each)
+                    break
 
     def _source(self, node: exp.Expr) -> Relation:
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
@@ -78,6 +93,8 @@ class FromClause:
                 translated = Translator(chain.scope, self.catalog.parameters)(join.args["on"])
                 chain.conditions.extend(parts_of(translated))
             return
+        if how in ("left", "semi", "anti"):
+            self.apply_times(chain.relations)
         left = chain.merge()
         with placed(join):
             made = self._of_kind(left, right, join, how, using)

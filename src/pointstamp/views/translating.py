@@ -21,6 +21,7 @@ from pointstamp.expressions.tree import Choice, Expression, Literal, lit, when
 from pointstamp.rows.ddl import parse_ddl
 from pointstamp.views import literals
 from pointstamp.views.calling import called
+from pointstamp.views.event_time import is_now, refused_now
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Scope
 
@@ -265,6 +266,8 @@ def _refuse_subquery(translator: Translator, node: exp.Expr) -> Expression:
 
 def _refuse_clock(translator: Translator, node: exp.Expr) -> Expression:
     del translator
+    if is_now(node):
+        raise refused_now(node)
     raise refused(
         node,
         f"{_words(node)} changes while nothing happens, so a view of it cannot be kept up to date",
