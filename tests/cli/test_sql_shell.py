@@ -142,7 +142,7 @@ def test_an_error_is_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
         "error: line 1, column 21: two rows of 'orders' would have the key id = 7.",
         "error: line 1, column 21: 'cities' is a view",
         "error: line 1, column 20: the view 'cities' needs 'orders'",
-        "error: line 1, column 16: a select needs FROM",
+        "error: line 1, column 16: there is no column 'frm'; there are no columns.",
         "error: input 'orders': there is no file or folder nowhere.csv.",
         "error: there is no command .nonsense; there are .help, .tables, .views, .explain, .load, .read, .quit.",
     ]

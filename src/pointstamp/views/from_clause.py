@@ -5,6 +5,7 @@ what was joined since the last comma as its left side. A part of WHERE that spea
 applied before the join, where the join keeps all rows of the left side anyway.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,11 +40,11 @@ class FromClause:
     timed: list[TimeCondition]
     """Conditions on event time that are not applied yet."""
 
-    def read(self, node: exp.Select) -> JoinPool:
+    def read(self, first: exp.Expr, joins: Sequence[exp.Join]) -> JoinPool:
         """The relations of FROM, and the conditions between them."""
         whole, chain = JoinPool(), JoinPool()
-        chain.add(self._source(node.args["from_"].this), node.args["from_"].this)
-        for join in node.args.get("joins") or []:
+        chain.add(self._source(first), first)
+        for join in joins:
             if _is_comma(join):
                 _move(chain, whole)
                 chain = JoinPool()
@@ -66,9 +67,21 @@ class FromClause:
                     break
 
     def _source(self, node: exp.Expr) -> Relation:
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery):
+            return self._in_parentheses(node, node.this)
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
             node.this.meta[AT_MOST] = self._places_wanted(node)
         return source(node, self.catalog, self.needed)
+
+    def _in_parentheses(self, node: exp.Subquery, first: exp.Expr) -> Relation:
+        """Joins in parentheses: what they join is spoken of by its own names."""
+        if node.args.get("alias") is not None:
+            raise refused(
+                node, "joins in parentheses have no name of their own", "Write (select * from ...) as x."
+            )
+        joins, alone = first.args.get("joins") or [], first.copy()
+        alone.set("joins", None)
+        return FromClause(self.catalog, self.needed, [], []).read(alone, joins).merge()
 
     def _places_wanted(self, node: exp.Subquery) -> dict[str, int]:
         """Which columns of a subquery have a greatest number in WHERE: the places that are looked at."""

@@ -28,15 +28,13 @@ from pointstamp.views.translating import Translator
 
 def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
     """FROM and WHERE of a select."""
-    if node.args.get("from_") is None:
-        raise refused(node, "a select needs FROM", "For rows that stand in the text write VALUES.")
     wanted = conjuncts(node.args["where"].this if node.args.get("where") else None)
     asking = [part for part in wanted if any(True for _ in subqueries_in(part))]
     plain = [part for part in wanted if part not in asking]
     timed = [each for part in plain if (each := time_condition(part)) is not None]
     over = [each.node for each in timed]
     clause = FromClause(catalog, _needed(node), [part for part in plain if part not in over], timed)
-    pool = clause.read(node)
+    pool = clause.read(node.args["from_"].this, node.args.get("joins") or [])
     clause.apply_times(pool.relations)
     later, related = [], []
     for part in clause.where:

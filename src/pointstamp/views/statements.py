@@ -20,6 +20,7 @@ from pointstamp.views.parsing import parse
 from pointstamp.views.parts import check_parts
 from pointstamp.views.queries import Compiler, called, named, with_common_tables
 from pointstamp.views.refusing import placed, refused
+from pointstamp.views.rewriting import rewritten
 
 RESULT: Final = "result"
 
@@ -96,6 +97,7 @@ class ViewsFlow:
     def add(self, statement: exp.Expr) -> None:
         """A table or a view that is created, or the one query; SqlError says what is refused."""
         check_parts(statement)
+        statement = rewritten(statement)
         if isinstance(statement, exp.Create):
             self._create(statement)
             return
