@@ -16,7 +16,6 @@ from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression
 from pointstamp.tables.table import Table
 from pointstamp.views.refusing import refused
 
-
 ONE_ROW: Final = "one row"
 """How the row is called over which a select without FROM is made; its column is not spoken of."""
 
