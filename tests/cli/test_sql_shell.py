@@ -177,7 +177,7 @@ def test_files_are_loaded_and_tables_and_plans_are_shown(tmp_path: Path) -> None
     assert "epoch 0\n  cities\n     city  total\n  +  Rome  12\n" in shown
     assert "orders (id long, city string, price long, at timestamp), key id: 2 rows\n" in shown
     assert "cities (city string, total long): 1 row\n" in shown
-    assert "'orders: upserts', operator\n  reads 'orders' by id\n  keeps the row of each key" in shown
+    assert "'orders: upserts' by id: keeps the row of each key" in shown
     assert "  city  total\n  Rome  2\n1 row\n" in shown
 
 

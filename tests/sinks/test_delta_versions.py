@@ -1,4 +1,4 @@
-"""Time travel by epoch: the version of a Delta table after each epoch is the view after it, as DuckDB says."""
+"""Time travel by epoch: the version of a Delta table after an epoch is the view after it, as DuckDB says."""
 
 from pathlib import Path
 
