@@ -36,7 +36,7 @@ class ShellEpoch:
 
 
 @dataclass(slots=True)
-class Session:
+class ShellSession:
     """Tables, views and the epochs so far."""
 
     parameters: Mapping[str, object] = field(default_factory=dict)
