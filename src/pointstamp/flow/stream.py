@@ -17,6 +17,7 @@ round: the time outside is complete when every round inside is, and a loop ends 
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -379,6 +380,7 @@ class Stream(EpochVerbs):
         lateness: Span,
         late: LatePolicy = "output",
         late_output: str | None = None,
+        idle: str | timedelta | None = None,
         name: str = "event time",
     ) -> "Stream":
         """The rows that are in time, by a promise how late they may be: ``lateness="2 minutes"``.
@@ -388,8 +390,12 @@ class Stream(EpochVerbs):
         ``<input>_late``; with ``late="drop"`` only their number does, and ``late="error"`` ends the run.
         What waits for event time behind this, ``final``, ``keep_until`` and ``delay_until``, goes by the
         bound; of several streams, by the least.
+
+        So one from which nothing comes holds the others back. With ``idle="30 seconds"`` it does not do so
+        once a query has had nothing from its inputs for that long, until something comes again; rows that
+        are behind the others by then are late.
         """
-        return promised(self, at, lateness, late, late_output, name)
+        return promised(self, at, lateness, late, late_output, idle, name)
 
     def delay_until(self, when: str | Expression, *, name: str = "delay until") -> "Stream":
         """Each row once, when event time has passed a time that it says: ``delay_until("window_end")``.

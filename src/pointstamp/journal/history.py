@@ -27,6 +27,7 @@ class Ticked(msgspec.Struct, frozen=True, tag=True):
 
     ``final`` says that no tick will follow: every source has come to its end. ``promised`` says of inputs
     with an epoch column before which epoch rows in these units are late, where that is not ``open_from``.
+    ``silent`` are the inputs from which nothing has come for longer than they may be silent.
     """
 
     number: int
@@ -35,6 +36,7 @@ class Ticked(msgspec.Struct, frozen=True, tag=True):
     complete_to: int
     final: bool = False
     promised: dict[str, int] = {}
+    silent: list[str] = []
 
 
 class Renewed(msgspec.Struct, frozen=True, tag=True):

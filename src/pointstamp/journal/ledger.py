@@ -142,11 +142,12 @@ class Ledger:
         *,
         final: bool,
         promised: Mapping[str, int] | None = None,
+        silent: Iterable[str] = (),
     ) -> Ticked:
         """Record the next tick; it is durable when this returns."""
         taken = {name: list(each) for name, each in units.items() if each}
         held = {n: epoch for n, epoch in (promised or {}).items() if n in taken and epoch > self.open_from}
-        tick = Ticked(self.last_tick + 1, taken, self.open_from, complete_to, final, held)
+        tick = Ticked(self.last_tick + 1, taken, self.open_from, complete_to, final, held, sorted(silent))
         self._append(tick)
         return tick
 

@@ -177,6 +177,9 @@ class Member:
         yield
         last = self._restored_epoch
         self._latest = {}
+        if tick.open_from > self._restored_epoch:
+            for name in tick.silent:
+                worker.inputs[name].mark_silent(at=tick.open_from)
         for name, parts in tick.parts.items():
             for part in parts:
                 for batch in self._batches(name, part):

@@ -109,7 +109,8 @@ class Session:
         if self.verification is not None:
             files.append(self.verification.fileno())
             timeout = min(timeout, self.verification.seconds_until_due or timeout)
-        due = self.coordinator.seconds_until_due(self._now_seconds())
+        may_act = self.is_ready and self._may_go_on()
+        due = self.coordinator.seconds_until_due(self._now_seconds()) if may_act else None
         self._crew.wait(timeout if due is None else min(timeout, due), files)
 
     @property
