@@ -51,6 +51,12 @@ class InTime:
         self._bounds = [Bounds(each) for each in ({BOUND: plan.lateness}, *plan.together)]
         self._rows: dict[Time, list[pa.RecordBatch]] = {}
 
+    @property
+    def event_time_latest(self) -> int | None:
+        """The greatest event time of all complete epochs; None before the first."""
+        bound = self._bounds[0].now
+        return None if bound is None else bound + self._plan.lateness
+
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep the rows until their epoch is settled."""
         if input == "in":

@@ -24,6 +24,7 @@ from typing import Final
 from pointstamp.errors import InternalError
 from pointstamp.journal.history import Committed, SnapshotChain, Ticked
 from pointstamp.journal.ledger import Ledger
+from pointstamp.query.event_time_words import epochs_words
 from pointstamp.query.intake import Intake
 from pointstamp.query.policy import BYTES_IN_FLIGHT_MAX, EPOCHS_IN_FLIGHT_MAX, SnapshotPolicy
 from pointstamp.query.silence import Silence
@@ -199,6 +200,11 @@ class Coordinator:
     def epochs_in_flight(self) -> int:
         """The ticks that members are at."""
         return len(self._in_flight)
+
+    def event_time_words(self, now_seconds: float) -> list[str]:
+        """What holds event time back where epochs are event time, in words."""
+        complete = {name: self._intake.complete(name) for name in self._intake.still_open}
+        return epochs_words(self._columns, complete, self.silence, now_seconds)
 
     # What the members tell.
 

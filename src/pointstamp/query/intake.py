@@ -113,12 +113,17 @@ class Intake:
 
         Those that are silent do not count; where all are, the one that is farthest does.
         """
-        # One that has ended says nothing more, once everything that it had is taken.
-        still_open = [name for name in self._promises if name not in self._ended or self._offered[name]]
+        still_open = self.still_open
         counted = [self._promises[name].complete for name in still_open if name not in silent]
         if not counted and still_open:
             return max(open_from, *(each.complete for each in self._promises.values()))
         return max(open_from, min(counted, default=open_from))
+
+    @property
+    def still_open(self) -> list[str]:
+        """The inputs with an epoch column that have not come to their end."""
+        # One that has ended says nothing more, once everything that it had is taken.
+        return [name for name in self._promises if name not in self._ended or self._offered[name]]
 
     def complete(self, name: str) -> int:
         """The epoch before which one input is complete."""

@@ -151,7 +151,8 @@ class Query:
         """What holds an output's frontier back, over all workers, in words; nothing if it is complete.
 
         Operators that have been inside one call for long come first. While all workers are inside such calls,
-        nothing more is known.
+        nothing more is known. Where results wait for event time, it says which input or stream holds that
+        back, at which event time, and for how long nothing has come from it.
         """
         self._check_output(output)
         try:
@@ -159,7 +160,10 @@ class Query:
         except BusyError:
             return self._supervisor.calls()
         calls = self._supervisor.calls()
-        return [*calls, *next(each.held_by for each in status.outputs if each.name == output)]
+        held = next(each.held_by for each in status.outputs if each.name == output)
+        plan = self._supervisor.spec.plan
+        timed = self._supervisor.call(lambda session: session.event_time_words(plan, output))
+        return [*calls, *held, *self._answer(timed)]
 
     def frontiers(self) -> dict[str, list[tuple[Any, ...]]]:
         """For each output the times that may still come; empty if it is complete."""

@@ -13,9 +13,11 @@ from time import monotonic
 from typing import Any, Final, TypeAlias
 
 from pointstamp.errors import BusyError, RecoveryError, SourceError, TransportError
+from pointstamp.flow.plan import Plan
 from pointstamp.journal.history import Committed
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.crew import Crew, CrewError
+from pointstamp.query.event_time_words import streams_words
 from pointstamp.query.observing import Verification
 from pointstamp.running.failing import error_of
 from pointstamp.running.lookout import CallsHeard
@@ -66,6 +68,7 @@ class Session:
         self.rows_out: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_late: list[dict[str, int]] = [{} for _ in range(workers)]
         self.kept: list[dict[str, tuple[int, int]]] = [{} for _ in range(workers)]
+        self.latest: dict[str, int] = {}
         self.members: dict[int, Ready] = {}
         self.calls = CallsHeard()
         self._crew = crew
@@ -146,6 +149,12 @@ class Session:
         """Take note that an input with an epoch column has by now all its rows before an epoch."""
         self._look_at(name)
         self.coordinator.advance(name, epoch)
+
+    def event_time_words(self, plan: Plan, output: str) -> list[str]:
+        """What holds event time back for an output, in words."""
+        coordinator, now = self.coordinator, self._now_seconds()
+        by_epochs = coordinator.event_time_words(now)
+        return by_epochs or streams_words(plan, output, self.latest, coordinator.silence, now)
 
     def finish(self) -> None:
         """Let all members leave after their last epoch."""
@@ -250,6 +259,7 @@ class Session:
                     self._on_ready()
             case Saved():
                 self.kept[worker] = report.kept
+                self.latest = report.latest  # all members know the same
                 if self.verification is None:
                     self._saved(worker, report)
                 else:

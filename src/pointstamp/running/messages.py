@@ -220,7 +220,7 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
     ``settled`` is the last tick of which all rows, and those of all ticks before, are of epochs up to this
     one. ``staged`` are tokens of the sink. ``kept`` says how many rows and bytes each operator keeps, by its
-    name and what it is.
+    name and what it is, and ``latest`` the greatest event time of each stream that has a promise.
     """
 
     epoch: int
@@ -228,6 +228,7 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
     staged: list[Staged]
     settled: int
     kept: dict[str, tuple[int, int]] = {}
+    latest: dict[str, int] = {}
 
 
 class Progressed(msgspec.Struct, frozen=True, tag=True, array_like=True):
