@@ -45,7 +45,7 @@ from pointstamp.flow.pact import EVERYWHERE, ExchangeBy, ExchangeByFunction, Sha
 from pointstamp.flow.plan import InputPort, Node, NodeKind, RoundLimit
 from pointstamp.flow.probe import Probe
 from pointstamp.flow.reduced import reduced
-from pointstamp.flow.reducing import Reducing, checked_name, checked_running, reducing
+from pointstamp.flow.reducing import Reducing, checked_name, checked_running, reducing, session_options
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.condition import Condition, checked_condition
 from pointstamp.operators.exploding import Explode, exploding
@@ -415,9 +415,11 @@ class Stream(EpochVerbs):
         *keys: str,
         at: str,
         gap: Span,
-        start: str = "session_start",
-        end: str = "session_end",
-        name: str = "sessions",
+        start: str | Aggregation = "session_start",
+        end: str | Aggregation = "session_end",
+        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
+        name: str | Aggregation = "sessions",
+        **named: Aggregation,
     ) -> "Stream":
         """Each row once, with its session, in the epoch in which event time has passed the session's end.
 
@@ -426,10 +428,21 @@ class Stream(EpochVerbs):
         result, and nothing of it is kept. It needs ``event_time``, or epochs that are event time. Sessions
         that are corrected by late rows are those of a table: ``running().sessions(...)``.
 
-            clicks.sessions("user", at="at", gap="5 minutes").reduce("user", "session_start", n=ps.count())
+        With aggregates each session is one row: its keys, where it begins and ends, and what they are.
+
+            clicks.sessions("user", at="at", gap="5 minutes", clicks=ps.count())
         """
-        rows = self.running(name=f"{name}: rows")
-        return rows.closed_sessions(*keys, at=at, gap=gap, start=start, end=end, name=name)
+        said = session_options(
+            f"sessions of {self}", start=start, end=end, aggregates=aggregates, name=name, named=named
+        )
+        rows = self.running(name=f"{said.asked.name}: rows")
+        closed = rows.closed_sessions(
+            *keys, at=at, gap=gap, start=said.start, end=said.end, name=said.asked.name
+        )
+        if not said.asked.aggregates:
+            return closed
+        own = f"{said.asked.name}: aggregates"
+        return closed.reduce(*keys, said.start, said.end, aggregates=said.asked.aggregates, name=own)
 
     def join_within(
         self,
