@@ -49,7 +49,8 @@ class Renewed(msgspec.Struct, frozen=True, tag=True):
 class Committed(msgspec.Struct, frozen=True, tag=True):
     """Commit ``number``: the snapshot of an epoch, in parts by worker, and the output that it publishes.
 
-    ``settled`` is the last tick that need not be read again to go on from here.
+    ``settled`` is the last tick that need not be read again to go on from here. ``kept`` says how many rows
+    and bytes operators keep on all workers, by operator and what it is, for who looks at the checkpoint.
     """
 
     number: int
@@ -59,6 +60,7 @@ class Committed(msgspec.Struct, frozen=True, tag=True):
     staged: list[Staged]
     settled: int
     savepoint: str | None = None
+    kept: dict[str, tuple[int, int]] = {}
 
     @property
     def size_bytes(self) -> int:

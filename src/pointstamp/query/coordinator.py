@@ -28,6 +28,7 @@ from pointstamp.query.event_time_words import epochs_words
 from pointstamp.query.intake import Intake
 from pointstamp.query.policy import BYTES_IN_FLIGHT_MAX, EPOCHS_IN_FLIGHT_MAX, SnapshotPolicy
 from pointstamp.query.silence import Silence
+from pointstamp.query.totals import total_kept
 from pointstamp.rows.epochcolumn import EpochColumn, EventEpochs
 from pointstamp.running.messages import Ahead, AskAhead, Order, Progressed, Save, Saved, Tick, TickRead
 from pointstamp.sinks.port import Publisher
@@ -260,6 +261,7 @@ class Coordinator:
             is_whole=is_whole,
             settled=settled,
             savepoint=savepoints[0] if savepoints else None,
+            kept=total_kept([each.kept for each in saves.values()]),
         )
         self._is_last_whole = True
         for further in savepoints[1:]:

@@ -18,8 +18,9 @@ from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
 from pointstamp.query.savepoints import check_kept, check_name, check_new
-from pointstamp.query.session import Session, total, total_kept
+from pointstamp.query.session import Session
 from pointstamp.query.supervisor import ENDED, Supervisor
+from pointstamp.query.totals import total, total_kept
 from pointstamp.query.unneeded import remove_unneeded
 from pointstamp.running.messages import Counts
 from pointstamp.running.status import RowCounts, RunStatus, status_from

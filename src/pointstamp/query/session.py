@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from pointstamp.errors import BusyError, RecoveryError, SourceError, TransportError
 from pointstamp.flow.plan import Plan
@@ -289,18 +289,3 @@ class Session:
                 raise CrewError(f"worker {worker} has failed") from error_of(report, f"worker {worker}")
             case _:
                 raise unfit(f"worker {worker}", report)
-
-
-def total_kept(kept: list[dict[str, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
-    """The rows and bytes that all workers together keep, by name."""
-    rows, sizes = (total([{name: pair[at] for name, pair in each.items()} for each in kept]) for at in (0, 1))
-    return {name: (count, sizes[name]) for name, count in rows.items()}
-
-
-def total(counted: list[dict[str, int]]) -> dict[str, int]:
-    """The sums by name."""
-    sums: dict[str, Any] = {}
-    for each in counted:
-        for name, count in each.items():
-            sums[name] = sums.get(name, 0) + count
-    return sums
