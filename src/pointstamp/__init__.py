@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from pointstamp.sinks.port import Compactor, Publisher, Sink, Staged, Writer
     from pointstamp.sinks.reading import published_files, read_published, read_table
     from pointstamp.sinks.tiers import CompactionPolicy
+    from pointstamp.sources.delta import delta_changes
     from pointstamp.sources.files import files
     from pointstamp.sources.port import Part, Source, Unit, Watch
     from pointstamp.sources.published import published
@@ -173,6 +174,7 @@ _HOMES = {
     "count": "reduce.asking",
     "count_distinct": "reduce.asking",
     "delay": "topology.summary",
+    "delta_changes": "sources.delta",
     "delta_version": "sinks.delta_versions",
     "dense_rank": "tables.in_order",
     "duration": "expressions.functions",
@@ -292,6 +294,7 @@ __all__ = [
     "count",
     "count_distinct",
     "delay",
+    "delta_changes",
     "delta_version",
     "dense_rank",
     "duration",
