@@ -17,6 +17,7 @@ from pointstamp.views.conditions import all_of, parts_of, split
 from pointstamp.views.joins import JoinPool
 from pointstamp.views.outer_joins import inner, joined, merged_names
 from pointstamp.views.parsing import COMMA
+from pointstamp.views.pruning import Names
 from pointstamp.views.ranking import AT_MOST, places_wanted
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation
@@ -32,7 +33,7 @@ class FromClause:
     """FROM as it is read: a pool of relations, those since the last comma apart."""
 
     catalog: Catalog
-    needed: set[str] | None
+    needed: Names | None
     where: list[exp.Expr]
     """Parts of WHERE that are not applied yet."""
 
@@ -78,7 +79,7 @@ class FromClause:
                 translated = Translator(chain.scope, self.catalog.parameters)(join.args["on"])
                 chain.conditions.extend(parts_of(translated))
             return
-        left = chain.merge()
+        left = chain.merge(self.needed)
         with placed(join):
             made = self._of_kind(left, right, join, how, using)
         chain.relations = [(made, join.this, False)]

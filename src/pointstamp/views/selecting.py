@@ -17,6 +17,7 @@ from pointstamp.views.from_clause import FromClause
 from pointstamp.views.grouping import aggregates_in, grouped
 from pointstamp.views.grouping_sets import grouping_sets, sets_of
 from pointstamp.views.limits import limited
+from pointstamp.views.pruning import names_behind, names_in, names_of_from, pruned
 from pointstamp.views.ranking import with_windows
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, Scope, ScopeName
@@ -29,9 +30,9 @@ def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
     """FROM and WHERE of a select."""
     if node.args.get("from_") is None:
         raise refused(node, "a select needs FROM", "For rows that stand in the text write VALUES.")
-    wanted = conjuncts(node.args["where"].this if node.args.get("where") else None)
-    asking = [part for part in wanted if any(True for _ in subqueries_in(part))]
-    clause = FromClause(catalog, _needed(node), [part for part in wanted if part not in asking])
+    parts = conjuncts(node.args["where"].this if node.args.get("where") else None)
+    asking = [part for part in parts if any(True for _ in subqueries_in(part))]
+    clause = FromClause(catalog, names_of_from(node), [part for part in parts if part not in asking])
     pool = clause.read(node)
     later, related = [], []
     for part in clause.where:
@@ -43,14 +44,18 @@ def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
             related.append(part)
         else:
             later.append(part)
-    relation = pool.merge()
+    behind = names_behind(node)
+    wanted = None if behind is None else behind | names_in([*later, *related, *asking])
+    relation = pool.merge(wanted)
     for lateral in node.args.get("laterals") or []:
         relation = exploded(relation, lateral, catalog)
     translate = Translator(relation.scope, catalog.parameters)
     for part in later:
         relation = relation.with_table(relation.table.filter(translate(part)))
-    for part in asking:
+    for number, part in enumerate(asking):
         relation = filtered(relation, part, catalog)
+        if behind is not None:
+            relation = pruned(relation, behind | names_in([*related, *asking[number + 1 :]]))
     if outer is None or not related:
         return Begun(node, relation, catalog, [], [])
     inside = Translator(relation.scope.beneath(outer), catalog.parameters)
@@ -179,15 +184,3 @@ def _columns(node: exp.Select, relation: Relation) -> list[tuple[str, exp.Expr]]
             if is_meant and name.column.lower() not in left_out:
                 made.append((name.column, exp.column(name.column, table=name.table)))
     return made
-
-
-def _needed(node: exp.Select) -> set[str] | None:
-    """The names of the columns that a select may speak of; None if it wants all."""
-    for each in node.find_all(exp.Star):
-        if not isinstance(each.parent, exp.Anonymous):
-            return None
-    joins = node.args.get("joins") or []
-    if any(join.text("method").upper() == "NATURAL" for join in joins):
-        return None
-    used = {part.name for join in joins for part in join.args.get("using") or []}
-    return used | {part.name for each in node.find_all(exp.Column) for part in each.parts}

@@ -233,6 +233,8 @@ def _rows_of(node: exp.Expr, catalog: Catalog, outer: Scope) -> Asked:
     node = node.unnest()
     if not isinstance(node, exp.Select):
         return Asked(node, catalog.compiler.query(node, catalog), [], [])
+    if all(isinstance(each, exp.Star) for each in node.expressions):
+        node = node.copy().select(exp.Literal.number(1), append=False)  # whether there is a row, not which
     begun = catalog.compiler.begin(node, catalog, outer)
     if not begun.is_correlated:
         return Asked(node, catalog.compiler.finish(begun), [], [])
