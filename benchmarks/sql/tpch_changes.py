@@ -11,7 +11,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-
 from benchmarks.sql.tpch_data import SCHEMAS, Tpch
 
 WEIGHT: Final = "w"
@@ -54,12 +53,16 @@ class ChangingTables:
                 made[n][name] = _weighed(part, 1)
         return made
 
-    def change(self, rows: int) -> Changes:
-        """About so many changes: three quarters are orders and lines, if these are kept."""
-        others = [name for name in self._rows if name in _REPLACED and name != "lineitem"]
+    def change(self, rows: int, *, suppliers: bool = False) -> Changes:
+        """About so many changes: three quarters are orders and lines, if these are kept.
+
+        A supplier changes if that is asked for: one has hundreds of lines, and is seldom another.
+        """
+        left_out = ("lineitem",) if suppliers else ("lineitem", "supplier")
+        others = [name for name in self._rows if name in _REPLACED and name not in left_out]
         ordered = [name for name in ("orders", "lineitem") if name in self._rows]
         share = rows * 3 // 4 if ordered and others else rows if ordered else 0
-        made = {name: [] for name in self._rows}  # type: dict[str, list[pa.Table]]
+        made: dict[str, list[pa.Table]] = {name: [] for name in self._rows}
         if ordered:
             self._orders(made, share * 4 // 5)
         if "lineitem" in self._rows:

@@ -1,3 +1,4 @@
+# ruff: noqa: SIM905 - many words are read best as a text
 """The eight tables of TPC-H at any scale, the same for the same seed, without the generator of its council.
 
 Sizes, keys, distributions and the dependencies between columns are those of the specification (section 4.2):
@@ -65,12 +66,12 @@ _NATIONS: Final = (
 )  # fmt: skip
 _COLOURS: Final = (
     "almond antique aquamarine azure beige bisque black blanched blue blush brown burlywood burnished "
-    "chartreuse chiffon chocolate coral cornflower cornsilk cream cyan dark deep dim dodger drab firebrick "
-    "floral forest frosted gainsboro ghost goldenrod green grey honeydew hot indian ivory khaki lace lavender "
-    "lawn lemon light lime linen magenta maroon medium metallic midnight mint misty moccasin navajo navy "
-    "olive orange orchid pale papaya peach peru pink plum powder puff purple red rose rosy royal saddle "
-    "salmon sandy seashell sienna sky slate smoke snow spring steel tan thistle tomato turquoise violet wheat "
-    "white yellow"
+    "chartreuse chiffon chocolate coral cornflower cornsilk cream cyan dark deep dim dodger drab "
+    "firebrick floral forest frosted gainsboro ghost goldenrod green grey honeydew hot indian ivory khaki "
+    "lace lavender lawn lemon light lime linen magenta maroon medium metallic midnight mint misty "
+    "moccasin navajo navy olive orange orchid pale papaya peach peru pink plum powder puff purple red "
+    "rose rosy royal saddle salmon sandy seashell sienna sky slate smoke snow spring steel tan thistle "
+    "tomato turquoise violet wheat white yellow"
 ).split()
 _TYPES: Final = [
     f"{one} {two} {three}"
@@ -88,10 +89,10 @@ _PRIORITIES: Final = ("1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECIFIED", "5-LO
 _INSTRUCTIONS: Final = ("DELIVER IN PERSON", "COLLECT COD", "NONE", "TAKE BACK RETURN")
 _MODES: Final = ("REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB")
 _WORDS: Final = (
-    "furiously sly carefully blithely quick fluffy slow quiet ruthless thin close dogged daring brave stealthy "
-    "permanent enticing idle busy regular final ironic even bold silent special pending express unusual "
-    "packages requests accounts deposits foxes ideas theodolites pinto instructions dependencies excuses "
-    "platelets asymptotes courts dolphins multipliers sauternes warthogs frets dinos attainments"
+    "furiously sly carefully blithely quick fluffy slow quiet ruthless thin close dogged daring brave "
+    "stealthy permanent enticing idle busy regular final ironic even bold silent special pending express "
+    "unusual packages requests accounts deposits foxes ideas theodolites pinto instructions dependencies "
+    "excuses platelets asymptotes courts dolphins multipliers sauternes warthogs frets dinos attainments"
 ).split()
 _POOL: Final = 4_096
 """How many different comments there are."""
@@ -215,7 +216,9 @@ class Tpch:
 
     def _phone(self, nation: Integers) -> pa.Array:
         rest = self._integers(1_000_000, 9_999_999, len(nation))
-        return pc.binary_join_element_wise(pa.array(nation + 10).cast("string"), pa.array(rest).cast("string"), "-")
+        return pc.binary_join_element_wise(
+            pa.array(nation + 10).cast("string"), pa.array(rest).cast("string"), "-"
+        )
 
     def _comment(self, count: int) -> pa.Array:
         return self._comments.take(pa.array(self._integers(0, _POOL - 1, count)))

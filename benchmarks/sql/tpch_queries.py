@@ -129,8 +129,8 @@ _QUERIES: Final = {
             group by c_custkey) c_orders
         group by c_count""",
     "q14": """
-        select 100.00 * cast(
-                sum(case when p_type like 'PROMO%' then l_extendedprice * (1 - l_discount) else 0 end) as double)
+        select 100.00 * cast(sum(
+                case when p_type like 'PROMO%' then l_extendedprice * (1 - l_discount) else 0 end) as double)
             / cast(sum(l_extendedprice * (1 - l_discount)) as double) as promo_revenue
         from lineitem, part
         where l_partkey = p_partkey and l_shipdate >= date '1995-09-01' and l_shipdate < date '1995-10-01'""",

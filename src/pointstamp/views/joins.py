@@ -103,7 +103,7 @@ class JoinPool:
         return bool(split(self.conditions, one.columns, other.columns).keys)
 
     def _next(self, made: _Waiting, others: list[_Waiting]) -> int:
-        """Which relation is joined next: the first in the text that has a key, or of which pairs are meant."""
+        """Which relation is joined next: the first that has a key, or of which pairs are meant."""
         for number, other in enumerate(others):
             if self._meet(made, other):
                 return number

@@ -42,10 +42,10 @@ def names_behind(node: exp.Select) -> Names | None:
     """The names of which a select speaks behind FROM and WHERE; None if it wants all columns."""
     if any(_is_star(each.unalias()) for each in node.expressions):
         return None
-    nodes = []
+    nodes: list[object] = []
     for part, found in node.args.items():
         if part not in _OWN:
-            nodes += [each for each in (found if isinstance(found, list) else [found])]
+            nodes += found if isinstance(found, list) else [found]
     return names_in(each for each in nodes if isinstance(each, exp.Expr))
 
 
