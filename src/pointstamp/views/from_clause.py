@@ -14,7 +14,7 @@ from pointstamp.expressions.tree import Expression
 from pointstamp.flow.join_kind import How
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import all_of, parts_of, split
-from pointstamp.views.joins import JoinPool
+from pointstamp.views.joins import JoinPool, Waiting
 from pointstamp.views.outer_joins import inner, joined, merged_names
 from pointstamp.views.parsing import COMMA
 from pointstamp.views.pruning import Names
@@ -82,7 +82,7 @@ class FromClause:
         left = chain.merge(self.needed)
         with placed(join):
             made = self._of_kind(left, right, join, how, using)
-        chain.relations = [(made, join.this, False)]
+        chain.waiting = [Waiting(made, join.this)]
 
     def _using(self, chain: JoinPool, right: Relation, join: exp.Join) -> list[str]:
         if join.text("method").upper() == "NATURAL":
@@ -171,5 +171,5 @@ def _is_comma(join: exp.Join) -> bool:
 
 
 def _move(chain: JoinPool, whole: JoinPool) -> None:
-    whole.relations.extend(chain.relations)
+    whole.waiting.extend(chain.waiting)
     whole.conditions.extend(chain.conditions)

@@ -9,7 +9,7 @@ where one of them always has one row; elsewhere they are refused, because a forg
 than a table that is small.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -24,15 +24,16 @@ from pointstamp.views.scope import Relation, Scope, replaced
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class Waiting:
     """A relation that is not joined yet."""
 
     relation: Relation
     node: exp.Expr
     """Where it stands in the text."""
-    is_cross: bool
+    is_cross: bool = False
     """Whether all pairs with it were asked for."""
     is_filtered: bool = False
+    """Whether a condition has taken rows away."""
 
     @property
     def columns(self) -> list[str]:
@@ -44,29 +45,33 @@ class _Waiting:
 class JoinPool:
     """Relations that are not joined yet, and conditions that have not been applied."""
 
-    relations: list[tuple[Relation, exp.Expr, bool]] = field(default_factory=list)
-    """Each with where it stands in the text, and whether all pairs with it were asked for."""
+    waiting: list[Waiting] = field(default_factory=list)
     conditions: list[Expression] = field(default_factory=list)
 
     @property
     def scope(self) -> Scope:
         """The names of all of them."""
-        made = self.relations[0][0].scope
-        for relation, _, _ in self.relations[1:]:
-            made |= relation.scope
+        made = self.waiting[0].relation.scope
+        for each in self.waiting[1:]:
+            made |= each.relation.scope
         return made
 
     def add(self, relation: Relation, node: exp.Expr, *, is_cross: bool = False) -> None:
         """Put a relation in."""
-        self.relations.append((relation, node, is_cross))
+        self.waiting.append(Waiting(relation, node, is_cross))
+
+    def narrow(self, position: int, narrowed: Callable[[Relation], Relation]) -> None:
+        """Take rows of one relation away, after what conditions say of it alone."""
+        found = self._filtered(self.waiting[position], None)
+        self.waiting[position] = replace(found, relation=narrowed(found.relation), is_filtered=True)
 
     def merge(self, wanted: Names | None) -> Relation:
         """All of them as one relation, with every condition applied that speaks of their columns.
 
         Of its columns only those are kept whose names are wanted.
         """
-        places = [name for relation, _, _ in self.relations for name in _places(relation)]
-        waiting = [self._filtered(_Waiting(*each), wanted) for each in self.relations]
+        places = [name for each in self.waiting for name in _places(each.relation)]
+        waiting = [self._filtered(each, wanted) for each in self.waiting]
         while len(waiting) > 2 and (found := self._leaf(waiting)) is not None:
             leaf, host = found
             waiting[host] = self._joined(waiting[host], waiting[leaf], wanted)
@@ -76,10 +81,10 @@ class JoinPool:
             made = self._joined(made, waiting.pop(self._next(made, waiting)), wanted)
         names = sorted(made.relation.names, key=lambda each: places.index((each.table, each.column)))
         relation = replace(made.relation, names=tuple(names))  # as in the text, for those who select *
-        self.relations = [(relation, made.node, False)]
+        self.waiting = [Waiting(relation, made.node)]
         return relation
 
-    def _filtered(self, each: _Waiting, wanted: Names | None) -> _Waiting:
+    def _filtered(self, each: Waiting, wanted: Names | None) -> Waiting:
         """A relation with what conditions say of it alone."""
         condition = all_of(self._take(each.columns))
         hints = (implied(other, each.columns) for other in self.conditions)
@@ -88,9 +93,9 @@ class JoinPool:
         if (filtering := all_of(known)) is not None:
             relation = relation.with_table(relation.table.filter(filtering))
         relation = pruned(relation, wanted, self.conditions)
-        return replace(each, relation=relation, is_filtered=bool(known))
+        return replace(each, relation=relation, is_filtered=each.is_filtered or bool(known))
 
-    def _leaf(self, waiting: list[_Waiting]) -> tuple[int, int] | None:
+    def _leaf(self, waiting: list[Waiting]) -> tuple[int, int] | None:
         """A relation that was filtered and has keys with one other only, and that other one."""
         for number, each in enumerate(waiting):
             if each.is_filtered and not each.is_cross:
@@ -99,10 +104,10 @@ class JoinPool:
                     return number, others[0]
         return None
 
-    def _meet(self, one: _Waiting, other: _Waiting) -> bool:
+    def _meet(self, one: Waiting, other: Waiting) -> bool:
         return bool(split(self.conditions, one.columns, other.columns).keys)
 
-    def _next(self, made: _Waiting, others: list[_Waiting]) -> int:
+    def _next(self, made: Waiting, others: list[Waiting]) -> int:
         """Which relation is joined next: the first that has a key, or of which pairs are meant."""
         for number, other in enumerate(others):
             if self._meet(made, other):
@@ -114,7 +119,7 @@ class JoinPool:
             raise _all_pairs(others[0].node)
         return 0
 
-    def _joined(self, made: _Waiting, other: _Waiting, wanted: Names | None) -> _Waiting:
+    def _joined(self, made: Waiting, other: Waiting, wanted: Names | None) -> Waiting:
         with placed(other.node):
             found = split(self._take([*made.columns, *other.columns]), made.columns, other.columns)
             where = all_of([*found.left, *found.right, *found.pairs])

@@ -16,12 +16,13 @@ from pointstamp.views.exploding import exploded, with_generators
 from pointstamp.views.from_clause import FromClause
 from pointstamp.views.grouping import aggregates_in, grouped
 from pointstamp.views.grouping_sets import grouping_sets, sets_of
+from pointstamp.views.joins import JoinPool
 from pointstamp.views.limits import limited
 from pointstamp.views.pruning import names_behind, names_in, names_of_from, pruned
 from pointstamp.views.ranking import with_windows
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, Scope, ScopeName
-from pointstamp.views.subqueries import filtered, subqueries_in, with_answers
+from pointstamp.views.subqueries import filtered, is_plain_in, subqueries_in, with_answers
 from pointstamp.views.time_windows import with_time_windows
 from pointstamp.views.translating import Translator
 
@@ -44,6 +45,7 @@ def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
             related.append(part)
         else:
             later.append(part)
+    asking = [part for part in asking if not _narrows(pool, part, catalog)]
     behind = names_behind(node)
     wanted = None if behind is None else behind | names_in([*later, *related, *asking])
     relation = pool.merge(wanted)
@@ -62,6 +64,20 @@ def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
     conditions = [each for part in related for each in parts_of(inside(part))]
     found = split(conditions, outer.schema.names, relation.table.schema.names)
     return Begun(node, relation, catalog, found.keys, [*found.left, *found.pairs])
+
+
+def _narrows(pool: JoinPool, part: exp.Expr, catalog: Catalog) -> bool:
+    """Whether IN takes rows of one relation away before that is joined: then it is done."""
+    if len(pool.waiting) < 2 or not is_plain_in(part, catalog):
+        return False
+    columns = list(part.this.find_all(exp.Column))
+    for position, each in enumerate(pool.waiting):
+        if columns and all(each.relation.scope.has(column) for column in columns):
+            for column in columns:
+                pool.scope.find(column)  # one that another relation has, too, is refused
+            pool.narrow(position, lambda relation: filtered(relation, part, catalog))
+            return True
+    return False
 
 
 def finish(begun: Begun) -> Relation:
