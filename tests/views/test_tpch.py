@@ -75,9 +75,10 @@ def test_every_query_is_duckdbs_on_ten_times_as_many_rows(workers: int) -> None:
 
 
 def test_a_column_that_only_a_condition_needs_is_not_joined() -> None:
-    plan = ps.sql(declared(["customer", "orders"]) + """
+    query = """
         select count(*) as n from customer, orders
         where c_custkey = o_custkey and c_mktsegment = 'BUILDING' and o_orderdate < date '1995-03-15'
-    """).plan  # fmt: skip
+    """
+    plan = ps.sql(declared(["customer", "orders"]) + query).plan
     (join,) = [node for node in plan.nodes if node.name == "join"]
     assert [re.sub(r".*\.", "", each) for each in join.outputs[0].schema.names] == ["c_custkey", "diff"]
