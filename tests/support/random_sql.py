@@ -31,11 +31,12 @@ class From:
 
     text: str
     scope: Scope
+    has_where: bool = False
 
     def where(self, *parts: str) -> str:
         """The clause with conditions; one that FROM has already goes on."""
         joined = " and ".join(f"({part})" for part in parts)
-        return f"{self.text} {'and' if ' where ' in self.text else 'where'} {joined}"
+        return f"{self.text} {'and' if self.has_where else 'where'} {joined}"
 
 
 @st.composite
@@ -46,7 +47,11 @@ def sources(draw: Draw) -> From:
     if kind == "t":
         return From("t", (T,))
     if kind == "comma":
-        return From(f"t, (select k, a, c from u where {draw(conditions((U,), 1))}) u where t.k = u.k", (T, U))
+        return From(
+            f"t, (select k, a, c from u where {draw(conditions((U,), 1))}) u where t.k = u.k",
+            (T, U),
+            has_where=True,
+        )
     if kind == "cross":
         return From("t cross join (select k, max(a) as a, min(c) as c from u group by k) u", (T, U))
     if kind == "three":
@@ -67,7 +72,7 @@ def sources(draw: Draw) -> From:
         return From(f"({inner}) t join u on t.k = u.k", (T, U))
     if kind == "common factor":
         one, two = draw(conditions((T, U), 1)), draw(conditions((T, U), 1))
-        return From(f"t, u where ((t.k = u.k and {one}) or (t.k = u.k and {two}))", (T, U))
+        return From(f"t, u where ((t.k = u.k and {one}) or (t.k = u.k and {two}))", (T, U), has_where=True)
     extra = (
         f" and {draw(conditions(draw(st.sampled_from([(T,), (U,), (T, U)])), 0))}"
         if draw(st.booleans())
