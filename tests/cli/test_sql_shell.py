@@ -1,13 +1,15 @@
 # ruff: noqa: E501, S608 - statements are read best as they are typed
-"""``pointstamp sql --interactive``: what is typed, and what is shown, in a process of its own.
+"""``pointstamp sql --interactive``: what is typed, and what is shown; once in a process of its own.
 
 What only this finds: a view that is created late and does not see rows of before; a change that is shown and
 was undone; an error that ends the shell, or leaves half of a change behind.
 """
 
+import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,16 +20,29 @@ from pointstamp.cli.main import main
 from pointstamp.cli.shell.reading import cut
 
 
-def shell(text: str, *arguments: str, code: int = 0) -> str:
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What a shell shows of what is typed; in this process, where the first test has another."""
+
+    def typed(text: str, *arguments: str, code: int = 0) -> str:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+        assert main(["sql", "--interactive", *arguments]) == code
+        made = capsys.readouterr()
+        assert made.err == ""
+        return made.out
+
+    return typed
+
+
+def in_a_process(text: str) -> str:
     made = subprocess.run(
-        [sys.executable, "-m", "pointstamp.cli.main", "sql", "--interactive", *arguments],
+        [sys.executable, "-m", "pointstamp.cli.main", "sql", "--interactive"],
         input=text,
         capture_output=True,
         text=True,
         env={**os.environ, "NO_COLOR": "1"},
-        check=False,
+        check=True,
     )
-    assert made.returncode == code, made.stdout + made.stderr
     assert made.stderr == ""
     return made.stdout
 
@@ -40,7 +55,7 @@ create view cities as
 
 
 def test_each_change_is_an_epoch_and_shows_what_comes_and_goes() -> None:
-    shown = shell(
+    shown = in_a_process(
         ORDERS
         + """
         insert into orders values (1, 'Rome', 5, '2024-05-01 09:00:00'), (2, 'Oslo', 7, null);
@@ -80,7 +95,9 @@ def test_each_change_is_an_epoch_and_shows_what_comes_and_goes() -> None:
     ]
 
 
-def test_changes_between_begin_and_commit_are_one_epoch_and_a_late_view_sees_all_rows() -> None:
+def test_changes_between_begin_and_commit_are_one_epoch_and_a_late_view_sees_all_rows(
+    shell: Callable[..., str],
+) -> None:
     shown = shell(
         ORDERS
         + """
@@ -111,7 +128,7 @@ def test_changes_between_begin_and_commit_are_one_epoch_and_a_late_view_sees_all
     assert shown.endswith("epoch 2\n  cities\n     city  total\n  +  Oslo  3\n  dear\n     id\n  +  7\n")
 
 
-def test_an_error_is_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
+def test_an_error_is_one_sentence_and_changes_nothing(tmp_path: Path, shell: Callable[..., str]) -> None:
     file = tmp_path / "views.sql"
     file.write_text(ORDERS + "create view shares as select 10 / (price - 5) as share from orders;")
     shown = shell(
@@ -150,7 +167,7 @@ def test_an_error_is_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
     assert shown.endswith("epoch 1: no view changes\n")
 
 
-def test_files_are_loaded_and_tables_and_plans_are_shown(tmp_path: Path) -> None:
+def test_files_are_loaded_and_tables_and_plans_are_shown(tmp_path: Path, shell: Callable[..., str]) -> None:
     rows = {
         "id": [1, 2],
         "city": ["Rome", "Rome"],
@@ -181,7 +198,9 @@ def test_files_are_loaded_and_tables_and_plans_are_shown(tmp_path: Path) -> None
     assert "  city  total\n  Rome  2\n1 row\n" in shown
 
 
-def test_late_rows_and_windows_that_are_over_are_the_same_in_the_flow_that_is_fed_again() -> None:
+def test_late_rows_and_windows_that_are_over_are_the_same_in_the_flow_that_is_fed_again(
+    shell: Callable[..., str],
+) -> None:
     shown = shell(
         """
         create table bids (minute long, price long, watermark for minute as minute - 2);

@@ -22,6 +22,10 @@ VIEWS = {
         select s.k, s.a, v.n from (
             select k, a, row_number() over (partition by k order by a desc) as place from t) s
         join (values (1, 'one'), (2, 'two'), (3, 'three')) as v(k, n) on s.k = v.k where place <= 2""",
+    "copies": """
+        select k, sum(distinct a) as s, count(*) as n
+        from (select k, a from t except all select k, a from u) q
+        where a >= all (select a from u where c = 'x' and a is not null) group by k""",
     "recursion": """
         with recursive r(n) as (
             select k from u where c = 'x' union select t.a from r join t on r.n = t.k)

@@ -55,6 +55,8 @@ CASES = [
     Case("row as a value in where", "select k from t where a > (select n - 3 from (select count(*) as n from u) q)"),
     Case("joins in parentheses", "select t.k, u.c, v.d from (t join u on t.k = u.k) left join v on v.k = t.k"),
     Case("joins in parentheses on the right", "select t.k, u.c, v.d from t left join (u join v on u.k = v.k) on t.k = u.k and t.a < u.a"),
+    Case("natural left join", "select k, a, b, c from t natural left join (select k, c from u) q"),
+    Case("natural full join", "select k, b, c from (select k, b from t) p natural full join (select k, c from u) q"),
     Case("pivot", "select * from (select k, a, b from t) pivot (sum(a) for b in ('a', 'ab' as two))",
          "select k, sum(a) filter (where b = 'a') as a, sum(a) filter (where b = 'ab') as two from t group by k"),
     Case("pivot of two", "select * from t pivot (sum(a) as s, count(*) as n for b in ('a', 'ab')) as p where p.k > 0",

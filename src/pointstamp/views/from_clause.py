@@ -194,8 +194,6 @@ def _how(join: exp.Join) -> How:
     kind, side = join.text("kind").upper(), join.text("side").upper()
     if join.args.get("on") is None and not join.args.get("using") and kind not in ("CROSS", ""):
         raise refused(join.this, "a join needs ON or USING")
-    if side and join.text("method").upper() == "NATURAL":
-        raise refused(join.this, "a natural outer join is not supported", "Write USING (...).")
     return _KINDS.get(kind) or _SIDES.get(side, "inner")
 
 

@@ -19,7 +19,7 @@ from pointstamp.expressions import functions as F  # noqa: N812 - as PySpark's u
 from pointstamp.expressions.compiling import compile_expression
 from pointstamp.expressions.tree import Choice, Expression, Literal, lit, when
 from pointstamp.rows.ddl import parse_ddl
-from pointstamp.views import literals
+from pointstamp.views import literals, special_forms
 from pointstamp.views.calling import called
 from pointstamp.views.event_time import is_now, refused_now
 from pointstamp.views.refusing import placed, refused
@@ -195,25 +195,6 @@ class Translator:
             return value.eq_null_safe(bool(said.this))
         raise refused(node, "IS takes null, true or false")
 
-    def like(self, node: exp.Like | exp.ILike | exp.RegexpLike) -> Expression:
-        """LIKE, ILIKE and RLIKE with a pattern that stands in the text."""
-        pattern, value = literals.constant_text(node.expression, "a pattern"), self(node.this)
-        if isinstance(node, exp.RegexpLike):
-            return value.rlike(pattern)
-        found = F.lower(value).like(pattern.lower()) if isinstance(node, exp.ILike) else value.like(pattern)
-        return ~found if node.args.get("negate") else found
-
-    def escape(self, node: exp.Escape) -> Expression:
-        """LIKE with a character of its own that takes the meaning from the next one."""
-        mark = literals.constant_text(node.expression, "the character of ESCAPE")
-        like = node.this
-        if len(mark) != 1 or not isinstance(like, exp.Like | exp.ILike):
-            raise refused(node, "ESCAPE takes one character, behind LIKE or ILIKE")
-        pattern = literals.constant_text(like.expression, "a pattern")
-        made = like.copy()
-        made.set("expression", exp.Literal.string(literals.unescaped(node, pattern, mark)))
-        return self.like(made)
-
     def parameter(self, node: exp.Placeholder) -> Expression:
         """A parameter by its name."""
         if not node.this or node.this not in self.parameters:
@@ -224,41 +205,6 @@ class Translator:
                 "Give parameters={'name': value}.",
             )
         return lit(self.parameters[node.this])
-
-    def extract(self, node: exp.Extract) -> Expression:
-        """EXTRACT(unit FROM time)."""
-        unit = node.this.name.lower()
-        made = {
-            "year": F.year,
-            "quarter": F.quarter,
-            "month": F.month,
-            "day": F.day,
-            "hour": F.hour,
-            "minute": F.minute,
-            "second": F.second,
-            "week": F.week_of_year,
-            "doy": F.day_of_year,
-            "dayofweek": F.day_of_week,
-        }.get(unit)
-        if made is None:
-            raise refused(node, f"EXTRACT({unit.upper()} ...) is not supported")
-        return made(self(node.expression))
-
-    def substring(self, node: exp.Substring) -> Expression:
-        """SUBSTRING(text FROM start FOR length)."""
-        start = literals.constant_int(node.args["start"], "the position of SUBSTRING")
-        length = node.args.get("length")
-        return F.substring(
-            self(node.this),
-            start,
-            None if length is None else literals.constant_int(length, "the length of SUBSTRING"),
-        )
-
-    def trim(self, node: exp.Trim) -> Expression:
-        """TRIM(BOTH characters FROM text)."""
-        made = {"LEADING": F.ltrim, "TRAILING": F.rtrim}.get(node.text("position").upper(), F.trim)
-        said = node.args.get("expression")
-        return made(self(node.this), " " if said is None else literals.constant_text(said, "what is trimmed"))
 
 
 def data_type(node: exp.DataType) -> pa.DataType:
@@ -318,14 +264,14 @@ _OTHERS: Final[dict[type[exp.Expr], Callable[[Translator, Any], Expression]]] = 
     exp.Cast: Translator.cast,
     exp.TryCast: Translator.cast,
     exp.Is: Translator.is_,
-    exp.Like: Translator.like,
-    exp.ILike: Translator.like,
-    exp.RegexpLike: Translator.like,
-    exp.Escape: Translator.escape,
+    exp.Like: special_forms.like,
+    exp.ILike: special_forms.like,
+    exp.RegexpLike: special_forms.like,
+    exp.Escape: special_forms.escape,
     exp.Placeholder: Translator.parameter,
-    exp.Extract: Translator.extract,
-    exp.Substring: Translator.substring,
-    exp.Trim: Translator.trim,
+    exp.Extract: special_forms.extract,
+    exp.Substring: special_forms.substring,
+    exp.Trim: special_forms.trim,
     exp.Interval: _interval,
     exp.Anonymous: lambda translator, node: called(node, translator),
     exp.Dot: _dot,
