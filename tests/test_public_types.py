@@ -153,6 +153,7 @@ NOT_EXPORTED: Final = {
     "pointstamp.sinks.parquet.ParquetPublisher": "a Publisher",
     "pointstamp.sources.delta.DeltaChanges": "a Source",
     "pointstamp.sources.files.FolderSource": "a Source",
+    "pointstamp.sources.published.PublishedSource": "a Source",
     "pointstamp.topology.domain.Domain": "asked for by the checks of a plan",
     "pointstamp.topology.ports.Source": "an output in a path; its name is that of where rows come from",
     "pointstamp.topology.ports.Target": "an input in a path",

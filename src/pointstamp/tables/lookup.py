@@ -29,7 +29,7 @@ from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.groups import distinct
 from pointstamp.tables.kept.open_changes import OpenChanges
 from pointstamp.tables.kept.rounds import Rounds, counted_at, stored_schema, up_to
-from pointstamp.tables.kept.run import Positions
+from pointstamp.tables.kept.sorting import Positions
 from pointstamp.tables.kept.weights import DIFF
 from pointstamp.tables.table import Table, deltas_of
 from pointstamp.topology.domain import Time
