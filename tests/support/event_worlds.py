@@ -72,7 +72,7 @@ def keyed_flow() -> ps.Dataflow:
 
 
 def close_flow() -> ps.Dataflow:
-    """Pairs of rows that are close in time, and the row that was there last, with late rows of either side."""
+    """Pairs of rows that are close in time, and the row that was there last."""
     flow = ps.Dataflow("close")
     rows = flow.input("rows", TIMED).event_time("at", lateness=6)
     others = flow.input("others", TIMED).event_time("at", lateness=12)
@@ -86,9 +86,8 @@ def visits_flow() -> ps.Dataflow:
     flow = ps.Dataflow("visits")
     rows = flow.input("rows", TIMED).event_time("at", lateness=8)
     flow.output("closed", rows.sessions("k", at="at", gap=5))
-    flow.output(
-        "visits", rows.sessions("k", at="at", gap=5, rows=ps.count(), total=ps.sum("n"), name="visits")
-    )
+    added_up = {"rows": ps.count(), "total": ps.sum("n")}
+    flow.output("visits", rows.sessions("k", at="at", gap=5, aggregates=added_up, name="visits"))
     flow.output("open", rows.running().sessions("k", at="at", gap=5, while_open=True, name="open"))
     return flow
 
