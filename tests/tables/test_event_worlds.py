@@ -31,7 +31,6 @@ from support.event_bounds import in_windows, judged, passed, rows_of, timed_tabl
 from support.event_worlds import BROKEN_EVENTS, EVENT_FLOWS, events_of, final_flow
 from support.table_queries import Row, put_out
 
-
 # Those of several operations take longer; what is left out here comes in the long test.
 WORLDS = {name: 4 if name in ("keyed", "close", "visits") else 10 for name in EVENT_FLOWS}
 
