@@ -5,5 +5,6 @@ members by ``members``, and merges small dense graphs by ``collapse``.
 """
 
 from pointstamp.graphs.components import connected_components
+from pointstamp.graphs.graph import Graph
 
-__all__ = ["connected_components"]
+__all__ = ["Graph", "connected_components"]
