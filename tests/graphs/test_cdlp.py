@@ -1,7 +1,8 @@
-"""Communities by label propagation, after every epoch, beside the definition of Graphalytics carried out by hand.
+"""Communities by label propagation, after every epoch, beside the definition carried out by hand.
 
 Families, and what only each can find:
-- *oracle*: the definition, vertex by vertex, over all edges so far; exact equality, as Graphalytics validates.
+- *oracle*: the definition, vertex by vertex, over all edges so far; exactly the
+  same, as Graphalytics validates.
 - *meaning*: ties, edges both ways, copies, loops, vertices without edges.
 """
 

@@ -1,12 +1,47 @@
 """Graph algorithms, written with the public API only.
 
-``components`` is the flow and its operator, which keeps a ``forest``; that finds vertices by ``vertices``,
-members by ``members``, and merges small dense graphs by ``collapse``.
+``graph`` is what they all take, and each is a module of its own. Most are loops of tables: ``nearest`` and
+``spreading`` are what several of them go by. ``components`` is the one that takes streams, an operator of its
+own, which keeps a ``forest``; that finds vertices by ``vertices``, members by ``members``, and merges small
+dense graphs by ``collapse``.
 """
 
+from pointstamp.graphs.bfs import bfs
 from pointstamp.graphs.cdlp import cdlp
 from pointstamp.graphs.components import connected_components
+from pointstamp.graphs.degrees import degrees
 from pointstamp.graphs.graph import Graph
+from pointstamp.graphs.k_core import k_core
+from pointstamp.graphs.lcc import lcc
+from pointstamp.graphs.matching import maximal_matching
 from pointstamp.graphs.pagerank import pagerank, personalised_pagerank
+from pointstamp.graphs.reachable import reachable
+from pointstamp.graphs.scc import scc
+from pointstamp.graphs.shortest_paths import shortest_paths
+from pointstamp.graphs.spanning_forest import minimum_spanning_forest
+from pointstamp.graphs.sssp import sssp
+from pointstamp.graphs.topological import topological_levels
+from pointstamp.graphs.triangles import triangle_count, triangles
+from pointstamp.graphs.wcc import wcc
 
-__all__ = ["Graph", "cdlp", "connected_components", "pagerank", "personalised_pagerank"]
+__all__ = [
+    "Graph",
+    "bfs",
+    "cdlp",
+    "connected_components",
+    "degrees",
+    "k_core",
+    "lcc",
+    "maximal_matching",
+    "minimum_spanning_forest",
+    "pagerank",
+    "personalised_pagerank",
+    "reachable",
+    "scc",
+    "shortest_paths",
+    "sssp",
+    "topological_levels",
+    "triangle_count",
+    "triangles",
+    "wcc",
+]

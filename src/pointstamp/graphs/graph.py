@@ -12,14 +12,18 @@ says what it makes of that.
 Nothing here is worked out before somebody asks: a graph that is only traversed never builds its vertices.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import date
 from functools import cached_property, partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from pointstamp import Stream, Table, col
 from pointstamp.errors import FlowError, SchemaError
+
+Key: TypeAlias = int | str | bytes | float | bool | date
+"""What an id can be, where one is named by its value."""
 
 SRC: Final = "src"
 DST: Final = "dst"
@@ -76,16 +80,38 @@ class Graph:
     @cached_property
     def ids(self) -> Table:
         """All vertices, each once: the column ``id``."""
+        return self._named_vertices.distinct(name="ids")
+
+    def among(self, which: Table | Iterable[Key] | Key) -> Table:
+        """The vertices that are among these, as ``id``: of a table with that column, of several ids, or one.
+
+        Who is no vertex of the graph is not there, until it becomes one.
+        """
+        if isinstance(which, Table):
+            if which.schema.names != [ID] or which.schema.field(ID).type != self.key_type:
+                raise SchemaError(
+                    f"vertices of {self} are named by a table of '{ID}' {self.key_type} alone, and this one "
+                    f"has {', '.join(f'{each.name} {each.type}' for each in which.schema)}."
+                )
+            return which.distinct(name="among these").join(self.ids, ID, how="semi", name="among")
+        several = isinstance(which, Iterable) and not isinstance(which, str | bytes)
+        ids: list[Key] = list(which) if several else [which]  # type: ignore[arg-type, list-item]
+        if not ids:
+            raise FlowError(f"vertices of {self} were to be named, and no id was given.")
+        wanted = self._named_vertices.filter(col(ID).is_in(*ids), name="among these")
+        return wanted.distinct(name="among")
+
+    @cached_property
+    def _named_vertices(self) -> Table:
+        """All vertices, as often as something names them."""
         links = self.links
         ends = links.select(name="ids: sources", id=col(SRC))
         if self.directed:  # otherwise every end is a source
             ends = ends.union(links.select(name="ids: targets", id=col(DST)), name="ids: ends")
-        if self._given is not None:
-            given = self._given.select(ID, name="ids: given")
-            ends = ends.union(
-                given.map_batches(partial(_checked, (ID,)), name="ids: are there"), name="ids: all"
-            )
-        return ends.distinct(name="ids")
+        if self._given is None:
+            return ends
+        given = self._given.select(ID, name="ids: given")
+        return ends.union(given.map_batches(partial(_checked, (ID,)), name="ids: are there"), name="ids: all")
 
     @cached_property
     def vertices(self) -> Table:
