@@ -14,7 +14,10 @@ from pointstamp.graphs.graph import Graph
 from pointstamp.graphs.k_core import k_core
 from pointstamp.graphs.lcc import lcc
 from pointstamp.graphs.matching import maximal_matching
+from pointstamp.graphs.messages import aggregate_messages, triplets
+from pointstamp.graphs.motifs import find
 from pointstamp.graphs.pagerank import pagerank, personalised_pagerank
+from pointstamp.graphs.pregel import pregel
 from pointstamp.graphs.reachable import reachable
 from pointstamp.graphs.scc import scc
 from pointstamp.graphs.shortest_paths import shortest_paths
@@ -26,16 +29,19 @@ from pointstamp.graphs.wcc import wcc
 
 __all__ = [
     "Graph",
+    "aggregate_messages",
     "bfs",
     "cdlp",
     "connected_components",
     "degrees",
+    "find",
     "k_core",
     "lcc",
     "maximal_matching",
     "minimum_spanning_forest",
     "pagerank",
     "personalised_pagerank",
+    "pregel",
     "reachable",
     "scc",
     "shortest_paths",
@@ -43,5 +49,6 @@ __all__ = [
     "topological_levels",
     "triangle_count",
     "triangles",
+    "triplets",
     "wcc",
 ]

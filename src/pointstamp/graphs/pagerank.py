@@ -26,12 +26,13 @@ formula of Brin and Page has them, (1 - d) + d A p, and then a change is told wh
 else.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pointstamp import Table, col, count, operator, when
 from pointstamp import sum as sum_of
 from pointstamp.errors import FlowError
-from pointstamp.graphs.graph import Graph
+from pointstamp.graphs.graph import Graph, Key
 from pointstamp.graphs.pushing import PushResiduals
 from pointstamp.graphs.residuals import units
 
@@ -53,7 +54,7 @@ def pagerank(
 
 def personalised_pagerank(
     graph: Graph,
-    sources: Table,
+    sources: Table | Iterable[Key] | Key,
     *,
     damping: float = 0.85,
     tolerance: float = 1e-6,
@@ -61,14 +62,11 @@ def personalised_pagerank(
 ) -> Table:
     """The PageRank of every vertex as seen from some: ``id`` and ``rank``, with resets at the sources only.
 
-    ``sources`` is a table with the column ``id``; ids that are no vertices count for nothing. Before scaling,
-    a rank differs from the exact one by at most the tolerance times the vertex's PageRank.
+    ``sources`` are ids, one or several, or a table of ``id``; those that are no vertices count for nothing.
+    Before scaling, a rank differs from the exact one by at most the tolerance times the vertex's PageRank.
     """
     who = "personalised_pagerank"
-    if "id" not in sources.schema.names:
-        raise FlowError(f"{who} needs a table of sources with the column 'id', and was given {sources}.")
-    known = graph.ids.join(sources.select("id", name="sources"), "id", how="semi", name="sources: vertices")
-    ranks = _pushed(who, graph, known, damping, tolerance)
+    ranks = _pushed(who, graph, graph.among(sources), damping, tolerance)
     return _scaled(who, ranks, damping, tolerance, sums_to)
 
 
