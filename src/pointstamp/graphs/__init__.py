@@ -6,6 +6,8 @@ own, which keeps a ``forest``; that finds vertices by ``vertices``, members by `
 dense graphs by ``collapse``.
 """
 
+from typing import TYPE_CHECKING
+
 from pointstamp.graphs.bfs import bfs
 from pointstamp.graphs.cdlp import cdlp
 from pointstamp.graphs.components import connected_components
@@ -27,8 +29,13 @@ from pointstamp.graphs.topological import topological_levels
 from pointstamp.graphs.triangles import triangle_count, triangles
 from pointstamp.graphs.wcc import wcc
 
+if TYPE_CHECKING:
+    from pointstamp.graphs.frames import AggregateMessages, GraphFrame
+
 __all__ = [
+    "AggregateMessages",
     "Graph",
+    "GraphFrame",
     "aggregate_messages",
     "bfs",
     "cdlp",
@@ -52,3 +59,14 @@ __all__ = [
     "triplets",
     "wcc",
 ]
+
+
+if not TYPE_CHECKING:  # to a type checker, a name that is not listed above is a mistake
+
+    def __getattr__(name: str) -> object:
+        """What needs PySpark is loaded by those who use it."""
+        if name not in ("AggregateMessages", "GraphFrame"):
+            raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        from pointstamp.graphs import frames
+
+        return getattr(frames, name)

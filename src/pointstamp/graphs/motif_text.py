@@ -111,7 +111,7 @@ def _check_negated(term: EdgeTerm, bound: set[str], motif: str) -> None:
     for name in term.vertices:
         if name not in bound:
             raise FlowError(
-                f"motif '{motif}': the vertex '{name}' is in a term with ! only. Add ({name}) if any may be it."
+                f"motif '{motif}': the vertex '{name}' is in a term with ! only. Add ({name}) to allow any."
             )
 
 
