@@ -40,9 +40,9 @@ SumsTo = Literal["one", "vertices"] | None
 
 
 def pagerank(
-    graph: Graph, *, damping: float = 0.85, tolerance: float = 1e-6, sums_to: SumsTo = "one"
+    graph: Graph, *, damping: float = 0.85, tolerance: float = 1e-4, sums_to: SumsTo = "one"
 ) -> Table:
-    """The PageRank of every vertex: ``id`` and ``rank``, each within the relative tolerance.
+    """The PageRank of every vertex: ``id`` and ``rank``, each within the relative tolerance of the exact one.
 
     An edge that is there twice counts twice, and an edge from a vertex to itself counts. With
     ``sums_to="one"`` ranks are those of networkx and igraph, with ``"vertices"`` those of GraphFrames, and
@@ -57,7 +57,7 @@ def personalised_pagerank(
     sources: Table | Iterable[Key] | Key,
     *,
     damping: float = 0.85,
-    tolerance: float = 1e-6,
+    tolerance: float = 1e-4,
     sums_to: SumsTo = "one",
 ) -> Table:
     """The PageRank of every vertex as seen from some: ``id`` and ``rank``, with resets at the sources only.

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pointstamp import Context, Piece
 from pointstamp.graphs.out_links import Links, Numbers, added_up
 from pointstamp.graphs.residuals import NONE, Residuals
-from pointstamp.graphs.slots import Slots, distinct
+from pointstamp.graphs.slots import Slots
 
 # No loop gets so far: a time of this round is complete when its whole epoch is.
 _LAST_ROUND: Final = 1 << 62
@@ -48,22 +48,30 @@ class PushResiduals:
 
     def on_notify(self, context: Context) -> None:
         """Take a round in; after the last one report the epoch."""
-        epoch, now = context.time
+        now = context.time[-1]
         if now < _LAST_ROUND:
-            slots, values = self._take(self._waiting.pop(context.time, {}))
-            while context.workers == 1 and len(slots):
-                self._ranks.take_in(slots, values)
-                slots, values = self._added_up([self._ranks.push(slots)])
-            if len(slots):
-                told = [self._ranks.ids.ids_of(slots), pa.array(values)]
-                context.send(pa.RecordBatch.from_arrays(told, schema=context.schema("again")), output="again")
+            slots, values = self._take(self._waiting.pop(context.time, {}), now)
             if context.workers > 1:
-                context.notify_at((epoch, _LAST_ROUND))
+                self._tell(context, slots, values)
                 return
+            while len(slots) or len(self._ranks.pending):
+                now += 1
+                self._ranks.take_in(slots, values)
+                slots, values = self._added_up([self._ranks.push(slots, now)])
         slots, units, diff = self._ranks.report()
         if len(slots):
             columns = [self._ranks.ids.ids_of(slots), pa.array(units), pa.array(diff)]
             context.send(pa.RecordBatch.from_arrays(columns, schema=context.schema("ranks")), output="ranks")
+
+    def _tell(self, context: Context, slots: Slots, values: Numbers) -> None:
+        """Tell the owners of other vertices what comes in there, and go on in the next round."""
+        epoch, now = context.time
+        if len(slots):
+            told = [self._ranks.ids.ids_of(slots), pa.array(values)]
+            context.send(pa.RecordBatch.from_arrays(told, schema=context.schema("again")), output="again")
+        if len(self._ranks.pending):
+            context.notify_at((epoch, now + 1))
+        context.notify_at((epoch, _LAST_ROUND))
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """Vertices and links, all or those that changed since the last save."""
@@ -96,7 +104,7 @@ class PushResiduals:
         if links.num_rows:
             self._ranks.restore_links(self._links_of(links.to_batches()[0]))
 
-    def _take(self, came: Mapping[str, list[pa.RecordBatch]]) -> tuple[Slots, Numbers]:
+    def _take(self, came: Mapping[str, list[pa.RecordBatch]], now: int) -> tuple[Slots, Numbers]:
         """Take in a round: the vertices and links that change, what comes in, and who has to push then."""
         ranks = self._ranks
         looked_at = [np.empty(0, np.intp)]
@@ -119,7 +127,7 @@ class PushResiduals:
         ]
         slots, values = self._added_up(told)
         ranks.take_in(slots, values)
-        sent.append(ranks.push(distinct(max(ranks.ids.count, 1), slots, *looked_at)))
+        sent.append(ranks.push(np.concatenate([slots, *looked_at]), now))
         return self._added_up(sent)
 
     def _added_up(self, sent: Sequence[tuple[Slots, Numbers]]) -> tuple[Slots, Numbers]:

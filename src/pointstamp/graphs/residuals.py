@@ -7,6 +7,11 @@ share along its links; this is what Gauss and Southwell do with the largest resi
 are too large at once. A link that comes or goes changes the share of its source, and so the residuals beside
 that alone.
 
+What is pushed early goes round as many small changes, some up and some down. So a residual waits until it is
+among the larger ones: in round i all are pushed that exceed 2^-i resets, until that is the tolerance. What
+comes in meanwhile adds up, or cancels out; this halves the work. Which round it is everybody knows, so who
+waits does not depend on who asks.
+
 A share is a function of the rank and the number of links as they are now. So what has come in is exactly the
 sum of shares as they are now, whatever the order in which changes were added up and however often; when all
 links to a vertex are gone, s(u) is 0, and not almost 0. Floating-point sums could promise none of that.
@@ -48,6 +53,8 @@ class Residuals:
             (6, 0), np.int64
         )
         self.is_touched, self.is_unsaved = np.empty((2, 0), np.bool_)
+        self.pending: Slots = np.empty(0, np.intp)
+        """Vertices that lack too much, but not so much that it was pushed in the last round."""
 
     def slots_of(self, ids: pa.Array) -> Slots:
         """The slots of vertices; for those that are new everything is 0, and nothing has been reported."""
@@ -80,15 +87,16 @@ class Residuals:
         self.incoming[slots] += incoming
         self.is_unsaved[slots] = True
 
-    def push(self, slots: Slots) -> tuple[Slots, Numbers]:
-        """Push those of the vertices that lack too much: targets, and what is sent to them."""
+    def push(self, slots: Slots, now: int) -> tuple[Slots, Numbers]:
+        """Push those of the vertices, and of the pending ones, that lack too much in a round."""
+        slots = distinct(max(self.ids.count, 1), slots, self.pending)
         wanted = self.resets[slots] * self.one + self.incoming[slots]
         self._check_range(wanted)
         lacks = np.abs(wanted - self.rank[slots])
-        pushed = np.flatnonzero(
-            (lacks > self._tolerance) & (lacks > 2 / (1 - self._damping) * self.out[slots])
-        )
-        slots, wanted = slots[pushed], wanted[pushed]
+        lacks_too_much = (lacks > self._tolerance) & (lacks > 2 / (1 - self._damping) * self.out[slots])
+        is_pushed = lacks_too_much & (lacks > self.one >> min(now + 1, 62))
+        self.pending = slots[lacks_too_much & ~is_pushed]
+        slots, wanted = slots[is_pushed], wanted[is_pushed]
         before = self._shares(slots)
         self.rank[slots] = wanted
         self.touch(slots)
