@@ -8,8 +8,9 @@ several times and loops at vertices make no difference.
 from collections.abc import Iterable
 
 import pointstamp as ps
-from pointstamp.graphs.graph import ID, Graph, Key
-from pointstamp.graphs.nearest import DISTANCE, nearest
+from pointstamp.graphs.graph import DST, ID, SRC, Graph, Key
+from pointstamp.graphs.nearest import nearest
+from pointstamp.graphs.searching import DISTANCE
 
 
 def bfs(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
@@ -19,5 +20,5 @@ def bfs(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
     vertex of the graph is not there.
     """
     starts = graph.among(source).select(ID, name="bfs: starts", distance=ps.lit(0, "long"))
-    steps = graph.links.select("src", "dst", name="bfs: steps", length=ps.lit(1, "long"))
-    return nearest(starts, steps, name="bfs").select(ID, level=ps.col(DISTANCE))
+    steps = graph.links.select(SRC, DST, name="bfs: ends")
+    return nearest(starts, steps, name="bfs", length=1).select(ID, level=ps.col(DISTANCE))

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pointstamp as ps
 from pointstamp.graphs.graph import DST, ID, SRC, Graph, Key
+from pointstamp.graphs.nearest import nearest
 
 
 def reachable(graph: Graph, sources: ps.Table | Iterable[Key] | Key) -> ps.Table:
@@ -11,10 +12,6 @@ def reachable(graph: Graph, sources: ps.Table | Iterable[Key] | Key) -> ps.Table
 
     ``sources`` are several ids, one, or a table of ``id``; who is no vertex of the graph is not there.
     """
-
-    def further(reached: ps.Table, starts: ps.Table, links: ps.Table) -> ps.Table:
-        beyond = reached.join(links, {ID: SRC}, name="reachable: steps on").select(id=ps.col(DST))
-        return beyond.union(starts).distinct(name="reachable: each once")
-
-    starts = graph.among(sources)
-    return starts.iterate(further, starts, graph.links.select(SRC, DST), name="reachable")
+    starts = graph.among(sources).select(ID, name="reachable: starts", distance=ps.lit(0, "long"))
+    steps = graph.links.select(SRC, DST, name="reachable: ends")
+    return nearest(starts, steps, name="reachable", length=0).select(ID)

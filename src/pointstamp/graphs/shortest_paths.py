@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 import pointstamp as ps
 from pointstamp.graphs.graph import ID, Graph, Key
-from pointstamp.graphs.nearest import LENGTH, nearest
+from pointstamp.graphs.nearest import nearest_in_loop
+from pointstamp.graphs.searching import LENGTH
 from pointstamp.graphs.sssp import weighed_steps
 
 
@@ -27,6 +28,6 @@ def shortest_paths(
         steps = back.links.select("src", "dst", name="shortest paths: steps", length=ps.lit(1, "long"))
     zero = ps.lit(0, steps.schema.field(LENGTH).type)
     starts = graph.among(landmarks).select(ID, name="landmarks", landmark=ps.col(ID), distance=zero)
-    return nearest(starts, steps, name="shortest paths", beside=("landmark",)).select(
+    return nearest_in_loop(starts, steps, "landmark", name="shortest paths").select(
         ID, "landmark", "distance"
     )

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 import pointstamp as ps
 from pointstamp.errors import FlowError
 from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT, Graph, Key
-from pointstamp.graphs.nearest import LENGTH, nearest
+from pointstamp.graphs.nearest import nearest
+from pointstamp.graphs.searching import LENGTH
 
 
 def sssp(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
