@@ -152,6 +152,7 @@ NOT_EXPORTED: Final = {
     "pointstamp.sinks.files.StagedFiles": "a Writer",
     "pointstamp.sinks.parquet.ParquetPublisher": "a Publisher",
     "pointstamp.sources.files.FolderSource": "a Source",
+    "pointstamp.sources.published.PublishedSource": "a Source",
     "pointstamp.topology.domain.Domain": "asked for by the checks of a plan",
     "pointstamp.topology.ports.Source": "an output in a path; its name is that of where rows come from",
     "pointstamp.topology.ports.Target": "an input in a path",

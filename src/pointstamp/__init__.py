@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from pointstamp.sinks.tiers import CompactionPolicy
     from pointstamp.sources.files import files
     from pointstamp.sources.port import Part, Source, Unit, Watch
+    from pointstamp.sources.published import published
     from pointstamp.state import saved
     from pointstamp.state.pieces import Piece, Stateful
     from pointstamp.storage.port import Storage
@@ -189,6 +190,7 @@ _HOMES = {
     "min": "reduce.asking",
     "min_by": "reduce.asking",
     "operator": "flow.operator",
+    "published": "sources.published",
     "published_files": "sinks.reading",
     "quantile": "reduce.asking",
     "rank": "tables.in_order",
@@ -303,6 +305,7 @@ __all__ = [
     "median",
     "min_by",
     "operator",
+    "published",
     "published_files",
     "quantile",
     "rank",

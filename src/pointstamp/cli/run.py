@@ -62,7 +62,10 @@ def add_options(run: argparse.ArgumentParser) -> None:
     run.add_argument("--output", metavar="DIR", help="an empty or new folder for the results")
     run.add_argument("--master", metavar="MASTER", help="run on this Spark master, for example local[2]")
     run.add_argument(
-        "--workers", metavar="N", type=_positive, help="how many workers (default: 1; on Spark, its slots)"
+        "--workers",
+        metavar="N",
+        type=_positive,
+        help="how many workers (default: 1; on Spark its slots, of which a stream leaves one free)",
     )
     run.add_argument(
         "--epoch",

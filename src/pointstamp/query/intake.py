@@ -97,6 +97,8 @@ class Intake:
             taken[name] = units
             if promises is not None:
                 promises.take(unit.name for unit in units)
+                if units and (complete := units[-1].complete_to) is not None:
+                    promises.reach(complete)
                 self._believe_source(name)
                 if units:
                     held_to[name] = held
