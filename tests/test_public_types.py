@@ -151,6 +151,7 @@ NOT_EXPORTED: Final = {
     "pointstamp.sinks.delta.DeltaPublisher": "a Publisher",
     "pointstamp.sinks.files.StagedFiles": "a Writer",
     "pointstamp.sinks.parquet.ParquetPublisher": "a Publisher",
+    "pointstamp.sources.delta.DeltaChanges": "a Source",
     "pointstamp.sources.files.FolderSource": "a Source",
     "pointstamp.sources.published.PublishedSource": "a Source",
     "pointstamp.topology.domain.Domain": "asked for by the checks of a plan",

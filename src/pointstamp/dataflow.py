@@ -19,6 +19,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.flow.builder import PlanBuilder, wired
 from pointstamp.flow.event_epochs import EventTime, event_epochs
+from pointstamp.flow.idle import idle_seconds
 from pointstamp.flow.outlet import feed, scope_name, wiring
 from pointstamp.flow.plan import InputPort, NodeKind, Plan
 from pointstamp.flow.stream import Stream
@@ -131,6 +132,8 @@ class Dataflow:
         node = self._builder.add(NodeKind.INPUT, name, (), [], ports)
         node.late = late
         node.event_epochs = epochs
+        if epoch is not None:
+            node.idle_seconds = idle_seconds(f"input '{name}', epoch=, idle", epoch.idle)
         if late == "output":
             port = wired("in", Source(node.index, LATE_PORT))
             self._builder.add(NodeKind.OUTPUT, late_output or f"{name}_late", (), [port], {}, logic=Collect)
