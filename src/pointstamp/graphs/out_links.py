@@ -37,6 +37,8 @@ class _Run(NamedTuple):
 
     links: Links
     begin: Slots
+    is_plain: bool
+    """Whether all weights are 1."""
 
 
 class OutLinks:
@@ -80,12 +82,14 @@ def _along(run: _Run, slots: Slots, values: Numbers) -> tuple[Slots, Numbers]:
     if _WHOLE_SHARE * len(slots) > len(run.begin):
         each = np.zeros(len(run.begin), np.int64)
         each[slots] = values
-        return run.links.dst, each[run.links.src] * run.links.weight
+        of_links = each[run.links.src]
+        return run.links.dst, of_links if run.is_plain else of_links * run.links.weight
     first = run.begin[slots]
     length = run.begin[slots + 1] - first
     before = np.cumsum(length) - length
     at = np.arange(int(length.sum())) + np.repeat(first - before, length)
-    return run.links.dst[at], np.repeat(values, length) * run.links.weight[at]
+    of_links = np.repeat(values, length)
+    return run.links.dst[at], of_links if run.is_plain else of_links * run.links.weight[at]
 
 
 def added_up(slots: Slots, values: Numbers, bound: int) -> tuple[Slots, Numbers]:
@@ -131,4 +135,4 @@ def _laid(links: Links) -> _Run:
     order = order_of(links.src, sources)
     begin = np.zeros(sources + 1, np.intp)
     np.cumsum(np.bincount(links.src, minlength=sources), out=begin[1:])
-    return _Run(Links(*(column[order] for column in links)), begin)
+    return _Run(Links(*(column[order] for column in links)), begin, bool((links.weight == 1).all()))

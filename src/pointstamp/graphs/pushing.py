@@ -17,7 +17,7 @@ import pyarrow as pa
 from pointstamp import Context, Piece
 from pointstamp.graphs.out_links import Links, Numbers, added_up
 from pointstamp.graphs.residuals import NONE, Residuals
-from pointstamp.graphs.slots import Slots
+from pointstamp.graphs.slots import Slots, distinct
 
 # No loop gets so far: a time of this round is complete when its whole epoch is.
 _LAST_ROUND: Final = 1 << 62
@@ -125,14 +125,15 @@ class PushResiduals:
         told = [
             (ranks.slots_of(batch.column(0)), batch.column(1).to_numpy()) for batch in came.get("again", ())
         ]
-        slots, values = self._added_up(told)
+        slots, values = self._added_up(told) if told else (np.empty(0, np.intp), np.empty(0, np.int64))
         ranks.take_in(slots, values)
-        sent.append(ranks.push(np.concatenate([slots, *looked_at]), now))
+        sent.append(ranks.push(distinct(max(ranks.ids.count, 1), slots, *looked_at), now))
         return self._added_up(sent)
 
     def _added_up(self, sent: Sequence[tuple[Slots, Numbers]]) -> tuple[Slots, Numbers]:
-        slots = np.concatenate([np.empty(0, np.intp), *(part[0] for part in sent)])
-        values = np.concatenate([np.empty(0, np.int64), *(part[1] for part in sent)])
+        slots, values = sent[0]
+        if len(sent) > 1:
+            slots, values = (np.concatenate(columns) for columns in zip(*sent, strict=True))
         return added_up(slots, values, self._ranks.ids.count)
 
     def _links_of(self, batch: pa.RecordBatch) -> Links:

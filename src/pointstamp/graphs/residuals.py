@@ -89,7 +89,8 @@ class Residuals:
 
     def push(self, slots: Slots, now: int) -> tuple[Slots, Numbers]:
         """Push those of the vertices, and of the pending ones, that lack too much in a round."""
-        slots = distinct(max(self.ids.count, 1), slots, self.pending)
+        if len(self.pending):
+            slots = distinct(self.ids.count, slots, self.pending)
         wanted = self.resets[slots] * self.one + self.incoming[slots]
         self._check_range(wanted)
         lacks = np.abs(wanted - self.rank[slots])
@@ -101,8 +102,9 @@ class Residuals:
         self.rank[slots] = wanted
         self.touch(slots)
         change = self._shares(slots) - before
+        most = float(np.abs(change).max(initial=0)) * float(self.out[slots].sum())
         slots, values = self.links.along(slots, change)
-        if np.abs(values).sum(dtype=np.float64) > _RANK_MAX:  # else no sum can be too large
+        if most > _RANK_MAX:  # else no sum can be too large
             self._check_range(np.bincount(slots, np.abs(values)))
         return slots, values
 
