@@ -78,9 +78,9 @@ def by_scipy(vertices: int, src: Numbers, dst: Numbers, tolerance: float) -> Ran
     shares = csr_matrix((DAMPING / out[src], (dst, src)), shape=(vertices, vertices))
     is_there = (out + np.bincount(dst, minlength=vertices)) > 0
     resets = (1 - DAMPING) * is_there
-    ranks: Ranks = resets / (1 - DAMPING)
+    ranks: Ranks = is_there.astype(np.float64)
     while True:
-        after = resets + shares @ ranks
+        after: Ranks = resets + shares @ ranks
         if np.abs(after - ranks).max() <= tolerance * (1 - DAMPING):
             return after
         ranks = after
@@ -107,8 +107,8 @@ def main() -> None:
         gone = chance.choice(len(src), CHANGED, replace=False)
         new_src, new_dst = chance.integers(0, asked.vertices, (2, CHANGED))
         weights = np.repeat([-1, 1], CHANGED)
-        ends = (np.concatenate((old[gone], new)) for old, new in ((src, new_src), (dst, new_dst)))
-        epochs.append(ranked.send(*ends, weights))
+        changed_src, changed_dst = np.concatenate((src[gone], new_src)), np.concatenate((dst[gone], new_dst))
+        epochs.append(ranked.send(changed_src, changed_dst, weights))
         rows.append(ranked.rows)
         src[gone], dst[gone] = new_src, new_dst
     if asked.profile:
