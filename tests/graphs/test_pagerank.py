@@ -22,7 +22,7 @@ from scipy.sparse.linalg import spsolve
 
 import pointstamp as ps
 from pointstamp.errors import FlowError
-from pointstamp.graphs import pagerank, personalised_pagerank
+from pointstamp.graphs import Graph, pagerank, personalised_pagerank
 from support.changing_graphs import (
     Edge,
     changing_edges,
@@ -206,6 +206,16 @@ def test_a_vertex_that_was_given_has_a_rank_without_edges() -> None:
 def test_what_cannot_be_is_refused_when_the_flow_is_written(options: dict[str, Any], said: str) -> None:
     with pytest.raises(FlowError, match=said):
         pagerank(graph_input(ps.Dataflow("ranks")), **options)
+
+
+def test_ranks_in_a_loop_are_refused() -> None:
+    flow = ps.Dataflow("ranks")
+    graph = graph_input(flow)
+    with graph.edges.loop("outer") as loop:
+        inside = Graph(loop.enter(graph.edges))
+        with pytest.raises(FlowError, match="which is in loop 'outer': ranks go from epoch to epoch"):
+            pagerank(inside)
+        loop.leave(inside.edges)
 
 
 def test_a_rank_that_cannot_be_counted_is_refused() -> None:

@@ -159,6 +159,7 @@ def test_numbers_stay_what_they_are_and_edges_to_nowhere_are_left_out(spark: Spa
         GraphFrame(vertices, edges.toDF("from", "to"))
 
 
+@pytest.mark.long
 def test_the_page_shows_what_a_graphframe_shows(spark: SparkSession) -> None:
     page = (Path(__file__).parents[2] / "docs" / "graphs.md").read_text()
     (block,) = re.findall(r"```python\n(# with a SparkSession.*?)```\n```text\n(.*?)```", page, re.DOTALL)

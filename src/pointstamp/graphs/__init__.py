@@ -1,9 +1,11 @@
 """Graph algorithms, written with the public API only.
 
 ``graph`` is what they all take, and each is a module of its own. Most are loops of tables: ``nearest`` and
-``spreading`` are what several of them go by. ``components`` is the one that takes streams, an operator of its
-own, which keeps a ``forest``; that finds vertices by ``vertices``, members by ``members``, and merges small
-dense graphs by ``collapse``.
+``spreading`` are what several of them go by. ``pagerank`` is an operator in a loop, ``pushing``, which keeps
+``residuals`` and ``out_links``, and finds vertices by ``ids``. ``motifs`` reads ``motif_text``, ``pregel``
+sends ``messages``, and ``frames`` has GraphFrames' names for all of it. ``components`` is the one that takes
+streams, an operator of its own, which keeps a ``forest``; that finds vertices by ``vertices``, members by
+``members``, and merges small dense graphs by ``collapse``.
 """
 
 from typing import TYPE_CHECKING

@@ -77,6 +77,11 @@ def _pushed(who: str, graph: Graph, sources: Table | None, damping: float, toler
     if not 1e-9 <= tolerance <= 0.1:
         raise FlowError(f"{who} needs a tolerance from 1e-9 to 0.1, and was given {tolerance!r}.")
     links = graph.links.select("src", "dst", name="links: ends").changes(name="links")
+    if links.loops:
+        raise FlowError(
+            f"{who} of {graph}, which is in loop '{links.loops[-1]}': ranks go from epoch to epoch, and in a "
+            "loop there are rounds as well. Leave the loop first."
+        )
     ids = graph.ids.changes(name="vertices")
     resets = ids if sources is None else sources.changes(name="resets")
     logic = PushResiduals(graph.key_type, damping, tolerance)
