@@ -33,7 +33,8 @@ class Run(NamedTuple):
     pair: npt.NDArray[np.int64]
     """Vertex and other end in one number."""
     length: Lengths
-    count: Counts
+    times: Counts
+    """How often each is there."""
 
 
 class Found(NamedTuple):
@@ -57,8 +58,8 @@ class EdgeIndex:
         is_new = np.ones(len(pair), np.bool_)
         for run in self._runs:
             rows, place = _places(run, pair, length)
-            before[rows] = run.count[place]
-            run.count[place] += by[rows]
+            before[rows] = run.times[place]
+            run.times[place] += by[rows]
             is_new[rows] = False
         new = np.flatnonzero(is_new)
         if len(new):
@@ -67,8 +68,33 @@ class EdgeIndex:
 
     def of(self, vertices: Slots) -> Found:
         """All edges of these vertices, each once however often it is there."""
-        parts = [_of(run, vertices.astype(np.int64)) for run in self._runs]
-        return parts[0] if not len(parts[1].which) else Found(*map(np.concatenate, zip(*parts, strict=True)))
+        large, small = self._runs
+        found = _of(large, vertices.astype(np.int64))
+        if not len(small.pair):
+            return found
+        more = _of(small, vertices.astype(np.int64))
+        return Found(*map(np.concatenate, zip(found, more, strict=True))) if len(more.which) else found
+
+    def lengths(self, vertex: Slots, other: Slots) -> Lengths:
+        """The length of one edge between each two vertices, 0 where there is none."""
+        pair = (vertex.astype(np.int64) << _BITS) | other
+        lengths = np.zeros(len(pair), self._runs[0].length.dtype)
+        for run in self._runs:
+            if not len(run.pair):
+                continue
+            at = np.searchsorted(run.pair, pair)
+            waiting = np.arange(len(pair))
+            while len(waiting):
+                at = np.minimum(at, len(run.pair) - 1)
+                same = run.pair[at] == pair[waiting]
+                is_there = same & (run.times[at] > 0)
+                lengths[waiting[is_there]] = run.length[at[is_there]]
+                further = same & ~is_there & (at + 1 < len(run.pair))
+                waiting, at = waiting[further], at[further] + 1
+        return lengths
+
+    def __len__(self) -> int:
+        return int(sum(np.count_nonzero(run.times) for run in self._runs))
 
     def rows(self) -> tuple[Slots, Slots, Lengths, Counts]:
         """Everything: vertex, other end, length and how often."""
@@ -124,7 +150,7 @@ def _of(run: Run, vertices: npt.NDArray[np.int64]) -> Found:
     which = np.repeat(np.arange(len(vertices)), sizes)
     firsts = np.cumsum(sizes) - sizes
     at = np.arange(len(which)) + np.repeat(begin - firsts, sizes)
-    is_there = run.count[at] > 0
+    is_there = run.times[at] > 0
     if not is_there.all():
         which, at = which[is_there], at[is_there]
     return Found(which, (run.pair[at] & _LOW).astype(np.intp), run.length[at])

@@ -82,8 +82,9 @@ class Ways:
         self._is_touched = np.empty(_ROOM_MIN, np.bool_)
         self._touched: list[tuple[Slots, Lengths]] = []
         """Who has changed since this was last asked, and the distance before."""
-        self._unsaved: list[Slots] = []
-        # What relaxing begins with: who has forgotten its key, who has a new start, and the steps that are new.
+        # Who has changed since keys were last saved, once they were.
+        self._unsaved: list[Slots] | None = None
+        # What relaxing begins with: who has forgotten its key, who has a new start, and what steps are new.
         self._forgotten: list[Slots] = []
         self._begun: list[Slots] = []
         self._fresh: list[Found] = []
@@ -100,7 +101,7 @@ class Ways:
         new = np.flatnonzero((before == 0) & (after > 0))
         self._fresh.append(Found(one[new], other[new], length[new]))
         gone = np.flatnonzero((before > 0) & (after == 0))
-        return other[gone][self._parent[other[gone]] == one[gone]]
+        return np.asarray(other[gone][self._parent[other[gone]] == one[gone]])
 
     def change_starts(self, starts: Starts) -> Slots:
         """Add and take away starts; return who has lost its own."""
@@ -111,7 +112,7 @@ class Ways:
         self._start[slots[new]] = distance[new]
         self._begun.append(slots[new])
         lost = slots[gone]
-        return lost[(self._steps[lost] == 0) & (self._start[lost] != self._distance[lost])]
+        return np.asarray(lost[(self._steps[lost] == 0) & (self._start[lost] != self._distance[lost])])
 
     def hear_forgotten(self, ids: Ids) -> Slots:
         """Others have forgotten the keys of their vertices; return who of mine rests on one of these."""
@@ -168,14 +169,15 @@ class Ways:
         return self._told(distinct(self._vertices.count, *improved))
 
     def take_changes(self) -> tuple[Told, Told]:
-        """Whose distance has changed since this was last asked: as it was, and as it is; where there is one."""
+        """Whose distance has changed since this was last asked: as it was where it was, and as it is."""
         if not self._touched:
             none = self._told(_NO_SLOTS)
             return none, none
         slots, before = (np.concatenate(parts) for parts in zip(*self._touched, strict=True))
         self._touched = []
         self._is_touched[slots] = False
-        self._unsaved.append(slots)
+        if self._unsaved is not None:
+            self._unsaved.append(slots)
         differ = before != self._distance[slots]
         slots, before = slots[differ], before[differ]
         was = before != self._never
@@ -193,12 +195,12 @@ class Ways:
         at = gives[self._distance[there.other[gives]] + there.length[gives] == self._distance[to[gives]]]
         self._parent[to[at]] = there.other[at]
         rests[there.which[at]] = True
-        return rests
+        return np.asarray(rests)
 
     def _children(self, vertices: Slots) -> Slots:
         """Those that rest on these."""
         there = self._from.of(vertices)
-        return there.other[self._parent[there.other] == vertices[there.which]]
+        return np.asarray(there.other[self._parent[there.other] == vertices[there.which]])
 
     def _offered(self, one: Slots, other: Slots, length: Lengths) -> Slots:
         """Pass keys on by these steps; return whose became less."""
@@ -215,7 +217,7 @@ class Ways:
         )
         to, distance, steps, by = to[less], distance[less], steps[less], by[less]
         if not len(to):
-            return to
+            return _NO_SLOTS
         self._touch(to)
         np.minimum.at(self._distance, to, distance)
         least = np.flatnonzero(distance == self._distance[to])
@@ -268,9 +270,9 @@ class Ways:
     def keys(self, *, changes_only: bool) -> Told:
         """The keys that were found here, or those that changed since this was last asked."""
         count = self._vertices.count
-        changed, self._unsaved = distinct(count, _NO_SLOTS, *self._unsaved), []
-        if changes_only:
-            return self._told(changed)
+        changed, self._unsaved = self._unsaved, []
+        if changes_only and changed is not None:
+            return self._told(distinct(count, _NO_SLOTS, *changed))
         return self._told(np.flatnonzero(self._is_own[:count] & (self._steps[:count] < _STEPS_MAX)))
 
     def restore(self, steps: Steps, starts: Starts, told: Told, is_own: npt.NDArray[np.bool_]) -> None:
@@ -278,7 +280,7 @@ class Ways:
         self.change_steps(steps)
         self.change_starts(starts)
         slots = self.hear(told)
-        self._is_own[slots[is_own]] = True
-        rest = self._rest_elsewhere(slots[is_own])
-        assert rest.all(), "a key was saved that rests on nothing"
+        own = slots[is_own & (told.steps < _STEPS_MAX)]
+        self._is_own[own] = True
+        assert self._rest_elsewhere(own).all(), "a key was saved that rests on nothing"
         self._begun, self._forgotten, self._fresh = [], [], []
