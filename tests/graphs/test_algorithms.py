@@ -120,10 +120,7 @@ def test_components_of_a_graph_that_only_grows_are_joined_by_union_find(workers:
     chance = random.Random(workers)
     epochs = [[(chance.randrange(30), chance.randrange(30), 1) for _ in range(6)] for _ in range(5)]
     history = [Epoch([(edge, 1) for edge in edges], [(chance.randrange(40), 1)]) for edges in epochs]
-    rows = {name: [each.drop(["w"]) for each in tables] for name, tables in inputs_of(history).items()}
-    results = flow.run_local(
-        {**rows, "edges": [each.drop(["km"]) for each in rows["edges"]]}, workers=workers
-    )
+    results = flow.run_local(inputs_of(history), workers=workers)  # an input takes the columns that it has
     for epoch, whole in enumerate(wholes(history, directed=True)):
         found = {tuple(row.values()) for row in results.table("wcc", as_of=epoch).to_pylist()}
         assert found == ORACLES["wcc"](whole)

@@ -21,7 +21,7 @@ from pointstamp.graphs.columns import DIFF, added_up, arrays_of, batch_of, table
 from pointstamp.graphs.graph import DST, ID, SRC
 from pointstamp.graphs.pace import ByDistance, ByRank
 from pointstamp.graphs.slots import Slots
-from pointstamp.graphs.ways import Starts, Steps, Told, Ways
+from pointstamp.graphs.ways import StartChanges, StepChanges, Told, Ways
 
 DISTANCE: Final = "distance"
 LENGTH: Final = "length"
@@ -120,7 +120,7 @@ class Search:
         if "steps" in come:
             suspects.append(self._ways.change_steps(self._steps(come["steps"])))
         if "starts" in come:
-            suspects.append(self._ways.change_starts(Starts(*arrays_of(come["starts"]))))
+            suspects.append(self._ways.change_starts(StartChanges(*arrays_of(come["starts"]))))
         if "told" in come:
             suspects.append(self._ways.hear_forgotten(_told(come["told"]).ids))
         if self._unsaved is not None:
@@ -128,11 +128,11 @@ class Search:
                 changes += come[name].to_batches() if name in come else []
         return np.concatenate(suspects)
 
-    def _steps(self, table: pa.Table) -> Steps:
+    def _steps(self, table: pa.Table) -> StepChanges:
         columns = arrays_of(table)
         if self._length is not None:
             columns.insert(2, np.full(len(columns[0]), self._length, np.int8))
-        return Steps(*columns)
+        return StepChanges(*columns)
 
     def _tell(self, context: ps.Context, told: Told) -> None:
         if len(told.ids):
@@ -172,7 +172,9 @@ class Search:
         """Go on with the steps and starts of this worker's vertices, and with the keys of all."""
         steps, starts = (added_up(pieces[name]) for name in ("steps", "starts"))
         is_own = ps.saved.owners(pieces["keys"], (ID,), context.workers) == context.worker
-        self._ways.restore(self._steps(steps), Starts(*arrays_of(starts)), _told(pieces["keys"]), is_own)
+        self._ways.restore(
+            self._steps(steps), StartChanges(*arrays_of(starts)), _told(pieces["keys"]), is_own
+        )
 
 
 def _told(table: pa.Table) -> Told:
