@@ -71,8 +71,10 @@ if TYPE_CHECKING:
     from pointstamp.sinks.port import Compactor, Publisher, Sink, Staged, Writer
     from pointstamp.sinks.reading import published_files, read_published, read_table
     from pointstamp.sinks.tiers import CompactionPolicy
+    from pointstamp.sources.delta import delta_changes
     from pointstamp.sources.files import files
     from pointstamp.sources.port import Part, Source, Unit, Watch
+    from pointstamp.sources.published import published
     from pointstamp.state import saved
     from pointstamp.state.pieces import Piece, Stateful
     from pointstamp.storage.port import Storage
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
     from pointstamp.topology.stacks import Stacks
     from pointstamp.topology.summary import Summary, delay
     from pointstamp.views.sql import sql
+    from pointstamp.views.view import view
 
 _HOMES = {
     "Accumulator": "reduce.aggregate",
@@ -170,6 +173,7 @@ _HOMES = {
     "count": "reduce.asking",
     "count_distinct": "reduce.asking",
     "delay": "topology.summary",
+    "delta_changes": "sources.delta",
     "dense_rank": "tables.in_order",
     "duration": "expressions.functions",
     "event_time": "flow.event_epochs",
@@ -189,6 +193,7 @@ _HOMES = {
     "min": "reduce.asking",
     "min_by": "reduce.asking",
     "operator": "flow.operator",
+    "published": "sources.published",
     "published_files": "sinks.reading",
     "quantile": "reduce.asking",
     "rank": "tables.in_order",
@@ -210,6 +215,7 @@ _HOMES = {
     "var_pop": "reduce.asking",
     "var_samp": "reduce.asking",
     "variance": "reduce.asking",
+    "view": "views.view",
     "when": "expressions.tree",
 }
 
@@ -286,6 +292,7 @@ __all__ = [
     "count",
     "count_distinct",
     "delay",
+    "delta_changes",
     "dense_rank",
     "duration",
     "event_time",
@@ -303,6 +310,7 @@ __all__ = [
     "median",
     "min_by",
     "operator",
+    "published",
     "published_files",
     "quantile",
     "rank",
@@ -323,6 +331,7 @@ __all__ = [
     "var_pop",
     "var_samp",
     "variance",
+    "view",
     "when",
 ]
 

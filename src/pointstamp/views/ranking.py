@@ -24,6 +24,7 @@ from pointstamp.views.conditions import conjuncts
 from pointstamp.views.limits import in_words
 from pointstamp.views.literals import constant_int
 from pointstamp.views.refusing import placed, refused
+from pointstamp.views.rewriting import REWRITTEN_FUNCTIONS
 from pointstamp.views.scope import Relation
 from pointstamp.views.translating import Translator
 
@@ -132,7 +133,7 @@ def _named(node: exp.Window, select: exp.Select) -> exp.Window:
 def _function(node: exp.Window) -> str:
     call = node.this
     if not isinstance(call, exp.Anonymous) or str(call.this).lower() not in WINDOW_FUNCTIONS:
-        known = ", ".join(sorted(WINDOW_FUNCTIONS))
+        known = ", ".join(sorted(WINDOW_FUNCTIONS | REWRITTEN_FUNCTIONS))
         raise refused(node, f"'{call.sql()[:40]}' over a window is not supported; there are {known}")
     return str(call.this).lower()
 
@@ -224,8 +225,10 @@ def _frame(node: exp.Window, order: WindowOrder) -> str:
             return "all"
         if end in ("CURRENT ROW", None):
             return "rows" if str(spec.args.get("kind")).upper() == "ROWS" and order.by else "range"
+    said = spec.sql(dialect="spark").upper()
     raise refused(
         node,
-        "a frame other than from UNBOUNDED PRECEDING to CURRENT ROW or UNBOUNDED FOLLOWING is not supported",
-        "Leave the frame out, or join the table with itself.",
+        f"the frame {said} is not supported; there is UNBOUNDED PRECEDING to CURRENT ROW or to UNBOUNDED "
+        "FOLLOWING",
+        "For a few rows before or after write lag(x, 1), lag(x, 2) or lead(x, 1), and combine them.",
     )
