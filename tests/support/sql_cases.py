@@ -5,6 +5,7 @@ Tables have nulls, copies of rows, and keys that are missing on the other side. 
 than Spark for the same question, these stand beside it.
 """
 
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
@@ -41,6 +42,11 @@ def declared(*names: str) -> str:
         f"create table {name} ({SCHEMAS[name]}, {WEIGHT} long) tblproperties ('weight' = '{WEIGHT}');\n"
         for name in names or SCHEMAS
     )
+
+
+def used_in(query: str) -> list[str]:
+    """The tables of which a query speaks."""
+    return [name for name in SCHEMAS if re.search(rf"\b{name}\b", query)]
 
 
 def fed(seed: int, epochs: int = 4, size: int = 12) -> Fed:
