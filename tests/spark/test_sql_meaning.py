@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from benchmarks.sql.answers import added_up, check_same
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -51,14 +51,21 @@ def compare(spark: SparkSession, query: str, seed: int) -> None:
     check_same(ours, theirs, re.sub(r"\s+", " ", query))
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+DRAWN = settings(
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],  # with Spark it would take long to find the shortest query
+)
+
+
+@settings(DRAWN, max_examples=10)
 @given(query=selects(), seed=st.integers(0, 10**6))
 def test_a_query_that_was_drawn_is_sparks(spark: SparkSession, query: str, seed: int) -> None:
     compare(spark, query, seed)
 
 
 @pytest.mark.long
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(DRAWN, max_examples=100)
 @given(query=selects(), seed=st.integers(0, 10**6))
 def test_many_queries_that_were_drawn_are_sparks(spark: SparkSession, query: str, seed: int) -> None:
     compare(spark, query, seed)

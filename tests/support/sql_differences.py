@@ -64,5 +64,11 @@ DIFFERENCES: Final = [
         None,
         1,
     ),
+    Difference(
+        "ROLLUP of no rows has no total",
+        "select count(*) as v from (select count(*) as c from one where n > 1 group by rollup(n)) s",
+        0,
+        1,
+    ),
     Difference("the average of decimals", "avg(cast(n as decimal(10, 2)))", Decimal("1.000000"), 1.0, 1.0),
 ]
