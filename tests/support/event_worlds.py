@@ -82,11 +82,12 @@ class JudgesAtOnce(InTime):
     """Judges rows by the event times that have arrived so far, and not by those of complete epochs."""
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
-        if input in self._bounds:
+        (bounds,) = self._bounds
+        if input in bounds:
             super().on_receive(context, input, batch)
-            self._bounds.take(context.time)
+            bounds.take(context.time)
             return
-        bound = self._bounds.now
+        bound = bounds.now
         at = integers_of(batch.column(self._plan.at))
         is_late = pc.fill_null(pc.less(at, -(2**60) if bound is None else bound), False)
         context.send(batch.filter(pc.invert(is_late)))
@@ -127,6 +128,7 @@ class NeverForgets(KeptUntil):
 
     def on_notify(self, context: Context) -> None:
         self._bounds._latest.clear()
+        self._bounds.now = None
         super().on_notify(context)
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.expressions import arithmetic, comparison, dates, strings, windows
+from pointstamp.expressions import arithmetic, comparison, dates, months, strings, windows
 from pointstamp.expressions.decimals import floats_of
 from pointstamp.expressions.function import Datum, function_of
 from pointstamp.expressions.printing import texts_of_floats
@@ -27,7 +27,7 @@ from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression
 from pointstamp.expressions.typing import BOOLEAN, common_of_all
 from pointstamp.rows.ddl import parse_ddl
 
-del arithmetic, comparison, dates, strings, windows  # imported because each makes its functions known
+del arithmetic, comparison, dates, months, strings, windows  # imported because each makes its functions known
 
 _INTEGER_DIGITS: Final = 20
 """How many digits an integer of 64 bits may have, with or without a sign."""

@@ -105,13 +105,19 @@ def _node_lines(plan: Plan, node: Node) -> Iterator[str]:
     if not node.kind.is_door:
         for input_name, output_name, words in changed_times(plan, node):
             yield f"  from {quoted(input_name)} to {quoted(output_name)} {_become(words)}"
-    if (keeps := kept_words(node)) is not None:
+    if (keeps := kept_words(node)) is not None and _is_of_tables(plan, node, keeps):
         yield f"  keeps {keeps}"
     if node.kind.is_door and node.kind is not NodeKind.FEEDBACK:
         return  # it sends what it reads
     for output in node.outputs:
         who = "" if len(node.outputs) == 1 else f"on {quoted(output.name)} "
         yield f"  sends {who}{schema_words(output.schema)}{_growing(plan, node)}"
+
+
+def _is_of_tables(plan: Plan, node: Node, keeps: str) -> bool:
+    """Whether what an operator keeps is worth a line: it keeps something, or rows of a table come to it."""
+    read = [plan.nodes[port.source.operator].outputs[port.source.port] for port in node.inputs if port.source]
+    return not keeps.startswith("nothing") or any(is_changes(port.schema) for port in (*read, *node.outputs))
 
 
 def _growing(plan: Plan, node: Node) -> str:

@@ -37,6 +37,7 @@ from pointstamp.tables.on_extremes import ExtremesPlan, OnExtremes
 from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums, SumsOfGroups, SumsPlan
 from pointstamp.tables.on_top import OnTop, TopPlan
+from pointstamp.tables.parts import come_in_parts
 from pointstamp.tables.timed.epoch_sessions import EpochSessions
 from pointstamp.tables.timed.open_sessions import OpenSessions
 from pointstamp.tables.timed.sessions import Sessions
@@ -57,6 +58,9 @@ def weighed(schema: pa.Schema) -> pa.Schema:
 
 def summed(deltas: Stream, name: str, sends: Passes | None = None) -> Stream:
     """Each row once for each time, with the sum of its weights there, if that is not 0."""
+    at = wiring(deltas)
+    if not come_in_parts(at.builder.plan, at.source):
+        return add_operator(name, Concat, {"in": deltas}, {"out": deltas.schema}, sends=sends)[0]
     by = deltas.exchange(*rows_schema(deltas).names)
     return add_operator(name, Consolidated, {"in": by}, {"out": deltas.schema}, sends=sends)[0]
 

@@ -11,6 +11,7 @@ of epochs and rounds.
 
 from collections.abc import Mapping
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.groups import distinct
 from pointstamp.tables.kept.open_changes import OpenChanges
 from pointstamp.tables.kept.rounds import Rounds, counted_at, stored_schema, up_to
-from pointstamp.tables.kept.run import Positions
+from pointstamp.tables.kept.sorting import Positions
 from pointstamp.tables.kept.weights import DIFF
 from pointstamp.tables.table import Table, deltas_of
 from pointstamp.topology.domain import Time
@@ -36,6 +37,8 @@ from pointstamp.topology.domain import Time
 
 class LookUp:
     """Sends each row beside what it finds in a table when its time is settled; keeps the table."""
+
+    keeps: ClassVar = "the table, by key; a row costs its matches, and a change of the table its rows"
 
     def __init__(self, asked: Joining, schema: pa.Schema, rounds: int, *, keeps_all: bool) -> None:
         self._asked = asked

@@ -20,7 +20,8 @@ from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.ends import Ends, changed_ends
 from pointstamp.tables.kept.open_changes import OpenChanges
 from pointstamp.tables.kept.ordering import Ordered
-from pointstamp.tables.kept.run import Layout, Positions, Run, groups_of, run_and_rows
+from pointstamp.tables.kept.run import Layout, Run, groups_of, run_and_rows
+from pointstamp.tables.kept.sorting import Positions
 from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD, Integers
 from pointstamp.tables.on_sums import result_changes
 
@@ -122,7 +123,7 @@ class OnExtremes:
         """Of each key that has a value the first one."""
         there = order[weights[order] > 0]
         keys, at = np.unique(ends.group[there], return_index=True)
-        return keys, ends.rows.column(_VALUE).take(pa.array(there[at]))
+        return keys, ends.rows.taken(there[at]).column(_VALUE)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The sums, and the values of each order."""

@@ -66,7 +66,7 @@ class OnTop:
         now, now_before = self._first.kept(ends.after[order], group, is_new)
         if self._first.rank is None:
             at = np.flatnonzero(was != now)
-            rows = ends.rows.take(pa.array(order[at]))
+            rows = ends.rows.taken(order[at])
             weights = pa.array(now[at] - was[at])
             return [pa.RecordBatch.from_arrays([*rows.columns, weights], schema=self._first.result)]
         gone = self._made(ends, order, was, was_before)
@@ -77,7 +77,8 @@ class OnTop:
         self, ends: Ends, order: np.typing.NDArray[np.intp], kept: Integers, before: Integers
     ) -> pa.RecordBatch:
         at = np.flatnonzero(kept)
-        return self._first.made(ends.rows, order[at], kept[at], before[at])
+        rows = ends.rows.taken(order[at])
+        return self._first.made(rows, np.arange(len(at)), kept[at], before[at])
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The rows."""

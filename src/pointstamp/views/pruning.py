@@ -5,7 +5,7 @@ once the condition is applied. Names are looked at without their tables, so a na
 keeps the columns of all of them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
@@ -28,14 +28,19 @@ def names_in(nodes: Iterable[exp.Expr]) -> Names:
 
 def names_of_from(node: exp.Select) -> Names | None:
     """The names of which a select may speak in any of its parts; None if it wants all columns."""
-    joins = node.args.get("joins") or []
-    rest = names_behind(node)
-    if rest is None or any(join.text("method").upper() == "NATURAL" for join in joins):
+    rest, joined = names_behind(node), names_of_joins(node.args.get("joins") or [])
+    if rest is None or joined is None:
         return None
-    where = [node.args["where"]] if node.args.get("where") else []
+    return rest | joined | names_in([node.args["where"]] if node.args.get("where") else [])
+
+
+def names_of_joins(joins: Sequence[exp.Join]) -> Names | None:
+    """The names of which conditions of joins speak; None if these are all that both sides have."""
+    if any(join.text("method").upper() == "NATURAL" for join in joins):
+        return None
     on = [join.args["on"] for join in joins if join.args.get("on") is not None]
     using = {part.name.lower() for join in joins for part in join.args.get("using") or []}
-    return rest | names_in([*where, *on]) | using
+    return names_in(on) | using
 
 
 def names_behind(node: exp.Select) -> Names | None:

@@ -22,8 +22,10 @@ from pointstamp.rows.hashing import Hashes, hash_columns
 from pointstamp.state.keeping import KeptRows
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.ordering import Ordered
-from pointstamp.tables.kept.run import Layout, Positions, Run, expanded, merged, run_of
+from pointstamp.tables.kept.run import Layout, Run, expanded, merged, run_of
+from pointstamp.tables.kept.scattered import Scattered
 from pointstamp.tables.kept.sizes import GROWTH, is_worth_saving_apart
+from pointstamp.tables.kept.sorting import Positions
 from pointstamp.tables.kept.weights import DIFF, Integers, equal_rows
 
 
@@ -140,12 +142,17 @@ class Arrangement:
                 bounds[cut] = np.minimum(bounds[cut], own.words[1][ends[longer] - 1])
                 is_all[cut] = False
             parts.extend(self._same(keys, own, found, begins, ends))
+        rows = Scattered(
+            [own.rows for _, own, _ in parts],
+            np.repeat(np.arange(len(parts)), [len(at) for _, _, at in parts]),
+            np.concatenate([np.empty(0, np.intp), *(at for _, _, at in parts)]),
+        )
+        none = np.empty(0, np.uint64)
         return FirstRows(
-            pa.concat_batches([_empty(self.schema), *(own.batch.take(pa.array(at)) for _, own, at in parts)]),
-            tuple(
-                np.concatenate([np.empty(0, np.uint64), *(own.words[number][at] for _, own, at in parts)])
-                for number in range(3)
-            ),
+            rows,
+            np.concatenate([none, *(own.words[1][at] for _, own, at in parts)]),
+            np.concatenate([none, *(own.words[2][at] for _, own, at in parts)]),
+            np.concatenate([none.view(np.int64), *(own.weights[at] for _, own, at in parts)]),
             np.concatenate([np.empty(0, np.intp), *(which for which, _, _ in parts)]),
             bounds,
             is_all,
@@ -156,7 +163,7 @@ class Arrangement:
         assert self.layout.is_by_row
         there = np.zeros(len(run), np.int64)
         for which, own, positions in self._found(run.layout.keys_of(run.batch), run.words[0], None):
-            there[which] += own.batch.column(DIFF).to_numpy()[positions]
+            there[which] += own.weights[positions]
         return there
 
     def _found(
@@ -207,19 +214,17 @@ class Arrangement:
 class FirstRows:
     """The first rows of some keys of an ordered arrangement; equal rows may come several times."""
 
-    batch: pa.RecordBatch
-    words: tuple[Hashes, ...]
+    rows: Scattered
+    prefixes: Hashes
+    hashes: Hashes
+    """Of whole rows."""
+    weights: Integers
     group: Positions
     """Of which key each row is."""
     bounds: Hashes
     """By key: all rows whose prefix is less than this are here."""
     is_all: npt.NDArray[np.bool_]
     """By key: whether all its rows are here."""
-
-    @property
-    def weights(self) -> Integers:
-        """The weight of each row."""
-        return np.asarray(self.batch.column(DIFF).to_numpy(), np.int64)
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:

@@ -14,15 +14,15 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from pointstamp.rows.hashing import Hashes
-from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.arrangement import Arrangement, FirstRows
 from pointstamp.tables.kept.ordering import Ordered, ranks
-from pointstamp.tables.kept.run import Layout, Positions, Run, run_of_words
-from pointstamp.tables.kept.weights import DIFF, Integers
+from pointstamp.tables.kept.run import Run
+from pointstamp.tables.kept.scattered import Scattered
+from pointstamp.tables.kept.sorting import Positions, both_packed, in_order, told_apart
+from pointstamp.tables.kept.weights import Integers, equal_rows
 
-_BEFORE, _AFTER, _GROUP = "__before", "__after", "__group"
 _WIDER: Final = 4
 # A few rows more than are wanted, because one that is deleted would be missing otherwise.
 _MORE: Final = 4
@@ -34,8 +34,8 @@ _LIKELY_ROWS_MAX: Final = 4_096
 class Ends:
     """The first rows of some keys, before a change and after it, the rows of a key together, in order."""
 
-    rows: pa.RecordBatch
-    """The columns of the rows alone; no two are equal."""
+    rows: Scattered
+    """The rows without their weights; no two are equal."""
     group: Positions
     """Which of the changed keys each row is of."""
     prefixes: Hashes
@@ -54,7 +54,7 @@ class Ends:
         tied = np.flatnonzero(np.append(False, same) | np.append(same, False)) if len(same) else order[:0]
         if len(tied):
             block = np.cumsum(is_new)[tied]
-            rows = self.rows.take(pa.array(tied))
+            rows = self.rows.taken(tied)
             wanted = ranks(rows, by)
             rest = ranks(rows, [Ordered(name) for name in rows.schema.names])
             inner = np.lexsort([*reversed(rest), *reversed(wanted), block])
@@ -74,8 +74,7 @@ def changed_ends(
     The keys are those of some rows of a run; ``group`` says of which of them each row of the change is, which
     is not in ``stored`` yet.
     """
-    layout = _both_times(stored.layout)
-    weights: Integers = change.batch.column(DIFF).to_numpy()
+    weights = change.weights
     # Where so many rows had to be looked at the last time, the first few are likely to be deleted still.
     most = max(wanted + _MORE, min(stored.looked_at, _LIKELY_ROWS_MAX // max(len(firsts), 1)))
     open_keys = np.arange(len(firsts))
@@ -87,7 +86,7 @@ def changed_ends(
         # Beyond its bound a key's rows are not all known.
         inside = (change.words[1][mine] < found.bounds[of]) | found.is_all[of]
         mine, of = mine[inside], of[inside]
-        known = (found.words[1] < found.bounds[found.group]) | found.is_all[found.group]
+        known = (found.prefixes < found.bounds[found.group]) | found.is_all[found.group]
         was, was_of = found.weights[known], found.group[known]
         counts = np.zeros((2, len(open_keys)), np.int64)
         np.add.at(counts[0], was_of, was)
@@ -97,50 +96,43 @@ def changed_ends(
         if is_decided.any():
             rows = np.flatnonzero(known)[is_decided[was_of]]
             own = mine[is_decided[of]]
-            batches = [
-                _at_both(found.batch, rows, layout, open_keys[found.group], found.weights, found.weights),
-                _at_both(change.batch, own, layout, group, np.zeros_like(weights), weights),
-            ]
-            words = zip(found.words, change.words, strict=True)
-            run = run_of_words(
-                pa.concat_batches(batches),
-                layout,
-                tuple(np.concatenate((one[rows], other[own])) for one, other in words),
-            )
-            yield _ends(run)
+            if len(rows) + len(own):
+                yield _ends(found, rows, open_keys[found.group[rows]], change, own, group[own])
         open_keys = open_keys[~is_decided]
         stored.looked_at = most * 3 // 4  # fewer may be enough again
         most *= _WIDER
 
 
-def _both_times(layout: Layout) -> Layout:
-    """Rows with the number of their key, and how often they are there at both times."""
-    own = [layout.schema.field(name) for name in layout.identity]
-    numbers = [pa.field(name, pa.int64(), nullable=False) for name in (_GROUP, _BEFORE, _AFTER)]
-    return Layout(pa.schema([*own, *numbers]), layout.keys, (_BEFORE, _AFTER), layout.order)
+def _ends(
+    found: FirstRows, rows: Positions, keys: Positions, change: Run, own: Positions, own_keys: Positions
+) -> Ends:
+    """Stored rows and those of a change together, added up, the rows of each key in order."""
+    both = Scattered(
+        [*found.rows.batches, change.rows],
+        np.concatenate((found.rows.batch_of[rows], np.full(len(own), len(found.rows.batches)))),
+        np.concatenate((found.rows.at[rows], own)),
+    )
+    group = np.concatenate((keys, own_keys))
+    prefixes = np.concatenate((found.prefixes[rows], change.words[1][own]))
+    hashes = np.concatenate((found.hashes[rows], change.words[2][own]))
+    before = np.concatenate((found.weights[rows], np.zeros(len(own), np.int64)))
+    after = np.concatenate((found.weights[rows], change.weights[own]))
+    packed, is_exact = both_packed(group, prefixes)
+    words = (packed, hashes) if is_exact else (packed, prefixes, hashes)
+    order, is_same = in_order(words, is_merge=True)
+    kept = np.flatnonzero(np.append(True, ~_are_equal(both, order, is_same)))
+    before, after = (np.add.reduceat(weights[order], kept) for weights in (before, after))
+    alive = np.flatnonzero((before != 0) | (after != 0))
+    at = order[kept[alive]]
+    return Ends(both.only(at), group[at], prefixes[at], before[alive], after[alive])
 
 
-def _at_both(
-    batch: pa.RecordBatch,
-    rows: Positions,
-    layout: Layout,
-    group: Positions,
-    before: Integers,
-    after: Integers,
-) -> pa.RecordBatch:
-    taken = batch.take(pa.array(rows))
-    own = [taken.column(name) for name in layout.identity[:-1]]
-    numbers = [pa.array(each[rows]) for each in (group, before, after)]
-    return pa.RecordBatch.from_arrays([*own, *numbers], schema=layout.schema)
-
-
-def _ends(run: Run) -> Ends:
-    """What is known of keys, the rows of each together even where two keys have one hash."""
-    names = list(run.layout.identity[:-1])
-    group, before, after = (run.batch.column(name).to_numpy() for name in (_GROUP, _BEFORE, _AFTER))
-    made = Ends(run.batch.select(names), group, run.words[1], before, after)
-    if not (group[1:] < group[:-1]).any():
-        return made
-    order = np.argsort(group, kind="stable")
-    rows = made.rows.take(pa.array(order))
-    return Ends(rows, group[order], made.prefixes[order], before[order], after[order])
+def _are_equal(rows: Scattered, order: Positions, is_same: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Whether each row but the first equals the one before it; few that have the same words do not."""
+    likely = np.flatnonzero(is_same) + 1
+    if len(likely):
+        these, those = (rows.taken(order[at]).columns for at in (likely, likely - 1))
+        pairs = np.arange(len(likely))
+        if not equal_rows(these, pairs, those, pairs).all():
+            return told_apart(rows.taken, order, is_same)
+    return is_same

@@ -28,13 +28,15 @@ from pointstamp.keyed.index import KeyIndex
 from pointstamp.rows.hashing import Hashes, fold_columns, hash_array
 from pointstamp.tables.kept.ordering import Ordered
 from pointstamp.tables.kept.prefixes import prefixes_of
+from pointstamp.tables.kept.sorting import Positions, in_order, told_apart
 from pointstamp.tables.kept.weights import DIFF, Integers, equal_rows
 
-Positions = npt.NDArray[np.intp]
 # A smaller run is in the nearer caches as it is.
 _INDEXED_ROWS_MIN: Final = 1 << 16
 # For a few hashes one call costs less than some that touch less memory.
 _INDEXED_HASHES_MIN: Final = 64
+# Few hashes are behind more rows of their bucket.
+_PASSED_ROWS_MAX: Final = 8
 _NO_ROWS: Final[Positions] = np.empty(0, np.intp)
 
 
@@ -101,17 +103,29 @@ class Run:
         index = 0 if buckets is None else buckets.nbytes
         return int(self.batch.nbytes) + sum(word.nbytes for word in self.words) + index
 
+    @cached_property
+    def rows(self) -> pa.RecordBatch:
+        """The rows without their weights."""
+        return self.batch.select(list(self.layout.identity))
+
+    @cached_property
+    def weights(self) -> Integers:
+        """The weight of each row, where it has one."""
+        (name,) = self.layout.weights
+        return np.asarray(self.batch.column(name).to_numpy())
+
     def ranges(self, hashes: Hashes) -> tuple[Positions, Positions, Positions]:
         """Which of these key hashes, in order, have rows here, and where these begin and end."""
         keys = self.words[0]
         begins = self._places(hashes)
-        found = np.flatnonzero(keys[np.minimum(begins, len(keys) - 1)] == hashes)
+        found = (keys.take(begins, mode="clip") == hashes).nonzero()[0]
         if not len(found):
             return found, found, found
         begins = begins[found]
         ends = begins + 1
-        more = np.flatnonzero(keys[np.minimum(ends, len(keys) - 1)] == hashes[found])
+        more = (keys.take(ends, mode="clip") == hashes[found]).nonzero()[0]
         if len(more):
+            # Also at the end of all rows, where the last one was compared again: it says the same.
             ends[more] = keys.searchsorted(hashes[found[more]], "right")
         return found, begins, ends
 
@@ -120,31 +134,35 @@ class Run:
         keys = self.words[0]
         if len(keys) < _INDEXED_ROWS_MIN or len(hashes) < _INDEXED_HASHES_MIN:
             return keys.searchsorted(hashes)
-        bucket = (hashes >> self._shift).astype(np.int64)
-        begins, counts = self._buckets[bucket], self._buckets[bucket + 1] - self._buckets[bucket]
-        while counts.any():
-            half = counts >> 1
-            middle = begins + half
-            is_less = (keys[np.minimum(middle, len(keys) - 1)] < hashes) & (counts > 0)
-            begins = np.where(is_less, middle + 1, begins)
-            counts = np.where(is_less, counts - half - 1, half)
+        begins = self._buckets.take((hashes >> self._shift).view(np.int64)).astype(np.intp)
+        behind = (keys.take(begins, mode="clip") < hashes).nonzero()[0]
+        for _ in range(_PASSED_ROWS_MAX):
+            if not len(behind):
+                return begins
+            begins[behind] += 1
+            behind = behind[keys.take(begins[behind], mode="clip") < hashes[behind]]
+        begins[behind] = keys.searchsorted(hashes[behind])
         return begins
 
     @cached_property
     def _shift(self) -> np.uint64:
-        """How many bits of a hash are left out to get its bucket; there are some eight rows in each."""
-        return np.uint64(64 - (len(self).bit_length() - 4))
+        """How many bits of a hash are left out to get its bucket; there are two to four rows in each."""
+        return np.uint64(64 - (len(self).bit_length() - 2))
 
     @cached_property
-    def _buckets(self) -> Positions:
+    def _buckets(self) -> npt.NDArray[np.int32]:
         """Where the rows of each bucket begin: hashes are spread evenly, so their first bits nearly say it.
 
-        Searching on from there touches memory once or twice for each hash, and not at every halving.
+        From there on rows are passed one by one, by fewer and fewer of the hashes: that touches memory once
+        or twice for each, and not at every halving. What is behind many rows, those of a hot key or the last
+        one of all, is searched for.
         """
         counts = np.bincount(
-            (self.words[0] >> self._shift).astype(np.int64), minlength=1 << (64 - int(self._shift))
+            (self.words[0] >> self._shift).view(np.int64), minlength=1 << (64 - int(self._shift))
         )
-        return np.concatenate(([0], np.cumsum(counts)))
+        begins = np.zeros(len(counts), np.int32)
+        np.cumsum(counts[:-1], out=begins[1:])
+        return begins
 
 
 def run_of(batch: pa.RecordBatch, layout: Layout) -> Run:
@@ -155,11 +173,6 @@ def run_of(batch: pa.RecordBatch, layout: Layout) -> Run:
 def run_and_rows(batch: pa.RecordBatch, layout: Layout) -> tuple[Run, Positions]:
     """The same, and for each of its rows one that equals it in the batch."""
     return _made(layout, layout.words(batch), batch, is_merge=False)
-
-
-def run_of_words(batch: pa.RecordBatch, layout: Layout, words: tuple[Hashes, ...]) -> Run:
-    """The same for rows whose words are known already."""
-    return _made(layout, words, batch, is_merge=True)[0]
 
 
 def merged(one: Run, other: Run) -> Run:
@@ -210,7 +223,7 @@ def _made(
     layout: Layout, words: tuple[Hashes, ...], batch: pa.RecordBatch, *, is_merge: bool
 ) -> tuple[Run, Positions]:
     """The rows in order, equal ones added up, without those that add up to nothing; and where they were."""
-    order, is_same = _in_order(words, is_merge=is_merge)
+    order, is_same = in_order(words, is_merge=is_merge)
     count = len(order)
     kept: Positions | None = None
     likely = np.flatnonzero(is_same) + 1
@@ -220,7 +233,8 @@ def _made(
             not layout.has_exact_hashes(identity)
             and not equal_rows(identity, order[likely], identity, order[likely - 1]).all()
         ):
-            likely = np.flatnonzero(_told_apart(batch.select(list(layout.identity)), order, is_same)) + 1
+            rows = batch.select(list(layout.identity))
+            likely = np.flatnonzero(told_apart(lambda at: rows.take(pa.array(at)), order, is_same)) + 1
         is_first = np.ones(count, np.bool_)
         is_first[likely] = False
         kept = np.flatnonzero(is_first)
@@ -239,48 +253,6 @@ def _made(
     columns = pc.take(columns, pa.array(taken), boundscheck=False)
     made = pa.RecordBatch.from_arrays([*columns.columns, *map(pa.array, sums)], schema=layout.schema)
     return Run(layout, tuple(word[taken] for word in words), made), taken
-
-
-def _in_order(words: tuple[Hashes, ...], *, is_merge: bool) -> tuple[Positions, npt.NDArray[np.bool_]]:
-    """The order of rows by these words, and whether each row but the first has those of the one before."""
-    # Two sorted halves are merged in one pass by what is stable; for others it is slower.
-    order = np.argsort(words[0], kind="stable" if is_merge else None)
-    ranked = words[0][order]
-    is_same = ranked[1:] == ranked[:-1]
-    for word in words[1:]:
-        if not is_same.any():
-            break
-        ranked = word[order]
-        behind = is_same & (ranked[1:] < ranked[:-1])
-        if behind.any():
-            # Only what is equal so far, and out of order in this word, is sorted by it.
-            group = np.concatenate(([0], np.cumsum(~is_same)))
-            mixed = np.zeros(group[-1] + 1, np.bool_)
-            mixed[group[1:][behind]] = True
-            at = np.flatnonzero(mixed[group])
-            rows = order[at]
-            order[at] = rows[np.lexsort((word[rows], group[at]))]
-            ranked = word[order]
-        is_same &= ranked[1:] == ranked[:-1]
-    return order, is_same
-
-
-def _told_apart(
-    rows: pa.RecordBatch, order: Positions, is_same: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
-    """Whether each row but the first is that before it, where different rows have the same words.
-
-    The order is changed among rows with the same words, so that those that are equal stand side by side.
-    """
-    block = np.concatenate(([0], np.cumsum(~is_same)))
-    tied = np.flatnonzero(np.append(False, is_same) | np.append(is_same, False))
-    theirs = order[tied]
-    slots = KeyIndex(rows.schema).slots(rows.take(pa.array(theirs)))
-    inner = np.lexsort((slots, block[tied]))
-    order[tied] = theirs[inner]
-    slot_at = np.full(len(order), -1, np.int64)
-    slot_at[tied] = slots[inner]
-    return np.asarray(is_same & (slot_at[1:] == slot_at[:-1]))
 
 
 def _is_number(kind: pa.DataType) -> bool:

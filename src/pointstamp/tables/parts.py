@@ -1,0 +1,26 @@
+"""Which changes come in parts: whether a row may come several times at one time, as far as the plan tells.
+
+What an operator has worked out from all that came at a time, by key, is added up already: each row comes once
+for each time, from one worker. Adding it up again before it leaves would cost as much as making it.
+"""
+
+from functools import partial
+from typing import Final
+
+from pointstamp.flow.plan import Plan
+from pointstamp.tables.consolidating import Consolidated
+from pointstamp.tables.grouping import OnGroups
+from pointstamp.tables.incoming.border import Border
+from pointstamp.tables.on_extremes import OnExtremes
+from pointstamp.tables.on_rows import OnRows
+from pointstamp.tables.on_sums import OnSums
+from pointstamp.tables.on_top import OnTop
+from pointstamp.topology.ports import Source
+
+_SEND_SUMS: Final = (Border, Consolidated, OnExtremes, OnGroups, OnRows, OnSums, OnTop)
+
+
+def come_in_parts(plan: Plan, source: Source) -> bool:
+    """Whether the changes that come out here may have to be added up."""
+    logic = plan.nodes[source.operator].logic
+    return (logic.func if isinstance(logic, partial) else logic) not in _SEND_SUMS
