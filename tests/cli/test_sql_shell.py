@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pointstamp.cli.main import main
-from pointstamp.cli.shell.reading import cut
+from pointstamp.cli.shell.reading import Typed, cut
 
 
 @pytest.fixture
@@ -233,6 +233,23 @@ def test_late_rows_and_windows_that_are_over_are_the_same_in_the_flow_that_is_fe
         "  n\n  7\n1 row\nerror: line 1, column 21: 'bids' has a watermark, so rows are only added to it. "
         "Create it without one to delete rows.\n"
     )
+
+
+def test_what_was_typed_is_forgotten_when_it_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str | type[BaseException]] = ["select", KeyboardInterrupt, "select 1;", EOFError]
+    prompts: list[str] = []
+
+    def typed(prompt: str) -> str:
+        prompts.append(prompt)
+        line = lines.pop(0)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    monkeypatch.setattr("builtins.input", typed)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert list(Typed()) == ["select 1;"]
+    assert prompts == ["sql> ", "  .. ", "sql> ", "sql> "]
 
 
 def test_a_text_is_cut_at_semicolons_that_end_statements() -> None:

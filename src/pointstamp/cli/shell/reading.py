@@ -25,7 +25,15 @@ class Typed:
     def __iter__(self) -> Iterator[str]:
         """Each text that is whole: one command, or statements up to a semicolon."""
         waiting = ""
-        while (line := self._line(_PROMPTS[bool(waiting)])) is not None:
+        while True:
+            try:
+                line = self._line(_PROMPTS[bool(waiting)])
+            except KeyboardInterrupt:  # what was typed is forgotten, as in every shell
+                sys.stdout.write("\n")
+                waiting = ""
+                continue
+            if line is None:
+                break
             if not waiting and line.lstrip().startswith("."):
                 yield line.strip()
                 continue
@@ -36,17 +44,14 @@ class Typed:
             yield waiting
 
     def _line(self, prompt: str) -> str | None:
+        """The next line; None if there is none."""
         if not self.is_terminal:
             return line.rstrip("\n") if (line := sys.stdin.readline()) else None
-        while True:
-            try:
-                return input(prompt)
-            except EOFError:
-                sys.stdout.write("\n")
-                return None
-            except KeyboardInterrupt:  # what was typed is forgotten, as in every shell
-                sys.stdout.write("\n")
-                return ""
+        try:
+            return input(prompt)
+        except EOFError:
+            sys.stdout.write("\n")
+            return None
 
     def _remember(self) -> None:
         """Let the lines of earlier times be found with the arrow keys, where there is readline."""
