@@ -33,27 +33,26 @@ _NOT_PLAIN: Final = ("group", "having", "limit", "offset", "qualify", "laterals"
 
 def rewritten(statement: exp.Expr) -> exp.Expr:
     """The same statement without these parts."""
-    for node in list(statement.find_all(exp.Select)):
-        if node.args.get("from_") is None:
-            for star in node.expressions:
+    for select in list(statement.find_all(exp.Select)):
+        if select.args.get("from_") is None:
+            for star in select.expressions:
                 if isinstance(star.unalias(), exp.Star):
-                    raise refused(node, "'*' needs FROM", "Write the columns that are meant.")
-            node.set("from_", exp.From(this=_one_row()))
-    return statement.transform(_changed, copy=False)
+                    raise refused(select, "'*' needs FROM", "Write the columns that are meant.")
+            select.set("from_", exp.From(this=_one_row()))
+    # What stands deeper comes first, because what stands around it is written out with copies of it.
+    for node in reversed(list(statement.find_all(exp.Window, *_OPPOSITE))):
+        if isinstance(node, exp.Window) and isinstance(node.this, exp.Anonymous):
+            make = _OVER.get(str(node.this.this).lower())
+            if make is not None:
+                node.replace(exp.Paren(this=make(_with_its_window(node))))
+        elif isinstance(node.args.get("expression"), exp.All | exp.Any):
+            node.replace(exp.Paren(this=_quantified(node, node.this, type(node), node.expression)))
+    return statement
 
 
 def _one_row() -> exp.Values:
     alias = exp.TableAlias(this=exp.to_identifier(ONE_ROW, quoted=True))
     return exp.Values(expressions=[exp.Tuple(expressions=[exp.Literal.number(0)])], alias=alias)
-
-
-def _changed(node: exp.Expr) -> exp.Expr:
-    if isinstance(node, exp.Window) and isinstance(node.this, exp.Anonymous):
-        make = _OVER.get(str(node.this.this).lower())
-        return node if make is None else exp.Paren(this=make(node))
-    if type(node) in _OPPOSITE and isinstance(node.expression, exp.All | exp.Any):
-        return _quantified(node, node.this, type(node), node.expression)
-    return node
 
 
 # ALL, ANY and SOME.
@@ -120,6 +119,17 @@ def _aggregate_of(query: exp.Query, function: str, *, of_rows: bool) -> exp.Subq
 
 
 # Functions over windows.
+
+
+def _with_its_window(node: exp.Window) -> exp.Window:
+    """A function over a window that has a name, with what the name stands for."""
+    name, select = node.text("alias").lower(), node.find_ancestor(exp.Select)
+    for each in [] if not name or select is None else select.args.get("windows") or []:
+        if each.name.lower() == name:
+            made: exp.Window = each.copy()
+            made.set("this", node.this.copy())
+            return made
+    return node
 
 
 def _over(node: exp.Window, function: str, *arguments: exp.Expr, is_whole: bool = False) -> exp.Expr:
