@@ -264,8 +264,8 @@ def test_worlds_with_ticks_publish_what_their_ticks_say() -> None:
 
 @pytest.mark.long
 def test_many_worlds_publish_what_their_ticks_say() -> None:
-    worlds(epochs_flow("5 ms"), judge_epochs, 60)
-    worlds(ticks_flow("5 ms"), judge_ticks, 60)
+    worlds(epochs_flow("5 ms"), judge_epochs, 40)
+    worlds(ticks_flow("5 ms"), judge_ticks, 40)
 
 
 def test_a_bound_that_goes_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,8 +301,10 @@ def test_a_query_goes_on_without_a_silent_input_and_says_so(make: Any, tmp_path:
     put(tmp_path / "loud", "1", {"at": [3, 8, 37]})
     until(lambda: query.epoch >= 0 and windows(tmp_path))
     assert windows(tmp_path) == [(0, 2)]
+    why = query.why("windows")
     said = "'quiet' does not hold event time back; nothing has come from it for"
-    assert any(said in each for each in query.why("windows"))
+    assert any(said in each for each in why)
+    assert len(why) == len(set(why)), "an input is named once, whatever its ports"
     put(tmp_path / "quiet", "1", {"at": [5, 35]})
     query.processAllAvailable()
     query.stop()
