@@ -479,6 +479,11 @@ class Table:
         """The same table inside a loop, the same in every round."""
         return loop.enter(self) if isinstance(loop, TableLoop) else Table(loop.enter(self._deltas))
 
+    @property
+    def loops(self) -> tuple[str, ...]:
+        """The names of the loops in which the table stands, outermost first."""
+        return self._deltas.loops
+
     # What only grows.
 
     @property
