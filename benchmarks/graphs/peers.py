@@ -6,6 +6,7 @@ one number: what the peer finds may be another one as good.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import igraph
 import numpy as np
@@ -24,10 +25,11 @@ SOURCE = 0
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What is measured: our table, its answer, and the peer from edges to answer."""
+    """What is measured: our table, what its answer is, and the peer, first its graph and then its answer."""
 
     ours: Callable[[graphs.Graph], ps.Table]
-    peer: Callable[[Edges], Answer]
+    prepared: Callable[[Edges], Any]
+    peer: Callable[[Any, Edges], Answer]
     answer: Callable[[pa.Table], Answer]
 
 
@@ -61,40 +63,48 @@ def present(edges: Edges) -> npt.NDArray[np.int64]:
     return np.flatnonzero(is_there)
 
 
-def igraph_bfs(edges: Edges) -> Answer:
+def igraph_bfs(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
     """Levels from the source."""
-    found = np.array(as_igraph(edges).distances(SOURCE)[0])
+    found = np.array(graph.distances(SOURCE)[0])
     reached = np.flatnonzero(np.isfinite(found))
     return reached, found[reached]
 
 
-def scipy_sssp(edges: Edges) -> Answer:
+def scipy_sssp(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
     """Distances from the source."""
-    # Of parallel edges scipy would take the sum, so the lightest is chosen first.
+    found = dijkstra(graph, indices=SOURCE)
+    reached = np.flatnonzero(np.isfinite(found))
+    return reached, found[reached]
+
+
+def as_matrix(edges: Edges) -> csr_matrix:
+    """The lightest edges between any two vertices, as scipy has them."""
     order = np.lexsort((edges.weight, edges.dst, edges.src))
     src, dst, weight = edges.src[order], edges.dst[order], edges.weight[order]
     first = np.r_[True, (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])]
-    matrix = csr_matrix((weight[first], (src[first], dst[first])), shape=(edges.vertices,) * 2)
-    found = dijkstra(matrix, indices=SOURCE)
-    reached = np.flatnonzero(np.isfinite(found))
-    return reached, found[reached]
+    return csr_matrix((weight[first], (src[first], dst[first])), shape=(edges.vertices,) * 2)
 
 
-def igraph_reachable(edges: Edges) -> Answer:
+def igraph_reachable(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
     """All that the source leads to."""
-    reached = np.sort(np.array(as_igraph(edges).subcomponent(SOURCE, mode="out")))
+    reached = np.sort(np.array(graph.subcomponent(SOURCE, mode="out")))
     return reached, np.zeros(len(reached))
 
 
-def scipy_wcc(edges: Edges) -> Answer:
+def scipy_wcc(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
     """Each vertex with the least of its component."""
-    matrix = coo_matrix((np.ones(len(edges), np.int8), (edges.src, edges.dst)), shape=(edges.vertices,) * 2)
-    return _by_least(connected_components(matrix, directed=False)[1], edges)
+    return _by_least(connected_components(graph, directed=False)[1], edges)
 
 
-def igraph_scc(edges: Edges) -> Answer:
+def as_pattern(edges: Edges) -> csr_matrix:
+    """Which vertices are connected, as scipy has it."""
+    ones = np.ones(len(edges), np.int8)
+    return coo_matrix((ones, (edges.src, edges.dst)), shape=(edges.vertices,) * 2).tocsr()
+
+
+def igraph_scc(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
     """Each vertex with the least of its component."""
-    return _by_least(np.array(as_igraph(edges).connected_components("strong").membership), edges)
+    return _by_least(np.array(graph.connected_components("strong").membership), edges)
 
 
 def _by_least(component: npt.NDArray[np.int64], edges: Edges) -> Answer:
@@ -104,46 +114,54 @@ def _by_least(component: npt.NDArray[np.int64], edges: Edges) -> Answer:
     return there, least[component[there]].astype(np.float64)
 
 
-def igraph_degrees(edges: Edges) -> Answer:
+def igraph_degrees(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
     """How many edges end at each vertex."""
     there = present(edges)
-    return there, np.array(as_igraph(edges).indegree())[there].astype(np.float64)
+    return there, np.array(graph.indegree())[there].astype(np.float64)
 
 
-def _simple(edges: Edges) -> igraph.Graph:
+def as_simple(edges: Edges) -> igraph.Graph:
+    """Without directions, loops and copies."""
     return as_igraph(edges, directed=False).simplify()
 
 
-def igraph_triangles(edges: Edges) -> Answer:
+def igraph_triangles(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
     """How many triangles there are."""
-    return one_number(len(_simple(edges).list_triangles()))
+    return one_number(len(graph.list_triangles()))
 
 
-def igraph_k_core(edges: Edges) -> Answer:
+def igraph_k_core(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
     """Core numbers."""
     there = present(edges)
-    return there, np.array(_simple(edges).coreness())[there].astype(np.float64)
+    return there, np.array(graph.coreness())[there].astype(np.float64)
 
 
-def igraph_forest(edges: Edges) -> Answer:
+def igraph_forest(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
     """The weight of the lightest forest."""
-    graph = as_igraph(edges, directed=False)
-    graph.es["weight"] = edges.weight
     return one_number(sum(graph.spanning_tree("weight").es["weight"]))
 
 
+def as_weighed(edges: Edges) -> igraph.Graph:
+    """Without directions, with weights."""
+    graph = as_igraph(edges, directed=False)
+    graph.es["weight"] = edges.weight
+    return graph
+
+
 ALGORITHMS: dict[str, Algorithm] = {
-    "degrees": Algorithm(lambda graph: graphs.degrees(graph), igraph_degrees, by_vertex),
-    "bfs": Algorithm(lambda graph: graphs.bfs(graph, SOURCE), igraph_bfs, by_vertex),
-    "sssp": Algorithm(lambda graph: graphs.sssp(graph, SOURCE), scipy_sssp, by_vertex),
-    "reachable": Algorithm(lambda graph: graphs.reachable(graph, SOURCE), igraph_reachable, by_vertex),
-    "wcc": Algorithm(lambda graph: graphs.wcc(graph), scipy_wcc, by_vertex),
-    "triangles": Algorithm(
-        lambda graph: graphs.triangle_count(graph), igraph_triangles, total_of("triangles")
+    "degrees": Algorithm(lambda graph: graphs.degrees(graph), as_igraph, igraph_degrees, by_vertex),
+    "bfs": Algorithm(lambda graph: graphs.bfs(graph, SOURCE), as_igraph, igraph_bfs, by_vertex),
+    "sssp": Algorithm(lambda graph: graphs.sssp(graph, SOURCE), as_matrix, scipy_sssp, by_vertex),
+    "reachable": Algorithm(
+        lambda graph: graphs.reachable(graph, SOURCE), as_igraph, igraph_reachable, by_vertex
     ),
-    "k_core": Algorithm(lambda graph: graphs.k_core(graph), igraph_k_core, by_vertex),
-    "scc": Algorithm(lambda graph: graphs.scc(graph), igraph_scc, by_vertex),
+    "wcc": Algorithm(lambda graph: graphs.wcc(graph), as_pattern, scipy_wcc, by_vertex),
+    "triangles": Algorithm(
+        lambda graph: graphs.triangle_count(graph), as_simple, igraph_triangles, total_of("triangles")
+    ),
+    "k_core": Algorithm(lambda graph: graphs.k_core(graph), as_simple, igraph_k_core, by_vertex),
+    "scc": Algorithm(lambda graph: graphs.scc(graph), as_igraph, igraph_scc, by_vertex),
     "forest": Algorithm(
-        lambda graph: graphs.minimum_spanning_forest(graph), igraph_forest, total_of("weight")
+        lambda graph: graphs.minimum_spanning_forest(graph), as_weighed, igraph_forest, total_of("weight")
     ),
 }

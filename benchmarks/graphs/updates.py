@@ -4,18 +4,21 @@
         [--change 100] [--processes 2] [--profile]
 
 A table with a line for each algorithm and graph: ``load_s`` from the edges in Arrow to the first answer, on
-one worker in this process; ``peer_s`` the same by igraph or scipy in one thread, from arrays of edges;
-``load_x`` the first by the second. Then each epoch inserts and deletes so many edges: ``epoch_ms`` is the
-median from sending them to having the change of the answer, ``again_x`` how often that fits into the peer's
-time from scratch. With ``--processes`` the same is run in so many, where ``epoch_ms`` is the median time
-between the results of two epochs. What was put out, added up, is compared with the peer's answer at the end.
+one worker in this process; ``peer_s`` the same by igraph or scipy, from arrays of edges; ``load_x`` the first
+by the second. Then each epoch inserts and deletes so many edges: ``epoch_ms`` is the median from sending them
+to having the change of the answer, ``again_x`` how often that fits into the peer's time from scratch, and
+``solve_x`` into its time for the answer alone, with its graph made beforehand. These are seconds of the
+processor, so that they say the same beside other work. With ``--processes`` the same is run in so many, by
+the clock, where ``epoch_ms`` is the median time between the results of two epochs. What was put out, added
+up, is compared with the peer's answer at the end.
 """
 
 import argparse
 import cProfile
 import pstats
 from collections.abc import Iterator
-from time import perf_counter
+from dataclasses import dataclass
+from time import perf_counter, process_time
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +28,19 @@ from benchmarks.graphs.peers import ALGORITHMS, Algorithm
 import pointstamp as ps
 from pointstamp import graphs
 
-HEADINGS = ("algorithm", "graph", "edges", "where", "load_s", "peer_s", "load_x", "epoch_ms", "again_x")
-COLUMNS = "{:<10} {:<8} {:>9} {:>10} {:>8} {:>8} {:>7} {:>9} {:>8}"
+HEADINGS = (
+    "algorithm",
+    "graph",
+    "edges",
+    "where",
+    "load_s",
+    "peer_s",
+    "load_x",
+    "epoch_ms",
+    "again_x",
+    "solve_x",
+)
+COLUMNS = "{:<10} {:<8} {:>9} {:>10} {:>8} {:>8} {:>7} {:>9} {:>8} {:>8}"
 
 
 def main() -> None:
@@ -46,15 +60,27 @@ def main() -> None:
         for name in [given.only] if given.only else ALGORITHMS:
             measured = Measured(ALGORITHMS[name], loaded, given.epochs, given.change)
             shown = name, kind, len(loaded)
-            show(*shown, "one worker", *measured.in_one_worker(profiled=given.profile))
+            show(*shown, "one worker", measured.in_one_worker(profiled=given.profile))
             if given.processes:
-                show(*shown, f"{given.processes} procs", *measured.in_processes(given.processes))
+                show(*shown, f"{given.processes} procs", measured.in_processes(given.processes))
 
 
-def show(name: str, kind: str, edges: int, where: str, load: float, epoch: float, peer: float) -> None:
+def show(name: str, kind: str, edges: int, where: str, took: "Took") -> None:
     """Print one line."""
-    figures = (f"{x:.2f}" for x in (load, peer, load / peer, epoch * 1e3, peer / epoch))
+    peer = took.prepare + took.solve
+    ratios = took.load, peer, took.load / peer, took.epoch * 1e3, peer / took.epoch, took.solve / took.epoch
+    figures = (f"{each:.2f}" for each in ratios)
     print(COLUMNS.format(name, kind, edges, where, *figures), flush=True)
+
+
+@dataclass(frozen=True)
+class Took:
+    """Seconds: of the load, of an epoch, and of the peer for its graph and for its answer."""
+
+    load: float
+    epoch: float
+    prepare: float
+    solve: float
 
 
 class Measured:
@@ -79,7 +105,7 @@ class Measured:
         kept[gone] = False
         self._last = there.take(np.flatnonzero(kept)).and_(more.take(new))
 
-    def in_one_worker(self, *, profiled: bool = False) -> tuple[float, float, float]:
+    def in_one_worker(self, *, profiled: bool = False) -> Took:
         """Seconds of the load, of an epoch, and of the peer."""
         results: list[pa.Table] = []
         took = []
@@ -88,17 +114,17 @@ class Measured:
             for epoch, batch in enumerate(self._batches):
                 if profiled and epoch == 1:
                     profile.enable()
-                begin = perf_counter()
+                begin = process_time()
                 run.input("edges").send(batch)
                 run.input("edges").advance_to(epoch + 1)
                 run.settle()
-                took.append(perf_counter() - begin)
+                took.append(process_time() - begin)
         profile.disable()
         if profiled:
             pstats.Stats(profile).sort_stats("tottime").print_stats(25)
-        return took[0], float(np.median(took[1:])), self._check(results)
+        return Took(took[0], float(np.median(took[1:])), *self._check(results))
 
-    def in_processes(self, processes: int) -> tuple[float, float, float]:
+    def in_processes(self, processes: int) -> Took:
         """The same in several processes, to which epochs are sent as they are taken."""
         times: list[float] = []
         begin = perf_counter()
@@ -108,7 +134,7 @@ class Measured:
             on_epoch=lambda *_: times.append(perf_counter()),
         )
         peer = self._check(list(results["answer"].values()))
-        return times[0] - begin, float(np.median(np.diff(times))), peer
+        return Took(times[0] - begin, float(np.median(np.diff(times))), *peer)
 
     def _flow(self) -> ps.Dataflow:
         flow = ps.Dataflow("graph")
@@ -116,11 +142,13 @@ class Measured:
         flow.output("answer", self._algorithm.ours(graphs.Graph(edges, weight="km")))
         return flow
 
-    def _check(self, results: list[pa.Table]) -> float:
-        """The seconds of the peer, whose answer must be ours."""
-        begin = perf_counter()
-        ids, values = self._algorithm.peer(self._last)
-        peer = perf_counter() - begin
+    def _check(self, results: list[pa.Table]) -> tuple[float, float]:
+        """The seconds of the peer, whose answer must be ours: to make its graph, and to answer."""
+        begin = process_time()
+        graph = self._algorithm.prepared(self._last)
+        prepared = process_time()
+        ids, values = self._algorithm.peer(graph, self._last)
+        took = prepared - begin, process_time() - prepared
         changes = pa.concat_tables(results)
         rows = changes.column_names[:-1]
         summed = changes.group_by(rows).aggregate([("diff", "sum")])
@@ -128,7 +156,7 @@ class Measured:
         ours, found = self._algorithm.answer(there)
         if not (np.array_equal(ours, ids) and np.allclose(found, values)):
             raise AssertionError("our answer is not that of the peer")
-        return peer
+        return took
 
 
 def _batch(edges: Edges, weights: np.typing.NDArray[np.int64]) -> pa.RecordBatch:

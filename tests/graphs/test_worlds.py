@@ -6,6 +6,7 @@ Families, and what only each can find:
 - generations with other numbers of workers: a vertex whose owner knows nothing of what it rests on.
 """
 
+import pyarrow as pa
 import pytest
 
 from pointstamp.simulate.case import prepared
@@ -24,8 +25,8 @@ def check_valid(report: Report) -> None:
     assert not report.unknown
 
 
-def rows_of(seed: int) -> dict[str, list[object]]:
-    return inputs_of(random_history(seed, vertices=6, epochs=5, most=5))  # type: ignore[return-value]
+def rows_of(seed: int) -> dict[str, list[pa.Table]]:
+    return inputs_of(random_history(seed, vertices=6, epochs=5, most=5))
 
 
 @pytest.mark.parametrize("names", WORLDS, ids=",".join)

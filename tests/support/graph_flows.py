@@ -28,7 +28,7 @@ class Epoch:
     vertices: list[tuple[Any, int]]
 
 
-SOURCES = {"long": [1, 4], "string": ["v1", "v4"]}
+SOURCES: dict[str, list[Any]] = {"long": [1, 4], "string": ["v1", "v4"]}
 """From where searches begin; they may be no vertices of the graph."""
 
 ALGORITHMS: dict[str, Callable[[graphs.Graph, list[Any]], ps.Table]] = {
@@ -98,7 +98,7 @@ def judge_history(
 ) -> None:
     """AssertionError where a table is not what its oracle says after some epoch."""
     results = graph_flow(names, directed=directed, key=key).run_local(
-        **inputs_of(history, key), workers=workers
+        inputs_of(history, key), workers=workers
     )
     for epoch, whole in enumerate(wholes(history, directed=directed, key=key)):
         for name in names:

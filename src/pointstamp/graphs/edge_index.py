@@ -27,16 +27,17 @@ _SMALL_RUN_SHARE: Final = 8
 """A small run may have this fraction of the rows of the large one, so that merging is rare."""
 
 
-class Run(NamedTuple):
+class EdgeRun(NamedTuple):
     """Rows in the order of (vertex, other end, length)."""
 
     pair: npt.NDArray[np.int64]
     """Vertex and other end in one number."""
     length: Lengths
-    count: Counts
+    times: Counts
+    """How often each is there."""
 
 
-class Found(NamedTuple):
+class FoundEdges(NamedTuple):
     """Rows of some vertices: which vertex each belongs to, by its place in the question."""
 
     which: Slots
@@ -57,18 +58,43 @@ class EdgeIndex:
         is_new = np.ones(len(pair), np.bool_)
         for run in self._runs:
             rows, place = _places(run, pair, length)
-            before[rows] = run.count[place]
-            run.count[place] += by[rows]
+            before[rows] = run.times[place]
+            run.times[place] += by[rows]
             is_new[rows] = False
         new = np.flatnonzero(is_new)
         if len(new):
-            self._insert(Run(pair[new], length[new], by[new]))
+            self._insert(EdgeRun(pair[new], length[new], by[new]))
         return before, before + by
 
-    def of(self, vertices: Slots) -> Found:
+    def of(self, vertices: Slots) -> FoundEdges:
         """All edges of these vertices, each once however often it is there."""
-        parts = [_of(run, vertices.astype(np.int64)) for run in self._runs]
-        return parts[0] if not len(parts[1].which) else Found(*map(np.concatenate, zip(*parts, strict=True)))
+        large, small = self._runs
+        found = _of(large, vertices.astype(np.int64))
+        if not len(small.pair):
+            return found
+        more = _of(small, vertices.astype(np.int64))
+        return FoundEdges(*map(np.concatenate, zip(found, more, strict=True))) if len(more.which) else found
+
+    def lengths(self, vertex: Slots, other: Slots) -> Lengths:
+        """The length of one edge between each two vertices, 0 where there is none."""
+        pair = (vertex.astype(np.int64) << _BITS) | other
+        lengths = np.zeros(len(pair), self._runs[0].length.dtype)
+        for run in self._runs:
+            if not len(run.pair):
+                continue
+            at = np.searchsorted(run.pair, pair)
+            waiting = np.arange(len(pair))
+            while len(waiting):
+                at = np.minimum(at, len(run.pair) - 1)
+                same = run.pair[at] == pair[waiting]
+                is_there = same & (run.times[at] > 0)
+                lengths[waiting[is_there]] = run.length[at[is_there]]
+                further = same & ~is_there & (at + 1 < len(run.pair))
+                waiting, at = waiting[further], at[further] + 1
+        return lengths
+
+    def __len__(self) -> int:
+        return int(sum(np.count_nonzero(run.times) for run in self._runs))
 
     def rows(self) -> tuple[Slots, Slots, Lengths, Counts]:
         """Everything: vertex, other end, length and how often."""
@@ -76,7 +102,7 @@ class EdgeIndex:
         at = np.flatnonzero(count)
         return (pair[at] >> _BITS).astype(np.intp), (pair[at] & _LOW).astype(np.intp), length[at], count[at]
 
-    def _insert(self, new: Run) -> None:
+    def _insert(self, new: EdgeRun) -> None:
         large, small = self._runs
         small = _merged(small, new)
         if len(small.pair) > max(_SMALL_RUN_MAX, len(large.pair) // _SMALL_RUN_SHARE):
@@ -84,11 +110,11 @@ class EdgeIndex:
         self._runs = [large, small]
 
 
-def _empty(kind: npt.DTypeLike) -> Run:
-    return Run(np.empty(0, np.int64), np.empty(0, kind), np.empty(0, np.int64))
+def _empty(kind: npt.DTypeLike) -> EdgeRun:
+    return EdgeRun(np.empty(0, np.int64), np.empty(0, kind), np.empty(0, np.int64))
 
 
-def _merged(one: Run, other: Run) -> Run:
+def _merged(one: EdgeRun, other: EdgeRun) -> EdgeRun:
     """The rows of both that are there, in order."""
     pair, length, count = map(np.concatenate, zip(one, other, strict=True))
     there = np.flatnonzero(count)
@@ -98,10 +124,10 @@ def _merged(one: Run, other: Run) -> Run:
     if (pair[1:] == pair[:-1]).any():
         order = np.lexsort((length, pair))
         pair, length, count = pair[order], length[order], count[order]
-    return Run(pair, length, count)
+    return EdgeRun(pair, length, count)
 
 
-def _places(run: Run, pair: npt.NDArray[np.int64], length: Lengths) -> tuple[Slots, Slots]:
+def _places(run: EdgeRun, pair: npt.NDArray[np.int64], length: Lengths) -> tuple[Slots, Slots]:
     """Which of these edges the run has, and where each stands."""
     low, high = np.searchsorted(run.pair, pair), np.searchsorted(run.pair, pair, "right")
     rows = np.flatnonzero(low < high)
@@ -115,7 +141,7 @@ def _places(run: Run, pair: npt.NDArray[np.int64], length: Lengths) -> tuple[Slo
     return rows[same], low[same]
 
 
-def _of(run: Run, vertices: npt.NDArray[np.int64]) -> Found:
+def _of(run: EdgeRun, vertices: npt.NDArray[np.int64]) -> FoundEdges:
     begin, end = (
         np.searchsorted(run.pair, vertices << _BITS),
         np.searchsorted(run.pair, (vertices + 1) << _BITS),
@@ -124,7 +150,7 @@ def _of(run: Run, vertices: npt.NDArray[np.int64]) -> Found:
     which = np.repeat(np.arange(len(vertices)), sizes)
     firsts = np.cumsum(sizes) - sizes
     at = np.arange(len(which)) + np.repeat(begin - firsts, sizes)
-    is_there = run.count[at] > 0
+    is_there = run.times[at] > 0
     if not is_there.all():
         which, at = which[is_there], at[is_there]
-    return Found(which, (run.pair[at] & _LOW).astype(np.intp), run.length[at])
+    return FoundEdges(which, (run.pair[at] & _LOW).astype(np.intp), run.length[at])

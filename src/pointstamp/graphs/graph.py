@@ -127,6 +127,11 @@ class Graph:
         beside = links.filter(col(SRC) != col(DST), name="neighbours: between two")
         return beside.select(SRC, DST, name="neighbours: ends").distinct(name="neighbours")
 
+    @property
+    def only_appends(self) -> bool:
+        """Whether edges and vertices are only added, and never taken away."""
+        return self.edges.only_appends and (self._given is None or self._given.only_appends)
+
     def undirected(self) -> "Graph":
         """The same graph with every edge in both directions."""
         return self if not self.directed else self._with(self.edges, directed=False)

@@ -7,7 +7,7 @@ Without directions each counts both ways. A vertex with fewer than two neighbour
 
 import pointstamp as ps
 from pointstamp.graphs.graph import DST, ID, SRC, Graph
-from pointstamp.graphs.triangles import corners_of
+from pointstamp.graphs.triangles import sides_at_corners
 
 
 def lcc(graph: Graph) -> ps.Table:
@@ -18,7 +18,9 @@ def lcc(graph: Graph) -> ps.Table:
     sides = both_ways.reduce(SRC, DST, sides=ps.count(), name="lcc: neighbours")
     if not graph.directed:
         sides = sides.select(SRC, DST, sides=ps.lit(2, "long"))
-    edges = corners_of(sides).select(ID, name="lcc: edges", edges=ps.col("sides"), places=ps.lit(0, "long"))
+    edges = sides_at_corners(sides).select(
+        ID, name="lcc: edges", edges=ps.col("sides"), places=ps.lit(0, "long")
+    )
     places = sides.select(
         name="lcc: places", id=ps.col(SRC), edges=ps.lit(0, "long"), places=ps.lit(1, "long")
     )

@@ -43,6 +43,6 @@ def nearest_in_loop(starts: ps.Table, steps: ps.Table, *beside: str, name: str) 
     return starts.iterate(further, starts, steps, name=name)
 
 
-def is_for_arrays(starts: ps.Table) -> bool:
-    """Whether the operator can take it: ids are longs, and there is no loop around."""
-    return starts.schema.field(ID).type == pa.int64() and not starts.loops
+def is_for_arrays(table: ps.Table, key: str = ID) -> bool:
+    """Whether operators in arrays can take a table: its ids are longs, and it stands in no loop."""
+    return table.schema.field(key).type == pa.int64() and not table.loops

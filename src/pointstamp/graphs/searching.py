@@ -11,22 +11,20 @@ What is saved is the steps and starts by the vertex to which they lead, and the 
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 import pointstamp as ps
+from pointstamp.graphs.columns import DIFF, added_up, arrays_of, batch_of, table_of
 from pointstamp.graphs.graph import DST, ID, SRC
 from pointstamp.graphs.pace import ByDistance, ByRank
 from pointstamp.graphs.slots import Slots
-from pointstamp.graphs.ways import Starts, Steps, Told, Ways
+from pointstamp.graphs.ways import StartChanges, StepChanges, Told, Ways
 
 DISTANCE: Final = "distance"
 LENGTH: Final = "length"
-DIFF: Final = "diff"
 
 _DOUBT, _RELAX, _REPORT = range(3)
 
@@ -98,7 +96,8 @@ class Search:
     def on_notify(self, context: ps.Context) -> None:
         """Act on what has come for a time, by its phase."""
         epoch, phase, wave = context.time
-        come = self._waiting.pop(context.time, {})
+        waiting = self._waiting.pop(context.time, {})
+        come = {name: pa.Table.from_batches(batches) for name, batches in waiting.items()}
         if phase == _DOUBT:
             forgotten = self._ways.doubt(self._suspects(come))
             if context.workers == 1:
@@ -115,30 +114,30 @@ class Search:
         else:
             self._report(context)
 
-    def _suspects(self, come: Mapping[str, list[pa.RecordBatch]]) -> Slots:
+    def _suspects(self, come: Mapping[str, pa.Table]) -> Slots:
         """Who has lost what it rests on by what has come."""
         suspects = [np.empty(0, np.intp)]
         if "steps" in come:
             suspects.append(self._ways.change_steps(self._steps(come["steps"])))
         if "starts" in come:
-            suspects.append(self._ways.change_starts(Starts(*_columns(come["starts"]))))
+            suspects.append(self._ways.change_starts(StartChanges(*arrays_of(come["starts"]))))
         if "told" in come:
             suspects.append(self._ways.hear_forgotten(_told(come["told"]).ids))
         if self._unsaved is not None:
             for name, changes in self._unsaved.items():
-                changes += come.get(name, [])
+                changes += come[name].to_batches() if name in come else []
         return np.concatenate(suspects)
 
-    def _steps(self, batches: list[pa.RecordBatch]) -> Steps:
-        columns = _columns(batches)
+    def _steps(self, table: pa.Table) -> StepChanges:
+        columns = arrays_of(table)
         if self._length is not None:
             columns.insert(2, np.full(len(columns[0]), self._length, np.int8))
-        return Steps(*columns)
+        return StepChanges(*columns)
 
     def _tell(self, context: ps.Context, told: Told) -> None:
         if len(told.ids):
             context.send(
-                _batch(context.schema("told"), *told, np.full(len(told.ids), context.worker, np.int32)),
+                batch_of(context.schema("told"), *told, np.full(len(told.ids), context.worker, np.int32)),
                 output="told",
             )
 
@@ -147,7 +146,7 @@ class Search:
         if len(before.ids) or len(now.ids):
             ids, distance = (np.concatenate(both) for both in zip(before[:2], now[:2], strict=True))
             diff = np.repeat(np.array([-1, 1]), [len(before.ids), len(now.ids)])
-            context.send(_batch(context.schema("found"), ids, distance, diff), output="found")
+            context.send(batch_of(context.schema("found"), ids, distance, diff), output="found")
 
     def save(self, *, changes_only: bool) -> Mapping[str, ps.Piece]:
         """Steps and starts by the vertex to which they lead; keys, which every worker gets back from all."""
@@ -155,8 +154,8 @@ class Search:
         changes, self._unsaved = self._unsaved, {"steps": [], "starts": []}
         is_whole = not changes_only or changes is None
         rows = self._all() if is_whole or changes is None else changes
-        steps, starts = (_table(rows[name], self._kept[name]) for name in ("steps", "starts"))
-        keys = _batch(self._kept["keys"], *self._ways.keys(changes_only=not is_whole))
+        steps, starts = (table_of(self._kept[name], rows[name]) for name in ("steps", "starts"))
+        keys = batch_of(self._kept["keys"], *self._ways.keys(changes_only=not is_whole))
         return {
             "steps": ps.Piece(steps, (DST,), is_whole=is_whole, adds_up=True),
             "starts": ps.Piece(starts, (ID,), is_whole=is_whole, adds_up=True),
@@ -166,40 +165,17 @@ class Search:
     def _all(self) -> dict[str, list[pa.RecordBatch]]:
         src, dst, length, count = self._ways.all_steps()
         lengths = [length] if self._length is None else []
-        steps = _batch(self._kept["steps"], src, dst, *lengths, count)
-        return {"steps": [steps], "starts": [_batch(self._kept["starts"], *self._ways.all_starts())]}
+        steps = batch_of(self._kept["steps"], src, dst, *lengths, count)
+        return {"steps": [steps], "starts": [batch_of(self._kept["starts"], *self._ways.all_starts())]}
 
     def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with the steps and starts of this worker's vertices, and with the keys of all."""
-        steps, starts = (_added_up(pieces[name]).to_batches() for name in ("steps", "starts"))
-        keys = pieces["keys"]
-        owners = ps.saved.owners(keys, (ID,), context.workers)
+        steps, starts = (added_up(pieces[name]) for name in ("steps", "starts"))
+        is_own = ps.saved.owners(pieces["keys"], (ID,), context.workers) == context.worker
         self._ways.restore(
-            self._steps(steps), Starts(*_columns(starts)), _told(keys.to_batches()), owners == context.worker
+            self._steps(steps), StartChanges(*arrays_of(starts)), _told(pieces["keys"]), is_own
         )
 
 
-def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    return pa.concat_tables(
-        [schema.empty_table(), *(pa.Table.from_batches([each]).cast(schema) for each in batches)]
-    )
-
-
-def _batch(schema: pa.Schema, *columns: npt.NDArray[Any]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=schema)
-
-
-def _columns(batches: list[pa.RecordBatch]) -> list[npt.NDArray[Any]]:
-    table = pa.Table.from_batches(batches)
-    return [column.to_numpy() for column in table.columns]
-
-
-def _told(batches: list[pa.RecordBatch]) -> Told:
-    return Told(*_columns(batches)[:3])
-
-
-def _added_up(changes: pa.Table) -> pa.Table:
-    """Each row once, with the sum of its weights, where that is not 0."""
-    rows = [name for name in changes.column_names if name != DIFF]
-    summed = changes.group_by(rows).aggregate([(DIFF, "sum")]).rename_columns([*rows, DIFF])
-    return summed.filter(pc.not_equal(summed.column(DIFF), 0)).combine_chunks()
+def _told(table: pa.Table) -> Told:
+    return Told(*arrays_of(table)[:3])

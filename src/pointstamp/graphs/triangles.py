@@ -1,48 +1,56 @@
 """Triangles: three vertices each beside the others, counted at each of their corners and in all.
 
-Each pair of neighbours is kept in one direction, from the one with fewer neighbours to the one with more. A
-triangle then is a vertex from which two arrows lead, and an arrow between their ends (Latapy 2008). No vertex
-has more arrows than the square root of twice the edges, so a hub costs no more than others.
-
-Numbers of neighbours are compared by their powers of two, and then by id: a vertex that gains or loses one
-seldom turns any arrow round.
+Where ids are whole numbers, and outside loops, they are found by the operator of ``counting``, from the edges
+that change. Otherwise they are a join: each pair of neighbours is taken in one direction, from the one with
+fewer neighbours to the one with more, and a triangle is a vertex from which two arrows lead and an arrow
+between their ends (Latapy 2008). No vertex has more arrows than the square root of twice the edges, so a hub
+costs no more than others; but all pairs of arrows are kept. Numbers of neighbours are compared by their
+powers of two, and then by id: a vertex that gains or loses one seldom turns any arrow round.
 
 Direction, loops at vertices and how often an edge is there make no difference (networkx, GraphFrames).
 """
 
 import pointstamp as ps
+from pointstamp.graphs.counting import SIDES, corners
 from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.nearest import is_for_arrays
 
 
 def triangles(graph: Graph) -> ps.Table:
     """``id`` and ``triangles``, in how many it is a corner, of every vertex."""
-    corners = corners_of(graph.neighbours.select(SRC, DST, sides=ps.lit(1, "long")))
+    sides = sides_at_corners(graph.neighbours.select(SRC, DST, sides=ps.lit(1, "long")))
     alone = graph.ids.select(ID, sides=ps.lit(0, "long"))
-    return corners.union(alone).reduce(ID, triangles=ps.sum("sides"), name="triangles")
+    return sides.union(alone).reduce(ID, triangles=ps.sum(SIDES), name="triangles")
 
 
 def triangle_count(graph: Graph) -> ps.Table:
     """One row with ``triangles``: how many there are in all."""
-    corners = corners_of(graph.neighbours.select(SRC, DST, sides=ps.lit(1, "long")))
-    return corners.reduce(corners=ps.count(), name="triangle count").select(
-        triangles=(ps.col("corners") / 3).cast("long")
-    )
+    sides = sides_at_corners(graph.neighbours.select(SRC, DST, sides=ps.lit(1, "long")))
+    counted = sides.reduce(corners=ps.sum(SIDES), name="triangle count")
+    return counted.select(triangles=ps.functions.coalesce(ps.col("corners") / 3, ps.lit(0)).cast("long"))
 
 
-def corners_of(neighbours: ps.Table) -> ps.Table:
-    """``id`` of each corner of each triangle, with the ``sides`` of the pair opposite to it.
+def sides_at_corners(neighbours: ps.Table) -> ps.Table:
+    """``id`` of each vertex that is a corner, with the sum of the ``sides`` opposite to it.
 
     Neighbours are both ways, each pair once, nobody beside itself, and the same ``sides`` either way.
     """
-    arrows = _arrows(neighbours)
-    ways = {"mid": ps.col(DST), "one": ps.col("sides")}, {"end": ps.col(DST), "two": ps.col("sides")}
+    if is_for_arrays(neighbours, SRC):
+        once = neighbours.filter(ps.col(SRC) < ps.col(DST), name="triangles: each pair once")
+        return corners(once, name="triangles").reduce(ID, sides=ps.count(), name="triangles: at corners")
+    return _closed(_arrows(neighbours)).reduce(ID, sides=ps.sum(SIDES), name="triangles: at corners")
+
+
+def _closed(arrows: ps.Table) -> ps.Table:
+    """``id`` of each corner of each triangle, with the ``sides`` of the pair opposite to it."""
+    ways = {"mid": ps.col(DST), "one": ps.col(SIDES)}, {"end": ps.col(DST), "two": ps.col(SIDES)}
     first, second = (arrows.select(SRC, name="triangles: two arrows", **names) for names in ways)
     wedges = first.join(second, SRC, where=ps.col("mid") < ps.col("end"), name="triangles: wedges")
     closing = arrows.select(
         name="triangles: closing",
         mid=ps.functions.least(ps.col(SRC), ps.col(DST)),
         end=ps.functions.greatest(ps.col(SRC), ps.col(DST)),
-        three=ps.col("sides"),
+        three=ps.col(SIDES),
     )
     found = wedges.join(closing, ["mid", "end"], name="triangles: closed")
     at_src = found.select(id=ps.col(SRC), sides=ps.col("three"))

@@ -13,15 +13,17 @@ Vertices whose edges lead to them from elsewhere are known with their keys only;
 vertices, and the steps that lead to its own. It knows no times and no workers.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.edge_index import Counts, EdgeIndex, Found, Lengths
+from pointstamp.graphs.edge_index import Counts, EdgeIndex, Lengths
 from pointstamp.graphs.pace import Pace
 from pointstamp.graphs.slots import Slots, distinct, grown
 from pointstamp.graphs.vertices import Ids, VertexTable
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _STEPS_MAX: Final = np.iinfo(np.int32).max
 """As many steps has who is not reached."""
@@ -39,7 +41,7 @@ class Offer(NamedTuple):
     by: Slots
 
 
-class Steps(NamedTuple):
+class StepChanges(NamedTuple):
     """Steps and how often they are there, or are to be there more; none twice."""
 
     src: Ids
@@ -48,7 +50,7 @@ class Steps(NamedTuple):
     by: Counts
 
 
-class Starts(NamedTuple):
+class StartChanges(NamedTuple):
     """Vertices that have a distance from the start on, added or taken away; of a vertex one of each."""
 
     ids: Ids
@@ -82,15 +84,16 @@ class Ways:
         self._is_touched = np.empty(_ROOM_MIN, np.bool_)
         self._touched: list[tuple[Slots, Lengths]] = []
         """Who has changed since this was last asked, and the distance before."""
-        self._unsaved: list[Slots] = []
-        # What relaxing begins with: who has forgotten its key, who has a new start, and the steps that are new.
+        # Who has changed since keys were last saved, once they were.
+        self._unsaved: list[Slots] | None = None
+        # What relaxing begins with: who has forgotten its key, who has a new start, and what steps are new.
         self._forgotten: list[Slots] = []
         self._begun: list[Slots] = []
-        self._fresh: list[Found] = []
+        self._fresh: list[tuple[Slots, Slots, Lengths]] = []
 
     # What comes.
 
-    def change_steps(self, steps: Steps) -> Slots:
+    def change_steps(self, steps: StepChanges) -> Slots:
         """Add and take away steps; return who has lost the one on which it rests."""
         src, dst, length, by = steps
         slots = self._slots_of(np.concatenate((src, dst)))
@@ -98,11 +101,11 @@ class Ways:
         self._from.change(one, other, length, by)
         before, after = self._to.change(other, one, length, by)
         new = np.flatnonzero((before == 0) & (after > 0))
-        self._fresh.append(Found(one[new], other[new], length[new]))
+        self._fresh.append((one[new], other[new], length[new]))
         gone = np.flatnonzero((before > 0) & (after == 0))
-        return other[gone][self._parent[other[gone]] == one[gone]]
+        return np.asarray(other[gone][self._parent[other[gone]] == one[gone]])
 
-    def change_starts(self, starts: Starts) -> Slots:
+    def change_starts(self, starts: StartChanges) -> Slots:
         """Add and take away starts; return who has lost its own."""
         ids, distance, by = starts
         slots = self._slots_of(ids)
@@ -111,7 +114,7 @@ class Ways:
         self._start[slots[new]] = distance[new]
         self._begun.append(slots[new])
         lost = slots[gone]
-        return lost[(self._steps[lost] == 0) & (self._start[lost] != self._distance[lost])]
+        return np.asarray(lost[(self._steps[lost] == 0) & (self._start[lost] != self._distance[lost])])
 
     def hear_forgotten(self, ids: Ids) -> Slots:
         """Others have forgotten the keys of their vertices; return who of mine rests on one of these."""
@@ -144,13 +147,13 @@ class Ways:
     def begin_again(self) -> Slots:
         """Give the best key there is to who has forgotten, or has a new start or step; return who has one."""
         count = self._vertices.count
-        starts, forgotten = (distinct(count, _NO_SLOTS, *each) for each in (self._begun, self._forgotten))
-        fresh = [Found(forgotten[each.which], each.other, each.length) for each in [self._to.of(forgotten)]]
-        starts = np.concatenate((starts, forgotten))
+        forgotten = distinct(count, _NO_SLOTS, *self._forgotten)
+        starts = np.concatenate((*self._begun, forgotten))
         starts = starts[self._start[starts] != self._never]
-        zero = np.zeros(len(starts), np.int32)
-        changed = [self._taken(Offer(starts, self._start[starts], zero, np.full(len(starts), _NOBODY)))]
-        changed += [self._offered(each.other, each.which, each.length) for each in fresh]
+        none = np.zeros(len(starts), np.int32), np.full(len(starts), _NOBODY)
+        changed = [self._taken(Offer(starts, self._start[starts], *none))]
+        there = self._to.of(forgotten)
+        changed.append(self._offered(there.other, forgotten[there.which], there.length))
         changed += [self._offered(*each) for each in self._fresh]
         self._begun, self._forgotten, self._fresh = [], [], []
         return distinct(count, *changed)
@@ -168,14 +171,15 @@ class Ways:
         return self._told(distinct(self._vertices.count, *improved))
 
     def take_changes(self) -> tuple[Told, Told]:
-        """Whose distance has changed since this was last asked: as it was, and as it is; where there is one."""
+        """Whose distance has changed since this was last asked: as it was where it was, and as it is."""
         if not self._touched:
             none = self._told(_NO_SLOTS)
             return none, none
         slots, before = (np.concatenate(parts) for parts in zip(*self._touched, strict=True))
         self._touched = []
         self._is_touched[slots] = False
-        self._unsaved.append(slots)
+        if self._unsaved is not None:
+            self._unsaved.append(slots)
         differ = before != self._distance[slots]
         slots, before = slots[differ], before[differ]
         was = before != self._never
@@ -183,7 +187,7 @@ class Ways:
         now = slots[self._distance[slots] != self._never]
         return Told(self._vertices.ids[slots[was]], before[was], steps), self._told(now)
 
-    def _rest_elsewhere(self, vertices: Slots) -> npt.NDArray[np.bool_]:
+    def _rest_elsewhere(self, vertices: Slots) -> Flags:
         """Whether each has a start or a step that gives it the key that it has; then it rests on that."""
         rests = (self._steps[vertices] == 0) & (self._start[vertices] == self._distance[vertices])
         self._parent[vertices[rests]] = _NOBODY
@@ -193,12 +197,12 @@ class Ways:
         at = gives[self._distance[there.other[gives]] + there.length[gives] == self._distance[to[gives]]]
         self._parent[to[at]] = there.other[at]
         rests[there.which[at]] = True
-        return rests
+        return np.asarray(rests)
 
     def _children(self, vertices: Slots) -> Slots:
         """Those that rest on these."""
         there = self._from.of(vertices)
-        return there.other[self._parent[there.other] == vertices[there.which]]
+        return np.asarray(there.other[self._parent[there.other] == vertices[there.which]])
 
     def _offered(self, one: Slots, other: Slots, length: Lengths) -> Slots:
         """Pass keys on by these steps; return whose became less."""
@@ -215,7 +219,7 @@ class Ways:
         )
         to, distance, steps, by = to[less], distance[less], steps[less], by[less]
         if not len(to):
-            return to
+            return _NO_SLOTS
         self._touch(to)
         np.minimum.at(self._distance, to, distance)
         least = np.flatnonzero(distance == self._distance[to])
@@ -255,30 +259,30 @@ class Ways:
 
     # What is saved.
 
-    def all_steps(self) -> Steps:
+    def all_steps(self) -> StepChanges:
         """All steps that lead here."""
         dst, src, length, count = self._to.rows()
-        return Steps(self._vertices.ids[src], self._vertices.ids[dst], length, count)
+        return StepChanges(self._vertices.ids[src], self._vertices.ids[dst], length, count)
 
-    def all_starts(self) -> Starts:
+    def all_starts(self) -> StartChanges:
         """All starts that are here."""
         slots = np.flatnonzero(self._start[: self._vertices.count] != self._never)
-        return Starts(self._vertices.ids[slots], self._start[slots], np.ones(len(slots), np.int64))
+        return StartChanges(self._vertices.ids[slots], self._start[slots], np.ones(len(slots), np.int64))
 
     def keys(self, *, changes_only: bool) -> Told:
         """The keys that were found here, or those that changed since this was last asked."""
         count = self._vertices.count
-        changed, self._unsaved = distinct(count, _NO_SLOTS, *self._unsaved), []
-        if changes_only:
-            return self._told(changed)
+        changed, self._unsaved = self._unsaved, []
+        if changes_only and changed is not None:
+            return self._told(distinct(count, _NO_SLOTS, *changed))
         return self._told(np.flatnonzero(self._is_own[:count] & (self._steps[:count] < _STEPS_MAX)))
 
-    def restore(self, steps: Steps, starts: Starts, told: Told, is_own: npt.NDArray[np.bool_]) -> None:
+    def restore(self, steps: StepChanges, starts: StartChanges, told: Told, is_own: Flags) -> None:
         """Begin with steps, starts and the keys of all vertices, from which follows who rests on whom."""
         self.change_steps(steps)
         self.change_starts(starts)
         slots = self.hear(told)
-        self._is_own[slots[is_own]] = True
-        rest = self._rest_elsewhere(slots[is_own])
-        assert rest.all(), "a key was saved that rests on nothing"
+        own = slots[is_own & (told.steps < _STEPS_MAX)]
+        self._is_own[own] = True
+        assert self._rest_elsewhere(own).all(), "a key was saved that rests on nothing"
         self._begun, self._forgotten, self._fresh = [], [], []

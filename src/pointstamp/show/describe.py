@@ -9,6 +9,7 @@ alone, so the same flow always reads the same; a name with line breaks in it can
 """
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -129,8 +130,8 @@ def _growing(plan: Plan, node: Node) -> str:
 def kept_words(node: Node) -> str | None:
     """What an operator keeps and what a change costs it, if its class says so in an attribute ``keeps``."""
     logic = node.logic
-    while isinstance(logic, partial):
-        logic = logic.func
+    while isinstance(logic, partial):  # an operator of a user's own is a copy of its prototype
+        logic = logic.args[0] if logic.func is deepcopy else logic.func
     words = getattr(logic, "keeps", None)
     return one_line(words) if isinstance(words, str) else None
 
