@@ -3,11 +3,11 @@
 ``graph`` is what they all take, and each is a module of its own. Several go by the same: searches by
 ``nearest``, which is a loop of tables or the operator of ``searching``, whose ``ways`` keep the steps in an
 ``edge_index`` and pass keys on at a ``pace``; components by ``spreading`` where they are a loop; triangles by
-the operator of ``counting``, which finds ``triads``. ``pagerank`` is the operator of ``pushing`` in a loop,
+the operator of ``counting``, which finds ``triads``. ``pagerank`` is an operator in a loop, ``pushing``,
 which keeps ``residuals`` and ``out_links``, and finds vertices by ``ids``. ``motifs`` reads ``motif_text``,
-and ``pregel`` sends ``messages``. ``components`` is the one that takes streams, an operator that keeps a
-``forest``; that finds vertices by ``vertices``, members by ``members``, and merges small dense graphs by
-``collapse``. ``relabelling`` makes a table of what it says. ``frames`` has GraphFrames' names for all of it.
+``pregel`` sends ``messages``, and ``frames`` has GraphFrames' names for all of it. ``components`` is the one
+that takes streams, an operator that keeps a ``forest``; that finds vertices by ``vertices``, members by
+``members``, and merges small dense graphs by ``collapse``. ``relabelling`` makes a table of what it says.
 """
 
 from typing import TYPE_CHECKING
