@@ -93,14 +93,14 @@ def test_a_query_of_nexmark_in_sql_is_duckdbs_on_many_events(number: int) -> Non
     assert judge(flow, NEXMARK[f"q{number}"], rows, 1 + number % 3) == 8
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(selects(), st.integers(0, 10**6))
 def test_a_query_that_was_drawn_is_duckdbs(query: str, seed: int) -> None:
     assert judge(ps.sql(declared() + query), query, fed(seed, epochs=3, size=8), 1 + seed % 2) == 3
 
 
 @pytest.mark.long
-@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(selects(), st.integers(0, 10**6))
 def test_many_queries_that_were_drawn_are_duckdbs(query: str, seed: int) -> None:
     assert judge(ps.sql(declared() + query), query, fed(seed, epochs=4, size=10), 1 + seed % 3) == 4

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +27,9 @@ from pointstamp.expressions.typing import BOOLEAN, common_of_all
 from pointstamp.rows.ddl import parse_ddl
 
 del arithmetic, comparison, dates, months, strings, windows  # imported because each makes its functions known
+
+_INTEGER_DIGITS: Final = 20
+"""How many digits an integer of 64 bits may have, with or without a sign."""
 
 _Step: TypeAlias = Callable[[pa.RecordBatch], Datum]
 
@@ -211,6 +214,8 @@ def cast_datum(datum: Datum, to: pa.DataType) -> Datum:
     found = datum.type
     if types.is_integer(to) and (types.is_floating(found) or types.is_decimal(found)):
         return pc.cast(pc.trunc(datum), to)
+    if types.is_decimal(to) and types.is_integer(found):  # Arrow looks at what the type could hold
+        return pc.cast(pc.cast(datum, pa.decimal256(_INTEGER_DIGITS + to.scale, to.scale)), to)
     if types.is_decimal(to) and types.is_floating(found):
         datum = pc.round(datum, ndigits=to.scale, round_mode="half_towards_infinity")
     if types.is_decimal(to) and types.is_decimal(found) and to.scale < found.scale:
