@@ -22,6 +22,7 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions import arithmetic, comparison, dates, months, strings, windows
 from pointstamp.expressions.decimals import floats_of
 from pointstamp.expressions.function import Datum, function_of
+from pointstamp.expressions.printing import texts_of_floats
 from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression, Literal, Named
 from pointstamp.expressions.typing import BOOLEAN, common_of_all
 from pointstamp.rows.ddl import parse_ddl
@@ -222,8 +223,8 @@ def cast_datum(datum: Datum, to: pa.DataType) -> Datum:
         datum = pc.round(datum, ndigits=to.scale, round_mode="half_towards_infinity")
     if types.is_date(to) and types.is_timestamp(found):
         return pc.cast(pc.floor_temporal(datum, unit="day"), to)
-    if types.is_string(to) and types.is_boolean(found):
-        return pc.cast(datum, to)
+    if types.is_string(to) and types.is_floating(found):
+        return texts_of_floats(datum)
     if types.is_timestamp(to) and types.is_timestamp(found):
         return pc.cast(datum, to, safe=False)
     if types.is_floating(to) and (types.is_integer(found) or types.is_floating(found)):

@@ -97,7 +97,15 @@ class Translator:
     def _binary(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Add | exp.Sub) and (moved := self._moved(node)) is not None:
             return moved
-        return BINARY[type(node)](self(node.this), self(node.expression))
+        one, other = self(node.this), self(node.expression)
+        if not isinstance(node, exp.And | exp.Or | exp.DPipe):
+            one, other = self._beside(node.this, one, other), self._beside(node.expression, other, one)
+        return BINARY[type(node)](one, other)
+
+    def _beside(self, node: exp.Expr, value: Expression, other: Expression) -> Expression:
+        """A value with which another one is reckoned."""
+        made = literals.as_decimal(node)
+        return value if made is None or not types.is_decimal(self.type_of(other)) else made
 
     def _moved(self, node: exp.Expr) -> Expression | None:
         """A time that is moved by an interval, if the node is one."""
