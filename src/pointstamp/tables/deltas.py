@@ -38,6 +38,7 @@ from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums, SumsOfGroups, SumsPlan
 from pointstamp.tables.on_top import OnTop, TopPlan
 from pointstamp.tables.parts import come_in_parts
+from pointstamp.tables.sharing import arranged_by
 from pointstamp.tables.timed.epoch_sessions import EpochSessions
 from pointstamp.tables.timed.open_sessions import OpenSessions
 from pointstamp.tables.timed.sessions import Sessions
@@ -296,8 +297,13 @@ def pairs(
         condition,
         nulls_match,
     )
-    inputs = {"left": left.exchange(*asked.pairs), "right": right.exchange(*asked.pairs.values())}
-    return add_operator(name, partial(InnerJoin, plan), inputs, {"out": plan.result}, in_order=True)[0]
+    arranged = {
+        "left": arranged_by(left, plan.left_keys, has_nulls=nulls_match),
+        "right": arranged_by(right, plan.right_keys, has_nulls=nulls_match),
+    }
+    inputs = {"left": left.exchange(*plan.left_keys), "right": right.exchange(*plan.right_keys)}
+    logic = partial(InnerJoin, plan, arranged=arranged)
+    return add_operator(name, logic, inputs, {"out": plan.result}, in_order=True)[0]
 
 
 def equal_in(deltas: Stream, known: Stream, name: str) -> Stream:

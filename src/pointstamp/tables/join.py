@@ -25,6 +25,7 @@ from pointstamp.tables.kept.open_changes import OpenChanges
 from pointstamp.tables.kept.rounds import Rounds, by_rounds, counted_at, rounds_of, stored_schema
 from pointstamp.tables.kept.run import Layout, Run
 from pointstamp.tables.kept.weights import DIFF, with_weights
+from pointstamp.tables.sharing import Arrangements, TableByKey
 
 Met = list[tuple[Rounds, pa.RecordBatch]]
 """Pairs, by the rounds from which on they are there."""
@@ -53,7 +54,7 @@ class InnerJoin:
 
     keeps: ClassVar = "both sides, by key; a change costs its rows and their matches"
 
-    def __init__(self, plan: JoinPlan) -> None:
+    def __init__(self, plan: JoinPlan, *, arranged: Mapping[str, TableByKey]) -> None:
         self._plan = plan
         self._layouts = {
             "left": Layout(plan.left, plan.left_keys),
@@ -64,7 +65,12 @@ class InnerJoin:
             "left": Arrangement(stored_schema(plan.left, plan.rounds), plan.left_keys),
             "right": Arrangement(stored_schema(plan.right, plan.rounds), plan.right_keys),
         }
+        self._arrangements = Arrangements(self._sides, arranged)
         self._open = OpenChanges()
+
+    def share_with(self, others: dict[TableByKey, Arrangement]) -> None:
+        """Keep in one place what other operators of the worker keep, too."""
+        self._arrangements.share_with(others)
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep the change until its time is settled."""
@@ -117,14 +123,13 @@ class InnerJoin:
         return with_weights(pa.RecordBatch.from_arrays(columns, schema=own), weights)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
-        """Both sides."""
+        """Both sides, if no other operator keeps them."""
         assert not len(self._open), "changes wait at a snapshot"
-        return {name: side.save(changes_only=changes_only) for name, side in self._sides.items()}
+        return self._arrangements.save(changes_only=changes_only)
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with the rows of this worker's keys."""
-        for name, side in self._sides.items():
-            side.load(pieces[name])
+        self._arrangements.load(context.operator, pieces)
 
 
 def without_null_keys(batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
