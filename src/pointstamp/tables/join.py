@@ -24,7 +24,7 @@ from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.open_changes import OpenChanges
 from pointstamp.tables.kept.rounds import Rounds, by_rounds, counted_at, rounds_of, stored_schema
 from pointstamp.tables.kept.run import Layout, Run
-from pointstamp.tables.kept.weights import DIFF, with_weights
+from pointstamp.tables.kept.weights import DIFF
 from pointstamp.tables.sharing import Arrangements, TableByKey
 
 Met = list[tuple[Rounds, pa.RecordBatch]]
@@ -96,20 +96,19 @@ class InnerJoin:
 
     def _met(self, change: Run, side: str, rounds: Rounds) -> Met:
         """What the change of one side meets on the other."""
-        made: Met = []
         other = "right" if side == "left" else "left"
-        for which, rows in self._sides[other].matches_of(change):
-            ours = pc.take(change.batch, pa.array(which), boundscheck=False)
-            pairs = self._pairs(rows, ours) if other == "left" else self._pairs(ours, rows)
-            bounds = self._bounds(rows, rounds)
-            if self._plan.where is not None:
-                holds = pc.fill_null(self._plan.where(pairs), False)
-                pairs, bounds = pairs.filter(holds), bounds[np.asarray(holds, np.bool_)]
-            if not rounds:
-                made.append(((), pairs))
-            else:
-                made.extend((at, pairs.take(pa.array(these))) for at, these in by_rounds(bounds))
-        return made
+        rows, which = self._sides[other].matches_of(change)
+        if not len(which):
+            return []
+        ours = pc.take(change.batch, pa.array(which), boundscheck=False)
+        pairs = self._pairs(rows, ours) if other == "left" else self._pairs(ours, rows)
+        bounds = self._bounds(rows, rounds)
+        if self._plan.where is not None:
+            holds = pc.fill_null(self._plan.where(pairs), False)
+            pairs, bounds = pairs.filter(holds), bounds[np.asarray(holds, np.bool_)]
+        if not rounds:
+            return [((), pairs)]
+        return [(at, pairs.take(pa.array(these))) for at, these in by_rounds(bounds)]
 
     def _bounds(self, rows: pa.RecordBatch, rounds: Rounds) -> np.typing.NDArray[np.int64]:
         """The rounds from which on each of these stored rows and a row of the time are both there."""
@@ -119,8 +118,7 @@ class InnerJoin:
         weights = left.column(DIFF).to_numpy() * right.column(DIFF).to_numpy()
         columns = [left.column(name) for name in self._plan.left.names if name != DIFF]
         columns += [right.column(name) for name in self._plan.right_columns]
-        own = pa.schema(list(self._plan.result)[:-1])
-        return with_weights(pa.RecordBatch.from_arrays(columns, schema=own), weights)
+        return pa.RecordBatch.from_arrays([*columns, pa.array(weights)], schema=self._plan.result)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """Both sides, if no other operator keeps them."""

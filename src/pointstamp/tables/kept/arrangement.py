@@ -107,17 +107,19 @@ class Arrangement:
         for which, run, positions in self._found(columns, hashes[order], order):
             yield which, pc.take(run.batch, pa.array(positions), boundscheck=False)
 
-    def matches_of(self, run: Run) -> Iterator[tuple[Positions, pa.RecordBatch]]:
-        """The same for a run that is arranged by the same key, under its own names."""
-        for which, own, positions in self._found(run.layout.keys_of(run.batch), run.words[0], None):
-            yield which, pc.take(own.batch, pa.array(positions), boundscheck=False)
+    def matches_of(self, run: Run) -> tuple[pa.RecordBatch, Positions]:
+        """The stored rows that have the keys of a run's rows, under its own names, and of which row each."""
+        return self._taken(run.layout.keys_of(run.batch), run.words[0])
 
     def stored_of(self, run: Run, firsts: Positions) -> tuple[pa.RecordBatch, Positions]:
         """The stored rows that have the keys of these rows of a run, and of which key each is."""
         keys = [column.take(pa.array(firsts)) for column in run.layout.keys_of(run.batch)]
+        return self._taken(keys, run.words[0][firsts])
+
+    def _taken(self, keys: list[pa.Array], hashes: Hashes) -> tuple[pa.RecordBatch, Positions]:
         found = [
             (which, pc.take(own.batch, pa.array(positions), boundscheck=False))
-            for which, own, positions in self._found(keys, run.words[0][firsts], None)
+            for which, own, positions in self._found(keys, hashes, None)
         ]
         if not found:
             return _empty(self.schema), np.empty(0, np.intp)
@@ -157,11 +159,14 @@ class Arrangement:
             is_all,
         )
 
-    def weights_of(self, run: Run) -> Integers:
-        """How often each row of a run is there, where the key is the whole row."""
+    def weights_of(self, run: Run, rows: Positions | None = None) -> Integers:
+        """How often each row of a run is there, or each of some, where the key is the whole row."""
         assert self.layout.is_by_row
-        there = np.zeros(len(run), np.int64)
-        for which, own, positions in self._found(run.layout.keys_of(run.batch), run.words[0], None):
+        keys, hashes = run.layout.keys_of(run.batch), run.words[0]
+        if rows is not None:
+            keys, hashes = [column.take(pa.array(rows)) for column in keys], hashes[rows]
+        there = np.zeros(len(hashes), np.int64)
+        for which, own, positions in self._found(keys, hashes, None):
             there[which] += own.weights[positions]
         return there
 

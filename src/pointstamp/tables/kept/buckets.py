@@ -16,6 +16,7 @@ from pointstamp.tables.kept.sorting import Positions
 
 # Few hashes are behind more rows of their bucket.
 _PASSED_ROWS_MAX: Final = 8
+_BLOCK_ROWS: Final = 8_192
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,18 @@ class GrowingBuckets:
     def add(self, hashes: Hashes) -> None:
         """Go on with these rows, none of which is before one that was added."""
         if len(hashes):
-            buckets = (hashes >> self._shift).view(np.int64)
+            buckets = (hashes >> self._shift).view(np.int64) - self._known
             known = int(buckets[-1]) + 1
-            new = np.arange(self._known, known)
-            self._begins[self._known : known] = buckets.searchsorted(new) + self._rows
-            self._known, self._rows = max(known, self._known), self._rows + len(hashes)
+            if known > 0:
+                # Rows of the last bucket that is known come first, and are before all others.
+                before = int(buckets.searchsorted(0))
+                ends = np.cumsum(np.bincount(buckets[before:], minlength=known))
+                begins = self._begins[self._known : self._known + known]
+                begins[0] = before + self._rows
+                begins[1:] = ends[:-1]
+                begins[1:] += begins[0]
+                self._known += known
+            self._rows += len(hashes)
 
     def made(self) -> Buckets:
         """The buckets of all rows that were added."""
@@ -68,5 +76,6 @@ class GrowingBuckets:
 def buckets_of(hashes: Hashes) -> Buckets:
     """The buckets of sorted hashes."""
     growing = GrowingBuckets(len(hashes))
-    growing.add(hashes)
+    for begin in range(0, len(hashes), _BLOCK_ROWS):  # what lies between the steps stays in the nearer caches
+        growing.add(hashes[begin : begin + _BLOCK_ROWS])
     return growing.made()

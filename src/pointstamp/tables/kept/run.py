@@ -91,7 +91,7 @@ class Run:
     words: tuple[Hashes, ...]
     batch: pa.RecordBatch
     buckets: Buckets | None = None
-    """Where hashes lie, if that is known already; it is worked out when it is first needed."""
+    """Where hashes lie, if that is known already."""
 
     def __len__(self) -> int:
         return len(self.words[0])
@@ -99,7 +99,7 @@ class Run:
     @property
     def size_bytes(self) -> int:
         """What it takes in memory."""
-        buckets: Buckets | None = self.__dict__.get("_buckets", self.buckets)
+        buckets: Buckets | None = self.__dict__.get("index", self.buckets)
         index = 0 if buckets is None else buckets.begins.nbytes
         return int(self.batch.nbytes) + sum(word.nbytes for word in self.words) + index
 
@@ -134,10 +134,11 @@ class Run:
         keys = self.words[0]
         if len(keys) < INDEXED_ROWS_MIN or len(hashes) < _INDEXED_HASHES_MIN:
             return keys.searchsorted(hashes)
-        return self._buckets.places(keys, hashes)
+        return self.index.places(keys, hashes)
 
     @cached_property
-    def _buckets(self) -> Buckets:
+    def index(self) -> Buckets:
+        """Where hashes lie; worked out when it is first asked for."""
         return buckets_of(self.words[0]) if self.buckets is None else self.buckets
 
     def part(self, begin: int, end: int) -> "Run":

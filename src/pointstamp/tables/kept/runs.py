@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pointstamp.tables.kept.merging import Merge
-from pointstamp.tables.kept.run import Run, merged
+from pointstamp.tables.kept.run import INDEXED_ROWS_MIN, Run, merged
 from pointstamp.tables.kept.sizes import GROWTH
 
 # So many rows of each merge under way are paid for by a row that is added: a merge of n rows begins when some
@@ -54,6 +54,8 @@ class Runs:
 
     def add(self, run: Run) -> None:
         """Add a change, and do its share of what is to be merged."""
+        if len(run) >= INDEXED_ROWS_MIN:
+            run.index  # noqa: B018 - a large change pays for it, and not the small one that comes next
         self._entries.append(run)
         self._merge_at_once(max(_AT_ONCE_ROWS_MAX, _AT_ONCE_TIMES_MAX * len(run)))
         self._begin_merges()
