@@ -31,15 +31,15 @@ class Extreme:
         return tuple(dict.fromkeys([*(each.column for each in self.by), self.column]))
 
     def __str__(self) -> str:
-        """What it is, in words: the name under which its rows are saved."""
+        """What it is, in words: the name under which its rows are saved and shown."""
+        rows = "" if self.where is None else f" where {self.where}"
+        if self.by == (Ordered(self.column, self.by[0].descends),):
+            return f"{'greatest' if self.by[0].descends else 'least'} of {self.column}{rows}"
         order = [
-            f"{each.column}{' desc' * each.descends} nulls {'last' if each.nulls_last else 'first'}"
-            for each in self.by
+            f"{each.column}{' desc' * each.descends}{' nulls moved' * each.moves_nulls}" for each in self.by
         ]
-        rows = [
-            f"{name} is {word}" for name, word in ((self.not_null, "there"), (self.where, "true")) if name
-        ]
-        return f"{self.column} by {', '.join(order)}{''.join(f' where {row}' for row in rows)}"
+        known = "" if self.not_null is None else f" that has {self.not_null}"
+        return f"{self.column} of the first{known}{rows} by {', '.join(order)}"
 
 
 def extreme_asked(asked: TableAggregate, schema: pa.Schema) -> Extreme | None:
