@@ -235,6 +235,15 @@ def test_late_rows_and_windows_that_are_over_are_the_same_in_the_flow_that_is_fe
     )
 
 
+def test_a_file_with_rows_that_go_is_not_taken_for_one_with_rows_that_come(shell: Callable[..., str]) -> None:
+    shown = shell(
+        "create table t (id long, w long) tblproperties ('weight' = 'w');\n.load t rows.parquet\n", code=1
+    )
+    assert shown.startswith(
+        "error: .load only adds rows, and 't' has rows that go, by its property 'weight'."
+    )
+
+
 def test_what_was_typed_is_forgotten_when_it_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str | type[BaseException]] = ["select", KeyboardInterrupt, "select 1;", EOFError]
     prompts: list[str] = []

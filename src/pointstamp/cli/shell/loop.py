@@ -123,6 +123,13 @@ class Shell:
         if stored is None:
             known = ", ".join(f"'{each}'" for each in self._session.tables) or "none"
             raise UsageError(f"there is no table '{name}'; there are {known}.")
+        assert stored.declared is not None
+        marks = [each for each in ("weight", "operation", "deleted") if each in stored.declared.properties]
+        if marks:
+            raise UsageError(
+                f".load only adds rows, and '{stored.name}' has rows that go, by its property '{marks[0]}'. "
+                "Declare it without, or run the file: pointstamp sql views.sql --input."
+            )
         rows = read(InputFile(stored.name, path, format_of(stored.name, path), stored.schema, None))
         count = changing.loaded(self._session, stored.name, rows.cast(stored.schema))
         self._changed(counted(count, "row"))
