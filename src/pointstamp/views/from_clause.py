@@ -16,7 +16,7 @@ from pointstamp.flow.join_kind import How
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import all_of, parts_of, split
 from pointstamp.views.event_time import TimeCondition
-from pointstamp.views.joins import JoinPool, Waiting
+from pointstamp.views.joins import JoinPool, Unjoined
 from pointstamp.views.outer_joins import inner, joined, merged_names
 from pointstamp.views.parsing import COMMA
 from pointstamp.views.pruning import Names, names_of_joins
@@ -115,7 +115,7 @@ class FromClause:
         left = chain.merge(self.needed)
         with placed(join):
             made = self._of_kind(left, right, join, how, using)
-        chain.waiting = [Waiting(made, join.this)]
+        chain.waiting = [Unjoined(made, join.this)]
 
     def _using(self, chain: JoinPool, right: Relation, join: exp.Join) -> list[str]:
         if join.text("method").upper() == "NATURAL":

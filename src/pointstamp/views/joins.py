@@ -24,7 +24,7 @@ from pointstamp.views.scope import Relation, Scope, replaced
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class Unjoined:
     """A relation that is not joined yet."""
 
     relation: Relation
@@ -45,7 +45,7 @@ class Waiting:
 class JoinPool:
     """Relations that are not joined yet, and conditions that have not been applied."""
 
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[Unjoined] = field(default_factory=list)
     conditions: list[Expression] = field(default_factory=list)
 
     @property
@@ -58,7 +58,7 @@ class JoinPool:
 
     def add(self, relation: Relation, node: exp.Expr, *, is_cross: bool = False) -> None:
         """Put a relation in."""
-        self.waiting.append(Waiting(relation, node, is_cross))
+        self.waiting.append(Unjoined(relation, node, is_cross))
 
     def narrow(self, position: int, narrowed: Callable[[Relation], Relation]) -> None:
         """Take rows of one relation away, after what conditions say of it alone."""
@@ -81,10 +81,10 @@ class JoinPool:
             made = self._joined(made, waiting.pop(self._next(made, waiting)), wanted)
         names = sorted(made.relation.names, key=lambda each: places.index((each.table, each.column)))
         relation = replace(made.relation, names=tuple(names))  # as in the text, for those who select *
-        self.waiting = [Waiting(relation, made.node)]
+        self.waiting = [Unjoined(relation, made.node)]
         return relation
 
-    def _filtered(self, each: Waiting, wanted: Names | None) -> Waiting:
+    def _filtered(self, each: Unjoined, wanted: Names | None) -> Unjoined:
         """A relation with what conditions say of it alone."""
         condition = all_of(self._take(each.columns))
         hints = (implied(other, each.columns) for other in self.conditions)
@@ -95,7 +95,7 @@ class JoinPool:
         relation = pruned(relation, wanted, self.conditions)
         return replace(each, relation=relation, is_filtered=each.is_filtered or bool(known))
 
-    def _leaf(self, waiting: list[Waiting]) -> tuple[int, int] | None:
+    def _leaf(self, waiting: list[Unjoined]) -> tuple[int, int] | None:
         """A relation that was filtered and has keys with one other only, and that other one."""
         for number, each in enumerate(waiting):
             if each.is_filtered and not each.is_cross:
@@ -104,10 +104,10 @@ class JoinPool:
                     return number, others[0]
         return None
 
-    def _meet(self, one: Waiting, other: Waiting) -> bool:
+    def _meet(self, one: Unjoined, other: Unjoined) -> bool:
         return bool(split(self.conditions, one.columns, other.columns).keys)
 
-    def _next(self, made: Waiting, others: list[Waiting]) -> int:
+    def _next(self, made: Unjoined, others: list[Unjoined]) -> int:
         """Which relation is joined next: the first that has a key, or of which pairs are meant."""
         for number, other in enumerate(others):
             if self._meet(made, other):
@@ -119,7 +119,7 @@ class JoinPool:
             raise _all_pairs(others[0].node)
         return 0
 
-    def _joined(self, made: Waiting, other: Waiting, wanted: Names | None) -> Waiting:
+    def _joined(self, made: Unjoined, other: Unjoined, wanted: Names | None) -> Unjoined:
         with placed(other.node):
             found = split(self._take([*made.columns, *other.columns]), made.columns, other.columns)
             where = all_of([*found.left, *found.right, *found.pairs])
