@@ -1,4 +1,7 @@
-"""docs/sql.md says what there is: its examples print what it says, and it lists the functions that exist."""
+"""docs/sql.md says what there is: its examples print what it says, and it lists the functions that exist.
+
+Its tables of examples, refusals and differences are made of what other tests ask.
+"""
 
 import contextlib
 import io
@@ -9,6 +12,7 @@ from pointstamp.views.aggregates import AGGREGATES
 from pointstamp.views.functions import SCALARS
 from pointstamp.views.ranking import WINDOW_FUNCTIONS
 from pointstamp.views.rewriting import REWRITTEN_FUNCTIONS
+from support import sql_page
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "sql.md").read_text()
 
@@ -32,3 +36,7 @@ def test_the_page_lists_the_functions_that_there_are() -> None:
     ):
         block = next(part for part in PAGE.split("\n\n") if part.startswith(f"{words}: "))
         assert set(re.findall(r"`(\w+)`", block)) == set(known), words
+
+
+def test_the_tables_of_the_page_are_made_of_what_is_tested() -> None:
+    assert sql_page.page() == PAGE, "run: PYTHONPATH=tests:. .venv/bin/python -m support.sql_page"

@@ -18,7 +18,7 @@ TABLES = {
 REFUSED = {
     "select k frm t": "line 1, column 14: .*no SQL",
     "select k from nowhere": "line 1, column 15: there is no table or view 'nowhere'; there are 't', 'u'",
-    "select\n  q\nfrom t": "line 2, column 3: there is no column 'q'; there are 't.",
+    "select\n  q\nfrom t": "line 2, column 3: there is no column 'q'; there are 't.k', 't.a', 't.b'",
     "select k from t, u where t.a = u.a": "line 1, column 8: 'k' is a column of 't', 'u'. Say which is meant",
     "select t.k from t, u": "line 1, column 20: 'u' is joined without an equality .* CROSS JOIN",
     "select t.k from t join u on t.k < u.k": "'u' is joined without an equality",

@@ -64,8 +64,7 @@ def pruned(relation: Relation, wanted: Names | None, conditions: Iterable[Expres
     columns = columns or relation.table.schema.names[:1]  # a row has a column, if only to be counted
     if len(columns) == len(relation.table.schema.names):
         return relation
-    names = tuple(each for each in relation.names if each.at in columns)
-    return Relation(relation.table.select(*columns, name="columns"), names, relation.is_single)
+    return relation.with_table(relation.table.select(*columns, name="columns"))
 
 
 def _is_star(node: exp.Expr) -> bool:

@@ -102,6 +102,7 @@ class Relation:
 
     table: Table
     names: tuple[ScopeName, ...]
+    """Of all columns that there are, also of those that nobody speaks of and that the table has no more."""
     is_single: bool = False
     """Whether it never has more than one row."""
 
@@ -122,13 +123,13 @@ class Relation:
     def called(self, alias: str, unique: str, columns: Iterable[str] | None = None) -> "Relation":
         """The same under an alias, with columns that no other relation has; of them only some if so said."""
         wanted = None if columns is None else {each.lower() for each in columns}
-        kept = [each for each in self.names if wanted is None or each.column.lower() in wanted]
-        kept = kept or list(self.names[:1])
         columns_at, names = [], []
-        for number, each in enumerate(kept):
-            twice = f"#{number}" if any(other.column == each.column for other in kept[:number]) else ""
+        for number, each in enumerate(self.names):
+            twice = f"#{number}" if any(other.column == each.column for other in self.names[:number]) else ""
             names.append(ScopeName(alias, each.column, f"{unique}.{each.column}{twice}"))
-            columns_at.append(col(each.at).alias(names[-1].at))
+            if wanted is None or each.column.lower() in wanted:
+                columns_at.append(col(each.at).alias(names[-1].at))
+        columns_at = columns_at or [col(self.names[0].at).alias(names[0].at)]
         table = self.table.select(*columns_at, name=f"as {unique}")
         return Relation(table, tuple(names), self.is_single)
 
