@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from pointstamp.running.status import InputStatus, KeptStatus, LoopStatus, OutputStatus, RunStatus
     from pointstamp.sinks.compactor import Compacted, compact
     from pointstamp.sinks.delta import DeltaSink
+    from pointstamp.sinks.delta_versions import delta_version
     from pointstamp.sinks.parquet import ParquetSink
     from pointstamp.sinks.port import Compactor, Publisher, Sink, Staged, Writer
     from pointstamp.sinks.reading import published_files, read_published, read_table
@@ -174,6 +175,7 @@ _HOMES = {
     "count_distinct": "reduce.asking",
     "delay": "topology.summary",
     "delta_changes": "sources.delta",
+    "delta_version": "sinks.delta_versions",
     "dense_rank": "tables.in_order",
     "duration": "expressions.functions",
     "event_time": "flow.event_epochs",
@@ -293,6 +295,7 @@ __all__ = [
     "count_distinct",
     "delay",
     "delta_changes",
+    "delta_version",
     "dense_rank",
     "duration",
     "event_time",

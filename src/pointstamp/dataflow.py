@@ -39,6 +39,7 @@ from pointstamp.running.status import describe_interruption, status_from
 from pointstamp.show.describe import describe
 from pointstamp.show.drawing.mermaid import mermaid
 from pointstamp.show.drawing.svg import svg
+from pointstamp.show.explaining import explain
 from pointstamp.show.live import LiveDisplay
 from pointstamp.tables.each_time import within_times
 from pointstamp.tables.lookup import looked_up
@@ -84,6 +85,10 @@ class Dataflow:
     def describe(self) -> str:
         """The flow as readable text."""
         return describe(self.plan)
+
+    def explain(self) -> str:
+        """What each output keeps, what a change costs there, and what several outputs share."""
+        return explain(self.plan)
 
     def to_mermaid(self) -> str:
         """The flow as a Mermaid flowchart."""

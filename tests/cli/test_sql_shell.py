@@ -177,8 +177,43 @@ def test_files_are_loaded_and_tables_and_plans_are_shown(tmp_path: Path) -> None
     assert "epoch 0\n  cities\n     city  total\n  +  Rome  12\n" in shown
     assert "orders (id long, city string, price long, at timestamp), key id: 2 rows\n" in shown
     assert "cities (city string, total long): 1 row\n" in shown
-    assert "'orders: upserts', operator\n  reads 'orders' by id\n  keeps the row of each key" in shown
+    assert "'orders: upserts' by id: keeps the row of each key" in shown
     assert "  city  total\n  Rome  2\n1 row\n" in shown
+
+
+def test_late_rows_and_windows_that_are_over_are_the_same_in_the_flow_that_is_fed_again() -> None:
+    shown = shell(
+        """
+        create table bids (minute long, price long, watermark for minute as minute - 2);
+        insert into bids values (3, 3), (8, 8);
+        insert into bids values (11, 11);
+        insert into bids values (9, 9), (13, 13);
+        insert into bids values (5, 5), (24, 24);
+        create view highest as select window.end as till, max(price) as price from bids
+          group by window(minute, 10) having window.end <= now();
+        insert into bids values (40, 40), (12, 12);
+        select count(*) as n from bids;
+        delete from bids;
+        """,
+        code=1,
+    )
+    assert shown.splitlines()[:6] == [
+        "epoch 0: no view changes",
+        "epoch 1: no view changes",
+        "epoch 2: no view changes",
+        "epoch 3",
+        "  bids_late",
+        "  minute  price",
+    ]
+    assert "up to epoch 3\n  highest\n     till  price\n  +  10    9\n  +  20    13\n" in shown
+    assert (
+        "epoch 4\n  highest\n     till  price\n  +  30    24\n  bids_late\n  minute  price\n  12      12\n"
+        in shown
+    )
+    assert shown.endswith(
+        "  n\n  7\n1 row\nerror: line 1, column 21: 'bids' has a watermark, so rows are only added to it. "
+        "Create it without one to delete rows.\n"
+    )
 
 
 def test_a_text_is_cut_at_semicolons_that_end_statements() -> None:

@@ -95,6 +95,9 @@ def test_both_run_and_workers_of_either_die(tmp_path: Path) -> None:
             if number == 3:
                 os.kill(second.workers()[0][1], signal.SIGKILL)
         assert (first.restarts, second.restarts) == (1, 1)
+        waits = f"input 'lengths' waits for epoch 7 of what is published in '{tmp_path}/first' as 'lengths'"
+        assert [each for each in second.why("letters") if each.startswith(waits)]
+        assert not [each for each in second.why("total") if "lengths" in each]
     finally:
         first.stop(finish=False)
         second.stop(finish=False)

@@ -11,7 +11,23 @@ import pointstamp as ps
 from support.batch_answers import judge
 from support.sql_cases import Case, declared, fed
 
+ORDER = "partition by k order by a, b, x"
+THEIRS = "partition by k order by a nulls first, b nulls first, x nulls first"
+
+
+def framed(name: str, columns: str) -> Case:
+    """Functions over frames of one order, in which DuckDB is told that nulls come first."""
+    query = f"select k, a, b, x, {columns} from t"
+    return Case(name, query.replace("@", ORDER), query.replace("@", THEIRS))
+
+
 CASES = [
+    framed("frames before", "sum(a) over (@ rows between 2 preceding and current row) as s, count(*) over (@ rows between 1 preceding and 1 following) as c, count(b) over (@ rows between 1 following and 2 following) as d"),
+    framed("frames behind", "min(a) over (@ rows between 2 preceding and 1 preceding) as s, max(x) over (@ rows between current row and unbounded following) as c, avg(a) over (@ rows between 1 preceding and 1 following) as d"),
+    framed("frames of floats and texts", "sum(x) over (@ rows between 3 preceding and 1 following) as s, first_value(b) over (@ rows between 1 preceding and 1 following) as c, last_value(a) over (@ rows between current row and 2 following) as d, max(b) over (@ rows 1 preceding) as e"),
+    framed("frames with all on a side", "sum(x) over (@ rows between unbounded preceding and 1 preceding) as s, min(b) over (@ rows between unbounded preceding and 1 following) as c, sum(x) over (@ rows between 1 following and unbounded following) as d, lag(a) over (@) as e, row_number() over (@) as n"),
+    Case("equals of an order", "select k, a, sum(a) over (partition by k order by a desc) as s, count(*) over (partition by k order by a desc) as c, max(x) over (partition by k) as m, avg(x) over () as d from t",
+         "select k, a, sum(a) over (partition by k order by a desc nulls last) as s, count(*) over (partition by k order by a desc nulls last) as c, max(x) over (partition by k) as m, avg(x) over () as d from t"),
     Case("except all", "select k, a from t except all select k, a from u"),
     Case("intersect all", "select k, b from t intersect all select k, c from u"),
     Case("greater than all", "select k, a from t where a > all (select a from u where a is not null and k > 1)"),
@@ -65,6 +81,16 @@ def test_it_is_duckdbs_after_every_epoch(case: Case) -> None:
 def test_it_is_duckdbs_on_many_tables(case: Case) -> None:
     for seed in range(6):
         check(case, seed, epochs=5, size=20)
+
+
+def test_copies_of_a_row_with_a_value_below_zero_are_all_in_the_sum_of_their_window() -> None:
+    """The last of two copies was once looked for by the sum so far, which is the least of them here."""
+    flow = ps.sql(
+        "create table t (k long, a long);"
+        "select sum(a) over (partition by k) as s, sum(a) over (partition by k order by a) as r from t"
+    )
+    found = flow.run_local(t=[[{"k": 1, "a": -1}, {"k": 1, "a": -1}]]).table("result")
+    assert found.to_pylist() == [{"s": -2, "r": -2}, {"s": -2, "r": -2}]
 
 
 def test_a_value_with_two_rows_is_an_error_as_it_runs() -> None:

@@ -60,7 +60,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.explain:
         from pointstamp.cli.describe import load_flow
 
-        sys.stdout.write(load_flow(arguments.flow, dict(arguments.parameter)).describe().rstrip("\n") + "\n")
+        sys.stdout.write(load_flow(arguments.flow, dict(arguments.parameter)).explain().rstrip("\n") + "\n")
         return 0
     return run_flow(arguments)
 

@@ -15,11 +15,15 @@ from pointstamp.sources.port import Unit
 
 
 class FlowShape(msgspec.Struct, frozen=True, tag=True):
-    """What the flow looks like whose journal this is: its name, and a word for each of its places."""
+    """What the flow looks like whose journal this is: its name, and a word for each of its places.
+
+    ``computes`` says of operators that keep something, and of those of tables, what they are to compute.
+    """
 
     name: str
     query: str
     places: dict[str, str]
+    computes: dict[str, str] = {}
 
 
 class Ticked(msgspec.Struct, frozen=True, tag=True):

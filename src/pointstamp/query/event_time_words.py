@@ -44,11 +44,11 @@ def streams_words(
 ) -> list[str]:
     """What holds event time back for an output: ``latest`` has the greatest event times by operator."""
     found = []
-    for node in _above(plan, plan.named(NodeKind.OUTPUT)[output]):
+    for node in nodes_above(plan, plan.named(NodeKind.OUTPUT)[output]):
         if isinstance(node.logic, partial) and node.logic.func is InTime:
             said: InTimePlan = node.logic.args[0]
             bound = latest[node.name] - said.lateness if node.name in latest else None
-            inputs = [each.name for each in _above(plan, node) if each.kind is NodeKind.INPUT]
+            inputs = [each.name for each in nodes_above(plan, node) if each.kind is NodeKind.INPUT]
             found.append(_Holding(f"stream '{said.stream}'", bound, said.kind, inputs))
     return list(_words(found, silence, now_seconds))
 
@@ -81,7 +81,7 @@ def _since(holding: _Holding, silence: Silence, now_seconds: float) -> str:
     return f"{said}, and idle= is {max(each for each in patience if each is not None):g} seconds"
 
 
-def _above(plan: Plan, start: Node) -> list[Node]:
+def nodes_above(plan: Plan, start: Node) -> list[Node]:
     """The nodes of which something comes to one, in the order of the plan."""
     seen, waiting = {start.index}, [start]
     while waiting:

@@ -153,7 +153,8 @@ class Query:
 
         Operators that have been inside one call for long come first. While all workers are inside such calls,
         nothing more is known. Where results wait for event time, it says which input or stream holds that
-        back, at which event time, and for how long nothing has come from it.
+        back, at which event time, and for how long nothing has come from it; and where an input is what
+        another query publishes, which epoch of that one it waits for.
         """
         self._check_output(output)
         try:
@@ -164,7 +165,8 @@ class Query:
         held = next(each.held_by for each in status.outputs if each.name == output)
         plan = self._supervisor.spec.plan
         timed = self._supervisor.call(lambda session: session.event_time_words(plan, output))
-        return [*calls, *held, *self._answer(timed)]
+        said = self._supervisor.call(lambda session: session.source_words(plan, output))
+        return [*calls, *held, *self._answer(timed), *self._answer(said)]
 
     def frontiers(self) -> dict[str, list[tuple[Any, ...]]]:
         """For each output the times that may still come; empty if it is complete."""

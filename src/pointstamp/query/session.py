@@ -13,11 +13,11 @@ from time import monotonic
 from typing import Final, TypeAlias
 
 from pointstamp.errors import BusyError, RecoveryError, SourceError, TransportError
-from pointstamp.flow.plan import Plan
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.journal.history import Committed
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.crew import Crew, CrewError
-from pointstamp.query.event_time_words import streams_words
+from pointstamp.query.event_time_words import nodes_above, streams_words
 from pointstamp.query.observing import Verification
 from pointstamp.running.failing import error_of
 from pointstamp.running.lookout import CallsHeard
@@ -155,6 +155,18 @@ class Session:
         coordinator, now = self.coordinator, self._now_seconds()
         by_epochs = coordinator.event_time_words(now)
         return by_epochs or streams_words(plan, output, self.latest, coordinator.silence, now)
+
+    def source_words(self, plan: Plan, output: str) -> list[str]:
+        """What the sources above an output wait for, in words, where they can say."""
+        above = nodes_above(plan, plan.named(NodeKind.OUTPUT)[output])
+        words = []
+        for name in [
+            node.name for node in above if node.kind is NodeKind.INPUT and node.name in self._watches
+        ]:
+            waits_for = getattr(self._watches[name], "waits_for", None)
+            if name not in self._ended and waits_for is not None:
+                words.append(f"input '{name}' waits for {waits_for()}")
+        return words
 
     def finish(self) -> None:
         """Let all members leave after their last epoch."""

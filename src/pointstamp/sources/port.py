@@ -75,6 +75,8 @@ class Watch(Protocol):
 
     Poll once before waiting for ``fileno``: units that were there at the start do not make it readable. Also
     poll every second or so without being woken: some news does not make it readable.
+
+    A watch that knows what it waits for may say so, by a method ``waits_for()`` that returns the words.
     """
 
     def poll(self) -> list[Unit]:

@@ -156,6 +156,7 @@ class PublishedWatch:
         self._is_far = not isinstance(storage, LocalStorage)
         self._events: FolderEvents | None = None
         self._commit = -1
+        self._found_at = clock()
         self._is_finished = False
         self._is_first = True
         self._is_looking_anew = False
@@ -182,6 +183,16 @@ class PublishedWatch:
     def is_finished(self) -> bool:
         """Whether the other query has come to its end, and everything was found."""
         return self._is_finished
+
+    def waits_for(self) -> str:
+        """The next epoch there, in words, and since when it has not come."""
+        seconds = self._clock() - self._found_at
+        if self._commit < 0:
+            return f"{self._source.describe()}; nothing is there, for {seconds:.1f} seconds"
+        return (
+            f"epoch {self._epoch + 1} of {self._source.describe()}, by '{self._query}'; the last one was "
+            f"found {seconds:.1f} seconds ago, and why no other follows that query can say"
+        )
 
     def close(self) -> None:
         """Stop watching."""
@@ -250,7 +261,7 @@ class PublishedWatch:
                 if epoch > self._epoch:
                     places.setdefault(epoch, []).append(file)
         found = [self._unit(epoch, places[epoch]) for epoch in sorted(places)]
-        self._epoch, self._is_looking_anew = through, False
+        self._epoch, self._found_at, self._is_looking_anew = through, self._clock(), False
         return found
 
     def _unit(self, epoch: int, files: list[Staged]) -> Unit:

@@ -128,6 +128,7 @@ def _over(node: exp.Window, function: str, *arguments: exp.Expr, is_whole: bool 
     made.set("this", exp.Anonymous(this=function, expressions=list(arguments)))
     if is_whole:
         made.set("order", None)
+        made.set("spec", None)
     return made
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from pointstamp.cli.shell.session import Session
+from pointstamp.cli.shell.session import ShellSession
 from pointstamp.cli.shell.stored import StoredTable, weighed_rows
 from pointstamp.errors import FlowError, SqlError
 from pointstamp.expressions.compiling import compile_expression
@@ -20,7 +20,7 @@ from pointstamp.views.parts import check_parts
 from pointstamp.views.refusing import placed, refused
 
 
-def change(session: Session, node: exp.Insert | exp.Delete | exp.Update) -> int:
+def change(session: ShellSession, node: exp.Insert | exp.Delete | exp.Update) -> int:
     """Let a statement change its table, with the next epoch; how many rows it changed."""
     check_parts(node)
     target = node.this.this if isinstance(node.this, exp.Schema) else node.this
@@ -42,7 +42,7 @@ def change(session: Session, node: exp.Insert | exp.Delete | exp.Update) -> int:
     return max(int(gone.num_rows), int(come.num_rows))
 
 
-def add(session: Session, stored: StoredTable, gone: pa.Table, come: pa.Table) -> None:
+def add(session: ShellSession, stored: StoredTable, gone: pa.Table, come: pa.Table) -> None:
     """Let rows go and others come; refused where two would have one key."""
     changes = [weighed_rows(gone, -1, stored.weighed), weighed_rows(come, 1, stored.weighed)]
     session.change(stored.name.lower(), changes)
@@ -56,7 +56,7 @@ def add(session: Session, stored: StoredTable, gone: pa.Table, come: pa.Table) -
                 raise FlowError(f"two rows of '{stored.name}' would have the key {words}.")
 
 
-def loaded(session: Session, name: str, rows: pa.Table) -> int:
+def loaded(session: ShellSession, name: str, rows: pa.Table) -> int:
     """Add the rows of a file to a table; how many they are."""
     stored = session.tables[name.lower()]
     gone, come = replaced_by(stored, rows)
@@ -64,7 +64,7 @@ def loaded(session: Session, name: str, rows: pa.Table) -> int:
     return int(rows.num_rows)
 
 
-def _target(session: Session, node: exp.Expr) -> StoredTable:
+def _target(session: ShellSession, node: exp.Expr) -> StoredTable:
     stored = session.tables.get(node.name.lower())
     if stored is None:
         if node.name.lower() in session.views:
@@ -74,7 +74,7 @@ def _target(session: Session, node: exp.Expr) -> StoredTable:
     return stored
 
 
-def _inserted(session: Session, stored: StoredTable, node: exp.Insert) -> pa.Table:
+def _inserted(session: ShellSession, stored: StoredTable, node: exp.Insert) -> pa.Table:
     names = _named_columns(stored, node)
     if isinstance(node.expression, exp.Values):
         rows = node.expression.expressions
@@ -149,7 +149,7 @@ def replaced_by(stored: StoredTable, rows: pa.Table) -> tuple[pa.Table, pa.Table
 
 
 def _found(
-    session: Session, stored: StoredTable, node: exp.Delete | exp.Update, more: list[exp.Expr]
+    session: ShellSession, stored: StoredTable, node: exp.Delete | exp.Update, more: list[exp.Expr]
 ) -> pa.Table:
     """The rows of a table that a condition means, and what is worked out of each."""
     target = node.this
@@ -164,7 +164,7 @@ def _found(
     return made if more else made.rename_columns(stored.schema.names).cast(stored.schema)
 
 
-def _updated(session: Session, stored: StoredTable, node: exp.Update) -> tuple[pa.Table, pa.Table]:
+def _updated(session: ShellSession, stored: StoredTable, node: exp.Update) -> tuple[pa.Table, pa.Table]:
     given: dict[str, exp.Expr] = {}
     known = {each.lower() for each in stored.schema.names}
     for each in node.expressions:

@@ -11,7 +11,7 @@ from pointstamp.cli.run_display import counted
 from pointstamp.cli.shell import changing
 from pointstamp.cli.shell.display import Display, in_order, without_order
 from pointstamp.cli.shell.reading import Typed
-from pointstamp.cli.shell.session import Session
+from pointstamp.cli.shell.session import ShellSession
 from pointstamp.cli.shell.stored import StoredTable
 from pointstamp.errors import OperatorError, PointstampError, UsageError, words_of
 from pointstamp.rows.ddl import to_ddl
@@ -41,7 +41,7 @@ class Shell:
     """A session, and who shows it."""
 
     def __init__(self, parameters: Mapping[str, object]) -> None:
-        self._session = Session(parameters)
+        self._session = ShellSession(parameters)
         self._display = Display()
         self._failed = 0
         self._commands: dict[str, tuple[int, Callable[..., None]]] = {

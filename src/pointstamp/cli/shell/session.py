@@ -36,7 +36,7 @@ class ShellEpoch:
 
 
 @dataclass(slots=True)
-class Session:
+class ShellSession:
     """Tables, views and the epochs so far."""
 
     parameters: Mapping[str, object] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Session:
         flow = ViewsFlow("shell", self.parameters, _ROUNDS_MAX)
         for node in self._created:
             flow.add(node.copy())
-        return flow.flow.describe()
+        return flow.flow.explain()
 
     def value(self, query: exp.Expr) -> pa.Table:
         """The rows of a query, now; SqlError says what is refused."""
