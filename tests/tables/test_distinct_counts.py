@@ -68,7 +68,7 @@ def test_counts_of_different_values_are_duckdbs_after_every_epoch(
 
 
 @pytest.mark.long
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     names=NAMES,
     data=st.data(),

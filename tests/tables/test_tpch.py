@@ -39,6 +39,5 @@ def test_a_query_of_tpch_is_duckdbs_under_inserts_and_deletes(number: int) -> No
 @pytest.mark.long
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_query_of_tpch_is_duckdbs_on_larger_tables(number: int) -> None:
-    for seed in (number, number + 1):
-        fed = with_deletions(epochs(seed, 8, 300), seed, CHANGED)
-        assert judge(flow_of(number), SQL[f"q{number}"], fed, 1 + seed % 3) == 8
+    fed = with_deletions(epochs(number + 1, 8, 300), number + 1, CHANGED)
+    assert judge(flow_of(number), SQL[f"q{number}"], fed, 1 + number % 3) == 8

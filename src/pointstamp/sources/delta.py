@@ -13,12 +13,10 @@ Spark names them. The rows of a version have no order.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic
 from typing import Any, Final
 
 import pyarrow as pa
@@ -27,6 +25,7 @@ from pyarrow import types
 from pointstamp.errors import FlowError, SourceError, StorageError
 from pointstamp.rows.schema import to_batches
 from pointstamp.sources.port import Part, Position, Unit, Watch
+from pointstamp.sources.versions import VersionWatch, versions
 
 _WHOLE: Final = "whole"
 _FEED: Final = "delta.enableChangeDataFeed"
@@ -109,14 +108,14 @@ class DeltaChanges:
             first = [_whole(table)]
         if after < table.version():
             self._feed(after + 1, None)  # whether its changes are still there
-        units = [*first, *_versions(after, table.version())]
+        units = [*first, *versions(after, table.version())]
         last = max(after, table.version())
         if available_now:
-            return _VersionWatch(units, last, None, 0.0)
+            return VersionWatch(units, last, None, 0.0)
         if "://" not in self.path and self.look_every_seconds is None:
-            return _VersionWatch(units, last, self._version_on_disk, None)
+            return VersionWatch(units, last, self._version_on_disk, None)
         every_seconds = _LOOK_EVERY_SECONDS if self.look_every_seconds is None else self.look_every_seconds
-        return _VersionWatch(units, last, lambda _: int(self._table().version()), every_seconds)
+        return VersionWatch(units, last, lambda _: int(self._table().version()), every_seconds)
 
     def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The changes of a version, or the rows of the table as it was then, or a share of these."""
@@ -208,67 +207,6 @@ class DeltaChanges:
                 "versions for longer than a query may be stopped."
             )
         return SourceError(f"{who}: {words}")
-
-
-class _VersionWatch:
-    """The versions of a table as units; for one thread, which never waits."""
-
-    def __init__(
-        self,
-        units: list[Unit],
-        last: int,
-        newest: Callable[[int], int] | None,
-        every_seconds: float | None,
-    ) -> None:
-        self._units = units
-        self._last = last
-        self._newest = newest
-        self._every_seconds = every_seconds
-        self._next_at = monotonic()
-        self._thread: ThreadPoolExecutor | None = None
-        self._under_way: Future[int] | None = None
-
-    def poll(self) -> list[Unit]:
-        """The versions since the last call."""
-        units, self._units = self._units, []
-        newest = self._last if self._newest is None else self._look(self._newest)
-        units.extend(_versions(self._last, newest))
-        self._last = max(self._last, newest)
-        return units
-
-    def _look(self, find: Callable[[int], int]) -> int:
-        if self._every_seconds is None:
-            return find(self._last)
-        newest = self._last
-        if self._under_way is not None and self._under_way.done():
-            ended, self._under_way = self._under_way, None
-            self._next_at = monotonic() + self._every_seconds
-            newest = ended.result()
-        if self._under_way is None and monotonic() >= self._next_at:
-            self._thread = self._thread or ThreadPoolExecutor(1, "pointstamp-delta")
-            self._under_way = self._thread.submit(find, newest)
-        return newest
-
-    def fileno(self) -> None:
-        """Nothing becomes readable; poll from time to time."""
-        return
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether all versions that were asked for have been returned."""
-        return self._newest is None and not self._units
-
-    def close(self) -> None:
-        """Look no more; a look that is under way ends by itself."""
-        self._next_at = float("inf")
-        if self._thread is not None:
-            self._thread.shutdown(wait=False)
-
-
-def _versions(after: int, last: int) -> list[Unit]:
-    """The versions after one, up to another."""
-    numbers = range(after + 1, last + 1)
-    return [Unit(str(each), (Part(str(each), 1),), least_epoch=each) for each in numbers]
 
 
 def _whole(table: Any) -> Unit:  # noqa: ANN401 - a DeltaTable
