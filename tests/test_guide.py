@@ -53,6 +53,17 @@ def test_every_python_block_of_the_guide_prints_what_it_says() -> None:
 
 
 @pytest.mark.spark
+def test_the_table_of_costs_has_every_operation_on_tables() -> None:
+    """And those of streams that keep something, each with what it keeps."""
+    guide = GUIDE.read_text()
+    costs = guide[guide.index("| operation | what it does | what it keeps") :].partition("\n\n")[0]
+    # A way into loops, a question, and what a stream's own verbs call.
+    others = {"enter", "only_appends", "closed_sessions", "schema", "loops"}
+    verbs = {name for name in dir(ps.Table) if not name.startswith("_")} - others
+    verbs |= {"running", "states", "debezium", "event_time", "delay_until", "rolling", "lookup"}
+    assert [name for name in sorted(verbs) if not re.search(rf"\b{name}\b", costs)] == []
+
+
 def test_the_spark_blocks_of_the_guide_print_what_they_say() -> None:
     from pyspark.sql import SparkSession
 

@@ -73,7 +73,7 @@ def test_the_spark_blocks_of_the_readme_print_what_they_say(
     )
     names: dict[str, object] = {"spark": spark}
     try:
-        run_blocks(names, last_on_spark=2)
+        run_blocks(names, last_on_spark=3)
     finally:
         query = names.get("query")
         if isinstance(query, Query):

@@ -18,6 +18,7 @@ READERS: Final = ("src", "models", "tests", "docs", "examples", "benchmarks", "s
 CALLED_BY_OTHERS: Final = {
     "_check_value": "argparse calls it for each argument that has choices",
     "_repr_svg_": "notebooks call it to show a flow",
+    "_warn_unsupported": "sqlglot calls it for a statement that it does not know",
 }
 
 

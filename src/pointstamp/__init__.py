@@ -67,12 +67,15 @@ if TYPE_CHECKING:
     from pointstamp.running.status import InputStatus, KeptStatus, LoopStatus, OutputStatus, RunStatus
     from pointstamp.sinks.compactor import Compacted, compact
     from pointstamp.sinks.delta import DeltaSink
+    from pointstamp.sinks.delta_versions import delta_version
     from pointstamp.sinks.parquet import ParquetSink
     from pointstamp.sinks.port import Compactor, Publisher, Sink, Staged, Writer
     from pointstamp.sinks.reading import published_files, read_published, read_table
     from pointstamp.sinks.tiers import CompactionPolicy
+    from pointstamp.sources.delta import delta_changes
     from pointstamp.sources.files import files
     from pointstamp.sources.port import Part, Source, Unit, Watch
+    from pointstamp.sources.published import published
     from pointstamp.state import saved
     from pointstamp.state.pieces import Piece, Stateful
     from pointstamp.storage.port import Storage
@@ -97,6 +100,7 @@ if TYPE_CHECKING:
     from pointstamp.topology.stacks import Stacks
     from pointstamp.topology.summary import Summary, delay
     from pointstamp.views.sql import sql
+    from pointstamp.views.view import view
 
 _HOMES = {
     "Accumulator": "reduce.aggregate",
@@ -170,6 +174,8 @@ _HOMES = {
     "count": "reduce.asking",
     "count_distinct": "reduce.asking",
     "delay": "topology.summary",
+    "delta_changes": "sources.delta",
+    "delta_version": "sinks.delta_versions",
     "dense_rank": "tables.in_order",
     "duration": "expressions.functions",
     "event_time": "flow.event_epochs",
@@ -189,6 +195,7 @@ _HOMES = {
     "min": "reduce.asking",
     "min_by": "reduce.asking",
     "operator": "flow.operator",
+    "published": "sources.published",
     "published_files": "sinks.reading",
     "quantile": "reduce.asking",
     "rank": "tables.in_order",
@@ -210,6 +217,7 @@ _HOMES = {
     "var_pop": "reduce.asking",
     "var_samp": "reduce.asking",
     "variance": "reduce.asking",
+    "view": "views.view",
     "when": "expressions.tree",
 }
 
@@ -286,6 +294,8 @@ __all__ = [
     "count",
     "count_distinct",
     "delay",
+    "delta_changes",
+    "delta_version",
     "dense_rank",
     "duration",
     "event_time",
@@ -303,6 +313,7 @@ __all__ = [
     "median",
     "min_by",
     "operator",
+    "published",
     "published_files",
     "quantile",
     "rank",
@@ -323,6 +334,7 @@ __all__ = [
     "var_pop",
     "var_samp",
     "variance",
+    "view",
     "when",
 ]
 

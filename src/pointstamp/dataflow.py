@@ -19,6 +19,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.flow.builder import PlanBuilder, wired
 from pointstamp.flow.event_epochs import EventTime, event_epochs
+from pointstamp.flow.idle import idle_seconds
 from pointstamp.flow.outlet import feed, scope_name, wiring
 from pointstamp.flow.plan import InputPort, NodeKind, Plan
 from pointstamp.flow.stream import Stream
@@ -38,6 +39,7 @@ from pointstamp.running.status import describe_interruption, status_from
 from pointstamp.show.describe import describe
 from pointstamp.show.drawing.mermaid import mermaid
 from pointstamp.show.drawing.svg import svg
+from pointstamp.show.explaining import explain
 from pointstamp.show.live import LiveDisplay
 from pointstamp.tables.each_time import within_times
 from pointstamp.tables.lookup import looked_up
@@ -83,6 +85,10 @@ class Dataflow:
     def describe(self) -> str:
         """The flow as readable text."""
         return describe(self.plan)
+
+    def explain(self) -> str:
+        """What each output keeps, what a change costs there, and what several outputs share."""
+        return explain(self.plan)
 
     def to_mermaid(self) -> str:
         """The flow as a Mermaid flowchart."""
@@ -131,6 +137,8 @@ class Dataflow:
         node = self._builder.add(NodeKind.INPUT, name, (), [], ports)
         node.late = late
         node.event_epochs = epochs
+        if epoch is not None:
+            node.idle_seconds = idle_seconds(f"input '{name}', epoch=, idle", epoch.idle)
         if late == "output":
             port = wired("in", Source(node.index, LATE_PORT))
             self._builder.add(NodeKind.OUTPUT, late_output or f"{name}_late", (), [port], {}, logic=Collect)
@@ -371,7 +379,8 @@ class Dataflow:
         Inputs are streaming DataFrames, DataFrames, and sources that the workers read themselves
         (``ps.files``). Each epoch is published under ``output`` as soon as it is complete and saved; what is
         needed to go on after a failure, or with a new driver, lies under ``checkpoint``. A new checkpoint may
-        begin with a ``savepoint`` of another one, given as (its path, the savepoint's name).
+        begin with a ``savepoint`` of another one, given as (its path, the savepoint's name). Unless
+        ``workers`` says otherwise, there are as many workers as Spark has slots, less one for other jobs.
 
         With ``tick_every="1 second"`` epochs are ticks of a clock: one every second, with everything that
         came since the last one, and also where nothing came. They are recorded as any tick is.

@@ -59,6 +59,23 @@ def test_an_input_without_a_path_is_asked_for(views: Path, capsys: pytest.Captur
     assert "give --input orders=PATH" in capsys.readouterr().err
 
 
+def test_parameters_are_numbers_truth_values_or_strings(
+    views: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (views / "views.sql").write_text(
+        "create table orders (id long, city string, price long);\n"
+        "select id, :flag as flag, :share as share from orders where city = :city and price > :least"
+    )
+    given = [f"--parameter={each}" for each in ("city=Rome", "least=2", "flag=true", "share=0.5")]
+    source = ["--input", f"orders={views / 'orders.parquet'}"]
+    assert main(["sql", str(views / "views.sql"), *source, *given]) == 0
+    assert "id  flag  share" in (shown := capsys.readouterr().out)
+    assert "1   True  0.5" in shown
+    (views / "views.sql").write_text("create table orders (city string);\nselect :least as least from orders")
+    assert main(["sql", str(views / "views.sql"), *source, "--parameter", "least='2'"]) == 0
+    assert "at the end, result: 3 rows\n  least\n  2\n" in capsys.readouterr().out
+
+
 def test_a_text_is_described(views: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", str(views / "views.sql")]) == 0
     assert "'cities', output" in capsys.readouterr().out

@@ -3,11 +3,17 @@
 Families:
 - reductions: a running one keeps numbers that do not say which aggregate they are of;
 - declared state: what is kept, how, and by which key;
+- tables: what their operators were told to compute, expressions and orders, too;
 - what may change freely: code, and operators that keep nothing from epoch to epoch.
 """
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from typing import Any, ClassVar
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -99,6 +105,94 @@ def test_state_that_would_be_read_as_something_else_is_refused(
 )
 def test_what_keeps_nothing_and_what_is_code_may_change(before: ps.Dataflow, now: ps.Dataflow) -> None:
     check(before, now)
+
+
+def table(make: Callable[[ps.Table, ps.Table], ps.Table | ps.Stream]) -> ps.Dataflow:
+    flow = ps.Dataflow("tables")
+    a, b = (flow.input(name, "k long, at long, x long").event_time("at", lateness=5) for name in ("a", "b"))
+    flow.output("out", make(a.running(), b.running()))
+    return flow
+
+
+CHANGED: dict[str, tuple[Any, Any, str]] = {
+    "aggregate": (
+        lambda a, b: a.reduce("k", v=ps.max("x")),
+        lambda a, b: a.reduce("k", v=ps.min("x")),
+        r"operator reduce \(computed .*descends=True.*, computes .*Ordered",
+    ),
+    "argument": (
+        lambda a, b: a.reduce("k", v=ps.sum(ps.col("x") * 2)),
+        lambda a, b: a.reduce("k", v=ps.sum(ps.col("x") * 3)),
+        r"col\('x'\) \* 2.*col\('x'\) \* 3",
+    ),
+    "condition": (
+        lambda a, b: a.count("k").filter(ps.col("count") > 1),
+        lambda a, b: a.count("k").filter(ps.col("count") > 2),
+        r"operator filter \(computed \(col\('count'\) > 1\)",
+    ),
+    "order": (
+        lambda a, b: a.top(1, "k", by="at"),
+        lambda a, b: a.top(1, "k", by="x desc"),
+        r"operator top \(computed .*column='at'.*computes .*column='x', descends=True",
+    ),
+    "how many": (
+        lambda a, b: a.top(1, "k", by="at"),
+        lambda a, b: a.top(2, "k", by="at"),
+        "count=1.*count=2",
+    ),
+    "pairs": (
+        lambda a, b: a.join(b, "k", where=ps.col("x") > ps.col("x_right")),
+        lambda a, b: a.join(b, "k", where=ps.col("x") < ps.col("x_right")),
+        r"operator join \(computed",
+    ),
+    "gap": (
+        lambda a, b: a.sessions("k", at="at", gap=5),
+        lambda a, b: a.sessions("k", at="at", gap=6),
+        r"operator sessions \(computed .*gap=5.*gap=6",
+    ),
+    "window": (
+        lambda a, b: a.window("at", 10).count("window_end"),
+        lambda a, b: a.window("at", 20).count("window_end"),
+        "size=10.*size=20",
+    ),
+    "as of": (
+        lambda a, b: a.join_as_of(b, "k", at="at"),
+        lambda a, b: a.join_as_of(b, "k", at="at", direction="forward"),
+        "backward.*forward",
+    ),
+    "wait": (
+        lambda a, b: a.with_columns(u=ps.col("at") + 5).final("u"),
+        lambda a, b: a.with_columns(u=ps.col("at") + 5).final("at"),
+        r"operator final \(computed",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "now", "words"), CHANGED.values(), ids=CHANGED)
+def test_a_table_that_would_mean_something_else_is_refused(before: Any, now: Any, words: str) -> None:  # noqa: ANN401
+    check(table(before), table(before))
+    with pytest.raises(RecoveryError, match=words):
+        check(table(before), table(now))
+    shapes = [shape_of(table(each).plan, "query") for each in (before, now)]
+    check_shape(*shapes, accept_changes=True)
+
+
+def test_a_journal_that_does_not_say_what_was_computed_is_gone_on_with() -> None:
+    before, now = (shape_of(table(each).plan, "query") for each in CHANGED["order"][:2])
+    check_shape(msgspec.structs.replace(before, computes={}), now, accept_changes=False)
+
+
+def test_a_shape_is_the_same_in_every_process() -> None:
+    program = "import sys; sys.path[:0] = ['tests']; from tables.test_shown import all_operations as make; "
+    program += "from pointstamp.journal.shape import shape_of; print(shape_of(make().plan, 'q'))"
+    said = set()
+    for seed in ("1", "2"):
+        seeded = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", program]
+        ran = subprocess.run(command, capture_output=True, check=True, env=seeded)
+        said.add(ran.stdout.decode())
+    assert len(said) == 1
+    assert " at 0x" not in said.pop()
 
 
 def test_a_query_goes_on_with_the_aggregate_that_was_saved_and_with_no_other(tmp_path: Any) -> None:  # noqa: ANN401

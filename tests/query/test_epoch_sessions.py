@@ -51,6 +51,22 @@ def test_each_session_comes_once_in_the_epoch_in_which_it_ends(
     assert total == wanted
 
 
+@settings(max_examples=12, deadline=None)
+@given(rows=ROWS, has_keys=st.booleans(), workers=st.integers(1, 3))
+def test_with_aggregates_a_session_is_one_row(rows: list[Row], has_keys: bool, workers: int) -> None:
+    flow = ps.Dataflow("sessions")
+    keys = ["k"] if has_keys else []
+    timed = flow.input("rows", TIMED, epoch=ps.event_time("at", every=EVERY, lateness=18))
+    flow.output("sessions", timed.sessions(*keys, at="at", gap=GAP, rows=ps.count(), total=ps.sum("n")))
+    found = flow.run_local(rows=pa.concat_tables(timed_tables([rows])), workers=workers)["sessions"]
+    groups: dict[Row, list[Any]] = {}
+    alike = rows if has_keys else [(0, *row[1:]) for row in rows]
+    for k, _, n, *ends in sessions_of(alike, GAP):
+        groups.setdefault((*([k] if has_keys else []), *ends), []).append(n)
+    wanted = Counter((-(-key[-1] // EVERY) - 1, *key, len(ns), sum(ns)) for key, ns in groups.items())
+    assert Counter(tuple(row.values()) for row in found.table().to_pylist()) == wanted
+
+
 @settings(max_examples=20, deadline=None)
 @given(epochs=st.lists(ROWS, min_size=1, max_size=5), workers=st.integers(1, 3))
 def test_by_a_promise_sessions_come_when_the_bound_has_passed_them(

@@ -24,11 +24,12 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, SchemaError
+from pointstamp.flow.event_epochs import ToLaterEpochs
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.rows.epochcolumn import EventEpochs
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.seeds import CrashSimulator
-from pointstamp.simulate.seeds import FindingKind, cases, simulate
+from pointstamp.simulate.seeds import FindingKind, Simulator, cases, simulate
 from pointstamp.simulate.world import Ended
 from support.broken_recovery import Rescaled
 from support.event_worlds import epochs_flow, rows_in_time
@@ -181,6 +182,43 @@ def crashes(worlds: int) -> None:
 
 def test_what_is_published_does_not_depend_on_crashes() -> None:
     crashes(8)
+
+
+def schedules(worlds: int) -> None:
+    plan = epochs_flow().plan
+    report = simulate(Simulator(plan, prepared(plan, rows_in_time())), cases(range(worlds), 1, 4))
+    assert report.finding is None, report.finding.reason
+    assert not report.unknown
+
+
+def test_what_is_put_out_does_not_depend_on_the_schedule() -> None:
+    schedules(12)
+
+
+def test_a_simulated_world_has_the_windows_of_a_run() -> None:
+    flow = epochs_flow()
+    rows = rows_in_time()
+    found = flow.run_local(rows=pa.concat_tables(rows["rows"]))["windows"].table()
+    world = Simulator(flow.plan, prepared(flow.plan, rows)).run(next(iter(cases([3], 3, 3)))).run
+    put_out = [
+        (time[0], *row.values())
+        for (name, time), batches in world.outputs.items()
+        if name == "windows"
+        for batch in batches
+        for row in batch.to_pylist()
+    ]
+    assert Counter(put_out) == Counter(tuple(row.values()) for row in found.to_pylist())
+
+
+def test_rows_that_are_sent_ahead_too_far_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = ToLaterEpochs.on_receive
+
+    def ahead(self: ToLaterEpochs, context: Any, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002, ANN401
+        right(self, context, input, batch) if context.worker == 0 else context.send(batch)
+
+    monkeypatch.setattr(ToLaterEpochs, "on_receive", ahead)
+    with pytest.raises(AssertionError):
+        schedules(12)
 
 
 def test_generations_may_differ_in_their_number_of_workers() -> None:

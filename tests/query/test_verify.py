@@ -45,7 +45,7 @@ from pointstamp.running.local import LocalTransport
 from pointstamp.running.messages import EventsTold, Finished, Progressed, Report, Saved
 from pointstamp.running.telling import EventTeller, TellRows
 from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.reading import published, read_published
+from pointstamp.sinks.reading import published_now, read_published
 from pointstamp.sources.memory import Rows
 from pointstamp.sources.port import Part
 from pointstamp.storage.memory import MemoryStorage
@@ -116,7 +116,7 @@ def test_a_word_count_in_two_processes_is_verified_to_its_end(tmp_path: Path) ->
     assert query.awaitTermination(SECONDS_MAX)
     assert query.lastProgress is not None
     assert query.lastProgress["verifiedEvents"] > 8 * 10
-    assert published(str(tmp_path / "out")).epochs_through == 7
+    assert published_now(str(tmp_path / "out")).epochs_through == 7
 
 
 def test_without_verify_nothing_is_told_of_it(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_every_recoverable_flow_is_right_and_goes_on_right(name: str, tmp_path: 
     flow = FLOWS[name]()
     storage = run(flow, inputs_of(flow, 6), tmp_path)
     run(flow, inputs_of(flow, 12), tmp_path, storage)
-    assert published(str(tmp_path / "out")).epochs_through == 11
+    assert published_now(str(tmp_path / "out")).epochs_through == 11
 
 
 # Snapshots broken on purpose.
@@ -351,7 +351,7 @@ def test_snapshots_that_are_late_are_right(name: str, monkeypatch: Patch, tmp_pa
     snapshots_are_late(monkeypatch)
     flow = FLOWS[name]()
     run(flow, inputs_of(flow), tmp_path)
-    assert published(str(tmp_path / "out")).epochs_through == EPOCHS - 1
+    assert published_now(str(tmp_path / "out")).epochs_through == EPOCHS - 1
 
 
 def the_input_begins_with_the_epoch_that_is_saved(patch: Patch) -> None:
@@ -388,7 +388,7 @@ def test_a_broken_restart_is_caught_by(
     mutant(monkeypatch)
     with pytest.raises(InternalError, match=f"{caught_by} .* in generation 2"):
         run(flow, inputs_of(flow, 8), tmp_path, storage)
-    assert published(str(tmp_path / "out")).epochs_through == 3
+    assert published_now(str(tmp_path / "out")).epochs_through == 3
 
 
 # Broken runtimes.
@@ -472,7 +472,7 @@ def test_an_event_without_a_cause_is_found_also_when_nothing_else_happens_any_mo
     flow = FLOWS["running"]()
     with pytest.raises(InternalError, match="RecvCapEnabled "):
         run(flow, inputs_of(flow), tmp_path)
-    through = published(str(tmp_path / "out")).epochs_through
+    through = published_now(str(tmp_path / "out")).epochs_through
     assert through is not None
     assert through < EPOCHS - 1
 

@@ -26,7 +26,7 @@ from pointstamp.sinks.compactions import PLACE, Compactions
 from pointstamp.sinks.compactor import ParquetCompactor, compact
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.port import Staged
-from pointstamp.sinks.reading import published, published_files, read_published
+from pointstamp.sinks.reading import published_files, published_now, read_published
 from pointstamp.sinks.tiers import CompactionPolicy, chosen_groups
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content
@@ -273,7 +273,7 @@ def test_a_number_that_comes_again_after_its_files_were_replaced_changes_nothing
     storage = MemoryStorage()
     _publish(storage, 0, 12)
     sink = ParquetSink("", lambda _: storage).for_query("q", SCHEMAS)
-    files = published("", open_storage=lambda _: storage).outputs["counts"].files
+    files = published_now("", open_storage=lambda _: storage).outputs["counts"].files
     compact("", AT_ONCE, open_storage=lambda _: storage)
     assert len(storage.list("counts/")) == 1
     sink.publisher().publish(11, 11, files[11:])
@@ -464,7 +464,7 @@ def test_by_hand_everything_small_becomes_one_file_with_the_same_rows_in_the_sam
 def test_a_turn_reads_no_more_than_it_may_and_files_grow_no_larger_than_they_should(tmp_path: Path) -> None:
     storage = SteppingStorage(str(tmp_path), Steps())
     _publish(storage, 0, 40)
-    size = published(tmp_path).outputs["counts"].files[0].size_bytes
+    size = published_now(tmp_path).outputs["counts"].files[0].size_bytes
     policy = CompactionPolicy(files=2, file_bytes=10 * size, keep_seconds=1e6)
     compactor = ParquetCompactor(storage, policy, tail=0, is_full=True)
     turns = 1
@@ -473,7 +473,7 @@ def test_a_turn_reads_no_more_than_it_may_and_files_grow_no_larger_than_they_sho
         assert _read(storage) == _rows(40)
     assert turns >= 4
     assert len(published_files(tmp_path, "counts")) <= 4
-    assert all(file.size_bytes <= 10 * size for file in published(tmp_path).outputs["counts"].files)
+    assert all(file.size_bytes <= 10 * size for file in published_now(tmp_path).outputs["counts"].files)
 
 
 def test_a_file_that_is_damaged_or_lost_is_left_alone_and_the_others_are_merged(

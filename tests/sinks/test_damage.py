@@ -14,7 +14,7 @@ import pytest
 from pointstamp.errors import StorageError
 from pointstamp.sinks.chain import FOLDER, Chain
 from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.reading import published, read_published
+from pointstamp.sinks.reading import published_now, read_published
 from pointstamp.storage.memory import MemoryStorage
 from sinks.harness import batches
 
@@ -43,7 +43,7 @@ def _copy(storage: MemoryStorage) -> MemoryStorage:
 
 def _read(storage: MemoryStorage) -> Any:  # noqa: ANN401
     """All that a reader may ask for."""
-    found = published("out", open_storage=lambda _: storage)
+    found = published_now("out", open_storage=lambda _: storage)
     rows = [
         read_published("out", "counts", after=after, open_storage=lambda _: storage).to_pylist()
         for after in (None, AFTER)

@@ -22,7 +22,7 @@ from pointstamp.errors import FlowError, SchemaError, StorageError
 from pointstamp.sinks.chain import FOLDER, FORMAT_VERSION, Chain, PublishedCommit, first_held, links_to
 from pointstamp.sinks.parquet import ParquetPublisher, ParquetSink
 from pointstamp.sinks.port import Staged
-from pointstamp.sinks.reading import published, read_published
+from pointstamp.sinks.reading import published_now, read_published
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content, Storage
 from pointstamp.storage.sealed_json import seal_json
@@ -223,18 +223,18 @@ def test_a_gap_is_refused_and_so_is_what_is_no_manifest(tmp_path: Path) -> None:
     content = link.read_text()
     link.unlink()
     with pytest.raises(StorageError, match=r"link 24 is there, but not all links before it: .*019.json"):
-        published(str(tmp_path))
+        published_now(str(tmp_path))
     link.write_text('{"format_version": 3, "query": 1}')
     with pytest.raises(StorageError, match=r"019.json' cannot be read as a manifest"):
-        published(str(tmp_path))
+        published_now(str(tmp_path))
     link.write_text('{"format_version": 9}')
     with pytest.raises(StorageError, match=r"has format 9, but this pointstamp reads 3"):
-        published(str(tmp_path))
+        published_now(str(tmp_path))
     fewer = json.loads(content)["content"]
     fewer["commits"].pop()
     link.write_bytes(seal_json(json.dumps(fewer).encode(), f"{FOLDER}/{link.name}", FORMAT_VERSION))
     with pytest.raises(StorageError, match=r"must hold the commits 10 to 19, but does not"):
-        published(str(tmp_path))
+        published_now(str(tmp_path))
     link.write_text(content)
     (tmp_path / FOLDER / "notes.txt").write_text("somebody else's")
     assert len(_numbers(Chain(SteppingStorage(str(tmp_path), Steps())))) == 25
@@ -312,12 +312,12 @@ def test_a_file_that_is_not_as_it_was_written_is_refused(tmp_path: Path) -> None
     file.write_bytes(content)
     sink.publisher().publish(0, 0, staged)
     file.write_bytes(content[:4] + b"?" + content[5:])
-    assert published(path).epochs_through == 0  # it only looks at sizes
+    assert published_now(path).epochs_through == 0  # it only looks at sizes
     with pytest.raises(StorageError, match=r"is not as it was published: .* Restore it from a copy"):
         read_published(path)
     file.unlink()
     with pytest.raises(StorageError, match=r"is not there. It was removed or changed after"):
-        published(path)
+        published_now(path)
 
 
 def test_two_processes_that_think_they_are_the_same_worker_do_not_overwrite_each_other(

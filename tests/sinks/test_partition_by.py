@@ -22,7 +22,7 @@ import pointstamp as ps
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.sinks.hive import NULL, values_of
 from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.reading import published, published_files, read_published
+from pointstamp.sinks.reading import published_files, published_now, read_published
 from pointstamp.sinks.tiers import CompactionPolicy
 from pointstamp.storage.memory import MemoryStorage
 
@@ -131,7 +131,7 @@ def test_outputs_may_be_partitioned_each_in_its_own_way_and_later_in_another(tmp
         writer = sink.writer(0, number)
         other = writer.stage("b", {number: [pa.record_batch({"y": [number]})]})
         sink.publisher().publish(number, number, [*writer.stage("a", {number: [rows]}), *other])
-    folders = [file.path.count("/") - 1 for file in published(tmp_path).outputs["a"].files]
+    folders = [file.path.count("/") - 1 for file in published_now(tmp_path).outputs["a"].files]
     assert folders == [1, 1, 1, 2, 2, 2, 0]
     for _ in range(2):
         read = read_published(tmp_path)

@@ -24,13 +24,18 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pointstamp as ps
+from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sources.dealing import deal, shared
+from pointstamp.sources.delta import delta_changes
 from pointstamp.sources.files import files
 from pointstamp.sources.memory import Rows
 from pointstamp.sources.port import Position, Source, Unit, Watch
+from pointstamp.sources.published import published
 
 SECONDS_MAX = 180.0
 ARRIVALS_MAX = 8
@@ -99,6 +104,45 @@ class FilesBench:
             unfinished.rename(Path(self._path) / name)
 
 
+class PublishedBench:
+    """Each unit is an epoch that a sink has published; now and then what is there is merged."""
+
+    is_ordered = True
+
+    def __init__(self, folder: Path, *, merges: bool = False, **arguments: Any) -> None:  # noqa: ANN401
+        self._path, self._merges = f"{folder}/out", merges
+        sink = ParquetSink(self._path, compaction=None).for_query("other", {"numbers": SCHEMA})
+        self._writer, self._publisher = sink.writer(0, 1), sink.publisher()
+        self.source: Source = published(self._path, "numbers", **arguments)
+
+    def arrive(self, number: int) -> list[int]:
+        rows = pa.record_batch({"x": numbers_of(number)})
+        self._publisher.publish(number, number, self._writer.stage("numbers", {number: [rows]}))
+        if self._merges and number % 3 == 2:
+            ps.compact(self._path, ps.CompactionPolicy(keep_seconds=0))
+        return numbers_of(number)
+
+
+class DeltaBench:
+    """Each unit is a version of a Delta table, to which rows are appended."""
+
+    is_ordered = True
+
+    def __init__(self, folder: Path, look_every_seconds: float | None = None) -> None:
+        self._path = str(folder / "table")
+        write_deltalake(self._path, self._rows([]), configuration={"delta.enableChangeDataFeed": "true"})
+        self.source: Source = delta_changes(
+            self._path, starting_version=1, look_every_seconds=look_every_seconds
+        )
+
+    def arrive(self, number: int) -> list[int]:
+        write_deltalake(self._path, self._rows(numbers_of(number)), mode="append")
+        return numbers_of(number)
+
+    def _rows(self, numbers: list[int]) -> pa.Table:
+        return pa.table({"x": pa.array(numbers, pa.int64())})
+
+
 def numbers_of(number: int) -> list[int]:
     return [number * 10 + each for each in range(3)]
 
@@ -127,7 +171,12 @@ BENCHES: dict[str, Callable[[Path], Bench]] = {
     "groups in order": bench(marker="_done", in_order=True),
     "groups in order, listed": bench(marker="_done", in_order=True, list_every_seconds=0),
     "groups with lists": bench(marker="_done", lists=True),
+    "published": PublishedBench,
+    "published, merged": lambda folder: PublishedBench(folder, merges=True),
+    "published, all in a tick": lambda folder: PublishedBench(folder, units_per_tick=None),
     "groups, far": bench(marker="_done", far=True, list_every_seconds=0),
+    "versions": DeltaBench,
+    "versions, looked for": lambda folder: DeltaBench(folder, 0.0),
 }
 
 
@@ -274,4 +323,4 @@ def test_what_is_waited_for_becomes_readable_when_a_unit_arrives(make: Make, tmp
 
 @of_every_source
 def test_a_source_says_who_it_is(make: Make, tmp_path: Path) -> None:
-    assert make(tmp_path).source.describe().split()[0] in {"rows", "files"}
+    assert make(tmp_path).source.describe().split()[0] in {"rows", "files", "what", "changes"}

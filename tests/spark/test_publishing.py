@@ -20,7 +20,7 @@ import pointstamp as ps
 from pointstamp.errors import FlowError, OperatorError, StorageError
 from pointstamp.sinks.chain import FOLDER
 from pointstamp.sinks.port import Staged
-from pointstamp.sinks.reading import published, read_published
+from pointstamp.sinks.reading import published_now, read_published
 from pointstamp.spark import frames, job, output
 from pointstamp.spark.manifest import check_unpublished, discard, publish
 from pointstamp.spark.output import EpochFiles
@@ -38,7 +38,7 @@ def test_a_folder_is_published_into_once_and_what_is_there_is_never_replaced(tmp
             publish(path, run, schemas, [])
     with pytest.raises(FlowError, match=r"a folder belongs to one run"):
         check_unpublished(path)
-    found = published(path)
+    found = published_now(path)
     assert (found.query, found.is_complete) == ("first", True)
     assert os.listdir(tmp_path) == [FOLDER]
     assert os.listdir(tmp_path / FOLDER) == ["000000000000.json"]  # nothing temporary is left
@@ -46,13 +46,13 @@ def test_a_folder_is_published_into_once_and_what_is_there_is_never_replaced(tmp
 
 def test_an_address_with_a_scheme_is_the_same_folder(tmp_path: Path) -> None:
     publish(f"file://{tmp_path}/below", "a", {}, [])
-    assert published(str(tmp_path / "below")).query == "a"
+    assert published_now(str(tmp_path / "below")).query == "a"
     assert spark_address(f"file://{tmp_path}/below/") == spark_address(str(tmp_path / "below"))
 
 
 def test_paths_that_spark_or_the_workers_cannot_use_are_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(FlowError, match=r"nothing has been published there"):
-        published(str(tmp_path))
+        published_now(str(tmp_path))
     with pytest.raises(StorageError, match=r"nowhere://x' cannot be opened"):
         check_unpublished("nowhere://x")
     with pytest.raises(FlowError, match=r"which Spark reads as a pattern"):
@@ -83,7 +83,7 @@ def test_the_frames_read_what_the_commit_lists_and_no_leftover_or_foreign_file(
     again = frames.read(spark, str(tmp_path))["copied"]
     assert sorted(map(tuple, again.collect())) == sorted(map(tuple, result.collect()))
 
-    files = published(str(tmp_path)).outputs["copied"].files
+    files = published_now(str(tmp_path)).outputs["copied"].files
     assert sum(file.rows for file in files) == 10
     assert len({file.path.partition("-worker-")[2] for file in files}) == len(files)  # one of each worker
     assert min(file.first_epoch for file in files) == 0

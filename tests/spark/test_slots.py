@@ -83,6 +83,19 @@ def test_a_connect_session_is_asked_without_its_spark_context() -> None:
         choose_workers(connect(4), 5)
 
 
+def test_a_query_leaves_a_slot_for_other_jobs_or_says_that_it_does_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert choose_workers(connect(4), None, stays=True) == 3
+    assert choose_workers(connect(4), None, stays=True, spare=1) == 3
+    assert caplog.text == ""
+    assert choose_workers(connect(4), 4, stays=True) == 4
+    assert "the 4 workers of this query take all slots" in caplog.text
+    caplog.clear()
+    assert choose_workers(connect(1), None, stays=True) == 1
+    assert "take all slots" in caplog.text
+
+
 def test_a_connect_session_that_does_not_say_its_slots_needs_workers() -> None:
     session = connect(200, spark_default_parallelism="200")
     with pytest.raises(FlowError, match=r"does not say how many slots it has .* Give workers="):

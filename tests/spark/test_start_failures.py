@@ -30,6 +30,7 @@ from pyspark.sql import SparkSession
 import pointstamp as ps
 from pointstamp.errors import FencedError, FlowError, OperatorError, RecoveryError
 from pointstamp.sinks.port import Epochs, Publisher, Staged, Writer
+from pointstamp.spark.inputlog import start_patiently
 from support.streams import (
     SECONDS_MAX,
     counts_by_epoch,
@@ -333,3 +334,22 @@ def test_a_query_whose_driver_was_killed_goes_on_in_another_with_other_workers(
         query.processAllAvailable()
         assert query.id == first[1]
     assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch(sent)
+
+
+def test_structured_streaming_is_started_again_where_python_was_too_slow_for_spark() -> None:
+    slow = RuntimeError("[STREAM_FAILED] Python worker failed to connect back.")
+    answers: list[object] = [slow, slow, "a query"]
+
+    def start() -> object:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert start_patiently(start, "input 'words'") == "a query"
+    answers[:] = [slow] * 9
+    with pytest.raises(FlowError, match=r"'words': Structured Streaming could not start: Python worker"):
+        start_patiently(start, "input 'words'")
+    answers[:] = [RuntimeError("there is no such table"), "a query"]
+    with pytest.raises(FlowError, match="no such table"):
+        start_patiently(start, "input 'words'")

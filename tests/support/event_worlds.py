@@ -57,17 +57,55 @@ def delayed_flow() -> ps.Dataflow:
     return flow
 
 
+def keyed_flow() -> ps.Dataflow:
+    """Windows by key that come once, with different values; and the open ones, counted and ranked."""
+    flow = ps.Dataflow("keyed")
+    rows = flow.input("rows", TIMED).event_time("at", lateness=8)
+    windows = rows.running().window("at", 12).keep_until("window_end")
+    different = {"n": ps.count_distinct("n"), "times": ps.count_distinct("at"), "rows": ps.count()}
+    by_key = windows.reduce("k", "window_end", aggregates=different)
+    flow.output("final", by_key.final("window_end"))
+    flow.output("open", by_key)
+    flow.output("last", windows.top(1, "k", "window_end", by="at desc").final("window_end"))
+    flow.output("all", rows.running().reduce(values=ps.count_distinct("n"), keys=ps.count_distinct("k")))
+    return flow
+
+
+def close_flow() -> ps.Dataflow:
+    """Pairs of rows that are close in time, and the row that was there last."""
+    flow = ps.Dataflow("close")
+    rows = flow.input("rows", TIMED).event_time("at", lateness=6)
+    others = flow.input("others", TIMED).event_time("at", lateness=12)
+    flow.output("pairs", rows.join_within(others, "k", at="at", within=(3, 7)))
+    flow.output("last", rows.running().join_as_of(others.running(), "k", at="at", tolerance=9, how="left"))
+    return flow
+
+
+def visits_flow() -> ps.Dataflow:
+    """Sessions that come once when they are over, row by row and added up; and those that are open."""
+    flow = ps.Dataflow("visits")
+    rows = flow.input("rows", TIMED).event_time("at", lateness=8)
+    flow.output("closed", rows.sessions("k", at="at", gap=5))
+    added_up = {"rows": ps.count(), "total": ps.sum("n")}
+    flow.output("visits", rows.sessions("k", at="at", gap=5, aggregates=added_up, name="visits"))
+    flow.output("open", rows.running().sessions("k", at="at", gap=5, while_open=True, name="open"))
+    return flow
+
+
 EVENT_FLOWS: dict[str, Callable[[], ps.Dataflow]] = {
     "corrected": corrected_flow,
     "final": final_flow,
     "delayed": delayed_flow,
+    "keyed": keyed_flow,
+    "close": close_flow,
+    "visits": visits_flow,
 }
 
 
 def events_of(name: str, seed: int = 0, epochs: int = 6) -> dict[str, Any]:
     """The rows of a flow, in epochs."""
     rng = random.Random(seed)
-    inputs = ("rows", "others") if name == "delayed" else ("rows",)
+    inputs = ("rows", "others") if name in ("delayed", "close") else ("rows",)
     return {each: [table_of(_rows(rng, epoch), TIMED) for epoch in range(epochs)] for each in inputs}
 
 
@@ -82,11 +120,12 @@ class JudgesAtOnce(InTime):
     """Judges rows by the event times that have arrived so far, and not by those of complete epochs."""
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
-        if input in self._bounds:
+        (bounds,) = self._bounds
+        if input in bounds:
             super().on_receive(context, input, batch)
-            self._bounds.take(context.time)
+            bounds.take(context.time)
             return
-        bound = self._bounds.now
+        bound = bounds.now
         at = integers_of(batch.column(self._plan.at))
         is_late = pc.fill_null(pc.less(at, -(2**60) if bound is None else bound), False)
         context.send(batch.filter(pc.invert(is_late)))
@@ -127,6 +166,7 @@ class NeverForgets(KeptUntil):
 
     def on_notify(self, context: Context) -> None:
         self._bounds._latest.clear()
+        self._bounds.now = None
         super().on_notify(context)
 
 

@@ -9,8 +9,10 @@ Families, and what only each can find:
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,12 +23,16 @@ from pointstamp.errors import PointstampError
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.events import GenerationBegan
 from pointstamp.simulate.crash.seeds import CrashSimulator
+from pointstamp.simulate.crash.world import CrashWorld
 from pointstamp.simulate.seeds import FindingKind, Report, Simulator, cases, simulate
 from pointstamp.simulate.world import Ended
 from support.broken_recovery import Rescaled
 from support.event_bounds import in_windows, judged, passed, rows_of, timed_tables, windows_counted
 from support.event_worlds import BROKEN_EVENTS, EVENT_FLOWS, events_of, final_flow
 from support.table_queries import Row, put_out
+
+# Those of several operations take longer; what is left out here comes in the long test.
+WORLDS = {name: 4 if name in ("keyed", "close", "visits") else 10 for name in EVENT_FLOWS}
 
 
 def check_valid(report: Report) -> None:
@@ -45,10 +51,10 @@ def crashes(name: str, worlds: int = 5) -> None:
     check_valid(simulate(CrashSimulator(plan, rows), cases(range(worlds), 1, 3, (1, 4))))
 
 
-def rescales(name: str, worlds: int = 5) -> None:
+def rescales(name: str, worlds: int = 5, world: type[CrashWorld] = Rescaled) -> None:
     plan = EVENT_FLOWS[name]().plan
     simulator = CrashSimulator(plan, prepared(plan, events_of(name)))
-    simulator.world = Rescaled
+    simulator.world = world
     sizes: set[int] = set()
     for case in cases(range(worlds), 1, 1, (1, 4)):
         run = simulator.crash_run(case)
@@ -60,17 +66,31 @@ def rescales(name: str, worlds: int = 5) -> None:
 
 @pytest.mark.parametrize("name", EVENT_FLOWS)
 def test_what_is_put_out_does_not_depend_on_the_schedule(name: str) -> None:
-    schedules(name)
+    schedules(name, WORLDS[name])
 
 
 @pytest.mark.parametrize("name", EVENT_FLOWS)
 def test_what_is_published_does_not_depend_on_crashes(name: str) -> None:
-    crashes(name)
+    crashes(name, WORLDS[name] // 2)
 
 
 @pytest.mark.parametrize("name", EVENT_FLOWS)
 def test_generations_may_differ_in_their_number_of_workers(name: str) -> None:
-    rescales(name)
+    rescales(name, WORLDS[name] // 2)
+
+
+class Ticking(Rescaled):
+    """Epochs are ticks of a clock, and each generation has a number of workers of its own."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as the world takes it
+        super().__init__(*given, **named)
+        if not self.feed.columns:
+            self.spec = replace(self.spec, tick_every_seconds=0.02)
+
+
+@pytest.mark.parametrize("name", ["keyed", "close", "visits"])
+def test_ticks_of_a_clock_and_other_numbers_of_workers_change_nothing(name: str) -> None:
+    rescales(name, 2, Ticking)
 
 
 @pytest.mark.long

@@ -52,6 +52,30 @@ def test_sessions_are_duckdbs_after_every_epoch(
     )
 
 
+@settings(max_examples=12, deadline=None)
+@given(
+    data=st.data(),
+    gap=st.integers(1, 40),
+    keys=st.sampled_from([(), ("k",)]),
+    workers=st.integers(1, 3),
+    epochs=st.integers(1, 5),
+)
+def test_aggregates_of_sessions_are_duckdbs_after_every_epoch(
+    data: st.DataObject, gap: int, keys: tuple[str, ...], workers: int, epochs: int
+) -> None:
+    rows = islands(gap, "partition by k" if keys else "")
+    own = "".join(f"{key}, " for key in keys)
+    judge_events(
+        lambda a: a.sessions(
+            *keys, at="at", gap=timedelta(minutes=gap), start=ps.min("n"), rows=ps.count(), name=ps.sum("n")
+        ),
+        f"select {own}b, e, count(*), min(n), sum(n) from ({rows}) as s(k, t, n, b, e) "  # noqa: S608 - our own
+        f"group by {own}b, e",
+        data.draw(changes(EVENT_ROWS, epochs)),
+        workers,
+    )
+
+
 def event(minute: int, weight: int = 1) -> Row:
     return (1, START + timedelta(minutes=minute), 0, weight)
 

@@ -3,7 +3,9 @@
 What is shown is compared with what was sent in, which says how many rows there must be.
 """
 
+import re
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +13,15 @@ import pytest
 from rich.console import Console
 
 import pointstamp as ps
-from pointstamp.running.local import LocalRun
+from pointstamp.cli.main import main
+from pointstamp.flow.join_kind import How
+from pointstamp.flow.plan import NodeKind
+from pointstamp.running.local import LocalRun, workers_of
 from pointstamp.running.status import status_of
+from pointstamp.show.describe import kept_words
 from pointstamp.show.standing import Snapshot, tables
 from pointstamp.sources.memory import Rows
+from pointstamp.state.keeping import kept_by
 from pointstamp.tables.kept.calendar import Calendar
 from pointstamp.tables.kept.weights import DIFF_FIELD
 
@@ -24,6 +31,7 @@ SHOPS = [
     pa.record_batch({"shop": pa.array([], pa.int64()), "city": pa.array([], pa.string())}),
 ]
 SECONDS_MAX = 60.0
+HOWS = [how for how in get_args(How) if how != "cross"]
 
 
 def joined() -> ps.Dataflow:
@@ -61,6 +69,82 @@ def test_describe_says_where_a_change_costs_all_rows_of_a_key() -> None:
     assert "a change costs all rows of the keys that change" in flow.describe()
 
 
+def all_operations() -> ps.Dataflow:
+    """A flow with every operation of tables, and those of streams that keep something."""
+    flow = ps.Dataflow("everything")
+    stream = flow.input("a", "k long, at long, n long, tags array<long>")
+    a = stream.drop("tags").running()
+    b = flow.input("b", "k long, at long, n long").running()
+    events = flow.input("events", "k long, at long, n long").event_time("at", lateness=3)
+    states = flow.input("states", "k long, at long, n long").states()
+    weighted = flow.input("weighted", "k long, w long").running(weight="w")
+    codes = flow.input("codes", "k long, op string").running(operation="op")
+    upserts = flow.table("upserts", "k long, n long", key="k", order="n")
+    debezium = flow.input("debezium", "value string, offset long").debezium("k long", value="value")
+    windows = events.running().window("at", 10).keep_until("window_end")
+    tables = [
+        *(a.join(b, "k", how=how) for how in HOWS),
+        a.join(b, how="cross"),
+        a.join_as_of(b, "k", at="at"),
+        a.select("k").union(b.select("k")).distinct(),
+        a.minus(b),
+        a.intersect(b),
+        a.distinct("k", by="at"),
+        a.with_columns(m=ps.col("n") + 1).rename(o="m").filter(ps.col("n") > 0),
+        a.count("k"),
+        a.reduce(total=ps.sum("n"), distinct=ps.count_distinct("n")),
+        a.reduce("k", low=ps.min("n"), typical=ps.median("n"), latest=ps.last("n", by="at")),
+        a.top(2, "k", by="at"),
+        a.with_order("k", by="at", before=ps.lag("n")),
+        a.sessions("k", at="at", gap=5, rows=ps.count()),
+        events.running().sessions("k", at="at", gap=5, while_open=True),
+        windows.count("window_end"),
+        stream.running().explode("tags"),
+        a.map_batches(lambda batch: batch, a.schema),
+        a.select("k").iterate(lambda x: x.distinct()),
+        states.count("k"),
+        weighted,
+        codes,
+        upserts,
+        debezium,
+    ]
+    for number, table in enumerate(tables):
+        flow.output(f"table {number}", table)
+    streams = [
+        a.changes(),
+        a.upserts("k"),
+        a.appended(),
+        windows.count("window_end").final("window_end"),
+        events.window("at", 10).delay_until("window_end"),
+        events.sessions("k", at="at", gap=5),
+        events.join_within(events.select("k", "at"), "k", at="at", within=2),
+        stream.drop("tags").lookup(b, "k"),
+        stream.rolling("k", rows=2, by="at", total=ps.sum("n")),
+        stream.reduce("k", total=ps.sum("n")),
+        stream.top(1, "k", by="at"),
+    ]
+    for number, each in enumerate(streams):
+        flow.output(f"stream {number}", each)
+    return flow
+
+
+def test_every_operator_says_what_it_keeps_and_what_a_change_costs() -> None:
+    nodes = all_operations().plan.nodes
+    silent = [node.name for node in nodes if node.kind is NodeKind.OPERATOR and kept_words(node) is None]
+    assert silent == []
+    assert len({kept_words(node) for node in nodes}) > 15
+
+
+def test_every_operator_that_keeps_rows_can_say_how_many() -> None:
+    flow = all_operations()
+    words = {node.name: kept_words(node) or "nothing" for node in flow.plan.nodes}
+    with LocalRun(flow.plan, 1) as run:
+        (worker,) = workers_of(run)
+        told = {instance.name for instance in worker.instances.values() if kept_by(instance.logic)}
+    keepers = {name for name, each in words.items() if not each.startswith("nothing")}
+    assert keepers - told == {name for name in keepers if "the greatest event time" in words[name]}
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 def test_the_status_counts_what_all_workers_keep(workers: int) -> None:
     with LocalRun(joined().plan, workers) as run:
@@ -82,7 +166,9 @@ def test_the_status_counts_what_all_workers_keep(workers: int) -> None:
         assert "join: left" in shown.get()
 
 
-def test_a_query_says_what_it_keeps_in_its_progress(tmp_path: Path) -> None:
+def test_a_query_and_its_checkpoint_say_what_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     query = joined().start_local(
         {"orders": Rows(tuple(ORDERS)), "shops": Rows(tuple(SHOPS))},
         checkpoint=str(tmp_path / "checkpoint"),
@@ -94,6 +180,11 @@ def test_a_query_says_what_it_keeps_in_its_progress(tmp_path: Path) -> None:
     assert kept.keys() == KEPT.keys()
     assert kept["join: left"]["rows"] == 100
     assert kept["join: left"]["bytes"] >= 100 * 16
+    assert main(["snapshots", str(tmp_path / "checkpoint")]) == 0
+    said = capsys.readouterr().out
+    assert "kept after epoch 1, by operator and what it is:" in said
+    for name, each in kept.items():
+        assert re.search(rf"  {name} +{each['rows']:,} rows +{each['bytes']:,} bytes\n", said), name
 
 
 def test_rows_that_wait_for_event_time_are_counted() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pointstamp.sinks.reading import published
+from pointstamp.sinks.reading import published_now
 from support.streams import Edges, least_labels, published_by_epoch
 
 _SCIPY_EVERY: Final = 200
@@ -57,6 +57,6 @@ def judge(path: Path, output: str, batches: Sequence[Edges]) -> dict[str, Any]:
         if epoch % _SCIPY_EVERY == 0 or epoch == len(batches) - 1:
             assert least_labels(sent) == labels.of, "the oracle itself is wrong"
     duplicated += sum(map(len, found.values()))  # epochs that nobody has sent
-    through = published(str(path)).epochs_through
+    through = published_now(str(path)).epochs_through
     assert through >= len(batches) - 1, f"published through epoch {through} of {len(batches)}"
     return {"epochs": len(batches), "rows": rows, "lost": lost, "duplicated": duplicated}

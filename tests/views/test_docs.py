@@ -8,13 +8,14 @@ from pathlib import Path
 from pointstamp.views.aggregates import AGGREGATES
 from pointstamp.views.functions import SCALARS
 from pointstamp.views.ranking import WINDOW_FUNCTIONS
+from pointstamp.views.rewriting import REWRITTEN_FUNCTIONS
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "sql.md").read_text()
 
 
 def test_the_examples_print_what_the_page_says() -> None:
     found = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", PAGE, re.DOTALL)
-    assert len(found) == 2
+    assert len(found) == 6
     names: dict[str, object] = {}
     for code, wanted in found:
         printed = io.StringIO()
@@ -27,7 +28,7 @@ def test_the_page_lists_the_functions_that_there_are() -> None:
     for words, known in (
         ("Functions", SCALARS),
         ("Aggregates", AGGREGATES),
-        ("Over windows of rows", WINDOW_FUNCTIONS),
+        ("Over windows of rows", WINDOW_FUNCTIONS | REWRITTEN_FUNCTIONS),
     ):
         block = next(part for part in PAGE.split("\n\n") if part.startswith(f"{words}: "))
         assert set(re.findall(r"`(\w+)`", block)) == set(known), words

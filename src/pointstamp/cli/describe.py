@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     describe.set_defaults(command=describe, run=_run)
 
 
-def load_flow(name: str) -> "Dataflow":
+def load_flow(name: str, parameters: Mapping[str, object] | None = None) -> "Dataflow":
     """The flow of a file, which need not have inputs; a UsageError says what is wrong with it."""
     from pointstamp.cli import flowfile
     from pointstamp.dataflow import Dataflow
@@ -39,7 +39,7 @@ def load_flow(name: str) -> "Dataflow":
     if not path.is_file():
         raise UsageError(f"{name}: there is no such file; give a Python file with a flow.")
     if path.suffix == ".sql":
-        return _of_sql(path)
+        return _of_sql(path, parameters)
     module = flowfile._run(path)  # noqa: SLF001 - load() asks for inputs too
     flow = getattr(module, "flow", None)
     if flow is None:
@@ -49,12 +49,12 @@ def load_flow(name: str) -> "Dataflow":
     return flow
 
 
-def _of_sql(path: Path) -> "Dataflow":
+def _of_sql(path: Path, parameters: Mapping[str, object] | None) -> "Dataflow":
     """The flow of a file with SQL, which declares its inputs with CREATE TABLE."""
     from pointstamp.views.sql import sql
 
     try:
-        return sql(path.read_text(encoding="utf-8"), name=path.stem)
+        return sql(path.read_text(encoding="utf-8"), name=path.stem, parameters=parameters)
     except FlowError as error:
         raise UsageError(f"{path}: {error}") from error
 

@@ -62,7 +62,10 @@ def add_options(run: argparse.ArgumentParser) -> None:
     run.add_argument("--output", metavar="DIR", help="an empty or new folder for the results")
     run.add_argument("--master", metavar="MASTER", help="run on this Spark master, for example local[2]")
     run.add_argument(
-        "--workers", metavar="N", type=_positive, help="how many workers (default: 1; on Spark, its slots)"
+        "--workers",
+        metavar="N",
+        type=_positive,
+        help="how many workers (default: 1; on Spark its slots, of which a stream leaves one free)",
     )
     run.add_argument(
         "--epoch",
@@ -110,12 +113,12 @@ def run_flow(arguments: argparse.Namespace) -> int:
         flow, data = flowfile.load(arguments.flow)
         totals = _run_here(flow, data, arguments)
     elif arguments.master is None:
-        flow = load_flow(arguments.flow)
+        flow = load_flow(arguments.flow, _parameters(arguments))
         totals = _run_here(flow, {file.name: read(file) for file in _files(flow, arguments)}, arguments)
     else:
         from pointstamp.cli import run_spark
 
-        flow = load_flow(arguments.flow)
+        flow = load_flow(arguments.flow, _parameters(arguments))
         totals = run_spark.run(flow, _files(flow, arguments), arguments)
     lies = f"; the output is in {arguments.output}" if arguments.output is not None else ""
     sys.stdout.write(
@@ -129,13 +132,18 @@ def _run_stream(arguments: argparse.Namespace) -> int:
     from pointstamp.cli import run_stream
     from pointstamp.cli.describe import load_flow
 
-    flow = load_flow(arguments.flow)
+    flow = load_flow(arguments.flow, _parameters(arguments))
     inputs = _files(flow, arguments)
     run_stream.check(flow, inputs, arguments)
     return run_stream.run(flow, inputs, arguments)
 
 
 # What the command line says, checked.
+
+
+def _parameters(arguments: argparse.Namespace) -> dict[str, object]:
+    """The values of parameters in a text of SQL; ``pointstamp run`` has no option for them."""
+    return dict(getattr(arguments, "parameter", []))
 
 
 def _files(flow: "Dataflow", arguments: argparse.Namespace) -> "list[InputFile]":

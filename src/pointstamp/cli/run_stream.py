@@ -24,7 +24,7 @@ from pointstamp.errors import FlowError, StorageError, UsageError
 from pointstamp.query.query import Query
 from pointstamp.query.starting import QUERY
 from pointstamp.show.query_display import QueryDisplay
-from pointstamp.sinks.reading import published
+from pointstamp.sinks.reading import published_now
 from pointstamp.sources.files import files
 from pointstamp.sources.memory import Rows
 from pointstamp.sources.port import Source
@@ -115,7 +115,7 @@ def _follow(query: Query) -> None:
 def _published_through(output: str) -> int:
     """The last epoch that was published before; -1 where there is none."""
     try:
-        return published(output, check_files=False).epochs_through
+        return published_now(output, check_files=False).epochs_through
     except FlowError:
         return -1
 

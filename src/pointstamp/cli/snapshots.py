@@ -101,10 +101,22 @@ class _Found:
         if ledger.savepoints:
             yield f"\nsavepoints: {len(ledger.savepoints)}"
             yield from self._table([savepoint.commits[-1] for savepoint in ledger.savepoints], None)
+        yield from self._kept()
         ticks = ledger.ticks
         kept = f", {ticks[0].number} to {ticks[-1].number}" if ticks else ""
         again = len(ledger.ticks_after(self._newest_whole()))
         yield f"\nticks retained: {len(ticks)}{kept}; {again} to be read again after a restart"
+
+    def _kept(self) -> Iterator[str]:
+        """What operators keep, as of the last snapshot, the largest first."""
+        last = None if self._ledger is None else self._ledger.committed
+        if last is None or not last.kept:
+            return
+        yield f"\nkept after epoch {last.epoch}, by operator and what it is:"
+        largest = sorted(last.kept.items(), key=lambda item: -item[1][1])
+        width = max(len(name) for name, _ in largest)
+        for name, (rows, size) in largest:
+            yield f"  {name:<{width}}  {rows:>14,} rows  {size:>16,} bytes"
 
     def verdict(self) -> str:
         """The last line: whether everything is whole, and from where a query would go on."""

@@ -1,10 +1,14 @@
 """``pointstamp sql``: the views of a text in SQL, from files to files, as ``pointstamp run`` runs a flow."""
 
 import argparse
+import sys
 from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
 from typing import Final
 
 from pointstamp.cli.run import add_options, run_flow
+from pointstamp.errors import UsageError
 
 _DESCRIPTION: Final = """\
 Keeps the views of a text in Spark's SQL up to date. The text declares its inputs and says its views:
@@ -27,9 +31,72 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    sql.add_argument("flow", metavar="VIEWS.sql", type=_sql_file, help="a file with SQL")
+    sql.add_argument("flow", metavar="VIEWS.sql", type=_sql_file, nargs="?", help="a file with SQL")
+    sql.add_argument(
+        "--parameter",
+        metavar="NAME=VALUE",
+        type=_parameter,
+        action="append",
+        default=[],
+        help="the value of :NAME in the text: a number, true, false, null, or a string",
+    )
+    sql.add_argument(
+        "--explain",
+        action="store_true",
+        help="show the plan: what each operator keeps and costs",
+    )
+    sql.add_argument(
+        "--interactive", action="store_true", help="a shell that shows how views change as rows come and go"
+    )
     add_options(sql)
-    sql.set_defaults(command=sql, run=run_flow)
+    sql.set_defaults(command=sql, run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.interactive:
+        return _interactive(arguments)
+    if arguments.flow is None:
+        raise UsageError("sql: give a file with SQL, views.sql, or --interactive.")
+    if arguments.explain:
+        from pointstamp.cli.describe import load_flow
+
+        sys.stdout.write(load_flow(arguments.flow, dict(arguments.parameter)).explain().rstrip("\n") + "\n")
+        return 0
+    return run_flow(arguments)
+
+
+def _interactive(arguments: argparse.Namespace) -> int:
+    for option in ("input", "output", "master", "stream", "explain"):
+        if getattr(arguments, option):
+            raise UsageError(f"sql: --{option} is not for --interactive; write .help there.")
+    try:
+        from pointstamp.cli.shell.loop import Shell
+        from pointstamp.cli.shell.reading import Typed
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("sqlglot"):
+            raise
+        raise UsageError("sql needs the package sqlglot: pip install 'pointstamp[sql]'.") from error
+    shell = Shell(dict(arguments.parameter))
+    if arguments.flow is not None:
+        shell.read(arguments.flow)
+    return shell.run(Typed(Path.home() / ".pointstamp_history"))
+
+
+def _parameter(text: str) -> tuple[str, object]:
+    """A name and a value, which is read as a number or a truth value where it looks like one."""
+    name, equals, value = text.partition("=")
+    if not name.isidentifier() or not equals:
+        raise argparse.ArgumentTypeError(f"needs a name and a value, least=5, not {text!r}")
+    known: dict[str, object] = {"true": True, "false": False, "null": None}
+    if value.lower() in known:
+        return name, known[value.lower()]
+    for kind in (int, Decimal):
+        try:
+            return name, kind(value)
+        except (ValueError, ArithmeticError):
+            continue
+    is_quoted = len(value) > 1 and value[0] == value[-1] == "'"
+    return name, value[1:-1] if is_quoted else value
 
 
 def _sql_file(name: str) -> str:

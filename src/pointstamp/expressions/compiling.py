@@ -19,14 +19,14 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.expressions import arithmetic, comparison, dates, strings, windows
+from pointstamp.expressions import arithmetic, comparison, dates, months, strings, windows
 from pointstamp.expressions.decimals import floats_of
 from pointstamp.expressions.function import Datum, function_of
 from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression, Literal, Named
 from pointstamp.expressions.typing import BOOLEAN, common_of_all
 from pointstamp.rows.ddl import parse_ddl
 
-del arithmetic, comparison, dates, strings, windows  # imported because each makes its functions known
+del arithmetic, comparison, dates, months, strings, windows  # imported because each makes its functions known
 
 _Step: TypeAlias = Callable[[pa.RecordBatch], Datum]
 

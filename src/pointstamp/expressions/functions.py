@@ -308,6 +308,11 @@ def date_sub(date: Operand, days: Operand) -> Expression:
     return _call("date_sub", date, days)
 
 
+def add_months(date: Operand, months: int) -> Expression:
+    """The same day so many months later, or the last day of that month; of timestamps, at the same time."""
+    return _call("add_months", date, months=months)
+
+
 def date_diff(end: Operand, start: Operand) -> Expression:
     """How many days from the second to the first."""
     return _call("date_diff", end, start)

@@ -7,7 +7,7 @@ Invariant: an operator is given the batches of one time, and is notified of that
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -18,6 +18,8 @@ from pointstamp.topology.domain import Time
 
 class Afresh:
     """Runs a fresh operator for each time."""
+
+    keeps: ClassVar = "nothing after an epoch, which costs its rows"
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make

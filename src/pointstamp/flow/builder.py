@@ -80,6 +80,8 @@ class EventTimeMark:
     lateness: int
     latest: Source
     """Who tells the greatest event times."""
+    is_idle: bool = False
+    """Whether event time passes without it when it has fallen silent."""
 
 
 class PlanBuilder:
@@ -175,9 +177,9 @@ class PlanBuilder:
     def describe(self, source: Source) -> str:
         """An output in words: its node's name, and its own where the node has several."""
         node = self.plan.nodes[source.operator]
-        return (
-            node.name if len(node.outputs) == 1 else f"{node.name}, output '{node.outputs[source.port].name}'"
-        )
+        if len(node.outputs) == 1 or (node.kind is NodeKind.INPUT and source.port == 0):
+            return node.name
+        return f"{node.name}, output '{node.outputs[source.port].name}'"
 
     def _unique(self, name: str, kind: NodeKind) -> str:
         """The name itself for inputs and outputs; operators of one name are numbered."""

@@ -5,7 +5,9 @@ to wait for a bound, and nothing is kept: a row is sent ahead to the epoch in wh
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,7 @@ from pointstamp.expressions.compiling import Compiled, compile_expression
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression
 from pointstamp.expressions.windows import Span, event_time_type, integers_of, span_of
-from pointstamp.flow.event_time import above
+from pointstamp.flow.above import above
 from pointstamp.flow.outlet import AnOutlet, add_operator, wiring
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.flow.updates import Passes
@@ -30,16 +32,21 @@ class EventTime:
     at: str
     every: Span
     lateness: Span
+    idle: str | timedelta | None = None
 
 
-def event_time(at: str, *, every: Span, lateness: Span) -> EventTime:
+def event_time(at: str, *, every: Span, lateness: Span, idle: str | timedelta | None = None) -> EventTime:
     """Epochs that are event time, for ``flow.input(name, schema, epoch=...)``.
 
     The epoch of a row is its ``at``, a timestamp, a date or an integer, cut into pieces of the length
     ``every``. After a row of some event time, everything that is earlier by more than the ``lateness`` has
     come: that is the user's promise, by which the input advances by itself.
+
+    An input from which nothing comes holds event time back for all of them. With ``idle="30 seconds"`` it
+    does not do so in a query once nothing has come for that long, until something comes again; rows that are
+    behind the others by then are late.
     """
-    return EventTime(at, every, lateness)
+    return EventTime(at, every, lateness, idle)
 
 
 def event_epochs(plan: Plan, name: str, schema: pa.Schema, said: EventTime) -> EventEpochs:
@@ -91,6 +98,8 @@ def sent_ahead(stream: AnOutlet, when: Expression, epochs: EventEpochs, name: st
 
 class ToLaterEpochs:
     """Sends each row at the last epoch that has something before the time that it says, and keeps nothing."""
+
+    keeps: ClassVar = "nothing; a change costs its rows"
 
     def __init__(self, when: Compiled, every: int) -> None:
         self._when = when

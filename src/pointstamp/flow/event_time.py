@@ -10,6 +10,7 @@ would be of no use: rows of windows that are over are to be forgotten before it 
 """
 
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
 from typing import get_args
 
@@ -18,14 +19,16 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.windows import Span, event_time_type, span_of
+from pointstamp.flow.above import above, next_above
 from pointstamp.flow.builder import EventTimeMark, PlanBuilder, wired
+from pointstamp.flow.idle import idle_seconds, judge_together, silences
 from pointstamp.flow.in_time import BOUND, LATE_COUNT, InTime, InTimePlan
 from pointstamp.flow.outlet import AnOutlet, add_operator, wiring
 from pointstamp.flow.pact import EVERYWHERE, ExchangeBy
 from pointstamp.flow.plan import NodeKind
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.endpoints import Collect
-from pointstamp.operators.event_time import LATEST, Latest
+from pointstamp.operators.event_time import LATEST, Latest, LatestOrSilent
 from pointstamp.reduce.aggregate import Aggregate
 from pointstamp.reduce.reductions import WindowedReduce, reduced_schema
 from pointstamp.rows.late import LatePolicy
@@ -34,7 +37,13 @@ from pointstamp.topology.ports import OperatorIndex
 
 
 def promised(
-    stream: AnOutlet, at: str, lateness: Span, late: LatePolicy, late_output: str | None, name: str
+    stream: AnOutlet,
+    at: str,
+    lateness: Span,
+    late: LatePolicy,
+    late_output: str | None,
+    idle: str | timedelta | None,
+    name: str,
 ) -> AnOutlet:
     """The rows of a stream that are in time, by a promise how late they may be."""
     who = f"'{name}' of {stream}"
@@ -53,7 +62,10 @@ def promised(
         raise FlowError(f"{who} needs a lateness of 0 or more, and was given {lateness!r}.")
     origin = builder.describe(wiring(stream).source)
     plan = InTimePlan(origin, at, kind, length, late)
-    latest = add_operator(f"{name}: latest", partial(Latest, at), {"in": stream}, {"out": LATEST})[0]
+    seconds = idle_seconds(f"{who}: idle", idle)
+    silent = {} if seconds is None else silences(stream, seconds, who)
+    tells = partial(Latest, at) if not silent else partial(LatestOrSilent, at, tuple(silent))
+    latest = add_operator(f"{name}: latest", tells, {"in": stream, **silent}, {"out": LATEST})[0]
     outputs = {"out": stream.schema}
     if late != "error":
         outputs["late"] = stream.schema if late == "output" else LATE_COUNT
@@ -61,7 +73,9 @@ def promised(
     inputs = {"in": stream, BOUND: told}
     made = add_operator(name, partial(InTime, plan), inputs, outputs, in_order=True, sends=Passes.ROWS)
     index = wiring(made[0]).source.operator
-    builder.event_times[index] = EventTimeMark(origin, kind, length, wiring(latest).source)
+    builder.event_times[index] = EventTimeMark(
+        origin, kind, length, wiring(latest).source, is_idle=seconds is not None
+    )
     if late != "error":
         apart = made[1] if late == "output" else _counted(made[1], f"{name}: late rows")
         port = wired("in", wiring(apart).source)
@@ -93,7 +107,8 @@ def bounds_for(
     if stream.loops:
         raise FlowError(f"{who} stands in a loop, where event time does not pass. Leave the loop first.")
     sources = [wiring(each).source.operator for each in (stream, *others)]
-    marks = list(dict.fromkeys(mark for each in sources for mark in _marks_above(builder, each)))
+    found = {index: mark for each in sources for index, mark in _marks_above(builder, each)}
+    marks = list(found.values())
     if not marks:
         raise FlowError(
             f"{who} waits for event time, and no stream that it is made of has one. Say how late its rows "
@@ -103,6 +118,7 @@ def bounds_for(
     if len(kinds) > 1:
         said = " and ".join(f"'{mark.stream}' has {mark.kind}" for mark in marks)
         raise FlowError(f"{who} is made of several event times, which must be of one type; {said}.")
+    judge_together(builder, found, who)
     told = {
         f"{BOUND} {number}": type(stream)(builder, mark.latest, LATEST, (), EVERYWHERE)
         for number, mark in enumerate(marks)
@@ -120,30 +136,14 @@ def check_forgets(stream: AnOutlet, who: str) -> None:
         )
 
 
-def above(builder: PlanBuilder, start: OperatorIndex) -> set[OperatorIndex]:
-    """An operator, and all of which something comes to it."""
-    seen, waiting = {start}, [start]
-    while waiting:
-        new = [each for each in _above(builder, waiting.pop()) if each not in seen]
-        seen.update(new)
-        waiting.extend(new)
-    return seen
-
-
-def _above(builder: PlanBuilder, index: OperatorIndex) -> Iterator[OperatorIndex]:
-    for port in builder.plan.nodes[index].inputs:
-        if port.source is not None:
-            yield port.source.operator
-
-
-def _marks_above(builder: PlanBuilder, start: OperatorIndex) -> Iterator[EventTimeMark]:
+def _marks_above(builder: PlanBuilder, start: OperatorIndex) -> Iterator[tuple[OperatorIndex, EventTimeMark]]:
     seen, waiting = {start}, [start]
     while waiting:
         index = waiting.pop(0)
         if index in builder.event_times:
-            yield builder.event_times[index]
+            yield index, builder.event_times[index]
             continue
-        new = [each for each in _above(builder, index) if each not in seen]
+        new = [each for each in next_above(builder, index) if each not in seen]
         seen.update(new)
         waiting.extend(new)
 
@@ -164,4 +164,4 @@ def _keepers_above(builder: PlanBuilder, start: OperatorIndex) -> Iterator[str]:
             continue
         # The one that stands next to the promise is named: what is forgotten before it is forgotten by all.
         here = nodes[index].name if nodes[index].in_order else keeper
-        waiting.extend((above, here) for above in _above(builder, index))
+        waiting.extend((above, here) for above in next_above(builder, index))

@@ -7,9 +7,9 @@ whatever arrives first, and whoever reads the rows again finds the same late one
 Invariant: no row that is sent on lies before the bound of the epochs before its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -39,27 +39,39 @@ class InTimePlan:
     kind: pa.DataType
     lateness: int
     late: LatePolicy
+    together: tuple[Mapping[str, int], ...] = ()
+    """The streams with which it is waited for, where it may fall silent: how late each may be, by input."""
 
 
 class InTime:
     """Sends the rows of an epoch that are in time when the epoch is complete, and the others apart."""
 
+    keeps: ClassVar = "the greatest event time; a change costs its rows"
+
     def __init__(self, plan: InTimePlan) -> None:
         self._plan = plan
-        self._bounds = Bounds({BOUND: plan.lateness})
+        self._bounds = [Bounds(each) for each in ({BOUND: plan.lateness}, *plan.together)]
         self._rows: dict[Time, list[pa.RecordBatch]] = {}
+
+    @property
+    def event_time_latest(self) -> int | None:
+        """The greatest event time of all complete epochs; None before the first."""
+        bound = self._bounds[0].now
+        return None if bound is None else bound + self._plan.lateness
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep the rows until their epoch is settled."""
-        if input in self._bounds:
-            self._bounds.put(context.time, input, batch)
-        else:
+        if input == "in":
             self._rows.setdefault(context.time, []).append(batch)
+        for bounds in self._bounds:
+            if input in bounds:
+                bounds.put(context.time, input, batch)
         context.notify_at()
 
     def on_notify(self, context: Context) -> None:
         """Judge the rows of the epoch by the bound of those before it."""
-        bound = self._bounds.now
+        # That of the stream itself, unless others have gone on while it was silent.
+        bound = max((now for each in self._bounds if (now := each.now) is not None), default=None)
         for batch in self._rows.pop(context.time, []):
             if bound is None:
                 context.send(batch)
@@ -69,7 +81,8 @@ class InTime:
             late = batch.filter(is_late)
             if late.num_rows:
                 self._send_late(context, late, bound)
-        self._bounds.take(context.time)
+        for each in self._bounds:
+            each.take(context.time)
 
     def _send_late(self, context: Context, rows: pa.RecordBatch, bound: int) -> None:
         plan = self._plan
@@ -91,8 +104,13 @@ class InTime:
         """What is known of event times: every worker knows the same."""
         assert not self._rows, "rows wait at a snapshot"
         del changes_only
-        return {"bounds": Piece(self._bounds.saved(), ())}
+        return {name: Piece(each.saved(), ()) for name, each in self._named_bounds()}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with what was known."""
-        self._bounds.load(pieces["bounds"])
+        for name, each in self._named_bounds():
+            each.load(pieces[name])
+
+    def _named_bounds(self) -> Iterator[tuple[str, Bounds]]:
+        for number, each in enumerate(self._bounds):
+            yield f"bounds {number}" if number else "bounds", each

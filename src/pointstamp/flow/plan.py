@@ -100,6 +100,8 @@ class Node:
     """Of an input: what becomes of rows that come too late."""
     event_epochs: EventEpochs | None = None
     """Of an input: the event time that its epochs are, if they are."""
+    idle_seconds: float | None = None
+    """Of an input: after how long without rows event time passes without it, in a query; None: never."""
 
 
 @dataclass(slots=True)

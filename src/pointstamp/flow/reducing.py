@@ -66,6 +66,31 @@ def reducing(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """The columns for where a session begins and ends, and what is asked of its rows."""
+
+    start: str
+    end: str
+    asked: Reducing
+
+
+def session_options(
+    who: str, *, start: object, end: object, aggregates: object, name: object, named: Mapping[str, object]
+) -> SessionOptions:
+    """Tell the options of sessions and their aggregates apart, as of any reduction."""
+    ends = {"start": start, "end": end}
+    swallowed = {option: value for option, value in ends.items() if is_aggregation(value)}
+    asked = reducing(
+        who, "sessions", aggregates=aggregates, running=False, name=name, named={**named, **swallowed}
+    )
+    columns = [f"session_{each}" if each in swallowed else given for each, given in ends.items()]
+    for column in columns:
+        if not isinstance(column, str):
+            raise FlowError(f"{who}: start= and end= name columns, and one of them is {column!r}.")
+    return SessionOptions(str(columns[0]), str(columns[1]), asked)
+
+
 def checked_name(who: str, name: object, otherwise: str = "") -> str:
     """The name of an operator; FlowError where it is not a string."""
     if not isinstance(name, str):

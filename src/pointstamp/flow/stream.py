@@ -17,6 +17,7 @@ round: the time outside is complete when every round inside is, and a loop ends 
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -44,7 +45,7 @@ from pointstamp.flow.pact import EVERYWHERE, ExchangeBy, ExchangeByFunction, Sha
 from pointstamp.flow.plan import InputPort, Node, NodeKind, RoundLimit
 from pointstamp.flow.probe import Probe
 from pointstamp.flow.reduced import reduced
-from pointstamp.flow.reducing import Reducing, checked_name, checked_running, reducing
+from pointstamp.flow.reducing import Reducing, checked_name, checked_running, reducing, session_options
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.condition import Condition, checked_condition
 from pointstamp.operators.exploding import Explode, exploding
@@ -379,6 +380,7 @@ class Stream(EpochVerbs):
         lateness: Span,
         late: LatePolicy = "output",
         late_output: str | None = None,
+        idle: str | timedelta | None = None,
         name: str = "event time",
     ) -> "Stream":
         """The rows that are in time, by a promise how late they may be: ``lateness="2 minutes"``.
@@ -388,8 +390,12 @@ class Stream(EpochVerbs):
         ``<input>_late``; with ``late="drop"`` only their number does, and ``late="error"`` ends the run.
         What waits for event time behind this, ``final``, ``keep_until`` and ``delay_until``, goes by the
         bound; of several streams, by the least.
+
+        So one from which nothing comes holds the others back. With ``idle="30 seconds"`` it does not do so
+        once a query has had nothing from its inputs for that long, until something comes again; rows that
+        are behind the others by then are late.
         """
-        return promised(self, at, lateness, late, late_output, name)
+        return promised(self, at, lateness, late, late_output, idle, name)
 
     def delay_until(self, when: str | Expression, *, name: str = "delay until") -> "Stream":
         """Each row once, when event time has passed a time that it says: ``delay_until("window_end")``.
@@ -409,9 +415,11 @@ class Stream(EpochVerbs):
         *keys: str,
         at: str,
         gap: Span,
-        start: str = "session_start",
-        end: str = "session_end",
-        name: str = "sessions",
+        start: str | Aggregation = "session_start",
+        end: str | Aggregation = "session_end",
+        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
+        name: str | Aggregation = "sessions",
+        **named: Aggregation,
     ) -> "Stream":
         """Each row once, with its session, in the epoch in which event time has passed the session's end.
 
@@ -420,10 +428,21 @@ class Stream(EpochVerbs):
         result, and nothing of it is kept. It needs ``event_time``, or epochs that are event time. Sessions
         that are corrected by late rows are those of a table: ``running().sessions(...)``.
 
-            clicks.sessions("user", at="at", gap="5 minutes").reduce("user", "session_start", n=ps.count())
+        With aggregates each session is one row: its keys, where it begins and ends, and what they are.
+
+            clicks.sessions("user", at="at", gap="5 minutes", clicks=ps.count())
         """
-        rows = self.running(name=f"{name}: rows")
-        return rows.closed_sessions(*keys, at=at, gap=gap, start=start, end=end, name=name)
+        said = session_options(
+            f"sessions of {self}", start=start, end=end, aggregates=aggregates, name=name, named=named
+        )
+        rows = self.running(name=f"{said.asked.name}: rows")
+        closed = rows.closed_sessions(
+            *keys, at=at, gap=gap, start=said.start, end=said.end, name=said.asked.name
+        )
+        if not said.asked.aggregates:
+            return closed
+        own = f"{said.asked.name}: aggregates"
+        return closed.reduce(*keys, said.start, said.end, aggregates=said.asked.aggregates, name=own)
 
     def join_within(
         self,

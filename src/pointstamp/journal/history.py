@@ -15,11 +15,15 @@ from pointstamp.sources.port import Unit
 
 
 class FlowShape(msgspec.Struct, frozen=True, tag=True):
-    """What the flow looks like whose journal this is: its name, and a word for each of its places."""
+    """What the flow looks like whose journal this is: its name, and a word for each of its places.
+
+    ``computes`` says of operators that keep something, and of those of tables, what they are to compute.
+    """
 
     name: str
     query: str
     places: dict[str, str]
+    computes: dict[str, str] = {}
 
 
 class Ticked(msgspec.Struct, frozen=True, tag=True):
@@ -27,6 +31,7 @@ class Ticked(msgspec.Struct, frozen=True, tag=True):
 
     ``final`` says that no tick will follow: every source has come to its end. ``promised`` says of inputs
     with an epoch column before which epoch rows in these units are late, where that is not ``open_from``.
+    ``silent`` are the inputs from which nothing has come for longer than they may be silent.
     """
 
     number: int
@@ -35,6 +40,7 @@ class Ticked(msgspec.Struct, frozen=True, tag=True):
     complete_to: int
     final: bool = False
     promised: dict[str, int] = {}
+    silent: list[str] = []
 
 
 class Renewed(msgspec.Struct, frozen=True, tag=True):
@@ -47,7 +53,8 @@ class Renewed(msgspec.Struct, frozen=True, tag=True):
 class Committed(msgspec.Struct, frozen=True, tag=True):
     """Commit ``number``: the snapshot of an epoch, in parts by worker, and the output that it publishes.
 
-    ``settled`` is the last tick that need not be read again to go on from here.
+    ``settled`` is the last tick that need not be read again to go on from here. ``kept`` says how many rows
+    and bytes operators keep on all workers, by operator and what it is, for who looks at the checkpoint.
     """
 
     number: int
@@ -57,6 +64,7 @@ class Committed(msgspec.Struct, frozen=True, tag=True):
     staged: list[Staged]
     settled: int
     savepoint: str | None = None
+    kept: dict[str, tuple[int, int]] = {}
 
     @property
     def size_bytes(self) -> int:

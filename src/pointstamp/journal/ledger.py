@@ -142,11 +142,12 @@ class Ledger:
         *,
         final: bool,
         promised: Mapping[str, int] | None = None,
+        silent: Iterable[str] = (),
     ) -> Ticked:
         """Record the next tick; it is durable when this returns."""
         taken = {name: list(each) for name, each in units.items() if each}
         held = {n: epoch for n, epoch in (promised or {}).items() if n in taken and epoch > self.open_from}
-        tick = Ticked(self.last_tick + 1, taken, self.open_from, complete_to, final, held)
+        tick = Ticked(self.last_tick + 1, taken, self.open_from, complete_to, final, held, sorted(silent))
         self._append(tick)
         return tick
 
@@ -198,11 +199,14 @@ class Ledger:
         is_whole: bool,
         settled: int,
         savepoint: str | None = None,
+        kept: Mapping[str, tuple[int, int]] | None = None,
     ) -> Committed:
         """Record the next commit; with it, everything in it is part of the query's history."""
         last = self.committed
         number = 0 if last is None else last.number + 1
-        commit = Committed(number, epoch, is_whole, list(parts), list(staged), settled, savepoint)
+        commit = Committed(
+            number, epoch, is_whole, list(parts), list(staged), settled, savepoint, dict(kept or {})
+        )
         self._append(commit)
         return commit
 
@@ -234,9 +238,9 @@ class Ledger:
         settled = self.commits[0].settled if self.commits else -1
         gone = [tick for tick in self.ticks if tick.number <= settled]
         self.ticks = [tick for tick in self.ticks if tick.number > settled]
-        # Only the newest output may still have to be published.
+        # Only the newest output may still have to be published, and only what is kept now is of interest.
         commits = [
-            commit if commit is self.commits[-1] else msgspec.structs.replace(commit, staged=[])
+            commit if commit is self.commits[-1] else msgspec.structs.replace(commit, staged=[], kept={})
             for commit in self.commits
         ]
         summary = JournalSummary(

@@ -2,11 +2,12 @@
 
 State is found again by the place of its operator, that is by kind and name. So an operator that is gone would
 lose its state, one that is new would begin without, and one that is of another kind could not read what is
-there, or worse, could: a greatest value reads as a least one. All of this is reported before anything runs,
-and happens only if the user accepts it.
+there, or worse, could: a greatest value reads as a least one. And what a table has put out adds up only if
+every operator that it is made of computes what it did before: the same aggregate, order, condition. All of
+this is reported before anything runs, and happens only if the user accepts it.
 
 What a function computes is not checked: a user who changes the code of a map or of an operator knows best
-whether its state still means the same.
+whether its state still means the same. Expressions on a stream are code in this sense, too.
 """
 
 from collections.abc import Mapping
@@ -17,18 +18,30 @@ from pointstamp.errors import RecoveryError
 from pointstamp.flow.pact import ExchangeBy, ExchangeByFunction, Pact
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.journal.history import FlowShape
+from pointstamp.journal.parameters import computes
 from pointstamp.reduce.aggregate import Aggregate, Aggregation, FunctionAggregate
 from pointstamp.reduce.reductions import RunningReduce
 from pointstamp.sinks.port import Publisher, Sink
 from pointstamp.state.saved import Saving
+from pointstamp.tables.kept.value import is_changes
 from pointstamp.worker.snapshots import place_of
 
 
 def shape_of(plan: Plan, query: str) -> FlowShape:
     """The shape of a flow: a word for each place that has rows or state."""
+    nodes = [node for node in plan.nodes if not node.kind.is_door]
+    told = {place_of(node): computes(node.logic) for node in nodes if _is_checked(node)}
     return FlowShape(
-        plan.name, query, {place_of(node): _word(plan, node) for node in plan.nodes if not node.kind.is_door}
+        plan.name,
+        query,
+        {place_of(node): _word(plan, node) for node in nodes},
+        {place: words for place, words in told.items() if words},
     )
+
+
+def _is_checked(node: Node) -> bool:
+    """Whether what an operator computes must stay what it is: it keeps something, or is one of tables."""
+    return node.in_order or any(is_changes(port.schema) for port in node.outputs)
 
 
 def check_shape(before: FlowShape, now: FlowShape, *, accept_changes: bool) -> None:
@@ -40,6 +53,13 @@ def check_shape(before: FlowShape, now: FlowShape, *, accept_changes: bool) -> N
         for place in before.places
         if place in now.places and before.places[place] != now.places[place]
     ]
+    other += [
+        f"{place} (computed {told}, computes {now.computes[place]})"
+        for place, told in before.computes.items()
+        if place in now.computes
+        and told != now.computes[place]
+        and before.places.get(place) == now.places.get(place)
+    ]
     if accept_changes or not (gone or new or other):
         return
     said = [
@@ -49,8 +69,8 @@ def check_shape(before: FlowShape, now: FlowShape, *, accept_changes: bool) -> N
     ]
     raise RecoveryError(
         f"flow '{now.name}' is not the one that was saved; {'; '.join(said)}. State is found again by name. "
-        "Bring the names back, or pass accept_changes=True: then what is gone loses its state, and what is "
-        "new begins without any."
+        "Bring the names back, and what they stand for, or pass accept_changes=True: then what is gone loses "
+        "its state, what is new begins without any, and what has changed goes on with the state that it has."
     )
 
 

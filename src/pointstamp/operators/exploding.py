@@ -5,6 +5,7 @@ into elements that are there twice, and one that disappears takes its elements w
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +50,8 @@ class ExplodePlan:
 
 class Explode:
     """Sends one row for each element of a list."""
+
+    keeps: ClassVar = "nothing; a change costs its rows"
 
     def __init__(self, plan: ExplodePlan) -> None:
         self._plan = plan

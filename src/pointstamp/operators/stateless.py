@@ -1,7 +1,7 @@
 """Built-in operators without state: they work on whole Arrow batches and keep nothing between them."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,8 @@ Row: TypeAlias = Mapping[str, Any]
 class MapBatches:
     """Send what a function makes of each batch; None sends nothing."""
 
+    keeps: ClassVar = "nothing; a change costs its rows"
+
     def __init__(self, function: BatchFunction) -> None:
         self._function = function
 
@@ -35,6 +37,8 @@ class MapBatches:
 class Project:
     """Send each row with other columns, worked out from its own."""
 
+    keeps: ClassVar = "nothing; a change costs its rows"
+
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
 
@@ -46,6 +50,8 @@ class Project:
 
 class Filter:
     """Send the rows for which a condition holds, and on a second output, if there is one, the others."""
+
+    keeps: ClassVar = "nothing; a change costs its rows"
 
     def __init__(self, condition: MaskFunction | pc.Expression) -> None:
         self._condition = condition
@@ -61,6 +67,8 @@ class Filter:
 class Concat:
     """Send on whatever comes from any input."""
 
+    keeps: ClassVar = "nothing; a change costs its rows"
+
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Pass the batch on."""
         context.send(batch)
@@ -68,6 +76,8 @@ class Concat:
 
 class Inspect:
     """Show each batch with its time to a function, and send it on."""
+
+    keeps: ClassVar = "nothing; a change costs its rows"
 
     def __init__(self, function: Callable[[Any, pa.RecordBatch], None]) -> None:
         self._function = function
@@ -80,6 +90,8 @@ class Inspect:
 
 class FlatMapRows:
     """Send the rows that a Python function yields for each row; it runs once per row."""
+
+    keeps: ClassVar = "nothing; a change costs its rows"
 
     def __init__(self, function: Callable[[Row], Iterable[Row]]) -> None:
         self._function = function

@@ -5,6 +5,7 @@ back from the same windows.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +55,8 @@ def windowing(
 
 class InWindows:
     """Sends each row once for each window in which it lies, with its beginning and end."""
+
+    keeps: ClassVar = "nothing; a change costs its rows"
 
     def __init__(self, asked: Windowing) -> None:
         self._asked = asked

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pointstamp.errors import NotStored, RecoveryError, StorageError
+from pointstamp.flow.plan import NodeKind
 from pointstamp.journal.entries import Generation
 from pointstamp.journal.history import Entry, FlowShape, SnapshotChain
 from pointstamp.journal.journal import Journal
@@ -59,6 +60,11 @@ class Beginning:
             bytes_max=spec.bytes_max,
             closes=spec.closes,
             tick_every_seconds=spec.tick_every_seconds,
+            idle_seconds={
+                name: node.idle_seconds
+                for name, node in spec.plan.named(NodeKind.INPUT).items()
+                if node.idle_seconds is not None
+            },
         )
 
 

@@ -24,8 +24,11 @@ from typing import Final
 from pointstamp.errors import InternalError
 from pointstamp.journal.history import Committed, SnapshotChain, Ticked
 from pointstamp.journal.ledger import Ledger
+from pointstamp.query.event_time_words import epochs_words
 from pointstamp.query.intake import Intake
 from pointstamp.query.policy import BYTES_IN_FLIGHT_MAX, EPOCHS_IN_FLIGHT_MAX, SnapshotPolicy
+from pointstamp.query.silence import Silence
+from pointstamp.query.totals import total_kept
 from pointstamp.rows.epochcolumn import EpochColumn, EventEpochs
 from pointstamp.running.messages import Ahead, AskAhead, Order, Progressed, Save, Saved, Tick, TickRead
 from pointstamp.sinks.port import Publisher
@@ -56,6 +59,7 @@ class Coordinator:
         bytes_max: int = BYTES_IN_FLIGHT_MAX,
         closes: bool = False,
         tick_every_seconds: float | None = None,
+        idle_seconds: Mapping[str, float] | None = None,
     ) -> None:
         self.ledger = ledger
         self.workers = workers
@@ -67,6 +71,9 @@ class Coordinator:
         self._bytes_max = bytes_max
         self._closes = closes
         self._tick_every_seconds = tick_every_seconds
+        self.silence = Silence(units_per_tick, idle_seconds or {}, now_seconds)
+        self._said_silent: frozenset[str] = frozenset()
+        self._last_given: dict[str, int] = {}  # the last tick with units of an input
         self._ahead: Ahead | None = None
         self._ahead_asked = -1
         self._questions: list[tuple[int, Order]] = []
@@ -137,6 +144,7 @@ class Coordinator:
     def orders(self, now_seconds: float) -> list[tuple[int, Order]]:
         """The orders for members now: at most one tick, and a snapshot if one is due."""
         orders: list[tuple[int, Order]] = []
+        self.silence.look([name for name in self.silence.names if self._is_heard(name)], now_seconds)
         if self._has_room():
             tick = self._read_again() if self._waiting else self._record(now_seconds)
             if tick is not None:
@@ -153,6 +161,9 @@ class Coordinator:
         times = []
         if self._tick_every_seconds is not None and not (self.is_held or self._intake.has_ended):
             times.append(self._last_tick_seconds + self._tick_every_seconds)
+        silent = None if self.is_held or self._waiting else self.silence.seconds_until_due(now_seconds)
+        if silent is not None:
+            times.append(now_seconds + silent)
         if self._last_target >= self.opened:
             return max(0.0, min(times) - now_seconds) if times else None
         if self.policy.seconds is not None:
@@ -173,7 +184,7 @@ class Coordinator:
         if not any(isinstance(each, EventEpochs) for each in self._columns.values()):
             return True
         open_from = self.ledger.open_from
-        return self._is_all_read() and (self.is_held or self._intake.complete_to(open_from) == open_from)
+        return self._is_all_read() and (self.is_held or self._complete_to() == open_from)
 
     @property
     def is_settled(self) -> bool:
@@ -190,6 +201,11 @@ class Coordinator:
     def epochs_in_flight(self) -> int:
         """The ticks that members are at."""
         return len(self._in_flight)
+
+    def event_time_words(self, now_seconds: float) -> list[str]:
+        """What holds event time back where epochs are event time, in words."""
+        complete = {name: self._intake.complete(name) for name in self._intake.still_open}
+        return epochs_words(self._columns, complete, self.silence, now_seconds)
 
     # What the members tell.
 
@@ -245,6 +261,7 @@ class Coordinator:
             is_whole=is_whole,
             settled=settled,
             savepoint=savepoints[0] if savepoints else None,
+            kept=total_kept([each.kept for each in saves.values()]),
         )
         self._is_last_whole = True
         for further in savepoints[1:]:
@@ -291,9 +308,24 @@ class Coordinator:
             return self._record_by_column(taken, promised, is_over=is_over)
         if self._closes and is_over and not has_rows:
             return self._close()
-        if not has_rows and not is_over and (every is None or is_clock_over):
+        if not has_rows and not is_over and (every is None or is_clock_over) and not self._has_fallen_silent:
             return None
-        return self.ledger.tick(taken, self.ledger.open_from + 1, final=is_over and not self._closes)
+        self._said_silent = self.silence.inputs
+        final = is_over and not self._closes
+        return self.ledger.tick(taken, self.ledger.open_from + 1, final=final, silent=self._said_silent)
+
+    @property
+    def _has_fallen_silent(self) -> bool:
+        """Whether an input is silent and no tick has said so: those who wait for it should not wait."""
+        return not self.silence.inputs <= self._said_silent
+
+    def _is_heard(self, name: str) -> bool:
+        """Whether something of an input waits, or is being read."""
+        is_read = not self._columns or min(self._read_by) >= self._last_given.get(name, -1)
+        return bool(self._waiting or self._intake.waiting(name)) or not is_read
+
+    def _complete_to(self) -> int:
+        return self._intake.complete_to(self.ledger.open_from, self.silence.inputs)
 
     def _record_by_column(
         self, taken: Mapping[str, Sequence[Unit]], promised: Mapping[str, int], *, is_over: bool
@@ -301,10 +333,12 @@ class Coordinator:
         """A tick that takes these units and completes what was promised; at the end, all that was read."""
         open_from = self.ledger.open_from
         if not is_over:
-            complete_to = self._intake.complete_to(open_from)
+            complete_to = self._complete_to()
             if not any(taken.values()) and complete_to == open_from:
                 return None
-            return self.ledger.tick(taken, complete_to, final=False, promised=promised)
+            return self.ledger.tick(
+                taken, complete_to, final=False, promised=promised, silent=self.silence.inputs
+            )
         last = max(self._last_row_epoch + 1, open_from)
         if self._closes and last == open_from:
             return self._close()
@@ -335,6 +369,7 @@ class Coordinator:
         hands: list[dict[str, list[Part]]] = [{} for _ in range(self.workers)]
         size = 0
         for name, units in tick.units.items():
+            self._last_given[name] = tick.number
             parts = [part for unit in units for part in unit.parts]
             size += sum(part.size_bytes for part in parts)
             dealt = deal(shared(parts, self.workers), self.workers, tick.number)
@@ -344,7 +379,7 @@ class Coordinator:
         self._in_flight.append((tick, size))
         self.opened = max(self.opened, tick.complete_to - 1)
         return [
-            (worker, Tick(tick.number, hand, tick.open_from, tick.complete_to, tick.promised))
+            (worker, Tick(tick.number, hand, tick.open_from, tick.complete_to, tick.promised, tick.silent))
             for worker, hand in enumerate(hands)
         ]
 

@@ -97,6 +97,8 @@ class Intake:
             taken[name] = units
             if promises is not None:
                 promises.take(unit.name for unit in units)
+                if units and (complete := units[-1].complete_to) is not None:
+                    promises.reach(complete)
                 self._believe_source(name)
                 if units:
                     held_to[name] = held
@@ -108,8 +110,23 @@ class Intake:
         if offered and promises is not None and (least := offered[0][0].least_epoch) is not None:
             promises.reach(least)
 
-    def complete_to(self, open_from: int) -> int:
-        """The epoch before which all inputs with an epoch column are complete; it never goes back."""
+    def complete_to(self, open_from: int, silent: Collection[str] = ()) -> int:
+        """The epoch before which all inputs with an epoch column are complete; it never goes back.
+
+        Those that are silent do not count; where all are, the one that is farthest does.
+        """
+        still_open = self.still_open
+        counted = [self._promises[name].complete for name in still_open if name not in silent]
+        if not counted and still_open:
+            return max(open_from, *(each.complete for each in self._promises.values()))
+        return max(open_from, min(counted, default=open_from))
+
+    @property
+    def still_open(self) -> list[str]:
+        """The inputs with an epoch column that have not come to their end."""
         # One that has ended says nothing more, once everything that it had is taken.
-        still_open = (name for name in self._promises if name not in self._ended or self._offered[name])
-        return max(open_from, min((self._promises[name].complete for name in still_open), default=open_from))
+        return [name for name in self._promises if name not in self._ended or self._offered[name]]
+
+    def complete(self, name: str) -> int:
+        """The epoch before which one input is complete."""
+        return self._promises[name].complete

@@ -177,6 +177,9 @@ class Member:
         yield
         last = self._restored_epoch
         self._latest = {}
+        if tick.open_from > self._restored_epoch:
+            for name in tick.silent:
+                worker.inputs[name].mark_silent(at=tick.open_from)
         for name, parts in tick.parts.items():
             for part in parts:
                 for batch in self._batches(name, part):
@@ -299,6 +302,7 @@ class Member:
         mission = self.mission
         name = mission.part_name(self.number, snapshot.epoch)
         kept = {each: (rows, size) for each, (rows, size) in self.worker.kept().items()}
+        latest = self.worker.event_times()
 
         def job() -> Report:
             staged = [piece for piece in self._staged if piece.last_epoch <= snapshot.epoch]
@@ -307,7 +311,7 @@ class Member:
                 staged.extend(self._writer.stage(output_name, epochs))
             part, content = encode_part(snapshot, self.number, mission.workers, name, mission.query)
             mission.storage.create(name, content)
-            return Saved(snapshot.epoch, part, staged, settled, kept)
+            return Saved(snapshot.epoch, part, staged, settled, kept, latest)
 
         self._scribe.submit(job)
 

@@ -18,8 +18,9 @@ from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
 from pointstamp.query.savepoints import check_kept, check_name, check_new
-from pointstamp.query.session import Session, total, total_kept
+from pointstamp.query.session import Session
 from pointstamp.query.supervisor import ENDED, Supervisor
+from pointstamp.query.totals import total, total_kept
 from pointstamp.query.unneeded import remove_unneeded
 from pointstamp.running.messages import Counts
 from pointstamp.running.status import RowCounts, RunStatus, status_from
@@ -151,7 +152,9 @@ class Query:
         """What holds an output's frontier back, over all workers, in words; nothing if it is complete.
 
         Operators that have been inside one call for long come first. While all workers are inside such calls,
-        nothing more is known.
+        nothing more is known. Where results wait for event time, it says which input or stream holds that
+        back, at which event time, and for how long nothing has come from it; and where an input is what
+        another query publishes, which epoch of that one it waits for.
         """
         self._check_output(output)
         try:
@@ -159,7 +162,11 @@ class Query:
         except BusyError:
             return self._supervisor.calls()
         calls = self._supervisor.calls()
-        return [*calls, *next(each.held_by for each in status.outputs if each.name == output)]
+        held = next(each.held_by for each in status.outputs if each.name == output)
+        plan = self._supervisor.spec.plan
+        timed = self._supervisor.call(lambda session: session.event_time_words(plan, output))
+        said = self._supervisor.call(lambda session: session.source_words(plan, output))
+        return [*calls, *held, *self._answer(timed), *self._answer(said)]
 
     def frontiers(self) -> dict[str, list[tuple[Any, ...]]]:
         """For each output the times that may still come; empty if it is complete."""

@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from pointstamp.errors import BusyError, RecoveryError, SourceError, TransportError
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.journal.history import Committed
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.crew import Crew, CrewError
+from pointstamp.query.event_time_words import nodes_above, streams_words
 from pointstamp.query.observing import Verification
 from pointstamp.running.failing import error_of
 from pointstamp.running.lookout import CallsHeard
@@ -66,6 +68,7 @@ class Session:
         self.rows_out: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_late: list[dict[str, int]] = [{} for _ in range(workers)]
         self.kept: list[dict[str, tuple[int, int]]] = [{} for _ in range(workers)]
+        self.latest: dict[str, int] = {}
         self.members: dict[int, Ready] = {}
         self.calls = CallsHeard()
         self._crew = crew
@@ -109,7 +112,8 @@ class Session:
         if self.verification is not None:
             files.append(self.verification.fileno())
             timeout = min(timeout, self.verification.seconds_until_due or timeout)
-        due = self.coordinator.seconds_until_due(self._now_seconds())
+        may_act = self.is_ready and self._may_go_on()
+        due = self.coordinator.seconds_until_due(self._now_seconds()) if may_act else None
         self._crew.wait(timeout if due is None else min(timeout, due), files)
 
     @property
@@ -145,6 +149,24 @@ class Session:
         """Take note that an input with an epoch column has by now all its rows before an epoch."""
         self._look_at(name)
         self.coordinator.advance(name, epoch)
+
+    def event_time_words(self, plan: Plan, output: str) -> list[str]:
+        """What holds event time back for an output, in words."""
+        coordinator, now = self.coordinator, self._now_seconds()
+        by_epochs = coordinator.event_time_words(now)
+        return by_epochs or streams_words(plan, output, self.latest, coordinator.silence, now)
+
+    def source_words(self, plan: Plan, output: str) -> list[str]:
+        """What the sources above an output wait for, in words, where they can say."""
+        above = nodes_above(plan, plan.named(NodeKind.OUTPUT)[output])
+        words = []
+        for name in [
+            node.name for node in above if node.kind is NodeKind.INPUT and node.name in self._watches
+        ]:
+            waits_for = getattr(self._watches[name], "waits_for", None)
+            if name not in self._ended and waits_for is not None:
+                words.append(f"input '{name}' waits for {waits_for()}")
+        return words
 
     def finish(self) -> None:
         """Let all members leave after their last epoch."""
@@ -249,6 +271,7 @@ class Session:
                     self._on_ready()
             case Saved():
                 self.kept[worker] = report.kept
+                self.latest = report.latest  # all members know the same
                 if self.verification is None:
                     self._saved(worker, report)
                 else:
@@ -278,18 +301,3 @@ class Session:
                 raise CrewError(f"worker {worker} has failed") from error_of(report, f"worker {worker}")
             case _:
                 raise unfit(f"worker {worker}", report)
-
-
-def total_kept(kept: list[dict[str, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
-    """The rows and bytes that all workers together keep, by name."""
-    rows, sizes = (total([{name: pair[at] for name, pair in each.items()} for each in kept]) for at in (0, 1))
-    return {name: (count, sizes[name]) for name, count in rows.items()}
-
-
-def total(counted: list[dict[str, int]]) -> dict[str, int]:
-    """The sums by name."""
-    sums: dict[str, Any] = {}
-    for each in counted:
-        for name, count in each.items():
-            sums[name] = sums.get(name, 0) + count
-    return sums

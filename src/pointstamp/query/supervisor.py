@@ -41,7 +41,8 @@ from pointstamp.query.crew import CrewError, Launcher
 from pointstamp.query.observing import Verification
 from pointstamp.query.policy import RestartBudget
 from pointstamp.query.queryspec import QuerySpec
-from pointstamp.query.session import Session, total, total_kept
+from pointstamp.query.session import Session
+from pointstamp.query.totals import total, total_kept
 from pointstamp.query.unneeded import remove_unneeded
 from pointstamp.query.upkeep import Upkeep
 from pointstamp.sources.port import Watch

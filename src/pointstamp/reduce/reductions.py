@@ -12,6 +12,7 @@ other nothing at all.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +52,8 @@ def reduced_schema(
 class WindowedReduce:
     """The aggregates of each time by itself: sent when the time is complete, and then forgotten."""
 
+    keeps: ClassVar = "nothing after an epoch; a change costs its rows"
+
     def __init__(self, schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, Aggregation]) -> None:
         self._plan = _reduction(schema, keys, aggregates)
         self._open: dict[Time, TimeRows] = {}
@@ -86,6 +89,8 @@ class RunningReduce:
     count changes with every row, a sum with what is added to it, a least value only when a smaller one
     arrives. So a loop that feeds a running ``min`` back comes to an end.
     """
+
+    keeps: ClassVar = "the aggregates of each key; a change costs its rows"
 
     def __init__(self, schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, Aggregation]) -> None:
         self._plan = _reduction(schema, keys, aggregates)

@@ -87,7 +87,8 @@ class Tick(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
     Without an epoch column the rows are of epoch ``open_from``, the first that the ticks before have left
     open, and the tick completes that. With one, a row may be of any epoch from there on, or from the one that
-    its input has ``promised`` if that is later; rows before that are late.
+    its input has ``promised`` if that is later; rows before that are late. Those who wait for
+    an input that is ``silent`` are told so.
     """
 
     number: int
@@ -95,6 +96,7 @@ class Tick(msgspec.Struct, frozen=True, tag=True, array_like=True):
     open_from: int
     complete_to: int
     promised: dict[str, int] = {}
+    silent: list[str] = []
 
 
 class Save(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -218,7 +220,7 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
     ``settled`` is the last tick of which all rows, and those of all ticks before, are of epochs up to this
     one. ``staged`` are tokens of the sink. ``kept`` says how many rows and bytes each operator keeps, by its
-    name and what it is.
+    name and what it is, and ``latest`` the greatest event time of each stream that has a promise.
     """
 
     epoch: int
@@ -226,6 +228,7 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
     staged: list[Staged]
     settled: int
     kept: dict[str, tuple[int, int]] = {}
+    latest: dict[str, int] = {}
 
 
 class Progressed(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -9,6 +9,7 @@ alone, so the same flow always reads the same; a name with line breaks in it can
 """
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -106,7 +107,7 @@ def _node_lines(plan: Plan, node: Node) -> Iterator[str]:
     if not node.kind.is_door:
         for input_name, output_name, words in changed_times(plan, node):
             yield f"  from {quoted(input_name)} to {quoted(output_name)} {_become(words)}"
-    if (keeps := kept_words(node)) is not None:
+    if (keeps := kept_words(node)) is not None and _is_of_tables(plan, node, keeps):
         yield f"  keeps {keeps}"
     for shared in shared_in_words(plan, node):
         yield f"  shares {one_line(shared)}"
@@ -115,6 +116,12 @@ def _node_lines(plan: Plan, node: Node) -> Iterator[str]:
     for output in node.outputs:
         who = "" if len(node.outputs) == 1 else f"on {quoted(output.name)} "
         yield f"  sends {who}{schema_words(output.schema)}{_growing(plan, node)}"
+
+
+def _is_of_tables(plan: Plan, node: Node, keeps: str) -> bool:
+    """Whether what an operator keeps is worth a line: it keeps something, or rows of a table come to it."""
+    read = [plan.nodes[port.source.operator].outputs[port.source.port] for port in node.inputs if port.source]
+    return not keeps.startswith("nothing") or any(is_changes(port.schema) for port in (*read, *node.outputs))
 
 
 def _growing(plan: Plan, node: Node) -> str:
@@ -126,8 +133,8 @@ def _growing(plan: Plan, node: Node) -> str:
 def kept_words(node: Node) -> str | None:
     """What an operator keeps and what a change costs it, if its class says so in an attribute ``keeps``."""
     logic = node.logic
-    while isinstance(logic, partial):
-        logic = logic.func
+    while isinstance(logic, partial):  # an operator of a user's own is a copy of its prototype
+        logic = logic.args[0] if logic.func is deepcopy else logic.func
     words = getattr(logic, "keeps", None)
     return one_line(words) if isinstance(words, str) else None
 

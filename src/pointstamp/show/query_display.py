@@ -36,6 +36,8 @@ Facts: TypeAlias = Callable[[], Sequence[tuple[str, str]]]
 
 LINE_SECONDS: Final = 2.0
 _ASK_SECONDS: Final = 0.2
+# How many of the largest things that operators keep are named.
+_KEPT_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ def panel(moment: ShownMoment) -> RenderableType:
         ("rows read", f"{moment.rows:,}  ({moment.rows_per_second:,.0f} per second)"),
         *moment.facts,
         *_progress(moment.status),
+        *_kept(moment.status),
         ("generation", f"{moment.generation}, after {_counted(moment.restarts, 'restart')}"),
     ]
     for name, value in rows:
@@ -101,6 +104,19 @@ def _progress(status: RunStatus | None) -> list[tuple[str, str]]:
         if output.held_by:
             said.append(("held back:", output.held_by[0]))
     return said
+
+
+def _kept(status: RunStatus | None) -> list[tuple[str, str]]:
+    """What operators keep, the largest first, as of the last epoch that is saved."""
+    if status is None or not status.kept:
+        return []
+    largest = sorted(status.kept, key=lambda each: -each.size_bytes)
+    said = [(each.name, f"{each.rows:,} rows, {each.size_bytes:,} bytes") for each in largest[:_KEPT_MAX]]
+    rest = largest[_KEPT_MAX:]
+    if rest:
+        size = sum(each.size_bytes for each in rest)
+        said.append((f"and {len(rest)} more", f"{sum(each.rows for each in rest):,} rows, {size:,} bytes"))
+    return [("kept:", f"{status.size_bytes:,} bytes"), *((f"  {name}", words) for name, words in said)]
 
 
 def _counted(number: int, what: str) -> str:

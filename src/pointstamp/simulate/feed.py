@@ -1,10 +1,10 @@
 """What a simulated world feeds to its workers: each item's rows, split and dealt out as the choices say.
 
 An input is a list of items: item i is epoch i, unless the flow has times of its own and each item brings its
-time. Each worker has for each input a script of its own: send these parts, advance to the next item's time,
-..., close. The scripts are independent, so that one worker may be epochs ahead of another, as with real
-sources. Rows of one item have no order among the workers, and the parts that one worker gets have none
-either. Every row is fed exactly once, at its time.
+time, or the epochs of an input are its event time. Each worker has for each input a script of its own: send
+these parts, advance to the next item's time, ..., close. The scripts are independent, so that one worker may
+be epochs ahead of another, as with real sources. Rows of one item have no order among the workers, and the
+parts that one worker gets have none either. Every row is fed exactly once, at its time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from pointstamp.flow.plan import NodeKind, Plan
+from pointstamp.rows.epochcolumn import by_epoch
 from pointstamp.simulate.choices import Choices
 from pointstamp.topology.domain import Time
 from pointstamp.worker.input import InputHandle
@@ -31,6 +33,19 @@ class FedItem(NamedTuple):
 
 Items: TypeAlias = Sequence[FedItem]
 """What one input is fed; times never go back."""
+
+
+def in_event_time(plan: Plan, inputs: Mapping[str, Items]) -> dict[str, Items]:
+    """The rows of inputs whose epochs are event time, in their epochs; as of one table, none is late."""
+    fed = dict(inputs)
+    for name, node in plan.named(NodeKind.INPUT).items():
+        if node.event_epochs is None or not inputs[name]:
+            continue
+        rows = pa.concat_batches([item.batch for item in inputs[name]])
+        parts = by_epoch(rows, node.event_epochs, node.outputs[0].schema, f"input '{name}'")
+        fed[name] = [FedItem(part, (epoch,)) for epoch, part in parts]
+    return fed
+
 
 Dealt: TypeAlias = list[list[list[pa.RecordBatch]]]
 """The parts of one input: for each worker, for each item, in the order in which they are to be sent."""

@@ -16,7 +16,7 @@ from pointstamp.judge.conformance import Status, Verdict, judge
 from pointstamp.judge.plan_shape import walker_of
 from pointstamp.judge.trace import Header, Trace
 from pointstamp.simulate.case import Case, RowName
-from pointstamp.simulate.feed import Items
+from pointstamp.simulate.feed import Items, in_event_time
 from pointstamp.simulate.outputs import Difference, Outputs, first_difference
 from pointstamp.simulate.world import STEPS_MAX, Ended, SharedPlan, World, WorldRun
 
@@ -126,7 +126,7 @@ class Simulator:
         return expected.outputs if expected.ended is Ended.COMPLETE else None
 
     def _world(self, case: Case) -> WorldRun:
-        inputs = case.select(self.inputs)
+        inputs = in_event_time(self.plan, case.select(self.inputs))
         return World(
             self.plan,
             inputs,

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _METADATA: Final = "pointstamp"
+EPOCH_METADATA: Final = "pointstamp.epoch"
+"""The last epoch of a commit, in what Delta keeps of it: for who reads the table as of an epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,10 @@ class DeltaLog:
         """Add a commit; with ``at_this_version`` only to the version of the table that was read."""
         delta = deltalake()
         properties = delta.CommitProperties(
-            custom_metadata={_METADATA: commit.mark(self.query)},
+            custom_metadata={
+                _METADATA: commit.mark(self.query),
+                EPOCH_METADATA: str(commit.epochs_through),
+            },
             max_commit_retries=0 if at_this_version else None,
             app_transactions=[
                 delta.Transaction(self.query, commit.number),

@@ -109,8 +109,10 @@ def blank_ending(blank: Sequence[int]) -> str:
 
 
 def with_values(table: pa.Table, path: str, schema: pa.Schema) -> pa.Table:
-    """The rows of a file with the columns that its path says, in the order of a schema."""
+    """The rows of a file with the columns that its path says, as far as a schema has them, in its order."""
     for name, text in values_of(path).items():
+        if name not in schema.names:
+            continue
         value = pa.scalar(text, pa.string()).cast(schema.field(name).type)
         table = table.append_column(schema.field(name), pa.repeat(value, table.num_rows))
     return table.select(schema.names)

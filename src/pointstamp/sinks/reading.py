@@ -1,8 +1,8 @@
 """Reading what was published: whole epochs, without Spark, while more is being published.
 
-``published`` says what there is, as the chain of manifests lists it; ``read_published`` reads it into Arrow
-tables, and compares each file with its checksum. Both see one moment: all commits up to some commit, and none
-after it. All rows are read into memory; for more rows than that, use ``published_files`` or Spark.
+``published_now`` says what there is, as the chain of manifests lists it; ``read_published`` reads it into
+Arrow tables, and compares each file with its checksum. Both see one moment: all commits up to some commit,
+and none after it. All rows are read into memory; for more rows than that, use ``published_files`` or Spark.
 
 A file may be replaced by a larger one with the same rows, and be removed after some time. A reader that finds
 a file gone looks at the list again; only a file that is still listed then is lost.
@@ -48,7 +48,7 @@ class Published:
     outputs: dict[str, PublishedOutput]
 
 
-def published(
+def published_now(
     path: str | os.PathLike[str],
     *,
     open_storage: Callable[[str], Storage] = storage_at,
@@ -80,7 +80,7 @@ def published_files(
     long as the sink's policy of compaction says, however much is merged meanwhile. The columns by which an
     output is partitioned are in the names of the folders.
     """
-    found = published(path, open_storage=open_storage, check_files=False)
+    found = published_now(path, open_storage=open_storage, check_files=False)
     address = open_storage(os.fspath(path)).address
     chosen = _of(path, found, output).files
     return [f"{address}/{file.path}" for file in chosen if after is None or file.last_epoch > after]
@@ -157,6 +157,12 @@ def read_table(
         return copies(total, f"output '{output}' in '{path}'")
 
     return _at_a_moment(path, open_storage, read)
+
+
+def files_of_epoch(storage: Storage, path: str, output: str, epoch: int) -> list[Staged]:
+    """The files that hold the rows of an epoch now."""
+    own = _of(path, _found(storage, path), output)
+    return [file for file in own.files if file.first_epoch <= epoch <= file.last_epoch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +258,16 @@ def _parts(storage: Storage, output: PublishedOutput, after: int | None) -> Iter
         if after is not None and file.last_epoch <= after:
             continue
         try:
-            content = storage.read(file.path)
+            table = hive.with_values(content_of(storage, file), file.path, output.schema)
         except NotStored as error:
             raise _GoneError(file, str(error)) from error
-        if (words := files.damage(storage.address, file, content)) is not None:
-            raise StorageError(words)
-        table = hive.with_values(files.table_of(content), file.path, output.schema)
         is_part = after is not None and file.first_epoch <= after
         yield table.filter(pc.greater(table["epoch"], after)) if is_part else table
+
+
+def content_of(storage: Storage, file: Staged) -> pa.Table:
+    """What a file holds, after a comparison with its checksum."""
+    content = storage.read(file.path)
+    if (words := files.damage(storage.address, file, content)) is not None:
+        raise StorageError(words)
+    return files.table_of(content)

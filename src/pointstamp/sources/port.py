@@ -61,12 +61,13 @@ class Unit(msgspec.Struct, frozen=True):
     """What one tick may take: it has a name, and is read whole or not at all. It may have no part.
 
     A source whose rows say their epochs may promise that none in this unit, or in any that follows it, is of
-    an epoch before ``least_epoch``.
+    an epoch before ``least_epoch``, and none in those that follow it of one before ``complete_to``.
     """
 
     name: str
     parts: tuple[Part, ...]
     least_epoch: int | None = None
+    complete_to: int | None = None
 
 
 class Watch(Protocol):
@@ -74,6 +75,8 @@ class Watch(Protocol):
 
     Poll once before waiting for ``fileno``: units that were there at the start do not make it readable. Also
     poll every second or so without being woken: some news does not make it readable.
+
+    A watch that knows what it waits for may say so, by a method ``waits_for()`` that returns the words.
     """
 
     def poll(self) -> list[Unit]:

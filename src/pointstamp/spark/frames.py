@@ -18,7 +18,7 @@ from pointstamp.rows.schema import check_asked, fit
 from pointstamp.sinks import files
 from pointstamp.sinks.bases import Base
 from pointstamp.sinks.hive import blank_columns, values_of
-from pointstamp.sinks.reading import Published, PublishedOutput, published, table_parts
+from pointstamp.sinks.reading import Published, PublishedOutput, published_now, table_parts
 from pointstamp.spark.frame_results import FrameResults, rows_that_are_there
 from pointstamp.spark.packing import InputSpec
 from pointstamp.spark.place import spark_address
@@ -29,13 +29,13 @@ from pointstamp.storage.port import Storage
 
 def read(spark: SparkSession, path: str) -> FrameResults:
     """The outputs that were published at a path until now, as DataFrames with the epoch of each row."""
-    return frames_over(spark, spark_address(path), published(path))
+    return frames_over(spark, spark_address(path), published_now(path))
 
 
 def read_table(spark: SparkSession, path: str, output: str, *, as_of: int | None = None) -> DataFrame:
     """The rows of a table that is published at a path: as they are now, or were after an epoch."""
     storage = storage_at(path)
-    found = published(path)
+    found = published_now(path)
     parts = table_parts(storage, path, found, output, as_of, partial(_is_whole, storage))
     address = spark_address(path)
     changes = frame_over(spark, address, PublishedOutput(parts.schema, parts.files))

@@ -32,6 +32,8 @@ from pointstamp.storage.anywhere import storage_at
 _MARKER: Final = ".done"
 _STATIC_END: Final = "static.end"
 _END: Final = "finished-"
+_STARTS_MAX: Final = 3
+_TOO_SLOW: Final = "Python worker failed to connect back"
 
 _log = logging.getLogger("pointstamp.query")
 
@@ -98,13 +100,7 @@ class StreamLog:
         with self._lock:
             if self._is_stopped:
                 return
-            try:
-                self._query = writer.start()
-            except Exception as error:  # Spark's and py4j's errors have no common kind
-                raise FlowError(
-                    f"input '{self._name}': Structured Streaming could not start: "
-                    f"{cause_in_words(str(error))}"
-                ) from None
+            self._query = start_patiently(writer.start, f"input '{self._name}'")
         threading.Thread(target=self._watch, name=f"pointstamp-log-{self._name}", daemon=True).start()
 
     def failure(self) -> PointstampError | None:
@@ -185,6 +181,21 @@ def static_log(name: str, frame: DataFrame, checkpoint: str) -> FolderSource:
 
 def _batch_name(number: int) -> str:
     return f"batch-{number:012d}"
+
+
+def start_patiently(start: Callable[[], Any], who: str) -> Any:  # noqa: ANN401 - Spark's two kinds of queries
+    """Start a streaming query; again where Python was too slow for Spark, which waits ten seconds for it."""
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            return start()
+        except Exception as error:  # Spark's and py4j's errors have no common kind
+            if tries < _STARTS_MAX and _TOO_SLOW in str(error):
+                continue
+            raise FlowError(
+                f"{who}: Structured Streaming could not start: {cause_in_words(str(error))}"
+            ) from None
 
 
 def _make_folder(folder: str, kind: str, name: str) -> None:

@@ -29,7 +29,7 @@ from pointstamp.running.failing import error_of
 from pointstamp.running.feeding import EpochColumns
 from pointstamp.running.messages import Failed, FileWritten, Finished, Report, decode_report
 from pointstamp.sinks.port import Staged
-from pointstamp.sinks.reading import published
+from pointstamp.sinks.reading import published_now
 from pointstamp.spark.errand import fetch
 from pointstamp.spark.failures import in_words
 from pointstamp.spark.frame_results import FrameResults
@@ -101,7 +101,7 @@ def run(
         raise
     # The files have just been looked for.
     return fetch(
-        spark, partial(frames_over, spark, spark_address(folder), published(folder, check_files=False))
+        spark, partial(frames_over, spark, spark_address(folder), published_now(folder, check_files=False))
     )
 
 

@@ -7,6 +7,7 @@ unless another default is set. Neither shows slots that other jobs hold at this 
 taken waits until they are free.
 """
 
+import logging
 from collections.abc import Callable
 from time import monotonic, sleep
 from typing import Any, Final
@@ -19,14 +20,16 @@ REGISTRATION_SECONDS_MAX: Final = 30.0
 """Executors of a cluster register some seconds after the session starts; this is how long we wait."""
 
 _LOOK_SECONDS: Final = 0.5
+_log = logging.getLogger("pointstamp.spark")
 # Either setting makes the partitions of a range say nothing about slots.
 _DEFAULTS: Final = ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism")
 
 
-def choose_workers(spark: SparkSession, wanted: int | None, *, spare: int = 0) -> int:
+def choose_workers(spark: SparkSession, wanted: int | None, *, spare: int = 0, stays: bool = False) -> int:
     """How many workers to start, after a check that Spark can run them all at once.
 
-    ``spare`` slots must be left for jobs that run beside them.
+    ``spare`` slots must be left for jobs that run beside them. A gang that ``stays`` leaves one free where
+    nobody has said how many workers there are to be: a session whose slots are all taken runs no other job.
     """
     if wanted is not None and wanted < 1:
         raise FlowError(f"{wanted} workers were asked for; a flow needs at least one.")
@@ -47,7 +50,8 @@ def choose_workers(spark: SparkSession, wanted: int | None, *, spare: int = 0) -
                 "workers=, at most the number of cores that all executors have together."
             )
         return wanted
-    count = slots - spare if wanted is None else wanted
+    left = max(spare, 1 if stays and slots > 1 else 0)
+    count = slots - left if wanted is None else wanted
     if count < 1 or count + spare > slots:
         needed = max(count, 1) + spare
         beside = " and Structured Streaming needs one beside them" if spare else ""
@@ -55,6 +59,13 @@ def choose_workers(spark: SparkSession, wanted: int | None, *, spare: int = 0) -
             f"{max(count, 1)} workers were asked for, but Spark has {slots} slots; all workers run at once, "
             f"one to a slot{beside}. Ask for fewer, or start Spark with more cores (local[{needed}], more "
             "executors, or a larger spark.executor.cores or spark.cores.max)."
+        )
+    if stays and count == slots:
+        _log.warning(
+            "the %d workers of this query take all slots of the Spark session: any other job in it, also one "
+            "that writes the query's input, waits until the query stops. Ask for fewer workers, or start "
+            "Spark with more cores.",
+            count,
         )
     return count
 

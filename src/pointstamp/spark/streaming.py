@@ -73,7 +73,7 @@ def start(
         name: spark_schema(schema, f"output '{name}'") for name, schema in plan.output_schemas().items()
     }
     streaming = _checked_streams(streams, begins_with_savepoint=savepoint is not None)
-    count = choose_workers(spark, workers, spare=1 if streaming else 0)
+    count = choose_workers(spark, workers, spare=1 if streaming else 0, stays=not available_now)
     use_this_python(spark)
     folder = spark_address(checkpoint)
     storage = storage_at(checkpoint)

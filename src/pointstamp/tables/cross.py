@@ -8,7 +8,7 @@ because what is kept must go on with another number of workers.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,8 @@ _FIELD: Final = pa.field(SHARD, pa.int64())
 class Dealt:
     """Sends each row with its shard."""
 
+    keeps: ClassVar = "nothing; a change costs its rows"
+
     def __init__(self, columns: Sequence[str], schema: pa.Schema) -> None:
         self._columns = list(columns)
         self._schema = schema
@@ -44,6 +46,8 @@ class Dealt:
 
 class Copied:
     """Sends a copy of each row for every shard."""
+
+    keeps: ClassVar = "nothing; a change costs its rows"
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

@@ -31,6 +31,16 @@ NUMBERS: Final = ("row_number", "rank", "dense_rank", "running_count")
 """What is a whole number, whatever the column."""
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The rows from so many before a row to so many behind it; below 0 on the other side, None is all."""
+
+    before: int | None
+    behind: int | None
+    with_equals: bool = False
+    """Whether it ends with the last row that the order holds for equal to this one."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderFunction:
     """A function of a row's place among the rows of its key; made by ``ps.lag`` and the like."""
@@ -41,6 +51,8 @@ class OrderFunction:
     """How many rows before or behind, for lag and lead."""
     default: Value = None
     """What there is where no such row is."""
+    frame: Frame | None = None
+    """Of which rows a running function, the first or the last value is, if not of those up to this one."""
 
     def __post_init__(self) -> None:
         if self.column is not None and not isinstance(self.column, str | Expression):

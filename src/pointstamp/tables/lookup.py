@@ -11,6 +11,7 @@ of epochs and rounds.
 
 from collections.abc import Mapping
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,8 @@ from pointstamp.topology.domain import Time
 
 class LookUp:
     """Sends each row beside what it finds in a table when its time is settled; keeps the table."""
+
+    keeps: ClassVar = "the table, by key; a row costs its matches, and a change of the table its rows"
 
     def __init__(
         self,

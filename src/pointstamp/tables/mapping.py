@@ -6,6 +6,8 @@ that weight. This keeps the law if the function makes the same of a row whenever
 stand beside it: then what it makes of a row that disappears is what it made when the row appeared.
 """
 
+from typing import ClassVar
+
 import numpy as np
 import pyarrow as pa
 
@@ -17,6 +19,8 @@ from pointstamp.tables.kept.weights import DIFF, Integers, columns_without_weigh
 
 class MappedRows:
     """Sends what a function makes of rows, with the weights of the rows."""
+
+    keeps: ClassVar = "nothing; a change costs its rows"
 
     def __init__(self, function: BatchFunction, rows: pa.Schema) -> None:
         self._function = function

@@ -20,12 +20,11 @@ from pyarrow import types
 from pointstamp.errors import FlowError
 from pointstamp.reduce.accumulators import floats_of
 from pointstamp.tables.aggregates.group_values import Places, firsts_of, plain
-from pointstamp.tables.in_order import OrderKind
+from pointstamp.tables.frames import OF_FRAMES, SURE_TO_FIT, Frames, counts, frames_of
+from pointstamp.tables.in_order import Frame, OrderKind
 from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.ordering import Ordered, Ranks, ranks, value_ranks
 from pointstamp.tables.kept.weights import DIFF, Integers
-
-_SURE_TO_FIT: Final = 2.0**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,7 @@ class PlaceColumn:
     result_type: pa.DataType
     offset: int = 1
     default: Any = None
+    frame: Frame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +103,25 @@ def _ranked(group: Places, by: list[Ranks]) -> Ranked:
 def _placed(name: str, each: PlaceColumn, ranked: Ranked, values: pa.Array | None) -> pa.Array:
     if each.kind in _PLACES:
         return pa.array(_PLACES[each.kind](ranked))
+    if each.frame is not None:
+        return _framed(name, each, frames_of(ranked.starts, ranked.ends, ranked.peers, each.frame), values)
     if values is None:  # rows are counted
         return pa.array(np.arange(len(ranked.group)) - ranked.starts + 1)
     if each.kind in ("lag", "lead"):
         return _neighbour(each, ranked, values)
+    return _fitting(name, each, partial(_VALUES[each.kind], ranked, values))
+
+
+def _framed(name: str, each: PlaceColumn, frames: Frames, values: pa.Array | None) -> pa.Array:
+    if values is None:
+        return counts(frames, None)
+    return _fitting(name, each, partial(OF_FRAMES[each.kind], frames, values))
+
+
+def _fitting(name: str, each: PlaceColumn, make: Callable[[], pa.Array]) -> pa.Array:
+    """What is made, as the type that was said; FlowError where a sum does not fit."""
     try:
-        made = _VALUES[each.kind](ranked, values)
+        made = make()
         return made if made.type == each.result_type else made.cast(each.result_type)
     except (OverflowError, pa.ArrowInvalid) as error:
         raise FlowError(
@@ -186,7 +199,7 @@ def _running(ranked: Ranked, values: pa.Array) -> npt.NDArray[Any] | list[Any]:
         return _float_sums(ranked, floats_of(values.fill_null(0.0)))
     if types.is_signed_integer(values.type):
         numbers = values.fill_null(0).cast(pa.int64()).to_numpy()
-        if float(np.abs(numbers.astype(np.float64)).sum()) < _SURE_TO_FIT:
+        if float(np.abs(numbers.astype(np.float64)).sum()) < SURE_TO_FIT:
             return _up_to(ranked, numbers)
     exact: list[Any] = [0 if each is None else each for each in values.to_pylist()]
     made: list[Any] = []

@@ -10,6 +10,7 @@ Invariant: of every key those rows are kept that are the last in the order, one 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +59,8 @@ class RollingPlan:
 
 class Rolling:
     """Sends each row with aggregates of the last rows of its key when an epoch is settled; keeps these."""
+
+    keeps: ClassVar = "the last rows of each key; a row costs the last rows of its key"
 
     def __init__(self, plan: RollingPlan) -> None:
         self._plan = plan

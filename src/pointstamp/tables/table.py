@@ -28,7 +28,7 @@ from pointstamp.flow.event_epochs import epochs_above
 from pointstamp.flow.event_time import has_promise
 from pointstamp.flow.join_kind import How
 from pointstamp.flow.outlet import wiring
-from pointstamp.flow.reducing import checked_name, reducing
+from pointstamp.flow.reducing import checked_name, reducing, session_options
 from pointstamp.flow.stream import Loop, Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.stateless import BatchFunction, Row, rows_of_rows
@@ -323,10 +323,12 @@ class Table:
         *keys: str,
         at: str,
         gap: Span,
-        start: str = "session_start",
-        end: str = "session_end",
+        start: str | Aggregation = "session_start",
+        end: str | Aggregation = "session_end",
         while_open: bool = False,
-        name: str = "sessions",
+        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
+        name: str | Aggregation = "sessions",
+        **named: Aggregation,
     ) -> "Table":
         """Each row with its session, from ``session_start`` to ``session_end``: rows of a key close in time.
 
@@ -336,15 +338,32 @@ class Table:
         With ``while_open`` sessions leave the table, and are forgotten, when the bound of ``event_time`` has
         passed their end, as with ``keep_until``.
 
-            clicks.sessions("user", at="at", gap="5 minutes").reduce(
-                "user", "session_start", "session_end", clicks=ps.count())
+        With aggregates each session is one row: its keys, where it begins and ends, and what they are.
+
+            clicks.sessions("user", at="at", gap="5 minutes", clicks=ps.count())
         """
+        said = session_options(
+            f"sessions of {self}", start=start, end=end, aggregates=aggregates, name=name, named=named
+        )
+        rows = self._in_sessions(
+            *keys, at=at, gap=gap, start=said.start, end=said.end, while_open=while_open, name=said.asked.name
+        )
+        if not said.asked.aggregates:
+            return rows
+        own = f"{said.asked.name}: aggregates"
+        return rows.reduce(*keys, said.start, said.end, aggregates=said.asked.aggregates, name=own)
+
+    def _in_sessions(
+        self, *keys: str, at: str, gap: Span, start: str, end: str, while_open: bool, name: str
+    ) -> "Table":
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
         asked = sessions(who, self.schema, at, gap, (start, end))
         if not keys:
             whole = Table(in_one_group(self._deltas, who))
-            made = whole.sessions(ALL, at=at, gap=gap, start=start, end=end, while_open=while_open, name=name)
+            made = whole._in_sessions(
+                ALL, at=at, gap=gap, start=start, end=end, while_open=while_open, name=name
+            )
             return made.drop(ALL)
         timed = self.filter(col(at).is_not_null(), name=f"{name}: with event time")
         rows = pa.schema(list(asked.result)[:-1])
@@ -376,7 +395,7 @@ class Table:
         """As ``stream.sessions``: each row once, with its session, when event time has passed its end."""
         epochs = None if has_promise(self._deltas) else epochs_above(self._deltas)
         if epochs is None:
-            made = self.sessions(*keys, at=at, gap=gap, start=start, end=end, while_open=True, name=name)
+            made = self._in_sessions(*keys, at=at, gap=gap, start=start, end=end, while_open=True, name=name)
             return made.final(end, name=f"{name}: closed")
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
@@ -459,6 +478,11 @@ class Table:
     def enter(self, loop: Loop | TableLoop) -> "Table":
         """The same table inside a loop, the same in every round."""
         return loop.enter(self) if isinstance(loop, TableLoop) else Table(loop.enter(self._deltas))
+
+    @property
+    def loops(self) -> tuple[str, ...]:
+        """The names of the loops in which the table stands, outermost first."""
+        return self._deltas.loops
 
     # What only grows.
 

@@ -3,6 +3,8 @@
 They work on a change as on any rows: what is selected from a sum is the sum of what is selected.
 """
 
+from typing import ClassVar
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +17,8 @@ from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD, with_weights
 
 class Appended:
     """Sends the rows of a stream with the weight 1, or with the weights of one of its columns."""
+
+    keeps: ClassVar = "nothing; a change costs its rows"
 
     def __init__(self, schema: pa.Schema, weight: str | None) -> None:
         self._schema = schema
@@ -40,6 +44,8 @@ class Appended:
 class Negated:
     """Sends the same rows taken away."""
 
+    keeps: ClassVar = "nothing; a change costs its rows"
+
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Send the rows with the opposite weights."""
         context.send(with_weights(batch, -batch.column(DIFF).to_numpy()))
@@ -47,6 +53,8 @@ class Negated:
 
 class Weighed:
     """Sends each row with other columns, worked out from its own, and with its weight."""
+
+    keeps: ClassVar = "nothing; a change costs its rows"
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
@@ -60,6 +68,8 @@ class Weighed:
 
 class Repeated:
     """Sends rows without their weights, each as often as its weight says."""
+
+    keeps: ClassVar = "nothing; a change costs its rows"
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Send the copies of each row."""

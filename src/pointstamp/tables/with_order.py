@@ -58,7 +58,7 @@ def _checked(who: str, schema: pa.Schema, function: object, arguments: Arguments
             f"is {function} of type {type(function).__name__}."
         )
     if function.column is None:
-        return PlaceColumn(function.kind, None, pa.int64())
+        return PlaceColumn(function.kind, None, pa.int64(), frame=function.frame)
     given = col(function.column) if isinstance(function.column, str) else function.column
     found = plain_type(compile_expression(given, schema, who).type)
     gives = pa.int64() if function.kind in NUMBERS else _type(function.kind, found, who)
@@ -68,7 +68,8 @@ def _checked(who: str, schema: pa.Schema, function: object, arguments: Arguments
         raise SchemaError(
             f"{who}: the default {function.default!r} is no value of the type {gives}: {error}"
         ) from error
-    return PlaceColumn(function.kind, arguments.of(function.column), gives, function.offset, default)
+    column = arguments.of(function.column)
+    return PlaceColumn(function.kind, column, gives, function.offset, default, function.frame)
 
 
 def _type(kind: str, found: pa.DataType, who: str) -> pa.DataType:

@@ -9,6 +9,7 @@ Invariant: of rows that are in time every pair comes, in the epoch of the later 
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,8 @@ from pointstamp.tables.kept.weights import DIFF
 
 class Appearing:
     """Sends the rows that appear, as often as they do, and none that disappears."""
+
+    keeps: ClassVar = "nothing; a change costs its rows"
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Send the copies of each row that is added."""

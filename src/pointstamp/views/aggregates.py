@@ -48,6 +48,13 @@ ONE_VALUE: Final[dict[str, MakeAggregate]] = {
     "count_if": _count_if,
 }
 
+OF_DISTINCT: Final[dict[str, AggregateKind]] = {
+    name: kind
+    for name, kind in _KINDS.items()
+    if kind in ("sum", "mean", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "collect_list")
+}
+"""Aggregates that may be of distinct values, where copies make a difference."""
+
 BY_ANOTHER: Final[dict[str, AggregateKind]] = {"max_by": "max_by", "min_by": "min_by"}
 """Aggregates of one value in the row in which another is extreme."""
 

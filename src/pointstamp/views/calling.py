@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from pointstamp.expressions.tree import Expression
 from pointstamp.views.aggregates import AGGREGATES
+from pointstamp.views.event_time import is_now, refused_now
 from pointstamp.views.functions import CHANGING, GENERATORS, SCALARS
 from pointstamp.views.literals import constant_int, constant_text
 from pointstamp.views.refusing import placed, refused
@@ -45,6 +46,8 @@ def constant_number(node: exp.Expr, words: str) -> float:
 
 
 def _check_known(node: exp.Anonymous, name: str) -> None:
+    if is_now(node):
+        raise refused_now(node)
     if name in CHANGING:
         raise refused(
             node,

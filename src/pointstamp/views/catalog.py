@@ -41,6 +41,10 @@ class QueryCompiler(Protocol):
         """A whole query."""
         ...
 
+    def common_tables(self, node: exp.Expr, catalog: "Catalog") -> "Catalog":
+        """What a query may speak of that begins with WITH."""
+        ...
+
     def begin(self, node: exp.Select, catalog: "Catalog", outer: Scope | None) -> Begun:
         """FROM and WHERE of a select that may stand in another query."""
         ...

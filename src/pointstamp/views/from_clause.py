@@ -5,6 +5,7 @@ what was joined since the last comma as its left side. A part of WHERE that spea
 applied before the join, where the join keeps all rows of the left side anyway.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,7 @@ from pointstamp.expressions.tree import Expression
 from pointstamp.flow.join_kind import How
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import all_of, parts_of, split
+from pointstamp.views.event_time import TimeCondition
 from pointstamp.views.joins import JoinPool
 from pointstamp.views.outer_joins import inner, joined, merged_names
 from pointstamp.views.parsing import COMMA
@@ -35,12 +37,14 @@ class FromClause:
     needed: set[str] | None
     where: list[exp.Expr]
     """Parts of WHERE that are not applied yet."""
+    timed: list[TimeCondition]
+    """Conditions on event time that are not applied yet."""
 
-    def read(self, node: exp.Select) -> JoinPool:
+    def read(self, first: exp.Expr, joins: Sequence[exp.Join]) -> JoinPool:
         """The relations of FROM, and the conditions between them."""
         whole, chain = JoinPool(), JoinPool()
-        chain.add(self._source(node.args["from_"].this), node.args["from_"].this)
-        for join in node.args.get("joins") or []:
+        chain.add(self._source(first), first)
+        for join in joins:
             if _is_comma(join):
                 _move(chain, whole)
                 chain = JoinPool()
@@ -50,10 +54,34 @@ class FromClause:
         _move(chain, whole)
         return whole
 
+    def apply_times(self, relations: list[tuple[Relation, exp.Expr, bool]]) -> None:
+        """Apply what speaks of the event time of one relation, so that a join of it forgets rows, too."""
+        for each in list(self.timed):
+            columns = list(each.value.find_all(exp.Column))
+            for number, (relation, node, is_cross) in enumerate(relations):
+                if columns and all(relation.scope.has(column) for column in columns):
+                    value = Translator(relation.scope, self.catalog.parameters)(each.value)
+                    table = each.applied(relation.table, value)
+                    relations[number] = relation.with_table(table), node, is_cross
+                    self.timed.remove(each)
+                    break
+
     def _source(self, node: exp.Expr) -> Relation:
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery):
+            return self._in_parentheses(node, node.this)
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
             node.this.meta[AT_MOST] = self._places_wanted(node)
         return source(node, self.catalog, self.needed)
+
+    def _in_parentheses(self, node: exp.Subquery, first: exp.Expr) -> Relation:
+        """Joins in parentheses: what they join is spoken of by its own names."""
+        if node.args.get("alias") is not None:
+            raise refused(
+                node, "joins in parentheses have no name of their own", "Write (select * from ...) as x."
+            )
+        joins, alone = first.args.get("joins") or [], first.copy()
+        alone.set("joins", None)
+        return FromClause(self.catalog, self.needed, [], []).read(alone, joins).merge()
 
     def _places_wanted(self, node: exp.Subquery) -> dict[str, int]:
         """Which columns of a subquery have a greatest number in WHERE: the places that are looked at."""
@@ -78,6 +106,8 @@ class FromClause:
                 translated = Translator(chain.scope, self.catalog.parameters)(join.args["on"])
                 chain.conditions.extend(parts_of(translated))
             return
+        if how in ("left", "semi", "anti"):
+            self.apply_times(chain.relations)
         left = chain.merge()
         with placed(join):
             made = self._of_kind(left, right, join, how, using)

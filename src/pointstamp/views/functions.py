@@ -63,6 +63,7 @@ def _hashed(values: dict[str, tuple[Callable[..., Any], str]]) -> dict[str, Scal
 SCALARS: Final = _hashed(
     {
         "abs": (F.abs, "e"),
+        "add_months": (F.add_months, "ei"),
         "bigint": (lambda e: e.cast("long"), "e"),
         "ceil": (F.ceil, "e"),
         "ceiling": (F.ceil, "e"),

@@ -7,11 +7,12 @@ from typing import Final
 from sqlglot import exp
 
 from pointstamp.expressions.tree import Column, Expression, col
-from pointstamp.reduce.aggregate import Aggregate, Aggregation
+from pointstamp.reduce.aggregate import Aggregate
 from pointstamp.tables.table import Table
-from pointstamp.views.aggregates import AGGREGATES, BY_ANOTHER, ONE_VALUE, QUANTILES
+from pointstamp.views.aggregates import AGGREGATES, BY_ANOTHER, OF_DISTINCT, ONE_VALUE, QUANTILES
 from pointstamp.views.calling import constant_number
 from pointstamp.views.conditions import all_of
+from pointstamp.views.distinct_values import DistinctValues, RowsBeside
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation
 from pointstamp.views.translating import Translator
@@ -68,23 +69,34 @@ def grouped(
     prefix: str,
 ) -> GroupedRows:
     """Rows grouped by values, with all aggregates that stand in these nodes."""
-    wanted: dict[str, Aggregation] = {}
+    wanted: dict[str, Aggregate] = {}
+    of_rows: list[str] = []
     by_words: dict[str, str] = {}
     answers: dict[int, Expression] = {}
     counts: dict[int, bool] = {}
+    table, names = _with_keys(relation.table, keys, prefix)
+    beside = RowsBeside(table, names, prefix)
     for node in nodes:
         for each in aggregates_in(node):
             with placed(each):
-                aggregate = aggregate_of(each, translate)
-            said = (aggregate.kind, aggregate.column, aggregate.by, aggregate.where, aggregate.fraction)
-            words = ", ".join(map(str, said))
-            name = by_words.setdefault(words, f"{prefix}.{len(by_words)}")
+                asked = aggregate_of(each, translate)
+                aggregate = beside.aggregate(asked) if isinstance(asked, DistinctValues) else asked
+            name = by_words.setdefault(_said(asked), f"{prefix}.{len(by_words)}")
             wanted[name] = aggregate
             answers[id(each)] = col(name)
             counts[id(each)] = aggregate.kind in ("count", "count_distinct")
-    table, names = _with_keys(relation.table, keys, prefix)
+            if not isinstance(asked, DistinctValues):
+                of_rows.append(name)
+    table = beside.made()
+    wanted = {name: beside.of_rows(each) if name in of_rows else each for name, each in wanted.items()}
     made = table.reduce(*dict.fromkeys(names), aggregates=wanted) if wanted else _distinct(table, names)
     return GroupedRows(made, [col(name) for name in names], answers, counts)
+
+
+def _said(asked: Aggregate | DistinctValues) -> str:
+    if isinstance(asked, DistinctValues):
+        return str(asked)
+    return ", ".join(map(str, (asked.kind, asked.column, asked.by, asked.where, asked.fraction)))
 
 
 def _distinct(table: Table, names: list[str]) -> Table:
@@ -104,7 +116,7 @@ def _with_keys(table: Table, keys: Sequence[Expression], prefix: str) -> tuple[T
     return (table.select(*table.schema.names, *added, name="keys") if added else table), names
 
 
-def aggregate_of(node: exp.Expr, translate: Translator) -> Aggregate:
+def aggregate_of(node: exp.Expr, translate: Translator) -> Aggregate | DistinctValues:
     """An aggregate as tables have it; SqlError if there is none."""
     where: Expression | None = None
     if isinstance(node, exp.Filter):
@@ -140,16 +152,21 @@ def _distinct_values(
     arguments: list[exp.Expr],
     translate: Translator,
     where: Expression | None,
-) -> Aggregate:
+) -> Aggregate | DistinctValues:
     if name in ("min", "max", "bool_and", "bool_or", "collect_set"):  # where copies make no difference
         return ONE_VALUE[name](translate(arguments[0]), where)
-    if name != "count" or len(arguments) != 1:
+    values = [translate(each) for each in arguments]
+    if name == "count":
+        if len(values) == 1:
+            return Aggregate("count_distinct", values[0], where=where)
+        return DistinctValues("count", tuple(values), where)
+    if name not in OF_DISTINCT or len(values) != 1:
         raise refused(
             node,
             f"{name}(DISTINCT ...) of {len(arguments)} values is not supported",
-            "Only count(DISTINCT x) is: select distinct first, in a view, and aggregate that.",
+            "Select distinct first, in a view, and aggregate that.",
         )
-    return Aggregate("count_distinct", translate(arguments[0]), where=where)
+    return DistinctValues(OF_DISTINCT[name], (values[0],), where)
 
 
 def _within_group(node: exp.WithinGroup, translate: Translator, where: Expression | None) -> Aggregate:

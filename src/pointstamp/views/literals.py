@@ -2,7 +2,7 @@
 
 A number with a point is a decimal and one with an exponent a double, as in Spark. A string that is compared
 with a date, a timestamp or a number is read as one. Intervals of days and less are lengths of time; those of
-months and years have no length, so they can only move a date that stands in the text itself.
+months and years have none, and move a date or a timestamp to the same day of another month.
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -90,6 +90,25 @@ def moved_by_months(day: date, months: int) -> date:
     following = date(year + month // 11, (month + 1) % 12 + 1, 1)
     last = (following - timedelta(days=1)).day
     return day.replace(year=year, month=month + 1, day=min(day.day, last))
+
+
+def unescaped(node: exp.Expr, pattern: str, mark: str) -> str:
+    """A pattern of LIKE with another mark in place of the backslash; SqlError as Spark's where it ends so."""
+    made, position = "", 0
+    while position < len(pattern):
+        letter = pattern[position]
+        if letter == mark:
+            position += 1
+            if position == len(pattern) or pattern[position] not in ("%", "_", mark):
+                raise refused(
+                    node, f"in the pattern '{pattern}' what follows '{mark}' must be %, _ or '{mark}' itself"
+                )
+            letter = pattern[position]
+            made += f"\\{letter}" if letter in "%_\\" else letter
+        else:
+            made += "\\\\" if letter == "\\" else letter
+        position += 1
+    return made
 
 
 def constant_int(node: exp.Expr, words: str) -> int:

@@ -30,6 +30,26 @@ class SparkSql(Spark):
         FUNCTIONS: Final[dict[str, Any]] = {}
         FUNCTION_PARSERS: Final = {name: Spark.Parser.FUNCTION_PARSERS[name] for name in _WITH_WORDS_INSIDE}
 
+        SCHEMA_UNNAMED_CONSTRAINTS: Final = {*Spark.Parser.SCHEMA_UNNAMED_CONSTRAINTS, "WATERMARK"}
+        CONSTRAINT_PARSERS: Final = {
+            **Spark.Parser.CONSTRAINT_PARSERS,
+            "WATERMARK": lambda self: self._parse_watermark(),
+        }
+
+        def _parse_watermark(self) -> exp.Expr | None:
+            """WATERMARK FOR at AS at - INTERVAL 4 SECONDS; a column may be called so as well."""
+            if not self._match(TokenType.FOR):
+                return None
+            column = self._parse_column()
+            self._match(TokenType.ALIAS)
+            found: exp.Expr = self.expression(
+                exp.WatermarkColumnConstraint(this=column, expression=self._parse_disjunction())
+            )
+            return found
+
+        def _warn_unsupported(self) -> None:
+            """Say nothing: what becomes a command is refused with its place."""
+
         def _parse_join(self, *args: Any, **options: Any) -> exp.Expr | None:  # noqa: ANN401
             """A join; one by comma is marked, because it does not say that all pairs are meant."""
             is_comma = self._curr is not None and self._curr.token_type is TokenType.COMMA

@@ -18,8 +18,10 @@ PARTS: Final[dict[type[exp.Expr], set[str]]] = {
         "qualify", "distinct", "order", "limit", "offset", "hint",
     },
     exp.From: {"this"},
-    exp.Table: {"this", "alias", "db", "catalog"},
-    exp.Subquery: {"this", "alias", "with_", "order", "limit", "offset"},
+    exp.Table: {"this", "alias", "db", "catalog", "joins", "pivots"},
+    exp.Pivot: {"expressions", "fields", "columns", "alias", "unpivot", "pivot_column_naming"},
+    exp.PivotAlias: {"this", "alias"},
+    exp.Subquery: {"this", "alias", "with_", "order", "limit", "offset", "pivots", "joins"},
     exp.TableAlias: {"this", "columns"},
     exp.Join: {"this", "side", "kind", "on", "using", "method"},
     exp.Lateral: {"this", "alias", "outer", "view"},
@@ -44,6 +46,11 @@ PARTS: Final[dict[type[exp.Expr], set[str]]] = {
     exp.Window: {"this", "partition_by", "order", "spec", "alias", "over"},
     exp.WindowSpec: {"kind", "start", "start_side", "end", "end_side"},
     exp.Create: {"this", "kind", "expression", "properties", "replace", "with_"},
+    exp.Insert: {"this", "expression", "overwrite"},
+    exp.Delete: {"this", "where"},
+    exp.Update: {"this", "expressions", "where"},
+    exp.Drop: {"this", "tables", "kind"},
+    exp.WatermarkColumnConstraint: _TWO,
     exp.ColumnDef: {"this", "kind", "constraints"},
     exp.Alias: {"this", "alias"},
     exp.Column: {"this", "table", "db", "catalog"},
@@ -60,6 +67,9 @@ PARTS: Final[dict[type[exp.Expr], set[str]]] = {
     exp.Like: {"this", "expression", "negate"},
     exp.ILike: {"this", "expression", "negate"},
     exp.RegexpLike: _TWO,
+    exp.Escape: _TWO,
+    exp.All: {"this"},
+    exp.Any: {"this"},
     exp.Is: _TWO,
     exp.Interval: {"this", "unit"},
     exp.Extract: _TWO,
@@ -78,7 +88,7 @@ PARTS: Final[dict[type[exp.Expr], set[str]]] = {
     },
 }  # fmt: skip
 
-_WORDS: Final = {"sample": "TABLESAMPLE", "pivots": "PIVOT", "on": "DISTINCT ON", "escape": "ESCAPE"}
+_WORDS: Final = {"sample": "TABLESAMPLE", "on": "DISTINCT ON"}
 
 
 def check_parts(statement: exp.Expr) -> None:

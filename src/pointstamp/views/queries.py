@@ -8,7 +8,7 @@ from pointstamp.views import selecting
 from pointstamp.views.aliases import Aliases
 from pointstamp.views.catalog import Begun, Catalog
 from pointstamp.views.limits import limited
-from pointstamp.views.recursion import is_recursive, recursive
+from pointstamp.views.recursion import check_not_mutual, is_recursive, recursive
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, Scope
 from pointstamp.views.set_operations import combined
@@ -22,10 +22,6 @@ class Compiler:
     def query(self, node: exp.Expr, catalog: Catalog) -> Relation:
         """A query of any kind."""
         if isinstance(node, exp.Subquery):
-            if isinstance(node.this, exp.Table):
-                raise refused(
-                    node, "joins in parentheses are not supported", "Write select * from ... in them."
-                )
             catalog = with_common_tables(node, catalog)
             return self._limited(node, self.query(node.this, catalog), catalog)
         if isinstance(node, exp.Select):
@@ -40,6 +36,10 @@ class Compiler:
         raise refused(
             node, f"{node.key.upper()} is no query", "Write SELECT, VALUES, or several of them with UNION."
         )
+
+    def common_tables(self, node: exp.Expr, catalog: Catalog) -> Catalog:
+        """What a query may speak of that begins with WITH."""
+        return with_common_tables(node, catalog)
 
     def begin(self, node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
         """FROM and WHERE of a select, with its common tables."""
@@ -68,6 +68,8 @@ def with_common_tables(node: exp.Expr, catalog: Catalog) -> Catalog:
     with_ = node.args.get("with_")
     if with_ is None:
         return catalog
+    if with_.args.get("recursive"):
+        check_not_mutual(with_.expressions)
     for common in with_.expressions:
         names = [each.name for each in (common.args["alias"].args.get("columns") or [])]
         if with_.args.get("recursive") and is_recursive(common):

@@ -1,8 +1,9 @@
 """Functions over windows of rows: OVER (PARTITION BY ... ORDER BY ...).
 
-What stands in one order of a table is one operator (``Table.with_order``). A frame is all rows up to this one
-(ROWS), or up to the last that is equal to it in the order (RANGE, SQL's default), or the whole partition; the
-latter two take the value that the last of these rows has. Other frames are refused.
+What stands in one order of a table is one operator (``Table.with_order``), so that copies of a row have the
+same places for all functions. A frame is what SQL says: rows from so many before to so many behind (ROWS), up
+to the last that is equal to this one in the order (RANGE, SQL's default), or the whole partition. Other
+frames of RANGE are refused.
 
 Where only the first rows are wanted (``row_number() over (...) <= 3``, in QUALIFY or by the query around this
 one), only these are sent on (``Table.top``).
@@ -10,6 +11,7 @@ one), only these are sent on (``Table.top``).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 import pyarrow as pa
@@ -17,13 +19,14 @@ from sqlglot import exp
 
 from pointstamp.expressions.compiling import compile_expression
 from pointstamp.expressions.tree import Expression, col
-from pointstamp.tables.in_order import OrderFunction, OrderKind
+from pointstamp.tables.in_order import Frame, OrderFunction, OrderKind
 from pointstamp.tables.table import Table
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import conjuncts
 from pointstamp.views.limits import in_words
 from pointstamp.views.literals import constant_int
 from pointstamp.views.refusing import placed, refused
+from pointstamp.views.rewriting import REWRITTEN_FUNCTIONS
 from pointstamp.views.scope import Relation
 from pointstamp.views.translating import Translator
 
@@ -44,9 +47,18 @@ _RUNNING: Final[dict[str, OrderKind]] = {
     "min": "running_min",
     "max": "running_max",
 }
-_ENDS: Final = ("first_value", "first", "last_value", "last")
+_OF_ENDS: Final[dict[str, OrderKind]] = {
+    "first_value": "first_value",
+    "first": "first_value",
+    "last_value": "last_value",
+    "last": "last_value",
+}
 _ONE_ROW: Final = pa.record_batch({"": pa.array([0])})
-WINDOW_FUNCTIONS: Final = frozenset([*_PLACES, *_NEIGHBOURS, *_RUNNING, *_ENDS])
+_ALL: Final = inf
+_OF_RANGE: Final = ((_ALL, 0), (_ALL, _ALL))
+_WHOLE: Final = Frame(None, None)
+_UP_TO_EQUALS: Final = Frame(None, 0, with_equals=True)
+WINDOW_FUNCTIONS: Final = frozenset([*_PLACES, *_NEIGHBOURS, *_RUNNING, *_OF_ENDS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +80,53 @@ def with_windows(
 ) -> tuple[Relation, Translator]:
     """Rows with a column for each function over a window that stands in these nodes."""
     found = [each for node in nodes for each in node.find_all(exp.Window)]
-    different = {each.sql(): each for each in found}
-    limit = _limit(select, found, conditions) if len(different) == 1 else None
-    table, names = relation.table, {}
-    for words, node in different.items():
-        whole = _named(node, select)
-        with placed(node):
-            table, order = _ordered(table, whole, translator, catalog)
-            name = names[words] = catalog.unique("over")
-            if limit is not None and _function(whole) in ("row_number", "rank"):
-                ties = _function(whole) == "rank"
-                table = table.top(limit, *order.keys, by=order.by, ties=ties, rank=name)
-            else:
-                table = _with_function(table, whole, order, name, translator)
     if not found:
         return relation, translator
+    different = {each.sql(): _named(each, select) for each in found}
+    limit = _limit(select, found, conditions) if len(different) == 1 else None
+    names = {words: catalog.unique("over") for words in different}
+    table = relation.table
+    for same in _by_order(different).values():
+        with placed(same[0][1]):
+            table, order = _ordered(table, same[0][1], translator, catalog)
+        table = _with_functions(table, same, order, names, translator, limit)
     answers: dict[int, Expression] = {id(each): col(names[each.sql()]) for each in found}
     relation = relation.with_table(table)
     known = translator.knowing(answers)
     return relation, Translator(relation.scope, known.parameters, known.answers, known.keys, known.rows)
+
+
+def _by_order(different: dict[str, exp.Window]) -> dict[str, list[tuple[str, exp.Window]]]:
+    """Windows with one partition and one order together: they see rows that are equal in the same order."""
+    made: dict[str, list[tuple[str, exp.Window]]] = {}
+    for words, node in different.items():
+        keys = [each.sql() for each in node.args.get("partition_by") or []]
+        order = node.args.get("order")
+        made.setdefault(f"{keys} {'' if order is None else order.sql()}", []).append((words, node))
+    return made
+
+
+def _with_functions(
+    table: Table,
+    same: list[tuple[str, exp.Window]],
+    order: WindowOrder,
+    names: dict[str, str],
+    translator: Translator,
+    limit: int | None,
+) -> Table:
+    """A table with the functions over windows of one order."""
+    by = order.by or tuple(table.schema.names[:1])
+    if limit is not None and (kind := _function(same[0][1])) in ("row_number", "rank"):
+        with placed(same[0][1]):
+            _check_order(same[0][1], order)
+            rank = names[same[0][0]]
+            return table.top(limit, *order.keys, by=order.by, ties=kind == "rank", rank=rank)
+    functions: dict[str, OrderFunction] = {}
+    for words, node in same:
+        with placed(node):
+            functions[names[words]] = _order_function(node, order, translator)
+    with placed(same[0][1]):
+        return table.with_order(*order.keys, by=by, functions=functions)
 
 
 def _limit(select: exp.Select, found: list[exp.Window], conditions: Sequence[exp.Expr]) -> int | None:
@@ -132,7 +172,7 @@ def _named(node: exp.Window, select: exp.Select) -> exp.Window:
 def _function(node: exp.Window) -> str:
     call = node.this
     if not isinstance(call, exp.Anonymous) or str(call.this).lower() not in WINDOW_FUNCTIONS:
-        known = ", ".join(sorted(WINDOW_FUNCTIONS))
+        known = ", ".join(sorted(WINDOW_FUNCTIONS | REWRITTEN_FUNCTIONS))
         raise refused(node, f"'{call.sql()[:40]}' over a window is not supported; there are {known}")
     return str(call.this).lower()
 
@@ -155,52 +195,23 @@ def _ordered(
     return wide, WindowOrder(tuple(keys), tuple(columns), tuple(by))
 
 
-def _with_function(
-    table: Table, node: exp.Window, order: WindowOrder, name: str, translator: Translator
-) -> Table:
+def _order_function(node: exp.Window, order: WindowOrder, translator: Translator) -> OrderFunction:
     function, call = _function(node), node.this
-    by = order.by or tuple(table.schema.names[:1])
     arguments = [translator(each) for each in call.expressions if not isinstance(each, exp.Star)]
     if function in _PLACES or function in _NEIGHBOURS:
-        if not order.by:
-            raise refused(node, f"{function} needs ORDER BY in its window")
-        made = _of_place(function, call, arguments)
-        return table.with_order(*order.keys, by=by, functions={name: made})
-    frame = _frame(node, order)
-    if function in _ENDS:
-        return _end(table, function, arguments, order, frame, name, by)
-    running = OrderFunction(_RUNNING[function], arguments[0] if arguments else None)
-    if frame == "rows":
-        return table.with_order(*order.keys, by=by, functions={name: running})
-    between = f"{name} so far"
-    first = table.with_order(*order.keys, by=by, functions={between: running})
-    return _last(first, order, frame, name, col(between), by)
+        _check_order(node, order)
+        if node.args.get("spec") is not None:
+            raise refused(node, f"{function} has no frame", "Leave the frame out.")
+        return _of_place(function, call, arguments)
+    kind = _RUNNING.get(function) or _OF_ENDS[function]
+    if kind.endswith("_value") and len(arguments) != 1:
+        raise refused(node, f"{function} takes one value, and has {len(arguments)}")
+    return OrderFunction(kind, arguments[0] if arguments else None, frame=_frame(node, order))
 
 
-def _last(
-    table: Table, order: WindowOrder, frame: str, name: str, value: Expression, by: tuple[str, ...]
-) -> Table:
-    """The value that the last row has: of the partition, or of the rows that are equal in the order."""
-    keys = (*order.keys, *order.columns) if frame == "range" else order.keys
-    return table.with_order(*keys, by=by, functions={name: OrderFunction("last_value", value)})
-
-
-def _end(
-    table: Table,
-    function: str,
-    arguments: list[Expression],
-    order: WindowOrder,
-    frame: str,
-    name: str,
-    by: tuple[str, ...],
-) -> Table:
-    if function.startswith("first"):
-        return table.with_order(
-            *order.keys, by=by, functions={name: OrderFunction("first_value", arguments[0])}
-        )
-    if frame == "rows":
-        return table.select(*table.schema.names, arguments[0].alias(name), name="last value")
-    return _last(table, order, frame, name, arguments[0], by)
+def _check_order(node: exp.Window, order: WindowOrder) -> None:
+    if not order.by:
+        raise refused(node, f"{_function(node)} needs ORDER BY in its window")
 
 
 def _of_place(function: str, call: exp.Anonymous, arguments: list[Expression]) -> OrderFunction:
@@ -213,19 +224,36 @@ def _of_place(function: str, call: exp.Anonymous, arguments: list[Expression]) -
     return OrderFunction(_NEIGHBOURS[function], arguments[0], offset, default[0].as_py())
 
 
-def _frame(node: exp.Window, order: WindowOrder) -> str:
-    """Which rows a function sees: "rows" up to this one, "range" with those equal to it, or "all"."""
+def _frame(node: exp.Window, order: WindowOrder) -> Frame | None:
+    """Which rows a function sees; None for those up to this one, as ``with_order`` has them anyway."""
     spec = node.args.get("spec")
     if spec is None:
-        return "range" if order.by else "all"
-    start, end = spec.args.get("start"), spec.args.get("end")
-    if start == "UNBOUNDED" and spec.args.get("start_side", "").upper() == "PRECEDING":
-        if end == "UNBOUNDED":
-            return "all"
-        if end in ("CURRENT ROW", None):
-            return "rows" if str(spec.args.get("kind")).upper() == "ROWS" and order.by else "range"
-    raise refused(
-        node,
-        "a frame other than from UNBOUNDED PRECEDING to CURRENT ROW or UNBOUNDED FOLLOWING is not supported",
-        "Leave the frame out, or join the table with itself.",
-    )
+        return _UP_TO_EQUALS if order.by else _WHOLE
+    before, behind = _distance(spec, "start", "PRECEDING"), _distance(spec, "end", "FOLLOWING")
+    is_rows = str(spec.args.get("kind")).upper() == "ROWS"
+    if before is None or behind is None or not (is_rows or (before, behind) in _OF_RANGE):
+        raise refused(
+            node,
+            f"the frame {spec.sql(dialect='spark').upper()} is not supported; RANGE goes from UNBOUNDED "
+            "PRECEDING to CURRENT ROW or to UNBOUNDED FOLLOWING",
+            "Write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW, or another frame of rows.",
+        )
+    if before + behind < 0:
+        raise refused(node, "this frame ends before it begins", "Write the earlier row first.")
+    if not is_rows and behind == 0:
+        return _UP_TO_EQUALS if order.by else _WHOLE
+    if (before, behind) == (_ALL, 0) and _function(node) in _RUNNING:
+        return None
+    return Frame(None if before == _ALL else int(before), None if behind == _ALL else int(behind))
+
+
+def _distance(spec: exp.WindowSpec, end: str, outwards: str) -> float | None:
+    """How many rows away a frame ends, below 0 on the other side; None if that is no number of the text."""
+    said, side = spec.args.get(end), str(spec.args.get(f"{end}_side") or "").upper()
+    if said in ("CURRENT ROW", None):
+        return 0
+    if said == "UNBOUNDED":
+        return _ALL if side == outwards else None
+    if isinstance(said, exp.Literal) and not said.is_string and said.name.isdigit():
+        return int(said.name) if side == outwards else -int(said.name)
+    return None

@@ -10,6 +10,8 @@ the far side of an outer join or in a subquery. Aggregates other than min and ma
 value of a round is worked out of the round before it alone, as shortest paths need it.
 """
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from pointstamp.expressions.tree import col
@@ -29,9 +31,9 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
     name, union = common.alias, common.this.unnest()
     if not isinstance(union, exp.Union):
         raise refused(common, f"'{name}' speaks of itself, so it must be a start UNION [ALL] a step")
-    if union.args.get("with_") is not None:
-        raise refused(union, "WITH inside of a recursion is not supported", "Put it before.")
-    start, step = union.left, union.right
+    catalog = _with_own_tables(union, name, catalog)
+    start: exp.Expr = union.left
+    step: exp.Expr = union.right
     if _uses(start, name):
         raise refused(
             start, f"the start of '{name}' speaks of it already", "Write the start first, and then the step."
@@ -52,10 +54,12 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
     initial = _nullable(initial)
     if is_set:
         initial = initial.distinct()
+    step, catalog = _rows_outside(step, catalog)
+    inside = {each.alias.lower() for each in step.find_all(exp.CTE)} | {name.lower()}
     others = {
         each.name.lower(): catalog.find(each)
         for each in step.find_all(exp.Table)
-        if each.name.lower() != name.lower()
+        if each.name.lower() not in inside
     }
 
     def body(so_far: Table, begun: Table, *entered: Table) -> Table:
@@ -67,6 +71,49 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
     with placed(common):
         rounds = None if is_set else catalog.rounds_max
         return initial.iterate(body, initial, *others.values(), max_rounds=rounds, name=name)
+
+
+def check_not_mutual(tables: Sequence[exp.CTE]) -> None:
+    """Refuse recursions that need each other, by name."""
+    for number, one in enumerate(tables):
+        for other in tables[number + 1 :]:
+            used = _uses(one.this, other.alias)
+            if used and _uses(other.this, one.alias):
+                raise refused(
+                    used[0],
+                    f"'{one.alias}' and '{other.alias}' need each other, and several recursions that do so "
+                    "are not supported",
+                    "Make one of both, with a column that says of which a row is.",
+                )
+
+
+def _with_own_tables(union: exp.Union, name: str, catalog: Catalog) -> Catalog:
+    """What WITH inside of a recursion declares; it cannot speak of the recursion, which is made of it."""
+    with_ = union.args.get("with_")
+    if with_ is None:
+        return catalog
+    for common in with_.expressions:
+        for used in _uses(common.this, name):
+            raise refused(
+                used, f"'{name}' cannot stand in a WITH before its own start", "Write WITH in the step."
+            )
+    return catalog.compiler.common_tables(union, catalog)
+
+
+def _rows_outside(step: exp.Expr, catalog: Catalog) -> tuple[exp.Expr, Catalog]:
+    """A step in which rows of the text are tables by name, because a loop cannot make them."""
+    made = exp.Paren(this=step.copy())
+    for node in list(made.find_all(exp.Values)):
+        name = catalog.unique("rows of the text")
+        rows = catalog.compiler.query(node.copy(), catalog)
+        catalog = catalog.with_table(name, rows.table, is_single=rows.is_single)
+        table = exp.Table(this=exp.to_identifier(name, quoted=True), alias=node.args.get("alias"))
+        if isinstance(node.parent, exp.SetOperation | exp.Paren):
+            node.replace(exp.Select(expressions=[exp.Star()]).from_(table, copy=False))
+        else:
+            node.replace(table)
+    inner: exp.Expr = made.this
+    return inner, catalog
 
 
 def _like(step: exp.Expr, made: Table, start: Table) -> Table:

@@ -7,7 +7,7 @@ regard to capitals; a name that two columns have must be said with its table.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,6 +15,9 @@ from sqlglot import exp
 from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression, Named, col
 from pointstamp.tables.table import Table
 from pointstamp.views.refusing import refused
+
+ONE_ROW: Final = "one row"
+"""How the row is called over which a select without FROM is made; its column is not spoken of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,8 @@ class Scope:
         if not found and self.outer is not None:
             return self.outer.find(node)
         if not found:
-            known = ", ".join(dict.fromkeys(_shown(each) for each in self.names)) or "no columns"
+            shown = dict.fromkeys(_shown(each) for each in self.names if each.table != ONE_ROW)
+            known = ", ".join(shown) or "no columns"
             raise refused(node, f"there is no column '{said}'; there are {known}")
         made = col(found[0].at)
         for field in fields:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from pointstamp.expressions.tree import Expression, col
+from pointstamp.expressions.tree import Column, Expression, col, columns_of
 from pointstamp.views.aliases import Aliases, output_name
 from pointstamp.views.catalog import Begun, Catalog
 from pointstamp.views.conditions import conjuncts, parts_of, split
+from pointstamp.views.event_time import TimeCondition, time_condition
 from pointstamp.views.exploding import exploded, with_generators
 from pointstamp.views.from_clause import FromClause
 from pointstamp.views.grouping import aggregates_in, grouped
@@ -27,12 +28,14 @@ from pointstamp.views.translating import Translator
 
 def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
     """FROM and WHERE of a select."""
-    if node.args.get("from_") is None:
-        raise refused(node, "a select needs FROM", "For rows that stand in the text write VALUES.")
     wanted = conjuncts(node.args["where"].this if node.args.get("where") else None)
     asking = [part for part in wanted if any(True for _ in subqueries_in(part))]
-    clause = FromClause(catalog, _needed(node), [part for part in wanted if part not in asking])
-    pool = clause.read(node)
+    plain = [part for part in wanted if part not in asking]
+    timed = [each for part in plain if (each := time_condition(part)) is not None]
+    over = [each.node for each in timed]
+    clause = FromClause(catalog, _needed(node), [part for part in plain if part not in over], timed)
+    pool = clause.read(node.args["from_"].this, node.args.get("joins") or [])
+    clause.apply_times(pool.relations)
     later, related = [], []
     for part in clause.where:
         unknown = [each for each in part.find_all(exp.Column) if not pool.scope.has(each)]
@@ -49,6 +52,8 @@ def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
     translate = Translator(relation.scope, catalog.parameters)
     for part in later:
         relation = relation.with_table(relation.table.filter(translate(part)))
+    for each in clause.timed:
+        relation = relation.with_table(each.applied(relation.table, translate(each.value)))
     for part in asking:
         relation = filtered(relation, part, catalog)
     if outer is None or not related:
@@ -86,12 +91,14 @@ class _Select:
         translator = Translator(self.relation.scope, self.catalog.parameters)
         is_grouped = group is not None or any(True for each in nodes for _ in aggregates_in(each))
         is_single = False
+        parts = [] if having is None else conjuncts(conditions[0])
+        timed = [each for part in parts if (each := time_condition(part)) is not None]
         if is_grouped:
-            translator, is_single = self._grouped(aliases, nodes, translator)
+            translator, is_single = self._grouped(aliases, nodes, translator, timed)
         elif having is not None:
             raise refused(having, "HAVING needs GROUP BY or an aggregate", "Write WHERE.")
         if having is not None:
-            translator = self._having(conditions[0], translator)
+            translator = self._having(conditions[0], translator, timed)
         outputs = [*(each for _, each in self.columns), *conditions[having is not None :], *ordered]
         self.relation, translator = with_answers(self.relation, outputs, translator, self.catalog)
         self.relation, translator = with_windows(
@@ -103,13 +110,17 @@ class _Select:
         return self._selected(translator, ordered, is_single=is_single)
 
     def _grouped(
-        self, aliases: Aliases, nodes: list[exp.Expr], translator: Translator
+        self,
+        aliases: Aliases,
+        nodes: list[exp.Expr],
+        translator: Translator,
+        timed: list[TimeCondition],
     ) -> tuple[Translator, bool]:
         group = self.node.args.get("group")
         sets = sets_of(group, aliases, [each for _, each in self.columns])
         is_plain = sets.is_plain
         self.relation, translator = with_time_windows(
-            self.relation, sets.nodes, translator, self.catalog, is_plain=is_plain
+            self.relation, sets.nodes, translator, self.catalog, is_plain=is_plain, while_open=bool(timed)
         )
         self.relation, translator = with_answers(
             self.relation, [each for node in nodes for each in aggregates_in(node)], translator, self.catalog
@@ -118,6 +129,7 @@ class _Select:
         for each in sets.nodes:
             with placed(each):
                 keys.append(translator(each))
+        self._let_go(keys, translator, timed)
         prefix = self.catalog.unique("group")
         if is_plain:
             made = grouped(self.relation, keys, nodes, translator, prefix)
@@ -134,12 +146,34 @@ class _Select:
         after = Translator(scope, self.catalog.parameters, made.answers, known, translator)
         return after, not keys and is_plain
 
-    def _having(self, condition: exp.Expr, translator: Translator) -> Translator:
+    def _let_go(self, keys: list[Expression], translator: Translator, timed: list[TimeCondition]) -> None:
+        """Forget rows whose groups are over, where HAVING says by which time they are."""
+        plain = {key.column for key in keys if isinstance(key, Column)}
+        for each in timed:
+            each.check_promised(self.relation.table)
+            value = translator(each.value)
+            if str(value) not in map(str, keys) and not set(columns_of(value)) <= plain:
+                raise refused(
+                    each.node,
+                    "a group is over, or not, by a time that rows are grouped by",
+                    "Write having window.end <= now(), or add the time to GROUP BY.",
+                )
+            with placed(each.node):
+                self.relation = self.relation.with_table(self.relation.table.keep_until(value))
+
+    def _having(self, condition: exp.Expr, translator: Translator, timed: list[TimeCondition]) -> Translator:
+        over = [each.node for each in timed]
         for part in conjuncts(condition):
+            if part in over:
+                continue
             self.relation, translator = with_answers(self.relation, [part], translator, self.catalog)
             with placed(part):
                 table = self.relation.table.filter(translator(part), name="having")
             self.relation = self.relation.with_table(table)
+        for each in timed:
+            if each.is_over:
+                table = each.final(self.relation.table, translator(each.value))
+                self.relation = self.relation.with_table(table)
         return translator
 
     def _selected(self, translator: Translator, ordered: list[exp.Expr], *, is_single: bool) -> Relation:

@@ -1,18 +1,21 @@
 """A subquery that is one value: ``price > (select avg(price) from ...)``.
 
-It must be an aggregate without GROUP BY, so that it is one value whatever its table holds; one that could
-have two rows is refused. Without a correlation it is a table of one row beside all rows; with one it has a
-row for each key, and a row that has none gets the aggregate of no rows: 0 for a count, else null.
+Where it is an aggregate without GROUP BY, it is one value whatever its table holds; where it could have two
+rows, it is looked at as it runs (``only_row``). Without a correlation it is a table of one row beside all
+rows; with one it has a row for each key, and a row that has none gets the aggregate of no rows: 0 for a
+count, else null.
 """
 
 from sqlglot import exp
 
 from pointstamp.expressions import functions as F  # noqa: N812 - as PySpark's users call it
 from pointstamp.expressions.tree import Expression, col
+from pointstamp.reduce.aggregate import Aggregate
 from pointstamp.views.catalog import Begun, Catalog
 from pointstamp.views.grouping import aggregates_in, grouped
+from pointstamp.views.only_row import checked
 from pointstamp.views.outer_joins import crossed, joined
-from pointstamp.views.refusing import refused
+from pointstamp.views.refusing import place, refused
 from pointstamp.views.scope import Relation
 from pointstamp.views.translating import Translator
 
@@ -20,23 +23,35 @@ from pointstamp.views.translating import Translator
 def single_value(relation: Relation, node: exp.Subquery, catalog: Catalog) -> tuple[Relation, Expression]:
     """A relation with the columns of a subquery's aggregates, and the value that it is."""
     query = node.unnest()
-    if not isinstance(query, exp.Select) or not _is_one_row(query):
-        raise refused(
-            node,
-            "a subquery that stands for one value must be an aggregate without GROUP BY, so that it has "
-            "one row",
-            "Write max(...) or another aggregate.",
-        )
+    if not isinstance(query, exp.Select):
+        return _only_value(relation, node, catalog.compiler.query(query, catalog), catalog)
     if len(query.expressions) != 1:
         raise refused(node, f"a subquery that stands for one value has {len(query.expressions)} columns")
     begun = catalog.compiler.begin(query, catalog, relation.scope)
     if begun.is_correlated:
-        return _by_key(relation, begun)
-    made = catalog.compiler.finish(begun).called("", catalog.unique("value"))
+        return _by_key(relation, begun, node)
+    made = catalog.compiler.finish(begun)
+    if not _is_one_row(query):
+        return _only_value(relation, node, made, catalog)
+    made = made.called("", catalog.unique("value"))
     return crossed(relation, made), col(made.names[0].at)
 
 
-def _by_key(relation: Relation, begun: Begun) -> tuple[Relation, Expression]:
+def _only_value(
+    relation: Relation, node: exp.Expr, made: Relation, catalog: Catalog
+) -> tuple[Relation, Expression]:
+    """The value of the one row of a subquery, or null; how many rows it has is looked at as it runs."""
+    if len(made.names) != 1:
+        raise refused(node, f"a subquery that stands for one value has {len(made.names)} columns")
+    value = catalog.unique("value")
+    rows = f"{value} rows"
+    aggregates = {value: Aggregate("min", made.names[0].at), rows: Aggregate("count")}
+    one = made.table.reduce(aggregates=aggregates)
+    beside = crossed(relation, Relation(one, (), is_single=True))
+    return beside.with_table(checked(beside.table, rows, place(node))), col(value)
+
+
+def _by_key(relation: Relation, begun: Begun, node: exp.Expr) -> tuple[Relation, Expression]:
     query = begun.node
     if begun.pairs:
         raise refused(
@@ -46,6 +61,8 @@ def _by_key(relation: Relation, begun: Begun) -> tuple[Relation, Expression]:
         )
     check_plain(query, "a value", allows_aggregates=True)
     wanted = query.expressions[0].unalias()
+    if not _is_one_row(query):
+        return _only_value_by_key(relation, begun, node, wanted)
     translate = Translator(begun.relation.scope, begun.catalog.parameters)
     prefix = begun.catalog.unique("value")
     made = grouped(begun.relation, [theirs for _, theirs in begun.keys], [wanted], translate, prefix)
@@ -55,6 +72,23 @@ def _by_key(relation: Relation, begun: Begun) -> tuple[Relation, Expression]:
         node: F.coalesce(answer, 0) if made.counts[node] else answer for node, answer in made.answers.items()
     }
     return beside, Translator(beside.scope, begun.catalog.parameters, answers)(wanted)
+
+
+def _only_value_by_key(
+    relation: Relation, begun: Begun, node: exp.Expr, wanted: exp.Expr
+) -> tuple[Relation, Expression]:
+    """The value of the one row of each key, or null."""
+    value = begun.catalog.unique("value")
+    rows, keys = f"{value} rows", [f"{value} {number}" for number in range(len(begun.keys))]
+    translate = Translator(begun.relation.scope, begun.catalog.parameters)
+    columns = [theirs.alias(name) for (_, theirs), name in zip(begun.keys, keys, strict=True)]
+    table = begun.relation.table.select(*columns, translate(wanted).alias(value), name="values")
+    if begun.node.args.get("distinct") is not None:
+        table = table.distinct()
+    one = table.reduce(*keys, aggregates={f"{value} of": Aggregate("min", value), rows: Aggregate("count")})
+    pairs = [(mine, col(name)) for (mine, _), name in zip(begun.keys, keys, strict=True)]
+    beside = joined(relation, Relation(one, ()), pairs, "left", None)
+    return beside.with_table(checked(beside.table, rows, place(node))), col(f"{value} of")
 
 
 def _is_one_row(query: exp.Select) -> bool:

@@ -10,6 +10,7 @@ from pointstamp.expressions.compiling import compile_expression
 from pointstamp.expressions.tree import Expression
 from pointstamp.expressions.typing import common_of_all
 from pointstamp.views.catalog import Catalog
+from pointstamp.views.pivoting import pivoted
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, Scope, ScopeName, relation_of
 from pointstamp.views.translating import Translator
@@ -32,6 +33,9 @@ def source(node: exp.Expr, catalog: Catalog, needed: Iterable[str] | None) -> Re
         made = values(node, catalog)
     else:
         raise refused(node, "this cannot stand in FROM", "Write a table, or a query in parentheses.")
+    for pivot in node.args.get("pivots") or []:
+        made = pivoted(pivot, made, catalog)
+        alias = pivot.alias or alias
     made = _with_columns_called(node, made)
     return made.called(alias, catalog.unique(alias or "query"), needed)
 

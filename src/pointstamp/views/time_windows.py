@@ -1,7 +1,8 @@
 """GROUP BY window(at, '10 minutes') and session_window(at, '5 minutes'): windows of event time.
 
 As in Spark the window is then called ``window`` (or ``session_window``), with the fields ``start`` and
-``end``: here these two are columns. Where Spark's watermark would drop a late row, a window is corrected.
+``end``: here these two are columns. A window is corrected however late a row is, unless HAVING says that it
+is wanted when it is over (``while_open``: then what is kept of it is let go).
 """
 
 from typing import Final
@@ -25,6 +26,7 @@ def with_time_windows(
     catalog: Catalog,
     *,
     is_plain: bool,
+    while_open: bool,
 ) -> tuple[Relation, Translator]:
     """Rows with the windows that they are grouped by; the nodes are changed to the columns of these."""
     for node in list(nodes):
@@ -35,7 +37,7 @@ def with_time_windows(
             raise refused(node, f"{kind} in ROLLUP, CUBE or GROUPING SETS is not supported")
         others = [each for each in nodes if each is not node]
         with placed(node):
-            relation = _in_windows(relation, node, others, translator, unique)
+            relation = _in_windows(relation, node, others, translator, unique, while_open=while_open)
         columns = [exp.column(part, table=kind) for part in ("start", "end")]
         added = [ScopeName(kind, part, f"{unique}.{part}") for part in ("start", "end")]
         relation = Relation(relation.table, (*relation.names, *added))
@@ -51,6 +53,8 @@ def _in_windows(
     others: list[exp.Expr],
     translator: Translator,
     unique: str,
+    *,
+    while_open: bool,
 ) -> Relation:
     kind, arguments = str(node.this).lower(), node.expressions
     if not 2 <= len(arguments) <= (4 if kind == "window" else 2):
@@ -67,7 +71,7 @@ def _in_windows(
     else:
         keys = {f"{unique}.key{n}": translator(each) for n, each in enumerate(others)}
         keyed = wide.select(*wide.schema.names, *(each.alias(name) for name, each in keys.items()))
-        made = keyed.sessions(*keys, at=at, gap=lengths[0], start=start, end=end)
+        made = keyed.sessions(*keys, at=at, gap=lengths[0], start=start, end=end, while_open=while_open)
     kept = [col(each) for each in (*relation.table.schema.names, start, end)]
     return relation.with_table(made.select(*kept, name="in windows"))
 

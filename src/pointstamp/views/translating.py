@@ -21,6 +21,7 @@ from pointstamp.expressions.tree import Choice, Expression, Literal, lit, when
 from pointstamp.rows.ddl import parse_ddl
 from pointstamp.views import literals
 from pointstamp.views.calling import called
+from pointstamp.views.event_time import is_now, refused_now
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Scope
 
@@ -115,11 +116,7 @@ class Translator:
                     return Literal(
                         pa.scalar(literals.moved_by_months(found, sign * months), moved.value.type)
                     )
-            raise refused(
-                interval,
-                "an interval of months or years can only move a date that stands in the text",
-                "Use days, or date_trunc('month', ...).",
-            )
+            return F.add_months(moved, sign * months)
         length = sign * literals.interval_length(interval)
         if types.is_date(self.type_of(moved)) and not length.seconds and not length.microseconds:
             return F.date_add(moved, length.days)
@@ -205,6 +202,17 @@ class Translator:
         found = F.lower(value).like(pattern.lower()) if isinstance(node, exp.ILike) else value.like(pattern)
         return ~found if node.args.get("negate") else found
 
+    def escape(self, node: exp.Escape) -> Expression:
+        """LIKE with a character of its own that takes the meaning from the next one."""
+        mark = literals.constant_text(node.expression, "the character of ESCAPE")
+        like = node.this
+        if len(mark) != 1 or not isinstance(like, exp.Like | exp.ILike):
+            raise refused(node, "ESCAPE takes one character, behind LIKE or ILIKE")
+        pattern = literals.constant_text(like.expression, "a pattern")
+        made = like.copy()
+        made.set("expression", exp.Literal.string(literals.unescaped(node, pattern, mark)))
+        return self.like(made)
+
     def parameter(self, node: exp.Placeholder) -> Expression:
         """A parameter by its name."""
         if not node.this or node.this not in self.parameters:
@@ -265,6 +273,8 @@ def _refuse_subquery(translator: Translator, node: exp.Expr) -> Expression:
 
 def _refuse_clock(translator: Translator, node: exp.Expr) -> Expression:
     del translator
+    if is_now(node):
+        raise refused_now(node)
     raise refused(
         node,
         f"{_words(node)} changes while nothing happens, so a view of it cannot be kept up to date",
@@ -279,7 +289,7 @@ def _dot(translator: Translator, node: exp.Dot) -> Expression:
 def _interval(translator: Translator, node: exp.Interval) -> Expression:
     del translator
     if literals.interval_months(node) is not None:
-        raise refused(node, "an interval of months or years can only be added to a date of the text")
+        raise refused(node, "an interval of months or years can only be added to a date or a timestamp")
     return lit(literals.interval_length(node))
 
 
@@ -310,6 +320,7 @@ _OTHERS: Final[dict[type[exp.Expr], Callable[[Translator, Any], Expression]]] = 
     exp.Like: Translator.like,
     exp.ILike: Translator.like,
     exp.RegexpLike: Translator.like,
+    exp.Escape: Translator.escape,
     exp.Placeholder: Translator.parameter,
     exp.Extract: Translator.extract,
     exp.Substring: Translator.substring,

@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
+
 from pointstamp.errors import FlowError
 from pointstamp.operators.capability import Capability, hold
+from pointstamp.operators.event_time import SILENT, SILENT_PORT
 from pointstamp.progress.pointstamp import Change
 from pointstamp.rows.late import LATE_PORT
 from pointstamp.rows.schema import to_batches
@@ -28,7 +31,7 @@ class InputHandle:
         self.name = instance.name
         time = self._output.domain.minimum() if at is None else (at,)
         self._capability: Capability | None = hold(self._output, time)
-        # For late rows, where they have a port of their own; it is always at the same time.
+        # For late rows and marks of silence, where these have ports; they are always at the same time.
         self._beside = [hold(output, time) for output in instance.outputs[LATE_PORT:]]
 
     @property
@@ -57,6 +60,13 @@ class InputHandle:
         for batch in to_batches(data, output.schema, f"input '{self.name}'", leaves_others=True):
             if batch.num_rows:
                 output.sent.append((time, batch))
+        self._finish(self._instance, [])
+
+    def mark_silent(self, *, at: Any) -> None:  # noqa: ANN401 - a root time
+        """Say that nothing has come from this input for too long; it goes to those who want to know."""
+        for output in self._instance.outputs[LATE_PORT:]:
+            if output.name == SILENT_PORT:
+                output.sent.append(((at,), pa.RecordBatch.from_pydict({SILENT_PORT: [True]}, SILENT)))
         self._finish(self._instance, [])
 
     def advance_to(self, time: Any) -> None:  # noqa: ANN401 - a root time

@@ -131,6 +131,13 @@ class Worker:
             for what, kept in kept_by(instance.logic).items()
         }
 
+    def event_times(self) -> dict[str, int]:
+        """The greatest event times of streams with a promise, by operator; asked between two steps."""
+        latest = {
+            each.name: getattr(each.logic, "event_time_latest", None) for each in self.instances.values()
+        }
+        return {name: at for name, at in latest.items() if isinstance(at, int)}
+
     def step(self) -> bool:
         """Do one thing; False where there is nothing to do until something arrives."""
         messages = self._transport.receive()

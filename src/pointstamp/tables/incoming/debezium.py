@@ -12,7 +12,7 @@ A truncated table (``t``) has lost rows of which no event speaks, and is refused
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +51,8 @@ class EventPlan:
 
 class ChangeEvents:
     """Sends rows with weights, or upserts, for the events of a stream."""
+
+    keeps: ClassVar = "nothing; a change costs its rows"
 
     def __init__(self, plan: EventPlan) -> None:
         self._plan = plan

@@ -99,6 +99,8 @@ def ranks(batch: pa.RecordBatch, by: Sequence[Ordered]) -> list[Ranks]:
 
 def value_ranks(values: pa.Array) -> Ranks:
     """A number for each value: the lesser value has the lesser one, equal values the same, null -1."""
+    if types.is_float16(values.type):
+        values = values.cast(pa.float32())  # Arrow has few kernels for halves
     if types.is_floating(values.type):
         values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 is 0.0
     if types.is_nested(values.type):

@@ -52,6 +52,8 @@ def equal_values(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
     if types.is_nested(one.type) or types.is_dictionary(one.type):
         pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
         return np.fromiter((_is_equal(a, b) for a, b in pairs), np.bool_, len(one))
+    if types.is_float16(one.type):
+        one, other = one.cast(pa.float32()), other.cast(pa.float32())  # Arrow has few kernels for halves
     found = pc.equal(one, other)
     if types.is_floating(one.type):
         found = pc.or_(found, pc.and_(pc.is_nan(one), pc.is_nan(other)))

@@ -8,6 +8,7 @@ Invariant: after every epoch that was handled only rows of sessions are kept tha
 """
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,8 @@ from pointstamp.tables.timed.until import copies
 
 class EpochSessions:
     """Sends the rows of sessions that are over, with their sessions; keeps those that are open."""
+
+    keeps: ClassVar = "the rows of open sessions, by key; a change costs those of the keys that change"
 
     def __init__(self, plan: GroupPlan, every: int) -> None:
         self._plan = plan

@@ -9,6 +9,7 @@ reached.
 """
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,10 @@ from pointstamp.tables.kept.weights import DIFF, with_weights
 
 class OpenSessions(OnGroups):
     """Sends how the sessions of keys change, and takes those back that event time has passed."""
+
+    keeps: ClassVar = (
+        "the rows of open sessions, by key, and what it has sent; a change costs those of its keys"
+    )
 
     def __init__(self, plan: GroupPlan, lateness: Mapping[str, int]) -> None:
         super().__init__(plan)

@@ -15,6 +15,7 @@ where rows only come and never change, one that comes after its time comes out a
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,8 @@ class UntilPlan:
 
 class AwaitsEventTime:
     """What both have in common: changes and event times come in, and rows wait."""
+
+    keeps: ClassVar = "the rows that event time has not passed; a change costs its rows"
 
     def __init__(self, plan: UntilPlan) -> None:
         self._plan = plan

@@ -1,0 +1,32 @@
+"""Core numbers: the greatest k such that a vertex lies in a part in which each has k neighbours in the part.
+
+A vertex is in a k-core if k of its neighbours are. So its number is the greatest k such that k neighbours
+have k or more: the h-index of theirs (Lu, Zhou, Zhang and Stanley 2016). Beginning with degrees and taking
+the h-index again and again, numbers only fall, and where none falls they are the core numbers.
+
+Direction, loops at vertices and how often an edge is there make no difference (networkx's core_number).
+"""
+
+import pointstamp as ps
+from pointstamp.graphs.graph import DST, ID, SRC, Graph
+
+
+def k_core(graph: Graph) -> ps.Table:
+    """``id`` and ``core`` of every vertex; 0 where it has no neighbour."""
+    neighbours = graph.neighbours
+    degrees = neighbours.reduce(SRC, core=ps.count(), name="k-core: degrees").select(
+        id=ps.col(SRC), core=ps.col("core")
+    )
+    cores = degrees.iterate(_h_index, neighbours, name="k-core")
+    alone = graph.ids.select(ID, core=ps.lit(0, "long"))
+    return cores.union(alone).reduce(ID, core=ps.max("core"), name="k-core: of every vertex")
+
+
+def _h_index(cores: ps.Table, neighbours: ps.Table) -> ps.Table:
+    """Of each vertex the greatest h such that h neighbours have h or more."""
+    theirs = neighbours.join(cores, {DST: ID}, name="k-core: of neighbours").select(SRC, DST, "core")
+    placed = theirs.with_order(SRC, by="core desc", place=ps.row_number(), name="k-core: in order")
+    enough = placed.filter(ps.col("core") >= ps.col("place"))
+    return enough.reduce(SRC, core=ps.count(), name="k-core: h-index").select(
+        id=ps.col(SRC), core=ps.col("core")
+    )

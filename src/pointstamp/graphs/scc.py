@@ -1,0 +1,34 @@
+"""Strongly connected components: which vertices lead to each other.
+
+Two vertices of one component have the same ancestors and the same descendants, so the least of each, too. A
+link whose ends differ in one of these lies between two components and is left out; this is done again, with
+the links that are left, until none goes. What is left connects components within themselves (forward and
+backward search, Fleischer, Hendrickson and Pinar 2000, for all components at once). Each pass spreads labels,
+which is a loop in the loop.
+"""
+
+import pointstamp as ps
+from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.spreading import COMPONENT, least_label
+
+
+def scc(graph: Graph) -> ps.Table:
+    """``id`` and ``component`` of every vertex; a component is named by its least vertex."""
+    links = graph.links.select(SRC, DST).filter(ps.col(SRC) != ps.col(DST)).distinct(name="scc: links")
+    within = links.iterate(lambda left: _reversed(_within(_reversed(_within(left)))), name="scc")
+    return least_label(graph.ids, within, name="scc: names")
+
+
+def _within(links: ps.Table) -> ps.Table:
+    """The links whose ends have the same least ancestor among these links."""
+    ends = links.select(id=ps.col(SRC)).union(links.select(id=ps.col(DST))).distinct(name="scc: ends")
+    least = least_label(ends, links, name="scc: ancestors")
+    at_src = links.join(least, {SRC: ID}, name="scc: at source")
+    same = at_src.join(
+        least, {DST: ID}, where=ps.col(COMPONENT) == ps.col("component_right"), name="scc: at target"
+    )
+    return same.select(SRC, DST)
+
+
+def _reversed(links: ps.Table) -> ps.Table:
+    return links.select(src=ps.col(DST), dst=ps.col(SRC))

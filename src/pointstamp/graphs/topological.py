@@ -1,0 +1,39 @@
+"""Topological levels: how long the longest path to a vertex is, where that has an end.
+
+What lies on a cycle, or behind one, has no level. These vertices are found first: all have an edge from one
+of them, so taking those without such an edge away, again and again, leaves exactly them (Kahn 1962). The
+levels of the others grow along the edges until none does.
+"""
+
+import pointstamp as ps
+from pointstamp.graphs.graph import DST, ID, SRC, Graph
+
+
+def topological_levels(graph: Graph) -> ps.Table:
+    """``id`` and ``level`` of every vertex: 0 where no edge leads, null on a cycle and behind one.
+
+    An edge from a vertex to itself is a cycle, and so is every edge that has no direction.
+    """
+    links = graph.links.select(SRC, DST).distinct(name="levels: links")
+    endless = graph.ids.iterate(
+        lambda left, links: (
+            links.join(left, {SRC: ID}, name="levels: from those left")
+            .select(id=ps.col(DST))
+            .distinct(name="levels: left")
+        ),
+        links,
+        name="levels: cycles",
+    )
+    ordered = graph.ids.minus(endless, name="levels: in order")
+    inside = links.join(ordered, {DST: ID}, name="levels: links in order").select(SRC, DST)
+    starts = ordered.select(ID, level=ps.lit(0, "long"))
+    levels = starts.iterate(_higher, starts, inside, name="levels")
+    return levels.union(endless.select(ID, level=ps.lit(None, "long")), name="levels: of every vertex")
+
+
+def _higher(levels: ps.Table, starts: ps.Table, links: ps.Table) -> ps.Table:
+    """One level more than the highest that leads to a vertex."""
+    above = levels.join(links, {ID: SRC}, name="levels: above").select(
+        id=ps.col(DST), level=ps.col("level") + 1
+    )
+    return starts.union(above).reduce(ID, level=ps.max("level"), name="levels: highest")

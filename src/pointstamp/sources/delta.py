@@ -1,0 +1,307 @@
+"""The changes of a Delta table, as a source: ``delta_changes(path)``; needs ``deltalake`` on all workers.
+
+A Delta table with ``delta.enableChangeDataFeed`` says for each of its versions which rows were inserted,
+deleted and updated. So a version is a unit: it has a number, its changes never change, and it can be read
+again as long as its files are there. A position is the last version taken.
+
+At the beginning the table as it is then comes as inserts, shared by the workers, and after it the changes
+that follow, as Spark does it; or the changes from some version on. Versions without changes of rows (a table
+that is optimized, or altered) are units without rows.
+
+Rows have the columns of the table, and ``_change_type``, ``_commit_version`` and ``_commit_timestamp``, as
+Spark names them. The rows of a version have no order.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import types
+
+from pointstamp.errors import FlowError, SourceError, StorageError
+from pointstamp.rows.schema import to_batches
+from pointstamp.sources.port import Part, Position, Unit, Watch
+
+_WHOLE: Final = "whole"
+_FEED: Final = "delta.enableChangeDataFeed"
+_TYPE, _VERSION, _TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+_INSTANT: Final = pa.timestamp("us", "UTC")
+_LOOK_EVERY_SECONDS: Final = 1.0
+
+
+def delta_changes(
+    path: str | Path,
+    *,
+    starting_version: int | None = None,
+    versions_per_tick: int | None = 1,
+    look_every_seconds: float | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> "DeltaChanges":
+    """The changes of a Delta table with change data feed: each version one epoch.
+
+    - ``starting_version``: the first version whose changes are read; without it the table as it is at the
+      beginning comes first, as inserts, and then the changes that follow.
+    - ``versions_per_tick``: how many versions one epoch takes at most; None takes all that are there.
+    - ``look_every_seconds``: how often to look for a new version; on a local disk at once, elsewhere every
+      second unless this says otherwise.
+    - ``storage_options``: what deltalake needs to know to open the path.
+
+    ``flow.input("people", "id long, _change_type string").running(operation="_change_type")`` is the table
+    again.
+
+    >>> delta_changes("/data/people").describe()
+    "changes of the Delta table '/data/people'"
+    """
+    if starting_version is not None and starting_version < 0:
+        raise FlowError(
+            f"delta_changes {str(path)!r}: starting_version must be 0 or more, not {starting_version}."
+        )
+    if versions_per_tick is not None and versions_per_tick < 1:
+        raise FlowError(
+            f"delta_changes {str(path)!r}: versions_per_tick must be at least 1, not {versions_per_tick}. "
+            "Give a number from 1 on, or None for all versions that are there."
+        )
+    # Workers may run in another folder than the driver, so a local path is made absolute here.
+    place = str(path) if "://" in str(path) else str(Path(path).absolute())
+    return DeltaChanges(
+        place, starting_version, versions_per_tick, look_every_seconds, dict(storage_options or {})
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaChanges:
+    """A source of the changes of one Delta table; made by ``delta_changes``."""
+
+    path: str
+    starting_version: int | None
+    units_per_tick: int | None
+    look_every_seconds: float | None
+    storage_options: Mapping[str, str] = field(repr=False)  # it may hold keys
+
+    def check(self) -> None:
+        """Raise SourceError where this is no Delta table, or one without a change data feed."""
+        table = self._table()
+        if table.metadata().configuration.get(_FEED) != "true":
+            raise SourceError(
+                f"{self.describe()} cannot be read: the table has no change data feed. Set its property "
+                f"{_FEED} = true; what changes from then on can be followed."
+            )
+        if self.starting_version is not None and self.starting_version <= table.version():
+            self._feed(self.starting_version, None)
+
+    def watch(self, position: Position, *, available_now: bool = False) -> Watch:
+        """Find the versions after a position, those there and those to come."""
+        self.check()
+        table = self._table()
+        first: list[Unit] = []
+        if position is not None:
+            after = int(position)
+        elif self.starting_version is not None:
+            after = self.starting_version - 1
+        else:
+            after = table.version()
+            first = [_whole(table)]
+        if after < table.version():
+            self._feed(after + 1, None)  # whether its changes are still there
+        units = [*first, *_versions(after, table.version())]
+        last = max(after, table.version())
+        if available_now:
+            return _VersionWatch(units, last, None, 0.0)
+        if "://" not in self.path and self.look_every_seconds is None:
+            return _VersionWatch(units, last, self._version_on_disk, None)
+        every_seconds = _LOOK_EVERY_SECONDS if self.look_every_seconds is None else self.look_every_seconds
+        return _VersionWatch(units, last, lambda _: int(self._table().version()), every_seconds)
+
+    def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The changes of a version, or the rows of the table as it was then, or a share of these."""
+        number, _, what = part.locator.partition(" ")
+        version = int(number)
+        who = f"{self.describe()}, version {version}"
+        found = self._rows(version, part.share, schema) if what else self._feed(version, schema)
+        while True:
+            try:
+                batch = next(found, None)
+            except (pa.ArrowInvalid, OSError) as error:
+                raise self._unreadable(version, error) from error
+            if batch is None:
+                return
+            yield from to_batches(_plain(batch), schema, who, leaves_others=True)
+
+    def after(self, position: Position, unit: Unit) -> int:
+        """The version of the unit."""
+        return int(unit.name.partition(" ")[0])
+
+    def describe(self) -> str:
+        """A description for messages."""
+        return f"changes of the Delta table '{self.path}'"
+
+    # Inside.
+
+    def _table(self, version: int | None = None) -> Any:  # noqa: ANN401 - a DeltaTable
+        lake = _deltalake()
+        try:
+            return lake.DeltaTable(self.path, version=version, storage_options=dict(self.storage_options))
+        except lake.exceptions.TableNotFoundError as error:
+            raise SourceError(
+                f"{self.describe()} cannot be read: there is no Delta table. Give the path of one."
+            ) from error
+        except lake.exceptions.DeltaError as error:
+            if version is not None:
+                raise self._unreadable(version, error) from error
+            raise StorageError(f"{self.describe()} cannot be opened: {error}.") from error
+
+    def _version_on_disk(self, after: int) -> int:
+        """The last version that is there, by the names of the log's files, which have no gaps."""
+        version = after
+        while os.path.exists(f"{self.path}/_delta_log/{version + 1:020d}.json"):
+            version += 1
+        return version
+
+    def _feed(self, version: int, schema: pa.Schema | None) -> Iterator[pa.RecordBatch]:
+        table = self._table()
+        columns = None if schema is None or not len(schema) else schema.names
+        try:
+            return iter(pa.RecordBatchReader.from_stream(table.load_cdf(version, version, columns=columns)))
+        except _deltalake().exceptions.DeltaError as error:
+            raise self._unreadable(version, error) from error
+
+    def _rows(
+        self, version: int, share: tuple[int, int] | None, schema: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a version as inserts: of every n-th of its files, by their names."""
+        mine, of = share or (0, 1)
+        table = self._table(version)
+        dataset = table.to_pyarrow_dataset()
+        fragments = sorted(dataset.get_fragments(), key=lambda each: str(each.path))[mine::of]
+        own = [name for name in dataset.schema.names if name in schema.names]
+        at = pa.scalar(None, _INSTANT)
+        if _TIMESTAMP in schema.names:
+            said = table.history(1)[0]["timestamp"]
+            at = pa.scalar(datetime.fromtimestamp(said / 1000, UTC), _INSTANT)
+        added = {_TYPE: pa.scalar("insert"), _VERSION: pa.scalar(version, pa.int64()), _TIMESTAMP: at}
+        for fragment in fragments:
+            for batch in fragment.to_batches(schema=dataset.schema, columns=own):
+                for name, value in added.items():
+                    if name in schema.names:
+                        batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
+                yield batch
+
+    def _unreadable(self, version: int, error: Exception) -> SourceError:
+        """Why a version cannot be read, and what to do."""
+        words = str(error)
+        who = f"{self.describe()}: version {version} cannot be read"
+        if "does not have change data enabled" in words:
+            return SourceError(
+                f"{who}: the table had no change data feed then. Begin with a later version, "
+                "starting_version=, or with the table as it is now, without it."
+            )
+        if "not found" in words or "No such file" in words or "Invalid table version" in words:
+            return SourceError(
+                f"{who}: files of it are gone, most likely by VACUUM or because the log was cleaned up: "
+                f"{words.splitlines()[0]}. Begin with a new checkpoint and the table as it is now, and keep "
+                "versions for longer than a query may be stopped."
+            )
+        return SourceError(f"{who}: {words}")
+
+
+class _VersionWatch:
+    """The versions of a table as units; for one thread, which never waits."""
+
+    def __init__(
+        self,
+        units: list[Unit],
+        last: int,
+        newest: Callable[[int], int] | None,
+        every_seconds: float | None,
+    ) -> None:
+        self._units = units
+        self._last = last
+        self._newest = newest
+        self._every_seconds = every_seconds
+        self._next_at = monotonic()
+        self._thread: ThreadPoolExecutor | None = None
+        self._under_way: Future[int] | None = None
+
+    def poll(self) -> list[Unit]:
+        """The versions since the last call."""
+        units, self._units = self._units, []
+        newest = self._last if self._newest is None else self._look(self._newest)
+        units.extend(_versions(self._last, newest))
+        self._last = max(self._last, newest)
+        return units
+
+    def _look(self, find: Callable[[int], int]) -> int:
+        if self._every_seconds is None:
+            return find(self._last)
+        newest = self._last
+        if self._under_way is not None and self._under_way.done():
+            ended, self._under_way = self._under_way, None
+            self._next_at = monotonic() + self._every_seconds
+            newest = ended.result()
+        if self._under_way is None and monotonic() >= self._next_at:
+            self._thread = self._thread or ThreadPoolExecutor(1, "pointstamp-delta")
+            self._under_way = self._thread.submit(find, newest)
+        return newest
+
+    def fileno(self) -> None:
+        """Nothing becomes readable; poll from time to time."""
+        return
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all versions that were asked for have been returned."""
+        return self._newest is None and not self._units
+
+    def close(self) -> None:
+        """Look no more; a look that is under way ends by itself."""
+        self._next_at = float("inf")
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
+
+
+def _versions(after: int, last: int) -> list[Unit]:
+    """The versions after one, up to another."""
+    numbers = range(after + 1, last + 1)
+    return [Unit(str(each), (Part(str(each), 1),), least_epoch=each) for each in numbers]
+
+
+def _whole(table: Any) -> Unit:  # noqa: ANN401 - a DeltaTable
+    """All rows of a table at its version, which workers may share."""
+    version = table.version()
+    name = f"{version} {_WHOLE}"
+    size = sum(pa.table(table.get_add_actions()).column("size_bytes").to_pylist())
+    return Unit(name, (Part(name, size, (0, 1)),), least_epoch=version)
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows with types that flows know."""
+    columns = []
+    for column, name in zip(batch.columns, batch.schema.names, strict=True):
+        if types.is_string_view(column.type):
+            columns.append(column.cast(pa.string()))
+        elif types.is_binary_view(column.type):
+            columns.append(column.cast(pa.binary()))
+        elif name == _VERSION:
+            columns.append(column.cast(pa.int64()))
+        elif name == _TIMESTAMP:
+            columns.append(column.cast(_INSTANT))
+        else:
+            columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _deltalake() -> Any:  # noqa: ANN401 - a module without types
+    try:
+        import deltalake
+    except ImportError as error:
+        raise FlowError(
+            "the changes of Delta tables need the package deltalake, on the driver and on all workers. "
+            "Install pointstamp[delta]."
+        ) from error
+    return deltalake

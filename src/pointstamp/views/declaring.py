@@ -1,0 +1,177 @@
+"""``create table``: an input that a text declares, and how its rows are meant.
+
+With a primary key its rows are upserts; without one they are added, and what deletes rows is said with
+``tblproperties``: ``'weight' = 'w'`` or ``'operation' = 'op'`` name the column that says so, and of upserts
+``'order'`` and ``'deleted'``.
+
+``watermark for at as at - interval 4 seconds`` is the promise how late a row may be, by its column ``at``;
+the properties ``'event_time'`` and ``'lateness'`` say the same, and ``'late'`` what becomes of later rows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, get_args
+
+from sqlglot import exp
+
+from pointstamp.dataflow import Dataflow
+from pointstamp.flow.stream import Stream
+from pointstamp.rows.late import LatePolicy
+from pointstamp.tables.table import Table
+from pointstamp.views.literals import interval_length
+from pointstamp.views.refusing import refused
+
+_OF_ROWS: Final = ("weight", "operation", "event_time", "lateness", "late")
+_OF_UPSERTS: Final = ("order", "deleted")
+_LATE: Final[dict[str, LatePolicy]] = {each: each for each in get_args(LatePolicy)}
+
+
+@dataclass(frozen=True, slots=True)
+class LatenessPromise:
+    """How late a row may be, by which column, and what becomes of one that is later."""
+
+    at: str
+    lateness: timedelta | str | int
+    late: LatePolicy
+
+    def applied(self, stream: Stream) -> Stream:
+        """The rows of a stream that are in time."""
+        return stream.event_time(self.at, lateness=self.lateness, late=self.late)
+
+
+@dataclass(frozen=True, slots=True)
+class InputDeclaration:
+    """An input that a text declares: its columns, its key, and how its rows are meant."""
+
+    name: str
+    schema: str
+    key: tuple[str, ...]
+    properties: Mapping[str, str]
+    promise: LatenessPromise | None = None
+
+
+def input_table(flow: Dataflow, declared: InputDeclaration) -> Table:
+    """The table of an input, in a flow."""
+    more = declared.properties
+    if declared.key:
+        return flow.table(
+            declared.name,
+            declared.schema,
+            key=declared.key,
+            order=more.get("order"),
+            deleted=more.get("deleted"),
+        )
+    stream = flow.input(declared.name, declared.schema)
+    if declared.promise is not None:
+        stream = declared.promise.applied(stream)
+    return stream.running(weight=more.get("weight"), operation=more.get("operation"))
+
+
+def declaration(node: exp.Create) -> InputDeclaration:
+    """What CREATE TABLE says."""
+    if not isinstance(node.this, exp.Schema):
+        raise refused(node, "CREATE TABLE needs columns", "Write create table t (id long, ...).")
+    key: list[str] = []
+    columns, watermark = [], None
+    for each in node.this.expressions:
+        if isinstance(each, exp.PrimaryKey):
+            key.extend(column.name for column in each.expressions)
+        elif isinstance(each, exp.WatermarkColumnConstraint):
+            if watermark is not None:
+                raise refused(each, "a table has one watermark", "Leave the second one out.")
+            watermark = each
+        elif isinstance(each, exp.ColumnDef):
+            columns.append(_column(each, key))
+        else:
+            raise refused(each, "this part of CREATE TABLE is not supported", "Leave it out.")
+    properties = _properties(node, bool(key))
+    promise = _promise(node, watermark, properties)
+    if promise is not None and key:
+        raise refused(
+            node,
+            "a table with a primary key keeps a row for each key for ever, so it has no watermark",
+            "Leave the key or the watermark out.",
+        )
+    return InputDeclaration(node.this.this.name, ", ".join(columns), tuple(key), properties, promise)
+
+
+def _column(node: exp.ColumnDef, key: list[str]) -> str:
+    """A column in the words of a schema; whether it is of the key is added there."""
+    if node.args.get("kind") is None:
+        raise refused(node, f"the column '{node.name}' has no type", f"Write {node.name} long, or another.")
+    words = f"`{node.name}` {node.args['kind'].sql(dialect='spark')}"
+    for constraint in node.args.get("constraints") or []:
+        if isinstance(constraint.kind, exp.PrimaryKeyColumnConstraint):
+            key.append(node.name)
+        elif isinstance(constraint.kind, exp.NotNullColumnConstraint):
+            words += " not null"
+        elif not isinstance(constraint.kind, exp.CommentColumnConstraint):
+            raise refused(constraint, "this constraint is not supported", "Leave it out.")
+    return words
+
+
+def _properties(node: exp.Create, has_key: bool) -> dict[str, str]:
+    known = _OF_UPSERTS if has_key else _OF_ROWS
+    made = {}
+    for each in node.args["properties"].expressions if node.args.get("properties") else []:
+        name = each.this.name if isinstance(each, exp.Property) else ""
+        if name not in known:
+            kind = "with" if has_key else "without"
+            raise refused(
+                each,
+                f"'{name or each.sql()}' is not known of a table {kind} a primary key",
+                f"There are {', '.join(known)}.",
+            )
+        made[name] = each.args["value"].name
+    return made
+
+
+def _promise(
+    node: exp.Create, watermark: exp.WatermarkColumnConstraint | None, properties: Mapping[str, str]
+) -> LatenessPromise | None:
+    late = properties.get("late", "output")
+    if late not in _LATE:
+        raise refused(node, f"'late' is one of {', '.join(_LATE)}, and not '{late}'")
+    if watermark is not None:
+        if "event_time" in properties or "lateness" in properties:
+            raise refused(node, "the watermark says the event time and the lateness already")
+        return LatenessPromise(watermark.this.name, _lateness(watermark), _LATE[late])
+    if "event_time" in properties and "lateness" in properties:
+        said = properties["lateness"]
+        return LatenessPromise(properties["event_time"], int(said) if said.isdigit() else said, _LATE[late])
+    for each in ("event_time", "lateness", "late"):
+        if each in properties:
+            raise refused(
+                node,
+                f"'{each}' needs to know which column is the event time, and how late a row may be",
+                "Write watermark for at as at - interval 4 seconds, or give 'event_time' and 'lateness'.",
+            )
+    return None
+
+
+def _lateness(node: exp.WatermarkColumnConstraint) -> timedelta | int:
+    """How much earlier than the greatest event time so far a row may be."""
+    column, said = node.this, node.expression
+    instead = f"Write watermark for {column.name} as {column.name} - interval 4 seconds."
+    if isinstance(said, exp.Column) and said.name.lower() == column.name.lower():
+        return 0 if _is_number(node, column.name) else timedelta(0)
+    is_earlier = (
+        isinstance(said, exp.Sub)
+        and isinstance(said.this, exp.Column)
+        and said.this.name.lower() == column.name.lower()
+    )
+    if is_earlier and isinstance(said.expression, exp.Interval):
+        return interval_length(said.expression)
+    if is_earlier and isinstance(said.expression, exp.Literal) and said.expression.name.isdigit():
+        return int(said.expression.name)
+    raise refused(node, "a watermark is a column less a length of time that stands in the text", instead)
+
+
+def _is_number(node: exp.Expr, column: str) -> bool:
+    schema = node.parent
+    assert isinstance(schema, exp.Schema)
+    for each in schema.expressions:
+        if isinstance(each, exp.ColumnDef) and each.name.lower() == column.lower():
+            return bool(each.args["kind"].this in exp.DataType.INTEGER_TYPES)
+    return False

@@ -1,0 +1,43 @@
+"""``ps.view``: expressions of Ibis and DataFrames of SQLFrame as views: both become text."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from pointstamp.dataflow import Dataflow
+from pointstamp.errors import FlowError
+
+
+def view(
+    expression: Any,  # noqa: ANN401 - of a package that need not be there
+    schemas: Mapping[str, str | pa.Schema] | None = None,
+    /,
+    *,
+    inputs: str = "",
+    name: str = "view",
+    max_rounds: int = 100,
+    **tables: str | pa.Schema,
+) -> Dataflow:
+    """A flow that keeps an expression of Ibis, or a DataFrame of SQLFrame, up to date.
+
+    It has the output ``result``; a mapping of names to expressions makes a view of each. The inputs are the
+    tables of which the expression is made, with the schemas that it knows; rows are added to them. Who
+    deletes rows, or has a key, declares the table: in ``inputs`` as text, ``create table ...``, as in
+    ``ps.sql``, or a schema as a keyword.
+
+        orders = ibis.table({"city": "string", "price": "int64"}, name="orders")
+        flow = ps.view(orders.group_by("city").agg(total=orders.price.sum()))
+
+    A DataFrame of PySpark is refused: it has a plan in Spark and no text.
+    """
+    try:
+        from pointstamp.views import expressions  # an extra: sqlglot is loaded by those who use it
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("sqlglot"):
+            raise
+        raise FlowError(
+            "ps.view needs the package sqlglot. Install it with pip install 'pointstamp[sql]'."
+        ) from error
+    given = {**(schemas or {}), **tables}
+    return expressions.flow_of(expression, given, inputs=inputs, name=name, rounds_max=max_rounds)

@@ -1,0 +1,183 @@
+"""Every algorithm on a graph that changes: the oracle's answer after every epoch, on any number of workers.
+
+Families, and what only each can find:
+- *oracle*: networkx, igraph and scipy on the whole graph after every epoch, on small graphs full of what is
+  hard: loops at vertices, edges that are there several times, vertices without edges, everything deleted.
+- *large*: the same on graphs of some thousand edges, where changes meet what lies in merged runs and searches
+  go on for many rounds; by Graphalytics' own rules.
+- *refusal*: what must not be taken in, and what is said about it.
+"""
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import pointstamp as ps
+from pointstamp import graphs
+from pointstamp.errors import FlowError, SchemaError
+from support.graph_checks import check_epsilon, check_equivalent, check_exact
+from support.graph_flows import (
+    ALGORITHMS,
+    Epoch,
+    graph_flow,
+    inputs_of,
+    judge_history,
+    random_history,
+    wholes,
+)
+from support.graph_oracles import ORACLES
+
+NESTED = {"scc", "minimum_spanning_forest"}
+"""A loop in a loop takes many times as long as one."""
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_epoch_of_a_small_graph_is_as_the_oracle_says(name: str) -> None:
+    for seed in range(1 if name in NESTED else 3):
+        for directed in (True, False):
+            judge_history([name], random_history(seed), directed=directed, workers=seed % 3 + 1)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_ids_may_be_strings(name: str) -> None:
+    judge_history([name], random_history(7, key="string", epochs=4), directed=True, workers=2, key="string")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_epoch_of_many_small_graphs_is_as_the_oracle_says(name: str) -> None:
+    for seed in range(10, 13 if name in NESTED else 22):
+        for directed in (True, False):
+            judge_history([name], random_history(seed, epochs=8), directed=directed, workers=seed % 3 + 1)
+
+
+RULES = {
+    "bfs": check_exact,
+    "sssp": check_epsilon,
+    "wcc": check_equivalent,
+    "lcc": check_epsilon,
+    "reachable": check_exact,
+    "triangles": check_exact,
+}
+
+
+def large_history(seed: int, *, vertices: int, edges: int, epochs: int, changed: int) -> list[Epoch]:
+    """Many edges at once, and then some that come and some that go in each epoch."""
+    chance = random.Random(seed)
+
+    def edge() -> tuple[int, int, int]:
+        return chance.randrange(vertices), chance.randrange(vertices), chance.randrange(1, 20)
+
+    there = Counter(edge() for _ in range(edges))
+    history = [Epoch([(each, 1) for each in there.elements()], [])]
+    for _ in range(epochs):
+        gone = chance.sample(sorted(there.elements()), changed)
+        new = [edge() for _ in range(changed)]
+        there.subtract(gone)
+        there.update(new)
+        history.append(Epoch([(each, -1) for each in gone] + [(each, 1) for each in new], []))
+    return history
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("density", [1, 3])
+def test_every_epoch_of_a_large_graph_passes_the_rules_of_graphalytics(workers: int, density: int) -> None:
+    history = large_history(density, vertices=1500, edges=1500 * density, epochs=4, changed=40)
+    results = graph_flow(list(RULES)).run_local(inputs_of(history), workers=workers)
+    for epoch, whole in enumerate(wholes(history, directed=True)):
+        for name, check in RULES.items():
+            rows = (tuple(row.values()) for row in results.table(name, as_of=epoch).to_pylist())
+            check(_answer(ORACLES[name](whole)), _answer(rows))
+
+
+def _answer(rows: Any) -> dict[Any, Any]:  # noqa: ANN401 - any rows whose first column is the vertex
+    return {vertex: value[0] if value else None for vertex, *value in rows}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_chain_that_is_cut_and_mended_is_followed_to_its_end(workers: int) -> None:
+    links = [(n, n + 1, 1) for n in range(40)]
+    history = [
+        Epoch([(each, 1) for each in links], []),
+        Epoch([(links[3], -1), (links[20], -1)], []),
+        Epoch([(links[3], 1)], []),
+        Epoch([(links[20], 1), (links[0], -1)], []),
+    ]
+    names = ["bfs", "sssp", "reachable", "wcc", "topological_levels", "maximal_matching"]
+    for directed in (True, False):
+        judge_history(names, history, directed=directed, workers=workers)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_components_of_a_graph_that_only_grows_are_joined_by_union_find(workers: int) -> None:
+    flow = ps.Dataflow("grows")
+    graph = graphs.Graph(flow.input("edges", "src long, dst long"), flow.input("vertices", "id long"))
+    flow.output("wcc", graphs.wcc(graph))
+    assert "wcc by union-find" in flow.describe()
+    assert "wcc by union-find" not in graph_flow(["wcc"]).describe()
+    chance = random.Random(workers)
+    epochs = [[(chance.randrange(30), chance.randrange(30), 1) for _ in range(6)] for _ in range(5)]
+    history = [Epoch([(edge, 1) for edge in edges], [(chance.randrange(40), 1)]) for edges in epochs]
+    results = flow.run_local(inputs_of(history), workers=workers)  # an input takes the columns that it has
+    for epoch, whole in enumerate(wholes(history, directed=True)):
+        found = {tuple(row.values()) for row in results.table("wcc", as_of=epoch).to_pylist()}
+        assert found == ORACLES["wcc"](whole)
+
+
+# Refusal.
+
+
+def edges_of(flow: ps.Dataflow, schema: str = "src long, dst long, km long") -> ps.Table:
+    return flow.input("edges", schema).running()
+
+
+def test_a_negative_weight_is_refused_with_its_edge() -> None:
+    flow = ps.Dataflow("negative")
+    graph = graphs.Graph(edges_of(flow), weight="km")
+    flow.output("distances", graphs.sssp(graph, 1))
+    with pytest.raises(FlowError, match=r"weights of 0 or more, and the edge from 2 to 3 has -1"):
+        flow.run_local(edges=[[{"src": 1, "dst": 2, "km": 0}, {"src": 2, "dst": 3, "km": -1}]])
+
+
+def test_an_edge_without_an_end_is_refused() -> None:
+    flow = ps.Dataflow("open")
+    flow.output("levels", graphs.bfs(graphs.Graph(edges_of(flow)), 1))
+    with pytest.raises(SchemaError, match="'dst' must name a vertex in every row"):
+        flow.run_local(edges=[[{"src": 1, "dst": None, "km": 0}]])
+
+
+def test_what_needs_weights_says_so() -> None:
+    graph = graphs.Graph(edges_of(ps.Dataflow("none")))
+    with pytest.raises(FlowError, match="needs weights"):
+        graphs.sssp(graph, 1)
+    with pytest.raises(FlowError, match="needs weights"):
+        graphs.minimum_spanning_forest(graph)
+
+
+def test_columns_that_are_no_graph_are_refused_by_name() -> None:
+    edges = edges_of(ps.Dataflow("columns"), "src long, dst string, km string")
+    with pytest.raises(SchemaError, match="ids of one type"):
+        graphs.Graph(edges)
+    with pytest.raises(SchemaError, match="need the column 'from'"):
+        graphs.Graph(edges, src="from")
+    with pytest.raises(SchemaError, match="'km' is string"):
+        graphs.Graph(edges.select("km", src=ps.col("src"), dst=ps.col("src")), weight="km")
+    with pytest.raises(FlowError, match="needs a table of edges"):
+        graphs.Graph([(1, 2)])  # type: ignore[arg-type]
+
+
+def test_a_vertex_keeps_its_properties_and_one_without_has_none() -> None:
+    flow = ps.Dataflow("people")
+    knows = flow.input("knows", "from string, to string, since long")
+    people = flow.input("people", "name string, age long")
+    graph = graphs.Graph(knows, people, src="from", dst="to", id="name")
+    flow.output("vertices", graph.vertices)
+    flow.output("edges", graph.reversed().edges)
+    results = flow.run_local(
+        knows=[[{"from": "ada", "to": "bob", "since": 1}]], people=[[{"name": "ada", "age": 7}]]
+    )
+    rows = sorted(results.table("vertices").to_pylist(), key=lambda row: row["id"])
+    assert rows == [{"id": "ada", "age": 7}, {"id": "bob", "age": None}]
+    assert results.table("edges").to_pylist() == [{"dst": "ada", "src": "bob", "since": 1}]

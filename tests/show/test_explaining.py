@@ -1,0 +1,65 @@
+# ruff: noqa: E501 - lines as they are shown
+"""``flow.explain()``: what each output keeps and costs, and what is kept once for several of them."""
+
+from pathlib import Path
+
+import pytest
+
+import pointstamp as ps
+from pointstamp.cli.main import main
+
+VIEWS = """
+create table orders (id long primary key, cust long, city string, price long);
+create table cust (id long, name string);
+create temporary view dear as
+  select o.city, o.price, c.name from orders o join cust c on o.cust = c.id where o.price > :least;
+create view cities as select city, sum(price) as total from dear group by city;
+create view names as select distinct name from dear;
+create view r as
+  with recursive r(n) as (select id from cust union select o.cust from r join orders o on r.n = o.id)
+  select n from r;
+"""
+
+WANTED = """\
+output 'cities': city string, total long, diff long not null
+  'reduce' by dear.city: keeps the sums of each key, and no rows; a change costs its rows
+    'join' by o.cust and by c.id: keeps both sides, by key; a change costs its rows and their matches
+      'orders: upserts' by id: keeps the row of each key; a change costs its rows
+        input 'orders'
+      input 'cust'
+output 'names': name string, diff long not null
+  'distinct' by name: keeps every row once, with how often it is there; a change costs its rows
+    'join', as above
+output 'r': n long, diff long not null
+  loop 'r': goes round until nothing changes
+    'distinct 3' by n: keeps all rows by key, and what it has sent; a change costs all rows of the keys that change
+      'distinct 2' by n: keeps every row once, with how often it is there; a change costs its rows
+        'cust', as above
+      'join 2' by r.n and by o#2.id: keeps both sides, by key; a change costs its rows and their matches
+        'orders: upserts', as above
+kept once, for several outputs:
+  'orders: upserts': 'cities', 'names', 'r'
+  'join': 'cities', 'names'
+"""
+
+
+def test_a_view_that_others_are_made_of_is_kept_once() -> None:
+    assert ps.sql(VIEWS, parameters={"least": 3}).explain() == WANTED
+
+
+def test_the_command_line_explains_with_parameters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "views.sql").write_text(VIEWS)
+    assert main(["sql", str(tmp_path / "views.sql"), "--explain", "--parameter", "least=3"]) == 0
+    assert capsys.readouterr().out == WANTED
+    assert main(["sql", str(tmp_path / "views.sql"), "--explain"]) == 2
+    assert "the parameter ':least' was not given" in capsys.readouterr().err
+    assert main(["sql", str(tmp_path / "views.sql"), "--parameter", "5"]) == 2
+    assert "needs a name and a value, least=5, not '5'" in capsys.readouterr().err
+
+
+def test_a_flow_that_keeps_nothing_has_its_inputs_only() -> None:
+    flow = ps.Dataflow("plain")
+    flow.output("out", flow.input("numbers", "x long").filter(ps.col("x") > 1))
+    assert flow.explain() == "output 'out': x long\n  input 'numbers'\n"

@@ -1,0 +1,168 @@
+"""GraphFrame on Spark: the examples of GraphFrames' user guide, written anew, with their answers.
+
+The graph of friends is the guide's. What it leaves to chance (labels, ties) is compared as what it means.
+"""
+
+import contextlib
+import io
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as the guide has it
+
+from pointstamp.errors import PointstampError
+from pointstamp.graphs import AggregateMessages as AM  # noqa: N817 - as the guide has it
+from pointstamp.graphs import GraphFrame
+
+pytestmark = pytest.mark.spark
+
+PEOPLE = [
+    ("a", "Alice", 34),
+    ("b", "Bob", 36),
+    ("c", "Charlie", 30),
+    ("d", "David", 29),
+    ("e", "Esther", 32),
+    ("f", "Fanny", 36),
+    ("g", "Gabby", 60),
+]
+RELATIONS = [
+    ("a", "b", "friend"),
+    ("b", "c", "follow"),
+    ("c", "b", "follow"),
+    ("f", "c", "follow"),
+    ("e", "f", "follow"),
+    ("e", "d", "friend"),
+    ("d", "a", "friend"),
+    ("a", "e", "friend"),
+]
+
+
+@pytest.fixture(scope="module")
+def friends(spark: SparkSession) -> GraphFrame:
+    vertices = spark.createDataFrame(PEOPLE, ["id", "name", "age"])
+    edges = spark.createDataFrame(RELATIONS, ["src", "dst", "relationship"])
+    return GraphFrame(vertices, edges)
+
+
+def by_id(frame: DataFrame, column: str) -> dict[Any, Any]:
+    return {row["id"]: row[column] for row in frame.collect()}
+
+
+def groups(labels: dict[str, Any]) -> set[frozenset[str]]:
+    """Who has the same label as whom."""
+    made = defaultdict(set)
+    for vertex, label in labels.items():
+        assert isinstance(label, int)
+        made[label].add(vertex)
+    return {frozenset(each) for each in made.values()}
+
+
+def test_degrees_parts_and_triplets_are_left_to_spark(friends: GraphFrame) -> None:
+    assert by_id(friends.inDegrees, "inDegree") == {"a": 1, "b": 2, "c": 2, "d": 1, "e": 1, "f": 1}
+    assert by_id(friends.outDegrees, "outDegree")["a"] == 2
+    assert by_id(friends.degrees, "degree")["e"] == 3
+    part = friends.filterEdges("relationship = 'friend'").filterVertices("age > 30").dropIsolatedVertices()
+    assert sorted(part.vertices.select("id").toPandas()["id"]) == ["a", "b", "e"]
+    assert {(row.src, row.dst) for row in part.edges.collect()} == {("a", "b"), ("a", "e")}
+    row = friends.triplets.filter("src.name = 'Fanny'").collect()[0]
+    assert (row.edge.relationship, row.dst.name) == ("follow", "Charlie")
+
+
+def test_messages_are_aggregated_by_sparks_expressions(friends: GraphFrame) -> None:
+    ages = friends.aggregateMessages(
+        F.sum(AM.msg).alias("summedAges"), sendToSrc=AM.dst["age"], sendToDst=AM.src["age"]
+    )
+    assert by_id(ages, "summedAges") == {"a": 97, "b": 94, "c": 108, "d": 66, "e": 99, "f": 62}
+    texts = friends.aggregateMessages("max(MSG) as most", sendToDst="src.age")
+    assert by_id(texts, "most")["b"] == 34
+    with pytest.raises(PointstampError, match="needs sendToSrc, sendToDst or both"):
+        friends.aggregateMessages("max(MSG)")
+
+
+def test_motifs_have_structs_for_what_has_a_name(friends: GraphFrame) -> None:
+    motifs = friends.find("(a)-[e]->(b); (b)-[e2]->(a)")
+    assert motifs.columns == ["a", "e", "b", "e2"]
+    found = [(row.a.name, row.e2.relationship) for row in motifs.filter("b.age > 30").collect()]
+    assert found == [("Charlie", "follow")]
+    one_way = friends.find("(a)-[]->(b); (b)-[]->(c); !(c)-[]->(a)").filter("a.id != c.id")
+    edges = {(src, dst) for src, dst, _ in RELATIONS}
+    assert {(row.a.id, row.b.id, row.c.id) for row in one_way.collect()} == {
+        (a, b, c) for a, b in edges for also, c in edges if also == b and (c, a) not in edges and a != c
+    }
+
+
+def test_searches_give_all_shortest_paths(friends: GraphFrame) -> None:
+    paths = friends.bfs("name = 'Esther'", "age < 32")
+    assert paths.columns == ["from", "e0", "to"]
+    assert [(row["from"].name, row["e0"].relationship, row["to"].name) for row in paths.collect()] == [
+        ("Esther", "friend", "David")
+    ]
+    longer = friends.bfs(
+        fromExpr="name = 'Esther'", toExpr="age < 32", edgeFilter="relationship != 'friend'", maxPathLength=3
+    )
+    assert longer.columns == ["from", "e0", "v1", "e1", "to"]
+    assert [(row["v1"].name, row["to"].name) for row in longer.collect()] == [("Fanny", "Charlie")]
+    none = friends.bfs("id = 'g'", "id = 'a'")
+    assert (none.columns, none.collect()) == (["from", "to"], [])
+
+
+def test_components_and_communities_have_numbers_as_labels(friends: GraphFrame) -> None:
+    directed = nx.DiGraph([(src, dst) for src, dst, _ in RELATIONS])
+    directed.add_node("g")
+    weak = friends.connectedComponents()
+    assert weak.columns == ["id", "name", "age", "component"]
+    assert groups(by_id(weak, "component")) == set(map(frozenset, nx.weakly_connected_components(directed)))
+    strong = friends.stronglyConnectedComponents(maxIter=10)
+    found = groups(by_id(strong, "component"))
+    assert found == set(map(frozenset, nx.strongly_connected_components(directed)))
+    labels = by_id(friends.labelPropagation(maxIter=5), "label")
+    assert labels.keys() == set("abcdefg")
+    assert labels["g"] not in {label for vertex, label in labels.items() if vertex != "g"}
+
+
+def test_ranks_add_up_to_the_number_of_vertices(friends: GraphFrame) -> None:
+    results = friends.pageRank(resetProbability=0.15, tol=0.0001)
+    ranks = by_id(results.vertices, "pagerank")
+    directed = nx.DiGraph([(src, dst) for src, dst, _ in RELATIONS])
+    directed.add_node("g")
+    wanted = nx.pagerank(directed, alpha=0.85, tol=1e-10, max_iter=1000)
+    assert ranks == pytest.approx({vertex: 7 * rank for vertex, rank in wanted.items()}, rel=1e-3)
+    weights = {(row.src, row.dst): row.weight for row in results.edges.collect()}
+    assert weights["a", "b"] == 0.5
+    assert weights["b", "c"] == 1.0
+    seen = friends.pageRank(resetProbability=0.15, maxIter=10, sourceId="a").vertices
+    from_a = nx.pagerank(directed, alpha=0.85, personalization={"a": 1}, tol=1e-10, max_iter=1000)
+    assert by_id(seen, "pagerank") == pytest.approx(from_a, abs=1e-4)
+    with pytest.raises(PointstampError, match="pageRank needs maxIter or tol, and not both"):
+        friends.pageRank()
+
+
+def test_distances_to_landmarks_are_maps_and_triangles_are_counted(friends: GraphFrame) -> None:
+    distances = by_id(friends.shortestPaths(landmarks=["a", "d"]), "distances")
+    assert distances["e"] == {"a": 2, "d": 1}
+    assert distances["g"] == {}
+    counts = friends.triangleCount()
+    assert counts.columns == ["count", "id", "name", "age"]
+    assert by_id(counts, "count") == {"a": 1, "b": 0, "c": 0, "d": 1, "e": 1, "f": 0, "g": 0}
+
+
+def test_numbers_stay_what_they_are_and_edges_to_nowhere_are_left_out(spark: SparkSession) -> None:
+    vertices = spark.createDataFrame([(5,), (7,), (9,)], "id long")
+    edges = spark.createDataFrame([(7, 9), (9, 100)], "src int, dst int")
+    assert by_id(GraphFrame(vertices, edges).connectedComponents(), "component") == {5: 5, 7: 7, 9: 7}
+    with pytest.raises(PointstampError, match="edges need the column 'src', and have from, to"):
+        GraphFrame(vertices, edges.toDF("from", "to"))
+
+
+@pytest.mark.long
+def test_the_page_shows_what_a_graphframe_shows(spark: SparkSession) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "graphs.md").read_text()
+    (block,) = re.findall(r"```python\n(# with a SparkSession.*?)```\n```text\n(.*?)```", page, re.DOTALL)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(block[0], {"spark": spark})  # noqa: S102 - our own page
+    assert printed.getvalue().strip() == block[1].strip()
