@@ -140,8 +140,9 @@ def test_ranks_are_the_same_to_the_last_bit_on_any_number_of_workers() -> None:
 
 @pytest.mark.parametrize("route", [(1, 3, 2), (3, 2, 1), (2, 2, 2)])
 def test_ranks_go_on_from_what_was_saved_on_any_workers(route: tuple[int, int, int]) -> None:
+    # With a large tolerance much comes in that is not pushed, and must be saved all the same.
     flow = ps.Dataflow("ranks")
-    flow.output("ranks", pagerank(graph_input(flow), sums_to=None))
+    flow.output("ranks", pagerank(graph_input(flow), sums_to=None, tolerance=0.05))
     tables = edge_tables(changing_edges(11, 9, vertices=30, most=40))
     wanted = flow.run_local(edges=tables)
     with Journey(flow.plan, route[0]) as run:

@@ -12,7 +12,7 @@ def ranked_flow() -> ps.Dataflow:
     """Ranks as they are."""
     flow = ps.Dataflow("ranked")
     graph = graph_input(flow)
-    flow.output("ranks", graphs.pagerank(graph, sums_to=None, tolerance=0.05))
+    flow.output("ranks", graphs.pagerank(graph, sums_to=None, tolerance=0.001))
     return flow
 
 
@@ -21,7 +21,7 @@ def seen_flow() -> ps.Dataflow:
     flow = ps.Dataflow("seen")
     graph = graph_input(flow, "string")
     own = graph.links.filter(ps.col("src") == ps.col("dst")).select(id=ps.col("src"))
-    flow.output("ranks", graphs.personalised_pagerank(graph, own, tolerance=0.05))
+    flow.output("ranks", graphs.personalised_pagerank(graph, own, tolerance=0.01))
     return flow
 
 
@@ -39,7 +39,7 @@ FLOWS: dict[str, Callable[[], ps.Dataflow]] = {
 }
 
 
-def inputs_of(name: str, seed: int = 0, epochs: int = 4) -> dict[str, Any]:
+def inputs_of(name: str, seed: int = 0, epochs: int = 6) -> dict[str, Any]:
     """The rows of a flow, in epochs."""
-    changes = changing_edges(seed, epochs, vertices=5, most=7)
+    changes = changing_edges(seed, epochs, vertices=6, most=7)
     return {"edges": edge_tables(changes, "v{}" if name == "seen" else "{}")}
