@@ -24,6 +24,7 @@ from pointstamp.sources.memory import Rows
 from pointstamp.state.keeping import kept_by
 from pointstamp.tables.kept.calendar import Calendar
 from pointstamp.tables.kept.weights import DIFF_FIELD
+from pointstamp.tables.sharing import shared_in_words
 
 ORDERS = [pa.record_batch({"id": list(range(n, n + 50)), "shop": [n // 50] * 50}) for n in (0, 50)]
 SHOPS = [
@@ -140,13 +141,23 @@ def test_every_operator_that_keeps_rows_can_say_how_many() -> None:
     words = {node.name: kept_words(node) or "nothing" for node in flow.plan.nodes}
     with LocalRun(flow.plan, 1) as run:
         (worker,) = workers_of(run)
-        instances = worker.instances.values()
-        told = {instance.name for instance in instances if kept_by(instance.logic)}
-        # What several operators keep in one place is counted at one of them.
-        sharing = {instance.name for instance in instances if hasattr(instance.logic, "share_with")}
+        told = {instance.name for instance in worker.instances.values() if kept_by(instance.logic)}
     keepers = {name for name, each in words.items() if not each.startswith("nothing")}
-    assert keepers - told - sharing == {name for name in keepers if "the greatest event time" in words[name]}
-    assert told & sharing
+    silent = keepers - told
+    shared = {node.name for node in flow.plan.nodes if shared_in_words(flow.plan, node)}
+    assert silent - shared == {name for name in keepers if "the greatest event time" in words[name]}
+    assert shared - silent, "who shares with others is told of once"
+
+
+def test_describe_says_which_operators_keep_a_table_once() -> None:
+    flow = ps.Dataflow("test")
+    a, b = (flow.input(name, f"k long, {name} long").running() for name in ("a", "b"))
+    flow.output("left", a.join(b, "k", how="left"))
+    flow.output("itself", b.join(b.rename(c="b"), "k"))
+    words = flow.describe()
+    assert "shares left, by k, with join: left: others" in words
+    assert "shares right, by k, with join 2" in words
+    assert words.count("shares") == 4, "what is renamed is another table"
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointstamp.errors import FlowError
 from pointstamp.state.pieces import Piece, merged
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.weights import DIFF_FIELD
@@ -83,6 +84,26 @@ def test_what_was_saved_adds_up_to_what_was_there(
 
 def _sorted(table: Arrangement) -> list[str]:
     return sorted(map(str, table.all_rows().to_pylist()))
+
+
+def test_readers_of_one_table_see_what_they_have_come_to() -> None:
+    one, other = Arrangement(SCHEMA, ["k"]), Arrangement(SCHEMA, ["k"])
+    other.share(one)
+    other.add(rows((1, 1, 1)))
+    assert (len(one), len(other), one.is_borrowed, other.is_borrowed) == (0, 1, False, True)
+    assert one.save(changes_only=False).table.num_rows == 0
+    one.add(rows((1, 1, 1)))
+    other.add(rows((2, 2, 1)))
+    piece = one.save(changes_only=True)
+    assert (len(one), len(other), piece.table.num_rows, piece.is_whole) == (1, 2, 1, False)
+    assert one.kept_rows.rows == 2
+
+
+def test_who_finds_nothing_of_what_another_one_saved_says_so() -> None:
+    table = Arrangement(SCHEMA, ["k"])
+    table.expect("join 2")
+    with pytest.raises(FlowError, match="operator 'join 2' goes on from a snapshot in which another"):
+        table.add(rows((1, 1, 1)))
 
 
 def test_rows_that_add_up_replace_none() -> None:

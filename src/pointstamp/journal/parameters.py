@@ -29,7 +29,9 @@ def computes(logic: Any) -> str:  # noqa: ANN401 - whatever makes an operator
     """What a built-in operator is told to compute; nothing where that is a user's code."""
     if not isinstance(logic, partial) or logic.func.__module__.partition(".")[0] != "pointstamp":
         return ""
-    told = [_words(each) for each in (*logic.args, *logic.keywords.values())]
+    # What is shared with whom says by its numbers where operators stand, and nothing of what they compute.
+    named = [each for name, each in logic.keywords.items() if name != "arranged"]
+    told = [_words(each) for each in (*logic.args, *named)]
     return ", ".join(each for each in told if each)
 
 

@@ -23,7 +23,7 @@ from pointstamp.operators.exploding import Explode, exploding
 from pointstamp.operators.stateless import BatchFunction, Concat, Filter
 from pointstamp.operators.windowing import InWindows, Windowing
 from pointstamp.tables.aggregates.aggregating import Once
-from pointstamp.tables.aggregates.extremes import ExtremeAsked
+from pointstamp.tables.aggregates.first_values import FirstValue
 from pointstamp.tables.aggregates.sums import LinearAggregate, Summing
 from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.consolidating import Consolidated
@@ -247,7 +247,7 @@ def on_extremes(
     name: str,
     keys: tuple[str, ...],
     aggregates: Mapping[str, LinearAggregate],
-    extremes: Mapping[str, ExtremeAsked],
+    extremes: Mapping[str, FirstValue],
     result: pa.Schema,
 ) -> Stream:
     """Values in the first rows of each key, and aggregates that are sums; not for loops."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.aggregates.extremes import ExtremeAsked
+from pointstamp.tables.aggregates.first_values import FirstValue
 from pointstamp.tables.aggregates.sums import Summing
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.ends import Ends, changed_ends
@@ -32,7 +32,7 @@ class ExtremesPlan:
     """Of which columns the value in a first row is wanted, and what is summed besides."""
 
     summing: Summing
-    extremes: Mapping[str, ExtremeAsked]
+    extremes: Mapping[str, FirstValue]
     """By the name of the result."""
     result: pa.Schema
 
@@ -84,14 +84,14 @@ class OnExtremes:
         if sent is not None:
             context.send(sent)
 
-    def _columns(self, sums: list[pa.Array], values: Mapping[ExtremeAsked, pa.Array]) -> list[pa.Array]:
+    def _columns(self, sums: list[pa.Array], values: Mapping[FirstValue, pa.Array]) -> list[pa.Array]:
         """The aggregates in the order in which they were asked for."""
         summed = dict(zip(self._plan.summing.aggregates, sums, strict=True))
         names = self._plan.result.names[len(self._plan.summing.keys) : -1]
         return [summed[name] if name in summed else values[self._plan.extremes[name]] for name in names]
 
     def _extreme(
-        self, each: ExtremeAsked, change: Run, firsts: Positions, group: Positions
+        self, each: FirstValue, change: Run, firsts: Positions, group: Positions
     ) -> tuple[pa.Array, pa.Array]:
         """The value in the first row of each key, before the change and after it; null if it has none."""
         arranged = self._values[each]
@@ -130,22 +130,22 @@ class OnExtremes:
         return {"sums": self._sums} | {str(each): rows for each, rows in self._values.items()}
 
 
-def _names(each: ExtremeAsked) -> dict[str, str]:
+def _names(each: FirstValue) -> dict[str, str]:
     """What the columns that are looked at are called where they are kept: one may also be a key."""
     return {name: f"__{number}" for number, name in enumerate(each.columns)}
 
 
-def _order(each: ExtremeAsked) -> list[Ordered]:
+def _order(each: FirstValue) -> list[Ordered]:
     return [replace(one, column=_names(each)[one.column]) for one in each.by]
 
 
-def _arrangement(summing: Summing, each: ExtremeAsked) -> Arrangement:
+def _arrangement(summing: Summing, each: FirstValue) -> Arrangement:
     keys = [summing.schema.field(key) for key in summing.keys]
     columns = [summing.schema.field(name).with_name(kept) for name, kept in _names(each).items()]
     return Arrangement(pa.schema([*keys, *columns, DIFF_FIELD]), summing.keys, order=_order(each)[0])
 
 
-def _rows_of(each: ExtremeAsked, change: Run, arranged: Arrangement) -> tuple[Run, Positions, Positions]:
+def _rows_of(each: FirstValue, change: Run, arranged: Arrangement) -> tuple[Run, Positions, Positions]:
     """The rows of a change that take part, for each the one that it is of those, and where those stand."""
     takes_part = np.ones(len(change), np.bool_)
     if each.not_null is not None and change.batch.column(each.not_null).null_count:

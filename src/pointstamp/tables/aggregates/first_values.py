@@ -14,7 +14,7 @@ from pointstamp.tables.kept.ordering import Ordered
 
 
 @dataclass(frozen=True, slots=True)
-class ExtremeAsked:
+class FirstValue:
     """The value of a column in the first row of each group, among the rows that take part."""
 
     column: str
@@ -42,20 +42,20 @@ class ExtremeAsked:
         return f"{self.column} of the first{known}{rows} by {', '.join(order)}"
 
 
-def extreme_asked(asked: TableAggregate, schema: pa.Schema) -> ExtremeAsked | None:
+def first_value_asked(asked: TableAggregate, schema: pa.Schema) -> FirstValue | None:
     """An aggregate as the value of a first row, if it is one."""
     column, by = asked.column, asked.by
     if column is None:
         return None
     own = Ordered(column, asked.kind in ("max", "max_by", "last"))
-    made: ExtremeAsked | None = None
+    made: FirstValue | None = None
     if asked.kind in ("min", "max"):
-        made = ExtremeAsked(column, (own,), column, asked.where)
+        made = FirstValue(column, (own,), column, asked.where)
     elif asked.kind in ("min_by", "max_by") and by is not None:
-        made = ExtremeAsked(column, (Ordered(by, own.descends), own), by, asked.where)
+        made = FirstValue(column, (Ordered(by, own.descends), own), by, asked.where)
     elif asked.kind in ("first", "last"):
         order = asked.order if asked.kind == "first" else tuple(map(_reversed, asked.order))
-        made = ExtremeAsked(column, (*order, own), where=asked.where)
+        made = FirstValue(column, (*order, own), where=asked.where)
     if made is None:
         return None
     kinds = [schema.field(name).type for name in made.columns]
