@@ -35,14 +35,13 @@ NESTED = {"scc", "minimum_spanning_forest"}
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_epoch_of_a_small_graph_is_as_the_oracle_says(name: str) -> None:
-    for seed in range(1 if name in NESTED else 3):
-        for directed in (True, False):
-            judge_history([name], random_history(seed), directed=directed, workers=seed % 3 + 1)
+    for seed in range(2 if name in NESTED else 3):
+        judge_history([name], random_history(seed), directed=seed != 1, workers=seed % 3 + 1)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_ids_may_be_strings(name: str) -> None:
-    judge_history([name], random_history(7, key="string", epochs=4), directed=True, workers=2, key="string")
+    judge_history([name], random_history(7, key="string", epochs=3), directed=True, workers=2, key="string")
 
 
 @pytest.mark.long
@@ -81,10 +80,9 @@ def large_history(seed: int, *, vertices: int, edges: int, epochs: int, changed:
     return history
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("density", [1, 3])
+@pytest.mark.parametrize(("workers", "density"), [(1, 3), (3, 1)])
 def test_every_epoch_of_a_large_graph_passes_the_rules_of_graphalytics(workers: int, density: int) -> None:
-    history = large_history(density, vertices=1500, edges=1500 * density, epochs=4, changed=40)
+    history = large_history(density, vertices=800, edges=800 * density, epochs=3, changed=40)
     results = graph_flow(list(RULES)).run_local(inputs_of(history), workers=workers)
     for epoch, whole in enumerate(wholes(history, directed=True)):
         for name, check in RULES.items():
@@ -98,16 +96,15 @@ def _answer(rows: Any) -> dict[Any, Any]:  # noqa: ANN401 - any rows whose first
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_chain_that_is_cut_and_mended_is_followed_to_its_end(workers: int) -> None:
-    links = [(n, n + 1, 1) for n in range(40)]
+    links = [(n, n + 1, 1) for n in range(16)]
     history = [
         Epoch([(each, 1) for each in links], []),
-        Epoch([(links[3], -1), (links[20], -1)], []),
+        Epoch([(links[3], -1), (links[11], -1)], []),
         Epoch([(links[3], 1)], []),
-        Epoch([(links[20], 1), (links[0], -1)], []),
+        Epoch([(links[11], 1), (links[0], -1)], []),
     ]
-    names = ["bfs", "sssp", "reachable", "wcc", "topological_levels", "maximal_matching"]
-    for directed in (True, False):
-        judge_history(names, history, directed=directed, workers=workers)
+    names = ["bfs", "sssp", "wcc", "topological_levels"]
+    judge_history(names, history, directed=workers == 1, workers=workers)
 
 
 @pytest.mark.parametrize("workers", [1, 3])

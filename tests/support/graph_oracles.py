@@ -139,13 +139,15 @@ def triangle_count(whole: Whole) -> Rows:
 def lcc(whole: Whole) -> Rows:
     if not whole.directed:
         return set(nx.clustering(whole.simple()).items())
-    there = {(a, b) for a, b, _ in whole.edges}
+    out = defaultdict(set)
+    for a, b, _ in whole.edges:
+        if a != b:
+            out[a].add(b)
+    beside = {v: set(near) for v, near in whole.simple().adjacency()}
     rows: Rows = set()
-    for vertex in whole.vertices:
-        beside = {b for a, b in there if a == vertex} | {a for a, b in there if b == vertex}
-        beside -= {vertex}
-        among = sum(a in beside and b in beside and a != b for a, b in there)
-        places = len(beside) * (len(beside) - 1)
+    for vertex, near in beside.items():
+        among = sum(len(out[each] & near) for each in near)
+        places = len(near) * (len(near) - 1)
         rows.add((vertex, among / places if places else 0.0))
     return rows
 

@@ -99,7 +99,7 @@ def restored(savers: Sequence[Sequence[Piece]], worker: int, workers: int) -> pa
         return merged(savers[worker])
     keys = savers[0][-1].keys
     assert keys is not None
-    if not keys:  # every worker gets what all have saved
+    if not keys:  # what every worker knows
         return pa.concat_tables([merged(pieces) for pieces in savers])
     return pa.concat_tables([owned(merged(pieces), keys, worker, workers) for pieces in savers])
 

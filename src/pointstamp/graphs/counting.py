@@ -1,8 +1,8 @@
 """Corners of triangles by an operator that keeps the edges in arrays: for ids that are whole numbers.
 
 Every worker is told all edges that change, and keeps them all; each finds the triangles of the edges that are
-its own by their hash. So the work is shared, and nothing more has to be said. What is saved is each worker's
-own edges, of which every worker gets back all.
+its own by their hash. So the work is shared, and nothing more has to be said. Every worker saves all edges,
+for where as many workers go on, each gets back what it has saved itself.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class FindCorners:
         self._triads = Triads()
         self._waiting: dict[ps.Time, list[pa.RecordBatch]] = {}
         self._worker, self._workers = 0, 1
-        # What has changed of this worker's own edges since they were last saved, once they were.
+        # What has changed since it was last saved, once it was.
         self._unsaved: list[pa.Table] | None = None
 
     def on_start(self, context: ps.Context) -> None:
@@ -56,28 +56,28 @@ class FindCorners:
     def on_notify(self, context: ps.Context) -> None:
         """Make the changes of an epoch, and send the corners of the triangles that come and go with them."""
         changes = table_of(self._edges, self._waiting.pop(context.time, []))
-        is_own = self._is_own(changes)
-        found = self._triads.change(Changes(*arrays_of(changes)), is_own)
+        found = self._triads.change(Changes(*arrays_of(changes)), self._is_own(changes))
         if self._unsaved is not None:
-            self._unsaved.append(changes.filter(pa.array(is_own)))
+            self._unsaved.append(changes)
         if len(found.ids):
             context.send(batch_of(context.schema(), found.ids, found.sides))
 
     def save(self, *, changes_only: bool) -> Mapping[str, ps.Piece]:
-        """The edges that are this worker's own, which all workers get back."""
+        """All edges, or how they have changed."""
         assert not self._waiting, f"epochs {list(self._waiting)} are open at a snapshot"
         changes, self._unsaved = self._unsaved, []
         if changes_only and changes is not None:
             table = pa.concat_tables([self._edges.empty_table(), *changes])
             return {"edges": ps.Piece(table, (), is_whole=False, adds_up=True)}
         src, dst, sides = self._triads.edges()
-        table = table_of(self._edges, [batch_of(self._edges, src, dst, sides, np.ones(len(src), np.int64))])
-        return {"edges": ps.Piece(table.filter(pa.array(self._is_own(table))), (), adds_up=True)}
+        edges = batch_of(self._edges, src, dst, sides, np.ones(len(src), np.int64))
+        return {"edges": ps.Piece(pa.Table.from_batches([edges]), (), adds_up=True)}
 
     def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with all edges."""
+        """Go on with all edges, which may have been saved by several workers."""
         self.on_start(context)
-        self._triads.restore(Changes(*arrays_of(added_up(pieces["edges"]))))
+        src, dst, sides, _ = arrays_of(added_up(pieces["edges"]))
+        self._triads.restore(Changes(src, dst, sides, np.ones(len(src), np.int64)))
 
     def _is_own(self, edges: pa.Table) -> np.typing.NDArray[np.bool_]:
         return np.asarray(ps.saved.owners(edges, (SRC, DST), self._workers) == self._worker)

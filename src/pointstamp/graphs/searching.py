@@ -7,7 +7,8 @@ Each worker has the steps that lead to its vertices, and the keys of all vertice
 when they change; before it tells, it has drawn all conclusions that it can draw alone. A single worker has
 nobody to tell, and takes all three phases at once.
 
-What is saved is the steps and starts by the vertex to which they lead, and the keys of all vertices.
+What is saved is the steps and starts by the vertex to which they lead, and by every worker the keys of all
+vertices, for where as many workers go on, each gets back what it has saved itself.
 """
 
 from collections.abc import Mapping
@@ -149,7 +150,7 @@ class Search:
             context.send(batch_of(context.schema("found"), ids, distance, diff), output="found")
 
     def save(self, *, changes_only: bool) -> Mapping[str, ps.Piece]:
-        """Steps and starts by the vertex to which they lead; keys, which every worker gets back from all."""
+        """Steps and starts by the vertex to which they lead, and the keys of all vertices."""
         assert not self._waiting, f"times {list(self._waiting)} are open at a snapshot"
         changes, self._unsaved = self._unsaved, {"steps": [], "starts": []}
         is_whole = not changes_only or changes is None

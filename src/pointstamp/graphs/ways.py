@@ -79,8 +79,6 @@ class Ways:
         """The distance with which a vertex begins, of those that do."""
         self._steps = np.empty(_ROOM_MIN, np.int32)
         self._parent: Slots = np.empty(_ROOM_MIN, np.intp)
-        self._is_own = np.empty(_ROOM_MIN, np.bool_)
-        """Whose keys have been found here, and not been told."""
         self._is_touched = np.empty(_ROOM_MIN, np.bool_)
         self._touched: list[tuple[Slots, Lengths]] = []
         """Who has changed since this was last asked, and the distance before."""
@@ -120,12 +118,14 @@ class Ways:
         """Others have forgotten the keys of their vertices; return who of mine rests on one of these."""
         slots = self._slots_of(ids)
         self._distance[slots], self._steps[slots] = self._never, _STEPS_MAX
+        self._note(slots)
         return self._children(slots)
 
     def hear(self, told: Told) -> Slots:
         """Others have found keys of their vertices; return their slots, from which to relax."""
         slots = self._slots_of(told.ids)
         self._distance[slots], self._steps[slots] = told.distance, told.steps
+        self._note(slots)
         return slots
 
     # What follows.
@@ -178,8 +178,7 @@ class Ways:
         slots, before = (np.concatenate(parts) for parts in zip(*self._touched, strict=True))
         self._touched = []
         self._is_touched[slots] = False
-        if self._unsaved is not None:
-            self._unsaved.append(slots)
+        self._note(slots)
         differ = before != self._distance[slots]
         slots, before = slots[differ], before[differ]
         was = before != self._never
@@ -230,9 +229,13 @@ class Ways:
         self._parent[to[first]] = by[first]
         return distinct(self._vertices.count, to)
 
+    def _note(self, changed: Slots) -> None:
+        if self._unsaved is not None:
+            self._unsaved.append(changed)
+
     def _touch(self, slots: Slots) -> None:
         new = distinct(self._vertices.count, slots[~self._is_touched[slots]])
-        self._is_touched[new] = self._is_own[new] = True
+        self._is_touched[new] = True
         self._touched.append((new, self._distance[new]))
 
     def _told(self, slots: Slots) -> Told:
@@ -250,11 +253,10 @@ class Ways:
             )
             self._steps, self._parent = grown(self._steps, before, count), grown(self._parent, before, count)
             self._is_touched = grown(self._is_touched, before, count)
-            self._is_own = grown(self._is_own, before, count)
             new = slice(before, count)
             self._distance[new] = self._start[new] = self._never
             self._steps[new], self._parent[new] = _STEPS_MAX, _NOBODY
-            self._is_touched[new] = self._is_own[new] = False
+            self._is_touched[new] = False
         return slots
 
     # What is saved.
@@ -270,12 +272,12 @@ class Ways:
         return StartChanges(self._vertices.ids[slots], self._start[slots], np.ones(len(slots), np.int64))
 
     def keys(self, *, changes_only: bool) -> Told:
-        """The keys that were found here, or those that changed since this was last asked."""
+        """The keys of all vertices, or those that changed since this was last asked."""
         count = self._vertices.count
         changed, self._unsaved = self._unsaved, []
         if changes_only and changed is not None:
             return self._told(distinct(count, _NO_SLOTS, *changed))
-        return self._told(np.flatnonzero(self._is_own[:count] & (self._steps[:count] < _STEPS_MAX)))
+        return self._told(np.flatnonzero(self._steps[:count] < _STEPS_MAX))
 
     def restore(self, steps: StepChanges, starts: StartChanges, told: Told, is_own: Flags) -> None:
         """Begin with steps, starts and the keys of all vertices, from which follows who rests on whom."""
@@ -283,6 +285,5 @@ class Ways:
         self.change_starts(starts)
         slots = self.hear(told)
         own = slots[is_own & (told.steps < _STEPS_MAX)]
-        self._is_own[own] = True
         assert self._rest_elsewhere(own).all(), "a key was saved that rests on nothing"
         self._begun, self._forgotten, self._fresh = [], [], []
