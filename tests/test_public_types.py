@@ -154,6 +154,7 @@ NOT_EXPORTED: Final = {
     "pointstamp.sources.delta.DeltaChanges": "a Source",
     "pointstamp.sources.files.FolderSource": "a Source",
     "pointstamp.sources.published.PublishedSource": "a Source",
+    "pointstamp.tables.in_order.RowFrame": "the rows that a function of order is of; SQL makes it",
     "pointstamp.topology.domain.Domain": "asked for by the checks of a plan",
     "pointstamp.topology.ports.Source": "an output in a path; its name is that of where rows come from",
     "pointstamp.topology.ports.Target": "an input in a path",

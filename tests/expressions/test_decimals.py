@@ -33,5 +33,13 @@ def test_a_cast_of_a_users_takes_the_nearest_float() -> None:
     )
 
 
+def test_an_integer_becomes_a_decimal_if_its_value_fits() -> None:
+    schema = pa.schema({"n": pa.int64()})
+    cast = compile_expression(ps.col("n").cast("decimal(5, 2)"), schema, "test")
+    assert cast(pa.record_batch({"n": [7, None, -999]})).to_pylist() == [Decimal(7), None, Decimal(-999)]
+    with pytest.raises(pa.ArrowInvalid, match="fit"):
+        cast(pa.record_batch({"n": [1_000]}))
+
+
 def test_a_decimal_becomes_the_nearest_short_float() -> None:
     assert floats_of(pa.array([Decimal("0.35")]), pa.float32()).equals(pa.array([0.35], pa.float32()))

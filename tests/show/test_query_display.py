@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 import pointstamp as ps
-from pointstamp.running.status import InputStatus, LoopStatus, OutputStatus, RunStatus
+from pointstamp.running.status import InputStatus, KeptStatus, LoopStatus, OutputStatus, RunStatus
 from pointstamp.show.query_display import QueryDisplay, ShownMoment, line, panel
 
 STATUS = RunStatus(
@@ -64,6 +64,18 @@ def test_the_panel_shows_names_in_brackets_and_every_fact() -> None:
     for words in ("graph [1]  12.3 s  working", "12,000  (1,234 per second)", "8 of 9", "2, after 1 restart"):
         assert words in shown
     assert "in round 3 of epoch 7" in shown
+
+
+def test_the_panel_names_the_largest_things_that_are_kept_and_adds_up_the_others() -> None:
+    kept = tuple(KeptStatus(f"join {n}: left", 10 * n, 1000 * n) for n in range(1, 11))
+    console = Console(file=io.StringIO(), width=100)
+    console.print(panel(replace(MOMENT, status=replace(STATUS, kept=kept))))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    for words in ("kept:", "55,000 bytes", "join 10: left", "100 rows, 10,000 bytes", "30 rows, 3,000 bytes"):
+        assert words in shown
+    assert "and 2 more" in shown
+    assert "join 2: left" not in shown
 
 
 def test_a_query_is_shown_and_what_it_logs_is_a_note(tmp_path: Path) -> None:

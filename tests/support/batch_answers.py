@@ -7,6 +7,7 @@ time.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import duckdb
@@ -94,16 +95,26 @@ def judged(flow: ps.Dataflow, sql: str, fed: Fed, workers: int) -> list[pa.Table
     results = flow.run_local({name: fed.changes[name] for name in names}, workers=workers)["result"]
     epochs = len(fed.changes[names[0]])
     so_far: list[pa.Table] = []
-    engine = duckdb.connect(config={"threads": 1})
-    for epoch in range(epochs):
-        found, who = results[epoch], f"{flow.name} on {workers} workers, epoch {epoch}"
-        if "diff" in found.column_names:
-            assert not (twice := _twice(engine, found)), f"{who}: {twice}"
-            so_far.append(found)
-            found = pa.concat_tables(so_far)
-        wrong = _differences(engine, sql, {name: fed.there[name][epoch] for name in names}, found)
-        assert not wrong, f"{who}: {wrong}"
+    engine = _engine()
+    try:
+        for epoch in range(epochs):
+            found, who = results[epoch], f"{flow.name} on {workers} workers, epoch {epoch}"
+            if "diff" in found.column_names:
+                assert not (twice := _twice(engine, found)), f"{who}: {twice}"
+                so_far.append(found)
+                found = pa.concat_tables(so_far)
+            wrong = _differences(engine, sql, {name: fed.there[name][epoch] for name in names}, found)
+            assert not wrong, f"{who}: {wrong}"
+    finally:
+        for name in names:
+            engine.unregister(name)
     return [results[epoch] for epoch in range(epochs)]
+
+
+@cache
+def _engine() -> duckdb.DuckDBPyConnection:
+    """One for all questions, because to make one takes longer than most of them."""
+    return duckdb.connect(config={"threads": 1})
 
 
 def _twice(engine: duckdb.DuckDBPyConnection, changes: pa.Table) -> Sequence[Any]:

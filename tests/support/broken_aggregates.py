@@ -1,6 +1,7 @@
 """Aggregates and functions in an order with a mistake in them, one mistake each, which a test must find."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from pointstamp.state.pieces import Piece
 from pointstamp.tables import deltas, one_of_each, placing, reducing, rolling, with_order
 from pointstamp.tables.aggregates import aggregating
 from pointstamp.tables.aggregates.asked_aggregates import TableAggregate
+from pointstamp.tables.aggregates.extremes import Extreme, extreme_asked
 from pointstamp.tables.aggregates.group_values import GroupValues, Places, firsts_of
 from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.weights import DIFF, with_weights
@@ -107,7 +109,13 @@ def _as_they_come(patch: pytest.MonkeyPatch) -> None:
 
 
 def _everywhere(patch: pytest.MonkeyPatch) -> None:
+    right = extreme_asked
+
+    def asked(aggregate: TableAggregate, schema: pa.Schema) -> Extreme | None:
+        return right(replace(aggregate, where=None), schema)
+
     patch.setattr(GroupValues, "kept", lambda self, mask: self)
+    patch.setattr(reducing, "extreme_asked", asked)
 
 
 BROKEN_AGGREGATES: dict[str, Break] = {

@@ -23,9 +23,11 @@ from pointstamp.tables.kept.arrangement import Arrangement, FirstRows
 from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.rounds import Rounds
 from pointstamp.tables.kept.run import Run, groups_of
+from pointstamp.tables.kept.shared import Kept
 from pointstamp.tables.kept.weights import DIFF, Integers
 from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums, SumsPlan
+from pointstamp.tables.sharing import Arrangements
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -81,8 +83,8 @@ class KeepsZeros(Consolidated):
 class NullsMatch(InnerJoin):
     """A null in a key equals a null."""
 
-    def __init__(self, plan: JoinPlan) -> None:
-        super().__init__(replace(plan, nulls_match=True))
+    def __init__(self, plan: JoinPlan, **given: Any) -> None:  # noqa: ANN401 - as the class takes it
+        super().__init__(replace(plan, nulls_match=True), **given)
 
 
 class Copies(OnRows):
@@ -173,6 +175,31 @@ def _looks_no_further(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Arrangement, "first_rows", first_rows)
 
 
+def _sees_all(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Kept, "seen_by", lambda self, _: [*self.runs, *self.later])
+
+
+def _adds_again(patch: pytest.MonkeyPatch) -> None:
+    def add(self: Kept, _: int, run: Run) -> None:
+        self.runs.add(run)
+
+    patch.setattr(Kept, "add", add)
+
+
+def _is_saved_by_nobody(patch: pytest.MonkeyPatch) -> None:
+    right = Arrangements.save
+
+    def save(self: Arrangements, *, changes_only: bool) -> dict[str, Piece]:
+        return {
+            name: piece
+            if self._own[name]._kept.readers == 1
+            else replace(piece, table=piece.table.slice(0, 0))
+            for name, piece in right(self, changes_only=changes_only).items()
+        }
+
+    patch.setattr(Arrangements, "save", save)
+
+
 def _in_place_of(name: str, broken: object) -> Break:
     return lambda patch: patch.setattr(deltas, name, broken)
 
@@ -220,6 +247,9 @@ BROKEN: dict[str, Break] = {
     "copies are changes of what is distinct": _in_place_of("OnRows", Copies),
     "copies are changes of what is distinct, in a loop": _in_place_of("Once", CopiesInLoops),
     "the first rows are taken for all": _looks_no_further,
+    "what is shared is seen too early": _sees_all,
+    "what is shared is added by everybody": _adds_again,
+    "what is shared is saved by nobody": _is_saved_by_nobody,
     "a snapshot has no rounds": _saved_without_rounds,
     "a snapshot of what changed has nothing": _forgets_what_changed,
 }

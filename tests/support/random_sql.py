@@ -1,115 +1,185 @@
 # ruff: noqa: E501, S608 - a query is read best in one line, and these are made for tests
 """Queries that are drawn: valid in Spark's SQL and in DuckDB's, and with the same meaning in both.
 
-Left out because both engines differ, and Spark's meaning is ours: the order of nulls, division (an integer by
-an integer is a double in both, but by zero an error here and null there), and the length of text as a type.
+What both mean differently is left out, or said so that there is one meaning, and docs/sql.md lists it:
+the place of nulls is said with every order, divisors are constants, texts have no length as a type, and of no
+rows ROLLUP has no total, which DuckDB has and Spark has not.
 """
+
+from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-Draw = st.DrawFn
-
-_LONGS = ["k", "a"]
-_TABLES = {"t": (_LONGS, ["b"]), "u": (_LONGS, ["c"])}
-
-
-@st.composite
-def numbers(draw: Draw, table: str, depth: int = 2) -> str:
-    """An expression that is a number."""
-    columns, _ = _TABLES[table]
-    kind = draw(
-        st.sampled_from(["column", "column", "literal", "plus", "case", "coalesce"] if depth else ["column"])
-    )
-    if kind == "column":
-        return f"{table}.{draw(st.sampled_from(columns))}"
-    if kind == "literal":
-        return str(draw(st.integers(-3, 9)))
-    one, other = draw(numbers(table, depth - 1)), draw(numbers(table, depth - 1))
-    if kind == "plus":
-        return f"({one} {draw(st.sampled_from(['+', '-', '*']))} {other})"
-    if kind == "coalesce":
-        return f"coalesce({one}, {other})"
-    return f"case when {draw(conditions(table, depth - 1))} then {one} else {other} end"
+from support.random_sql_values import (
+    Draw,
+    Named,
+    Scope,
+    T,
+    U,
+    V,
+    conditions,
+    doubles,
+    numbers,
+    scalars,
+    subqueries,
+    texts,
+)
 
 
-@st.composite
-def conditions(draw: Draw, table: str, depth: int = 2) -> str:
-    """A condition over the columns of a table."""
-    _, (text,) = _TABLES[table]
-    kinds = ["compare", "compare", "null", "text", "in", "between"] + (["and", "or", "not"] if depth else [])
-    kind = draw(st.sampled_from(kinds))
-    if kind in ("and", "or"):
-        return f"({draw(conditions(table, depth - 1))} {kind} {draw(conditions(table, depth - 1))})"
-    if kind == "not":
-        return f"not ({draw(conditions(table, depth - 1))})"
-    if kind == "null":
-        return (
-            f"{table}.{draw(st.sampled_from(['k', 'a', text]))} is {draw(st.sampled_from(['', 'not ']))}null"
-        )
-    if kind == "text":
-        return f"{table}.{text} {draw(st.sampled_from(['=', '<>', '<', 'like']))} {draw(st.sampled_from(['a', 'x']))!r}"
-    value = draw(numbers(table, min(depth, 1)))
-    if kind == "in":
-        return (
-            f"{value} {draw(st.sampled_from(['', 'not ']))}in (1, 3{draw(st.sampled_from(['', ', null']))})"
-        )
-    if kind == "between":
-        return f"{value} between 0 and 3"
-    other = draw(numbers(table, min(depth, 1)))
-    return f"{value} {draw(st.sampled_from(['=', '<>', '<', '<=', '>', '>=']))} {other}"
+@dataclass(frozen=True, slots=True)
+class From:
+    """FROM and WHERE up to a condition that comes next, and the tables that may be spoken of."""
+
+    text: str
+    scope: Scope
+    has_where: bool = False
+
+    def where(self, *parts: str) -> str:
+        """The clause with conditions; one that FROM has already goes on."""
+        joined = " and ".join(f"({part})" for part in parts)
+        return f"{self.text} {'and' if self.has_where else 'where'} {joined}"
 
 
 @st.composite
-def subqueries(draw: Draw) -> str:
-    """A condition on t that asks u."""
-    inner = draw(conditions("u", 1))
-    negated = draw(st.sampled_from(["", "not "]))
-    related = draw(st.sampled_from(["", " and u.k = t.k"]))
-    kind = draw(st.sampled_from(["in", "exists", "scalar"]))
-    if kind == "in":
-        return f"t.a {negated}in (select u.a from u where {inner}{related})"
-    if kind == "exists":
-        return f"{negated}exists (select 1 from u where {inner}{related})"
-    aggregate = draw(st.sampled_from(["max(u.a)", "count(*)", "min(u.a) + 1", "sum(u.k)"]))
-    return f"t.a >= (select {aggregate} from u where {inner}{related})"
-
-
-@st.composite
-def sources(draw: Draw) -> tuple[str, bool]:
-    """FROM, and whether u is in it."""
-    kind = draw(st.sampled_from(["t", "t", "inner", "left", "right", "full", "comma"]))
+def sources(draw: Draw) -> From:
+    """FROM: one table, or joins of all kinds."""
+    kinds = ["t", "t", "inner", "left", "right", "full", "semi", "anti", "comma", "cross", "three", "using"]
+    kind = draw(st.sampled_from([*kinds, "subquery", "grouped", "common factor"]))
     if kind == "t":
-        return "t", False
-    extra = f" and {draw(conditions(draw(st.sampled_from(['t', 'u'])), 0))}" if draw(st.booleans()) else ""
+        return From("t", (T,))
     if kind == "comma":
-        return (
-            f"t, (select k, a, c from u where {draw(conditions('u', 1))}) u where t.k = u.k{extra} and",
-            True,
+        return From(
+            f"t, (select k, a, c from u where {draw(conditions((U,), 1))}) u where t.k = u.k",
+            (T, U),
+            has_where=True,
         )
-    return f"t {kind} join u on t.k = u.k{extra}", True
+    if kind == "cross":
+        return From("t cross join (select k, max(a) as a, min(c) as c from u group by k) u", (T, U))
+    if kind == "three":
+        one, two = (draw(st.sampled_from(["inner", "left"])) for _ in range(2))
+        return From(f"t {one} join u on t.k = u.k {two} join v on u.k = v.k", (T, U, V))
+    if kind == "using":
+        how = draw(st.sampled_from(["inner", "left", "right", "full"]))
+        return From(
+            f"t {how} join u using (k)", (Named("t", ("a",), ("x",), ("b",)), Named("u", ("a",), (), ("c",)))
+        )
+    if kind == "subquery":
+        inner = f"select t.k, {draw(numbers((T,)))} as a, {draw(texts((T,)))} as b, t.x from t where {draw(conditions((T,), 1))}"
+        return From(f"({inner}) t", (T,))
+    if kind == "grouped":
+        inner = (
+            f"select t.k, count(*) as a, max({draw(texts((T,), 1))}) as b, max(t.x) as x from t group by t.k"
+        )
+        return From(f"({inner}) t join u on t.k = u.k", (T, U))
+    if kind == "common factor":
+        one, two = draw(conditions((T, U), 1)), draw(conditions((T, U), 1))
+        return From(f"t, u where ((t.k = u.k and {one}) or (t.k = u.k and {two}))", (T, U), has_where=True)
+    extra = (
+        f" and {draw(conditions(draw(st.sampled_from([(T,), (U,), (T, U)])), 0))}"
+        if draw(st.booleans())
+        else ""
+    )
+    scope = (T,) if kind in ("semi", "anti") else (T, U)
+    return From(f"t {kind} join u on t.k = u.k{extra}", scope)
 
 
 @st.composite
 def selects(draw: Draw) -> str:
     """A whole query, with an output that both engines name alike."""
-    source, has_other = draw(sources())
-    tables = ["t", "u"] if has_other else ["t"]
-    one, other = (draw(numbers(draw(st.sampled_from(tables)))) for _ in range(2))
-    where = [draw(conditions(draw(st.sampled_from(tables)), 1))]
-    if draw(st.booleans()):
+    source = draw(sources())
+    scope = source.scope
+    where = [draw(conditions(scope, 1))]
+    if T in scope and draw(st.booleans()):
         where.append(draw(subqueries()))
-    joined = " and ".join(where)
-    begin = f"from {source} {'' if source.endswith('and') else 'where'} {joined}"
-    kind = draw(st.sampled_from(["plain", "distinct", "group", "global", "having", "set"]))
-    if kind == "plain":
-        return f"select {one} as p, {other} as q, t.b {begin}"
-    if kind == "distinct":
-        return f"select distinct {one} as p, t.b {begin}"
-    aggregates = f"count(*) as n, sum({other}) as s, max(t.b) as m, count(distinct t.a) as d"
-    if kind == "global":
-        return f"select {aggregates} {begin}"
-    if kind == "set":
-        operation = draw(st.sampled_from(["union", "union all", "except", "intersect"]))
-        return f"select {one} as p, t.b {begin} {operation} select u.a, u.c from u"
-    grouped = f"select {one} as p, t.b, {aggregates} {begin} group by 1, 2"
-    return grouped + (" having count(*) > 1" if kind == "having" else "")
+    begin = f"from {source.where(*where)}"
+    kinds = [_plain, _distinct, _grouped, _grouped, _global, _set, _sets_of_groups, _first]
+    kinds += [_over, _over] if source.text == "t" else []
+    text = draw(draw(st.sampled_from(kinds))(begin, scope))
+    if draw(st.integers(0, 5)) == 0:
+        return f"with q as ({text}) select * from q"
+    return text
+
+
+@st.composite
+def _plain(draw: Draw, begin: str, scope: Scope) -> str:
+    asked = f", {draw(scalars())} as v" if T in scope and draw(st.integers(0, 3)) == 0 else ""
+    columns = f"{draw(numbers(scope))} as p, {draw(doubles(scope))} as q, {draw(texts(scope))} as r"
+    return f"select {columns}{asked} {begin}"
+
+
+@st.composite
+def _distinct(draw: Draw, begin: str, scope: Scope) -> str:
+    return f"select distinct {draw(numbers(scope))} as p, {draw(texts(scope))} as r {begin}"
+
+
+@st.composite
+def _aggregates(draw: Draw, scope: Scope) -> str:
+    filtered = f" filter (where {draw(conditions(scope, 1))})" if draw(st.booleans()) else ""
+    return (
+        f"count(*) as n, sum({draw(numbers(scope))}){filtered} as s, max({draw(texts(scope))}) as m, "
+        f"count(distinct {draw(numbers(scope, 1))}) as d, avg({draw(numbers(scope, 0))}) as g, "
+        f"min({draw(doubles(scope))}) as l, count({draw(texts(scope, 1))}) as c"
+    )
+
+
+@st.composite
+def _grouped(draw: Draw, begin: str, scope: Scope) -> str:
+    text = (
+        f"select {draw(numbers(scope))} as p, {draw(texts(scope, 1))} as r, {draw(_aggregates(scope))} "
+        f"{begin} group by 1, 2"
+    )
+    having = ["", "", " having count(*) > 1", " having max(t.a) > (select min(u.a) from u)"]
+    return text + draw(st.sampled_from(having))
+
+
+@st.composite
+def _global(draw: Draw, begin: str, scope: Scope) -> str:
+    return f"select {draw(_aggregates(scope))} {begin}"
+
+
+@st.composite
+def _set(draw: Draw, begin: str, scope: Scope) -> str:
+    operation = draw(st.sampled_from(["union", "union all", "except", "intersect"]))
+    other = f"select {draw(numbers((U,), 1))}, u.c from u where {draw(conditions((U,), 1))}"
+    return f"select {draw(numbers(scope))} as p, {draw(texts(scope))} as r {begin} {operation} {other}"
+
+
+@st.composite
+def _sets_of_groups(draw: Draw, begin: str, scope: Scope) -> str:
+    one, other = scope[0].all("longs")[-1], (scope[0].all("texts") or ["t.b"])[0]
+    sets = ["rollup(1, 2)", "cube(1, 2)", "grouping sets ((1, 2), (2), ())"]
+    how = draw(st.sampled_from(sets)).replace("1", one).replace("2", other)
+    return f"select {one} as p, {other} as r, {draw(_aggregates(scope))} {begin} group by {how} having count(*) > 0"
+
+
+@st.composite
+def _first(draw: Draw, begin: str, scope: Scope) -> str:
+    columns = f"{draw(numbers(scope))} as p, {draw(texts(scope))} as r"
+    nulls = [
+        draw(st.sampled_from([f"{way} nulls {end}" for way in ("asc", "desc") for end in ("first", "last")]))
+        for _ in range(2)
+    ]
+    offset = draw(st.sampled_from(["", " offset 1"]))
+    return f"select distinct {columns} {begin} order by p {nulls[0]}, r {nulls[1]} limit {draw(st.integers(1, 4))}{offset}"
+
+
+@st.composite
+def _over(draw: Draw, begin: str, scope: Scope) -> str:
+    """Functions over windows of rows; where places are asked for, all columns decide."""
+    whole = "t.a nulls first, t.b desc nulls last, t.x nulls first, t.k nulls first"
+    by = draw(st.sampled_from(["partition by t.k", "partition by t.b", ""]))
+    ranked = f"over ({by} order by {draw(numbers(scope, 1))} nulls first)"
+    placed = f"over ({by} order by {whole})"
+    functions = [
+        f"rank() {ranked}", f"dense_rank() {ranked}", f"sum(t.a) {ranked}", f"count(*) {ranked}",
+        f"row_number() {placed}", f"lag(t.a) {placed}", f"lead(t.a, 2, -1) {placed}", f"max(t.b) {ranked}",
+        f"sum(t.a) over ({by} order by {whole} rows between unbounded preceding and current row)",
+        f"min(t.a) over ({by})", f"first_value(t.a) {placed}",
+    ]  # fmt: skip
+    one, other = draw(st.sampled_from(functions)), draw(st.sampled_from(functions))
+    text = f"select t.k, t.a, t.b, t.x, {one} as f, {other} as g {begin}"
+    return (
+        draw(st.sampled_from([text, f"select k, a, f from ({text}) s where g <= 2 or f is null"]))
+        if "t.b" not in other
+        else text
+    )

@@ -5,6 +5,7 @@ Tables have nulls, copies of rows, and keys that are missing on the other side. 
 than Spark for the same question, these stand beside it.
 """
 
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
@@ -41,6 +42,11 @@ def declared(*names: str) -> str:
         f"create table {name} ({SCHEMAS[name]}, {WEIGHT} long) tblproperties ('weight' = '{WEIGHT}');\n"
         for name in names or SCHEMAS
     )
+
+
+def used_in(query: str) -> list[str]:
+    """The tables of which a query speaks."""
+    return [name for name in SCHEMAS if re.search(rf"\b{name}\b", query)]
 
 
 def fed(seed: int, epochs: int = 4, size: int = 12) -> Fed:
@@ -196,11 +202,13 @@ CASES: Final = [
          "where a is not null and b is not null group by k"),
     Case("variance", "select k, round(stddev(a), 6) as s, round(var_pop(a), 6) as v, median(a) as m from t group by k"),
     Case("rollup", "select k, b, count(*) as n, grouping(k) as g from t group by rollup(k, b)",
-         "select k, b, count(*) as n, grouping(k)::tinyint as g from t group by rollup(k, b)"),
-    Case("cube", "select k, b, sum(a) as s from t group by cube(k, b)"),
-    Case("grouping sets", "select k, b, count(*) as n from t group by grouping sets ((k, b), (b), ())"),
+         "select k, b, count(*) as n, grouping(k)::tinyint as g from t group by rollup(k, b) having count(*) > 0"),
+    Case("cube", "select k, b, sum(a) as s from t group by cube(k, b)",
+         "select k, b, sum(a) as s from t group by cube(k, b) having count(*) > 0"),
+    Case("grouping sets", "select k, b, count(*) as n from t group by grouping sets ((k, b), (b), ())",
+         "select k, b, count(*) as n from t group by grouping sets ((k, b), (b), ()) having count(*) > 0"),
     Case("with rollup", "select k, count(*) as n from t group by k with rollup",
-         "select k, count(*) as n from t group by rollup(k)"),
+         "select k, count(*) as n from t group by rollup(k) having count(*) > 0"),
     Case("limit", "select k, a, b, x from t order by a desc, k, b, x limit 3",
          "select k, a, b, x from t order by a desc nulls last, k nulls first, b nulls first, x nulls first limit 3"),
     Case("nulls last", "select distinct a from t order by a nulls last limit 2"),

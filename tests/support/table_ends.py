@@ -49,11 +49,48 @@ def _extremes(rows: ps.Table) -> ps.Table:
     )
 
 
+def chosen(rows: list[Row]) -> list[Row]:
+    """Values of the rows in which n is greatest, and of the first and last ones by n and s, or by s alone."""
+    made: list[Row] = []
+    for key in {row[0] for row in rows}:
+        own = sorted((row for row in rows if row[0] == key), key=lambda row: _ascending(row[1:]))
+        numbers = [row for row in own if row[1] is not None]
+        positive = [row for row in own if row[1] is not None and row[1] > 0]
+        texts = sorted(positive, key=lambda row: (row[2] is None, *_ascending((row[2], row[1]))))
+        least = min((row[2] for row in positive if row[2] is not None), default=None)
+        made.append(
+            (
+                key,
+                numbers[-1][2] if numbers else None,
+                numbers[0][2] if numbers else None,
+                own[0][2],
+                own[-1][2],
+                texts[0][1] if texts else None,
+                least,
+            )
+        )
+    return made
+
+
+def _chosen(rows: ps.Table) -> ps.Table:
+    is_positive = ps.col("n") > 0
+    return rows.reduce(
+        "k",
+        most=ps.max_by("s", "n"),
+        least=ps.min_by("s", "n"),
+        first=ps.first("s", by="n"),
+        last=ps.last("s", by=["n", "s"]),
+        text=ps.first("n", by="s nulls last", where=is_positive),
+        small=ps.min("s", where=is_positive),
+    )
+
+
 QUERIES: dict[str, tuple[Callable[[ps.Table], ps.Table], Callable[[list[Row]], list[Row]]]] = {
     "top": (lambda t: t.top(3, "k", by="n desc"), first_rows),
     "top with ties": (lambda t: t.top(3, "k", by="n desc", ties=True), partial(first_rows, ties=True)),
     "top with ranks": (lambda t: t.top(3, "k", by="n desc", rank="at"), partial(first_rows, rank=True)),
     "extremes": (_extremes, extremes),
+    "chosen": (_chosen, chosen),
     "distinct": (lambda t: t.distinct(), lambda rows: list(set(rows))),
 }  # fmt: skip
 

@@ -65,6 +65,26 @@ def beside_flow() -> ps.Dataflow:
     return flow
 
 
+def shared_flow() -> ps.Dataflow:
+    """One table by one key in several places: beside itself, two others and events, and twice in a loop."""
+    flow = ps.Dataflow("shared")
+    a, b = (flow.input(name, schema).running(weight="w") for name, schema in (("a", LEFT), ("b", RIGHT)))
+    events = flow.input("events", "k long, n long")
+    flow.output("with itself", b.join(b, "k"))
+    both = a.join(b, "k", how="full")
+    flow.output("both", both)
+    flow.output("after", both.select("k", m=ps.col("n")).join(b, "k", where=ps.col("m") <= ps.col("n")))
+    flow.output("found", events.lookup(b, "k"))
+    flow.output("without", a.join(b, "k", how="anti"))
+
+    def longer(keys: ps.Table, b: ps.Table) -> ps.Table:
+        steps = keys.join(b, "k").select(k=ps.col("n"))
+        return keys.union(steps).union(steps.join(b, "k").select(k=ps.col("n"))).distinct()
+
+    flow.output("reached", a.select("k").distinct().iterate(longer, b))
+    return flow
+
+
 PEOPLE = pa.schema({"id": pa.int64(), "city": pa.string(), "version": pa.int64(), "gone": pa.bool_()})
 
 FLOWS: dict[str, Callable[[], ps.Dataflow]] = {
@@ -72,6 +92,7 @@ FLOWS: dict[str, Callable[[], ps.Dataflow]] = {
     "ordered": ordered_flow,
     "upserted": upserted_flow,
     "beside": beside_flow,
+    "shared": shared_flow,
     "reach": lambda: loop_flow("reach"),
     "walks": lambda: loop_flow("walks"),
     "parts": lambda: loop_flow("parts"),
@@ -82,14 +103,14 @@ FLOWS: dict[str, Callable[[], ps.Dataflow]] = {
 def inputs_of(name: str, seed: int = 0, epochs: int = 5) -> dict[str, Any]:
     """The rows of a flow, in epochs."""
     rng = random.Random(seed)
-    if name in ("joined", "beside"):
+    if name in ("joined", "beside", "shared"):
         left = _changes(rng, epochs, lambda: (rng.randrange(3), rng.choice("ab"), rng.choice([0.5, None])))
         right = _changes(rng, epochs, lambda: (rng.choice([0, 1, 2, None]), rng.randrange(4)))
         made: dict[str, Any] = {
             "a": [table_of(e, LEFT) for e in left],
             "b": [table_of(e, RIGHT) for e in right],
         }
-        if name == "beside":
+        if name != "joined":
             made["events"] = [
                 [{"k": rng.randrange(3), "n": rng.randrange(4)} for _ in range(2)] for _ in range(epochs)
             ]

@@ -139,7 +139,7 @@ def test_each_aggregate_of_some_rows_is_duckdbs(name: str) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(
     names=st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=34, unique=True),
     data=st.data(),

@@ -69,6 +69,9 @@ JUDGES: dict[str, Judge] = {
     "copies are changes of what is distinct": of_query(unary(RIGHT, "distinct")),
     "copies are changes of what is distinct, in a loop": of_times("distinct", 0),
     "the first rows are taken for all": lambda _: judge_ends("top", 0),
+    "what is shared is seen too early": of_worlds("shared", crashes=False),
+    "what is shared is added by everybody": of_worlds("shared", crashes=False),
+    "what is shared is saved by nobody": of_worlds("shared", crashes=True),
     "a snapshot has no rounds": of_worlds("timed", crashes=True),
     "a snapshot of what changed has nothing": of_worlds("joined", crashes=True, epochs=12),
 }

@@ -32,6 +32,7 @@ BESIDE: dict[str, tuple[ps.Aggregate, str]] = {
     "rows": (ps.count(), "count(*)"),
     "rows where": (ps.count(where=OK), "count(*) filter (where ok)"),
     "values": (ps.count("s"), "count(s)"),
+    "values of the key": (ps.count("k"), "count(k)"),
     "sum": (ps.sum("d"), "sum(d)::decimal(20, 2)"),
     "min": (ps.min("s"), "min(s)"),
     "max": (ps.max("d", where=OK), "max(d) filter (where ok)"),
@@ -67,7 +68,7 @@ def test_counts_of_different_values_are_duckdbs_after_every_epoch(
 
 
 @pytest.mark.long
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(
     names=NAMES,
     data=st.data(),
@@ -79,6 +80,11 @@ def test_many_counts_of_different_values_are_duckdbs(
     names: list[str], data: st.DataObject, keys: tuple[str, ...], workers: int, epochs: int
 ) -> None:
     judge_sales(asked(names, keys), data.draw(changes(SALES_ROWS, epochs)), workers)
+
+
+def test_an_aggregate_of_the_key_does_not_count_different_values() -> None:
+    rows: list[list[Row]] = [[(1, "a", None, 1, None, True, 1), (1, "b", None, 2, None, True, 1)]]
+    judge_sales(asked(["texts", "values of the key"], ("k",)), rows)
 
 
 def test_values_that_are_not_made_distinct_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,10 +58,9 @@ def test_a_query_of_nexmark_is_duckdbs_when_rows_are_deleted_and_replaced(query:
 
 @pytest.mark.long
 @pytest.mark.parametrize("query", QUERIES, ids=name_of)
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_query_of_nexmark_is_duckdbs_on_a_hundred_thousand_events(query: Query, workers: int) -> None:
+def test_a_query_of_nexmark_is_duckdbs_on_a_hundred_thousand_events(query: Query) -> None:
     fed = site(query, 100_000, 10, seed=0)
-    assert judge(flow_of(query), SQL[query.__name__], fed, workers) == 10
+    assert judge(flow_of(query), SQL[query.__name__], fed, 1 + QUERIES.index(query) % 2) == 10
 
 
 @pytest.mark.long

@@ -114,7 +114,7 @@ def test_a_block_is_the_fixpoint_after_every_epoch(
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", QUERIES)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data(), workers=st.integers(1, 3), epochs=st.integers(1, 8))
 def test_many_blocks_are_the_fixpoint_after_every_epoch(
     name: str, data: st.DataObject, workers: int, epochs: int

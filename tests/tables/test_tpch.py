@@ -38,8 +38,7 @@ def test_a_query_of_tpch_is_duckdbs_under_inserts_and_deletes(number: int) -> No
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_a_query_of_tpch_is_duckdbs_on_larger_tables(number: int, workers: int) -> None:
-    for seed in range(10):
+def test_a_query_of_tpch_is_duckdbs_on_larger_tables(number: int) -> None:
+    for seed in (number, number + 1):
         fed = with_deletions(epochs(seed, 8, 300), seed, CHANGED)
-        assert judge(flow_of(number), SQL[f"q{number}"], fed, workers) == 8
+        assert judge(flow_of(number), SQL[f"q{number}"], fed, 1 + seed % 3) == 8

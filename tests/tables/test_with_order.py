@@ -90,7 +90,7 @@ def test_functions_in_an_order_are_duckdbs_after_every_epoch(
 
 
 @pytest.mark.long
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     names=NAMES, order=st.sampled_from(sorted(ORDERS)), keys=KEYS, data=st.data(), workers=st.integers(1, 3)
 )

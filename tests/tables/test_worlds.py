@@ -13,6 +13,7 @@ from pointstamp.simulate.crash.events import GenerationBegan
 from pointstamp.simulate.crash.seeds import CrashSimulator
 from pointstamp.simulate.seeds import FindingKind, Report, Simulator, cases, simulate
 from pointstamp.simulate.world import Ended
+from pointstamp.tables.kept import runs
 from support.broken_recovery import Rescaled
 from support.table_worlds import FLOWS, inputs_of
 
@@ -56,11 +57,26 @@ def test_generations_may_differ_in_their_number_of_workers(name: str) -> None:
     assert len(sizes) > 1
 
 
+@pytest.mark.parametrize("name", ["joined", "shared"])
+def test_a_merge_that_is_under_way_at_a_crash_changes_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = FLOWS[name]().plan
+    simulator = CrashSimulator(plan, prepared(plan, inputs_of(name)))
+    given = list(cases(range(3), 1, 2, (1, 4)))
+    wanted = [simulator.compared(simulator.crash_run(case), {}) for case in given]
+    for constant in ("_MERGED_ROWS_PER_ROW", "_SLICE_ROWS_MIN", "_AT_ONCE_ROWS_MAX", "_AT_ONCE_TIMES_MAX"):
+        monkeypatch.setattr(runs, constant, 1)
+    assert wanted == [simulator.compared(simulator.crash_run(case), {}) for case in given]
+    assert set(wanted) == {(FindingKind.VALID, "")}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", FLOWS)
 def test_many_worlds_of_a_flow_publish_the_same(name: str) -> None:
     plan = FLOWS[name]().plan
-    for seed in range(2):
+    worlds = range(2 * WORLDS[name])
+    for seed in (1, 2):
         rows = prepared(plan, inputs_of(name, seed))
-        check_valid(simulate(Simulator(plan, rows), cases(range(40), 1, 4)))
-        check_valid(simulate(CrashSimulator(plan, rows), cases(range(40), 1, 4, (0, 4))))
+        check_valid(simulate(Simulator(plan, rows), cases(worlds, 1, 4)))
+        check_valid(simulate(CrashSimulator(plan, rows), cases(worlds, 1, 4, (0, 4))))

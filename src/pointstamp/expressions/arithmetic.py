@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from pointstamp.errors import SchemaError
+from pointstamp.expressions.decimals import quotients
 from pointstamp.expressions.function import Datum, Kernel, Signature, TypeRule, check, register, takes
 from pointstamp.expressions.typing import (
     DATE,
@@ -134,9 +135,8 @@ def _exactly(kernel: Kernel, gives: pa.DataType, *data: Datum) -> Datum:
 
 
 def _divide_decimals(kernel: Kernel, gives: pa.DataType, one: Datum, other: Datum) -> Datum:
-    scale = gives.scale + other.type.scale + 1
-    wide = pc.cast(one, pa.decimal256(76, min(scale, 76 - (one.type.precision - one.type.scale))))
-    return _to_decimal(kernel(wide, _as_decimal256(other)), gives)
+    divisor = _nonzero(other) if kernel is _try_divide else _checked_divisor(other)
+    return quotients(one, divisor, gives)
 
 
 def _as_decimal256(datum: Datum) -> Datum:
@@ -155,10 +155,14 @@ def _nonzero(other: Datum) -> Datum:
     return pc.if_else(pc.equal(other, zero), pa.scalar(None, other.type), other)
 
 
-def _divide(one: Datum, other: Datum) -> Datum:
+def _checked_divisor(other: Datum) -> Datum:
     if pc.any(pc.equal(_array(other), pa.scalar(0, other.type))).as_py():
         raise ZeroDivisionError("division by zero; use ps.functions.try_divide for null in its place")
-    return pc.divide(one, other)
+    return other
+
+
+def _divide(one: Datum, other: Datum) -> Datum:
+    return pc.divide(one, _checked_divisor(other))
 
 
 def _try_divide(one: Datum, other: Datum) -> Datum:

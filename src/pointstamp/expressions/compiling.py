@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,11 +22,15 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions import arithmetic, comparison, dates, months, strings, windows
 from pointstamp.expressions.decimals import floats_of
 from pointstamp.expressions.function import Datum, function_of
+from pointstamp.expressions.printing import texts_of_floats
 from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression, Literal, Named
 from pointstamp.expressions.typing import BOOLEAN, common_of_all
 from pointstamp.rows.ddl import parse_ddl
 
 del arithmetic, comparison, dates, months, strings, windows  # imported because each makes its functions known
+
+_INTEGER_DIGITS: Final = 20
+"""How many digits an integer of 64 bits may have, with or without a sign."""
 
 _Step: TypeAlias = Callable[[pa.RecordBatch], Datum]
 
@@ -211,14 +215,16 @@ def cast_datum(datum: Datum, to: pa.DataType) -> Datum:
     found = datum.type
     if types.is_integer(to) and (types.is_floating(found) or types.is_decimal(found)):
         return pc.cast(pc.trunc(datum), to)
+    if types.is_decimal(to) and types.is_integer(found):  # Arrow looks at what the type could hold
+        return pc.cast(pc.cast(datum, pa.decimal256(_INTEGER_DIGITS + to.scale, to.scale)), to)
     if types.is_decimal(to) and types.is_floating(found):
         datum = pc.round(datum, ndigits=to.scale, round_mode="half_towards_infinity")
     if types.is_decimal(to) and types.is_decimal(found) and to.scale < found.scale:
         datum = pc.round(datum, ndigits=to.scale, round_mode="half_towards_infinity")
     if types.is_date(to) and types.is_timestamp(found):
         return pc.cast(pc.floor_temporal(datum, unit="day"), to)
-    if types.is_string(to) and types.is_boolean(found):
-        return pc.cast(datum, to)
+    if types.is_string(to) and types.is_floating(found):
+        return texts_of_floats(datum)
     if types.is_timestamp(to) and types.is_timestamp(found):
         return pc.cast(datum, to, safe=False)
     if types.is_floating(to) and (types.is_integer(found) or types.is_floating(found)):

@@ -63,7 +63,7 @@ class Beginning:
             idle_seconds={
                 name: node.idle_seconds
                 for name, node in spec.plan.named(NodeKind.INPUT).items()
-                if node.idle_seconds is not None
+                if node.idle_seconds is not None and not spec.waits_for_silent
             },
         )
 

@@ -52,6 +52,9 @@ class QuerySpec:
     decoded_bytes_max: int = DECODED_BYTES_MAX
     tick_every_seconds: float | None = None
     """Where epochs are ticks of a clock: how far apart."""
+    waits_for_silent: bool = False
+    """Whether silent inputs hold event time back whatever the flow says: a simulated world has no clock by
+    which its results could be compared."""
     savepoint: SavepointPlace | None = None
     """The savepoint with which a query begins that has no journal yet."""
     schemas: Mapping[str, pa.Schema] | None = None

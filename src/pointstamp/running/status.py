@@ -179,8 +179,10 @@ def _output(plan: Plan, tracker: Tracker, node: Node, rows: int) -> OutputStatus
     epochs = min(time[0] for time in frontier) if frontier and plan.root == EPOCHS else None
     upstream = sorted(holders(tracker, port), key=lambda holder: -len(holder.path))
     places = places_of(tracker.graph, ((holder.pointstamp, holder.count) for holder in upstream))
-    words = tuple(place_words(plan, tracker.graph, place) for place in places[:HOLDERS_MAX])
-    return OutputStatus(node.name, rows, epochs, frontier, words, len(places) - len(words))
+    # An input with several ports is one holder.
+    words = list(dict.fromkeys(place_words(plan, tracker.graph, place) for place in places))
+    named = tuple(words[:HOLDERS_MAX])
+    return OutputStatus(node.name, rows, epochs, frontier, named, len(words) - len(named))
 
 
 def _loops(plan: Plan, graph: Graph, counted: Iterable[tuple[Pointstamp, int]]) -> Iterator[LoopStatus]:

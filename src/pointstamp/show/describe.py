@@ -21,6 +21,7 @@ from pointstamp.flow.plan import InputPort, Node, NodeKind, Plan
 from pointstamp.rows.ddl import to_ddl
 from pointstamp.tables.appending import only_appends
 from pointstamp.tables.kept.value import is_changes
+from pointstamp.tables.sharing import shared_in_words
 from pointstamp.topology.domain import Domain, Epochs, TimeOrder
 from pointstamp.topology.ports import Source
 from pointstamp.topology.summary import Advance, Stay, Summary
@@ -108,6 +109,8 @@ def _node_lines(plan: Plan, node: Node) -> Iterator[str]:
             yield f"  from {quoted(input_name)} to {quoted(output_name)} {_become(words)}"
     if (keeps := kept_words(node)) is not None and _is_of_tables(plan, node, keeps):
         yield f"  keeps {keeps}"
+    for shared in shared_in_words(plan, node):
+        yield f"  shares {one_line(shared)}"
     if node.kind.is_door and node.kind is not NodeKind.FEEDBACK:
         return  # it sends what it reads
     for output in node.outputs:

@@ -2,7 +2,8 @@
 
 What can say how much it keeps has an attribute ``kept_rows``. An operator need say nothing itself: every such
 thing among its attributes, or in a mapping that is one, is shown under the attribute's name. Asking costs a
-few additions, whatever is kept.
+few additions, whatever is kept. What is only read here, and kept elsewhere, has an attribute ``is_borrowed``
+that is true: it is shown there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +38,9 @@ def kept_by(operator: Any) -> dict[str, KeptRows]:  # noqa: ANN401 - whatever a 
     >>> kept_by(Operator())
     {'rows': KeptRows(rows=3, size_bytes=24), 'left': KeptRows(rows=3, size_bytes=24)}
     """
-    return {name: each.kept_rows for name, each in _keepers(operator)}
+    return {
+        name: each.kept_rows for name, each in _keepers(operator) if not getattr(each, "is_borrowed", False)
+    }
 
 
 def _keepers(operator: object) -> Iterator[tuple[str, KeepsRows]]:

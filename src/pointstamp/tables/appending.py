@@ -21,12 +21,13 @@ from pointstamp.tables.grouping import GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin
 from pointstamp.tables.mapping import MappedRows
 from pointstamp.tables.on_rows import OnRows
+from pointstamp.tables.partners import WithPartner
 from pointstamp.tables.weighing import Appended, Weighed
 from pointstamp.topology.ports import OperatorIndex, Source
 
 _KEEP_GROWING: Final = (
     *(Weighed, Filter, Concat, Explode, MappedRows, InWindows),
-    *(Consolidated, InnerJoin, OnRows, Dealt, Copied),
+    *(Consolidated, InnerJoin, WithPartner, OnRows, Dealt, Copied),
 )
 
 

@@ -23,6 +23,7 @@ from pointstamp.operators.exploding import Explode, exploding
 from pointstamp.operators.stateless import BatchFunction, Concat, Filter
 from pointstamp.operators.windowing import InWindows, Windowing
 from pointstamp.tables.aggregates.aggregating import Once
+from pointstamp.tables.aggregates.extremes import ExtremeAsked
 from pointstamp.tables.aggregates.sums import LinearAggregate, Summing
 from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.consolidating import Consolidated
@@ -30,7 +31,6 @@ from pointstamp.tables.grouping import GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.joining import Joining, joining
 from pointstamp.tables.kept.groups import GroupFunction
-from pointstamp.tables.kept.ordering import Ordered
 from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD
 from pointstamp.tables.mapping import MappedRows
 from pointstamp.tables.on_extremes import ExtremesPlan, OnExtremes
@@ -38,6 +38,7 @@ from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums, SumsOfGroups, SumsPlan
 from pointstamp.tables.on_top import OnTop, TopPlan
 from pointstamp.tables.parts import come_in_parts
+from pointstamp.tables.sharing import arranged_by
 from pointstamp.tables.timed.epoch_sessions import EpochSessions
 from pointstamp.tables.timed.open_sessions import OpenSessions
 from pointstamp.tables.timed.sessions import Sessions
@@ -246,10 +247,10 @@ def on_extremes(
     name: str,
     keys: tuple[str, ...],
     aggregates: Mapping[str, LinearAggregate],
-    extremes: Mapping[str, Ordered],
+    extremes: Mapping[str, ExtremeAsked],
     result: pa.Schema,
 ) -> Stream:
-    """The least and greatest values of each key, and aggregates that are sums; not for loops."""
+    """Values in the first rows of each key, and aggregates that are sums; not for loops."""
     assert not deltas.loops
     plan = ExtremesPlan(Summing(deltas.schema, keys, aggregates), extremes, weighed(result))
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(result)}
@@ -296,8 +297,13 @@ def pairs(
         condition,
         nulls_match,
     )
-    inputs = {"left": left.exchange(*asked.pairs), "right": right.exchange(*asked.pairs.values())}
-    return add_operator(name, partial(InnerJoin, plan), inputs, {"out": plan.result}, in_order=True)[0]
+    arranged = {
+        "left": arranged_by(left, plan.left_keys, has_nulls=nulls_match),
+        "right": arranged_by(right, plan.right_keys, has_nulls=nulls_match),
+    }
+    inputs = {"left": left.exchange(*plan.left_keys), "right": right.exchange(*plan.right_keys)}
+    logic = partial(InnerJoin, plan, arranged=arranged)
+    return add_operator(name, logic, inputs, {"out": plan.result}, in_order=True)[0]
 
 
 def equal_in(deltas: Stream, known: Stream, name: str) -> Stream:

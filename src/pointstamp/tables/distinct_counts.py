@@ -49,12 +49,13 @@ def counted_apart(
     """Rows and aggregates that give the same, without a ``count_distinct``."""
     arguments = [each.column for each in found.values() if each.kind == "count_distinct"]
     marks = {column: f"__different {number}" for number, column in enumerate(dict.fromkeys(arguments))}
-    kept = _kept(changes.schema, keys, found)
-    nothing = {
-        column: lit(None).cast(changes.schema.field(column).type) for column in kept if column not in keys
-    }
+    kept = {column: column for column in _kept(changes.schema, found)}
+    kept |= {f"__own {key}": kept.pop(key) for key in keys if key in kept}  # a key is in every row's columns
+    at = {column: name for name, column in kept.items()}
+    nothing = {name: lit(None).cast(changes.schema.field(column).type) for name, column in kept.items()}
     no_marks: dict[str, Expression] = {mark: lit(None).cast(pa.bool_()) for mark in marks.values()}
-    own = {column: col(column) for column in kept} | {_ROW: lit(True)} | no_marks
+    own: dict[str, Expression] = {key: col(key) for key in keys}
+    own |= {name: col(column).alias(name) for name, column in kept.items()} | {_ROW: lit(True)} | no_marks
     streams = [deltas.selected(changes, f"{name}: rows", own, name)]
     for data_type, columns in _by_type(changes.schema, [each for each in marks if each is not None]).items():
         different = _different(changes, keys, columns, f"{name}: different {data_type}")
@@ -68,16 +69,16 @@ def counted_apart(
         if each.kind == "count_distinct"
         else replace(each, column=_ROW)
         if each.column is None
-        else each
+        else replace(each, column=at[each.column])
         for column, each in found.items()
     }
     return reduce(lambda one, other: deltas.together(one, other, f"{name}: all"), streams), made
 
 
-def _kept(schema: pa.Schema, keys: tuple[str, ...], found: Mapping[str, TableAggregate]) -> list[str]:
-    """The columns that are still looked at."""
+def _kept(schema: pa.Schema, found: Mapping[str, TableAggregate]) -> list[str]:
+    """The columns that aggregates of rows look at."""
     looked_at = {each.column for each in found.values() if each.kind != "count_distinct"}
-    return [column for column in schema.names if column in looked_at or column in keys]
+    return [column for column in schema.names if column in looked_at]
 
 
 def _by_type(schema: pa.Schema, columns: list[str]) -> dict[pa.DataType, list[str]]:

@@ -17,7 +17,7 @@ from pyarrow import types
 
 from pointstamp.reduce.accumulators import floats_of
 from pointstamp.tables.aggregates.group_values import Places
-from pointstamp.tables.in_order import Frame
+from pointstamp.tables.in_order import RowFrame
 from pointstamp.tables.kept.ordering import value_ranks
 
 SURE_TO_FIT: Final = 2.0**62
@@ -25,7 +25,7 @@ SURE_TO_FIT: Final = 2.0**62
 
 
 @dataclass(frozen=True, slots=True)
-class Frames:
+class RowFrames:
     """For each row, where its group and its frame begin and end; a frame may have no rows."""
 
     starts: Places
@@ -67,7 +67,7 @@ class Frames:
         return made
 
 
-def frames_of(starts: Places, ends: Places, peers: Places, frame: Frame) -> Frames:
+def frames_of(starts: Places, ends: Places, peers: Places, frame: RowFrame) -> RowFrames:
     """The frames of rows whose groups begin and end so; ``peers`` are the first rows equal to each."""
     at = np.arange(len(starts))
     first = starts if frame.before is None else np.maximum(at - frame.before, starts)
@@ -81,17 +81,17 @@ def frames_of(starts: Places, ends: Places, peers: Places, frame: Frame) -> Fram
         end = np.minimum(at + frame.behind + 1, ends)
     first = np.minimum(first, ends)
     end = np.maximum(end, first)
-    return Frames(starts, ends, first, end, frame.before is None, frame.behind is None)
+    return RowFrames(starts, ends, first, end, frame.before is None, frame.behind is None)
 
 
-def counts(frames: Frames, values: pa.Array | None) -> pa.Array:
+def counts(frames: RowFrames, values: pa.Array | None) -> pa.Array:
     """How many rows there are, or values that are not null."""
     if values is None:
         return pa.array(frames.end - frames.first)
     return pa.array(_number_of_values(frames, values))
 
 
-def _sums(frames: Frames, values: pa.Array) -> pa.Array:
+def _sums(frames: RowFrames, values: pa.Array) -> pa.Array:
     has_value = _number_of_values(frames, values) > 0
     made = _added(frames, values)
     if isinstance(made, np.ndarray):
@@ -100,32 +100,32 @@ def _sums(frames: Frames, values: pa.Array) -> pa.Array:
     return pa.array([each if has else None for each, has in zip(made, has_value, strict=True)], wide)
 
 
-def _means(frames: Frames, values: pa.Array) -> pa.Array:
+def _means(frames: RowFrames, values: pa.Array) -> pa.Array:
     made = zip(_added(frames, values), _number_of_values(frames, values).tolist(), strict=True)
     return pa.array([float(total) / count if count else None for total, count in made], pa.float64())
 
 
-def _least(frames: Frames, values: pa.Array) -> pa.Array:
+def _least(frames: RowFrames, values: pa.Array) -> pa.Array:
     found = value_ranks(values)
     nothing = int(found.max(initial=-1)) + 1
     return _of_rank(frames, values, np.where(found < 0, nothing, found), nothing)
 
 
-def _greatest(frames: Frames, values: pa.Array) -> pa.Array:
+def _greatest(frames: RowFrames, values: pa.Array) -> pa.Array:
     found = value_ranks(values)
     nothing = int(found.max(initial=-1)) + 1
     return _of_rank(frames, values, np.where(found < 0, nothing, nothing - 1 - found), nothing)
 
 
-def _first(frames: Frames, values: pa.Array) -> pa.Array:
+def _first(frames: RowFrames, values: pa.Array) -> pa.Array:
     return values.take(pa.array(np.minimum(frames.first, max(len(values) - 1, 0)), mask=frames.is_empty))
 
 
-def _last(frames: Frames, values: pa.Array) -> pa.Array:
+def _last(frames: RowFrames, values: pa.Array) -> pa.Array:
     return values.take(pa.array(np.maximum(frames.end - 1, 0), mask=frames.is_empty))
 
 
-def _of_rank(frames: Frames, values: pa.Array, key: npt.NDArray[Any], nothing: int) -> pa.Array:
+def _of_rank(frames: RowFrames, values: pa.Array, key: npt.NDArray[Any], nothing: int) -> pa.Array:
     """The value with the least key of each frame; null where all keys are ``nothing``."""
     found = frames.combined(np.minimum, key, nothing)
     place = np.zeros(nothing + 1, np.intp)
@@ -133,7 +133,7 @@ def _of_rank(frames: Frames, values: pa.Array, key: npt.NDArray[Any], nothing: i
     return values.take(pa.array(place[found], mask=found == nothing))
 
 
-def _added(frames: Frames, values: pa.Array) -> npt.NDArray[Any] | list[Any]:
+def _added(frames: RowFrames, values: pa.Array) -> npt.NDArray[Any] | list[Any]:
     """The sums of the values, null counting as 0: of whole numbers and decimals as Python has them."""
     if types.is_floating(values.type):
         return frames.combined(np.add, floats_of(values.fill_null(0.0)), 0.0)
@@ -147,17 +147,17 @@ def _added(frames: Frames, values: pa.Array) -> npt.NDArray[Any] | list[Any]:
     return [so_far[end] - so_far[begin] for begin, end in ends]
 
 
-def _number_of_values(frames: Frames, values: pa.Array) -> npt.NDArray[np.int64]:
+def _number_of_values(frames: RowFrames, values: pa.Array) -> npt.NDArray[np.int64]:
     return _differences(frames, np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.int64))
 
 
-def _differences(frames: Frames, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _differences(frames: RowFrames, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The sums of whole numbers that are sure to fit."""
     so_far = np.concatenate([[0], np.cumsum(numbers)])
     return np.asarray(so_far[frames.end] - so_far[frames.first])
 
 
-OF_FRAMES: Final[Mapping[str, Callable[[Frames, pa.Array], pa.Array]]] = {
+OF_FRAMES: Final[Mapping[str, Callable[[RowFrames, pa.Array], pa.Array]]] = {
     "running_count": counts,
     "running_sum": _sums,
     "running_mean": _means,

@@ -32,7 +32,7 @@ NUMBERS: Final = ("row_number", "rank", "dense_rank", "running_count")
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class RowFrame:
     """The rows from so many before a row to so many behind it; below 0 on the other side, None is all."""
 
     before: int | None
@@ -51,7 +51,7 @@ class OrderFunction:
     """How many rows before or behind, for lag and lead."""
     default: Value = None
     """What there is where no such row is."""
-    frame: Frame | None = None
+    frame: RowFrame | None = None
     """Of which rows a running function, the first or the last value is, if not of those up to this one."""
 
     def __post_init__(self) -> None:

@@ -24,7 +24,8 @@ from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.open_changes import OpenChanges
 from pointstamp.tables.kept.rounds import Rounds, by_rounds, counted_at, rounds_of, stored_schema
 from pointstamp.tables.kept.run import Layout, Run
-from pointstamp.tables.kept.weights import DIFF, with_weights
+from pointstamp.tables.kept.weights import DIFF
+from pointstamp.tables.sharing import Arrangements, TableByKey
 
 Met = list[tuple[Rounds, pa.RecordBatch]]
 """Pairs, by the rounds from which on they are there."""
@@ -53,7 +54,7 @@ class InnerJoin:
 
     keeps: ClassVar = "both sides, by key; a change costs its rows and their matches"
 
-    def __init__(self, plan: JoinPlan) -> None:
+    def __init__(self, plan: JoinPlan, *, arranged: Mapping[str, TableByKey]) -> None:
         self._plan = plan
         self._layouts = {
             "left": Layout(plan.left, plan.left_keys),
@@ -64,7 +65,12 @@ class InnerJoin:
             "left": Arrangement(stored_schema(plan.left, plan.rounds), plan.left_keys),
             "right": Arrangement(stored_schema(plan.right, plan.rounds), plan.right_keys),
         }
+        self._arrangements = Arrangements(self._sides, arranged)
         self._open = OpenChanges()
+
+    def share_with(self, others: dict[TableByKey, Arrangement]) -> None:
+        """Keep in one place what other operators of the worker keep, too."""
+        self._arrangements.share_with(others)
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep the change until its time is settled."""
@@ -90,20 +96,19 @@ class InnerJoin:
 
     def _met(self, change: Run, side: str, rounds: Rounds) -> Met:
         """What the change of one side meets on the other."""
-        made: Met = []
         other = "right" if side == "left" else "left"
-        for which, rows in self._sides[other].matches_of(change):
-            ours = pc.take(change.batch, pa.array(which), boundscheck=False)
-            pairs = self._pairs(rows, ours) if other == "left" else self._pairs(ours, rows)
-            bounds = self._bounds(rows, rounds)
-            if self._plan.where is not None:
-                holds = pc.fill_null(self._plan.where(pairs), False)
-                pairs, bounds = pairs.filter(holds), bounds[np.asarray(holds, np.bool_)]
-            if not rounds:
-                made.append(((), pairs))
-            else:
-                made.extend((at, pairs.take(pa.array(these))) for at, these in by_rounds(bounds))
-        return made
+        rows, which = self._sides[other].matches_of(change)
+        if not len(which):
+            return []
+        ours = pc.take(change.batch, pa.array(which), boundscheck=False)
+        pairs = self._pairs(rows, ours) if other == "left" else self._pairs(ours, rows)
+        bounds = self._bounds(rows, rounds)
+        if self._plan.where is not None:
+            holds = pc.fill_null(self._plan.where(pairs), False)
+            pairs, bounds = pairs.filter(holds), bounds[np.asarray(holds, np.bool_)]
+        if not rounds:
+            return [((), pairs)]
+        return [(at, pairs.take(pa.array(these))) for at, these in by_rounds(bounds)]
 
     def _bounds(self, rows: pa.RecordBatch, rounds: Rounds) -> np.typing.NDArray[np.int64]:
         """The rounds from which on each of these stored rows and a row of the time are both there."""
@@ -113,18 +118,16 @@ class InnerJoin:
         weights = left.column(DIFF).to_numpy() * right.column(DIFF).to_numpy()
         columns = [left.column(name) for name in self._plan.left.names if name != DIFF]
         columns += [right.column(name) for name in self._plan.right_columns]
-        own = pa.schema(list(self._plan.result)[:-1])
-        return with_weights(pa.RecordBatch.from_arrays(columns, schema=own), weights)
+        return pa.RecordBatch.from_arrays([*columns, pa.array(weights)], schema=self._plan.result)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
-        """Both sides."""
+        """Both sides, if no other operator keeps them."""
         assert not len(self._open), "changes wait at a snapshot"
-        return {name: side.save(changes_only=changes_only) for name, side in self._sides.items()}
+        return self._arrangements.save(changes_only=changes_only)
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with the rows of this worker's keys."""
-        for name, side in self._sides.items():
-            side.load(pieces[name])
+        self._arrangements.load(context.operator, pieces)
 
 
 def without_null_keys(batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:

@@ -31,6 +31,7 @@ from pointstamp.tables.kept.open_changes import OpenChanges
 from pointstamp.tables.kept.rounds import Rounds, counted_at, stored_schema, up_to
 from pointstamp.tables.kept.sorting import Positions
 from pointstamp.tables.kept.weights import DIFF
+from pointstamp.tables.sharing import Arrangements, TableByKey, arranged_by
 from pointstamp.tables.table import Table, deltas_of
 from pointstamp.topology.domain import Time
 
@@ -40,14 +41,27 @@ class LookUp:
 
     keeps: ClassVar = "the table, by key; a row costs its matches, and a change of the table its rows"
 
-    def __init__(self, asked: Joining, schema: pa.Schema, rounds: int, *, keeps_all: bool) -> None:
+    def __init__(
+        self,
+        asked: Joining,
+        schema: pa.Schema,
+        rounds: int,
+        *,
+        keeps_all: bool,
+        arranged: Mapping[str, TableByKey],
+    ) -> None:
         self._asked = asked
         self._schema = schema
         self._keeps_all = keeps_all
         self._theirs = tuple(asked.pairs.values())
         self._table = Arrangement(stored_schema(schema, rounds), self._theirs)
+        self._arrangements = Arrangements({"table": self._table}, arranged)
         self._changes = OpenChanges()
         self._rows: dict[Time, list[pa.RecordBatch]] = {}
+
+    def share_with(self, others: dict[TableByKey, Arrangement]) -> None:
+        """Keep in one place what other operators of the worker keep, too."""
+        self._arrangements.share_with(others)
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep what arrives until its time is settled."""
@@ -90,14 +104,14 @@ class LookUp:
         return _copies(list(there.matches(rows, mine)), self._schema)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
-        """The table."""
+        """The table, if no other operator keeps it."""
         assert not self._rows, "rows wait at a snapshot"
         assert not len(self._changes), "changes wait at a snapshot"
-        return {"table": self._table.save(changes_only=changes_only)}
+        return self._arrangements.save(changes_only=changes_only)
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with the rows of this worker's keys."""
-        self._table.load(pieces["table"])
+        self._arrangements.load(context.operator, pieces)
 
 
 def _copies(
@@ -129,6 +143,13 @@ def looked_up(stream: Stream, table: Table, lookup: Lookup) -> Stream:
     changes = deltas_of(table)
     asked = joining(f"{who} in {table}", stream.schema, table.schema, lookup.on, lookup.suffix)
     inputs = {"rows": stream.exchange(*asked.pairs), "table": changes.exchange(*asked.pairs.values())}
-    logic = partial(LookUp, asked, changes.schema, len(stream.loops), keeps_all=lookup.how == "left")
+    logic = partial(
+        LookUp,
+        asked,
+        changes.schema,
+        len(stream.loops),
+        keeps_all=lookup.how == "left",
+        arranged={"table": arranged_by(changes, tuple(asked.pairs.values()))},
+    )
     outputs = {"out": asked.result}
     return add_operator(lookup.name, logic, inputs, outputs, in_order=True, sends=Passes.MADE)[0]

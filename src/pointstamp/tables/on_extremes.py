@@ -1,4 +1,4 @@
-"""The least and greatest values of keys, kept up to date outside loops, beside aggregates that are sums.
+"""The least, greatest, first and last values of keys, kept up to date outside loops, and sums beside them.
 
 Values are kept in order, by key, so that a change costs what the first few values of the key do, also where
 the least one is deleted from a million. What was sent before is worked out anew, as ``OnSums`` does.
@@ -7,14 +7,15 @@ Invariant: what was sent up to an epoch, added up, is the row of each key that h
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
+from pointstamp.tables.aggregates.extremes import ExtremeAsked
 from pointstamp.tables.aggregates.sums import Summing
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.ends import Ends, changed_ends
@@ -25,16 +26,14 @@ from pointstamp.tables.kept.sorting import Positions
 from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD, Integers
 from pointstamp.tables.on_sums import result_changes
 
-_VALUE: Final = "__value"
-
 
 @dataclass(frozen=True, slots=True)
 class ExtremesPlan:
-    """Which columns are asked for their least or greatest value, and what is summed besides."""
+    """Of which columns the value in a first row is wanted, and what is summed besides."""
 
     summing: Summing
-    extremes: Mapping[str, Ordered]
-    """By the name of the result: the column, and whether its greatest value is wanted."""
+    extremes: Mapping[str, ExtremeAsked]
+    """By the name of the result."""
     result: pa.Schema
 
 
@@ -50,13 +49,7 @@ class OnExtremes:
         summing = plan.summing
         self._layout = Layout(summing.schema, summing.keys)
         self._sums = Arrangement(summing.stored, summing.keys, summing.weight_names)
-        own = [summing.schema.field(key) for key in summing.keys]
-        self._values: dict[str, Arrangement] = {}
-        for each in plan.extremes.values():
-            value = summing.schema.field(each.column).with_name(_VALUE)
-            schema = pa.schema([*own, value, DIFF_FIELD])
-            order = Ordered(_VALUE, each.descends)
-            self._values.setdefault(_name(each), Arrangement(schema, summing.keys, order=order))
+        self._values = {each: _arrangement(summing, each) for each in plan.extremes.values()}
         self._open = OpenChanges()
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
@@ -82,9 +75,7 @@ class OnExtremes:
             pa.concat_batches([stored, shares]), np.concatenate((of, group_of_share)), keys
         )
         self._sums.add(shares)
-        values = {
-            each: self._extreme(each, change, firsts, group) for each in set(self._plan.extremes.values())
-        }
+        values = {each: self._extreme(each, change, firsts, group) for each in self._values}
         before, after = (
             self._columns(sums, {each: both[time] for each, both in values.items()})
             for time, sums in enumerate((sums_before, sums_after))
@@ -93,37 +84,37 @@ class OnExtremes:
         if sent is not None:
             context.send(sent)
 
-    def _columns(self, sums: list[pa.Array], values: Mapping[Ordered, pa.Array]) -> list[pa.Array]:
+    def _columns(self, sums: list[pa.Array], values: Mapping[ExtremeAsked, pa.Array]) -> list[pa.Array]:
         """The aggregates in the order in which they were asked for."""
         summed = dict(zip(self._plan.summing.aggregates, sums, strict=True))
         names = self._plan.result.names[len(self._plan.summing.keys) : -1]
         return [summed[name] if name in summed else values[self._plan.extremes[name]] for name in names]
 
     def _extreme(
-        self, each: Ordered, change: Run, firsts: Positions, group: Positions
+        self, each: ExtremeAsked, change: Run, firsts: Positions, group: Positions
     ) -> tuple[pa.Array, pa.Array]:
-        """The first value of each key, before the change and after it; null where there is none."""
-        arranged = self._values[_name(each)]
-        column = change.batch.column(each.column)
-        valid = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-        own = [change.batch.column(key) for key in self._plan.summing.keys]
-        rows = pa.RecordBatch.from_arrays([*own, column, change.batch.column(DIFF)], schema=arranged.schema)
-        delta, taken = run_and_rows(rows.take(pa.array(valid)), arranged.layout)
-        of = group[valid][taken]
+        """The value in the first row of each key, before the change and after it; null if it has none."""
+        arranged = self._values[each]
+        delta, taken, part = _rows_of(each, change, arranged)
+        of = group[part][taken]
+        value = _names(each)[each.column]
         found: list[list[tuple[Positions, pa.Array]]] = [[], []]
         for ends in changed_ends(arranged, change, firsts, delta, of, 1):
-            order, _ = ends.in_order([arranged.layout.order or Ordered(_VALUE)])
+            order, _ = ends.in_order(_order(each))
             for at, weights in zip(found, (ends.before, ends.after), strict=True):
-                at.append(self._first(ends, order, weights))
+                at.append(self._first(ends, order, weights, value))
         arranged.add_run(delta)
-        before, after = (_placed(parts, column.type, len(firsts)) for parts in found)
+        kind = arranged.schema.field(value).type
+        before, after = (_placed(parts, kind, len(firsts)) for parts in found)
         return before, after
 
-    def _first(self, ends: Ends, order: Positions, weights: Integers) -> tuple[Positions, pa.Array]:
-        """Of each key that has a value the first one."""
+    def _first(
+        self, ends: Ends, order: Positions, weights: Integers, value: str
+    ) -> tuple[Positions, pa.Array]:
+        """Of each key that has a row the value in the first one."""
         there = order[weights[order] > 0]
         keys, at = np.unique(ends.group[there], return_index=True)
-        return keys, ends.rows.taken(there[at]).column(_VALUE)
+        return keys, ends.rows.taken(there[at]).column(value)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The sums, and the values of each order."""
@@ -136,11 +127,36 @@ class OnExtremes:
             each.load(pieces[name])
 
     def _arranged(self) -> dict[str, Arrangement]:
-        return {"sums": self._sums} | self._values
+        return {"sums": self._sums} | {str(each): rows for each, rows in self._values.items()}
 
 
-def _name(each: Ordered) -> str:
-    return f"{'greatest' if each.descends else 'least'} of {each.column}"
+def _names(each: ExtremeAsked) -> dict[str, str]:
+    """What the columns that are looked at are called where they are kept: one may also be a key."""
+    return {name: f"__{number}" for number, name in enumerate(each.columns)}
+
+
+def _order(each: ExtremeAsked) -> list[Ordered]:
+    return [replace(one, column=_names(each)[one.column]) for one in each.by]
+
+
+def _arrangement(summing: Summing, each: ExtremeAsked) -> Arrangement:
+    keys = [summing.schema.field(key) for key in summing.keys]
+    columns = [summing.schema.field(name).with_name(kept) for name, kept in _names(each).items()]
+    return Arrangement(pa.schema([*keys, *columns, DIFF_FIELD]), summing.keys, order=_order(each)[0])
+
+
+def _rows_of(each: ExtremeAsked, change: Run, arranged: Arrangement) -> tuple[Run, Positions, Positions]:
+    """The rows of a change that take part, for each the one that it is of those, and where those stand."""
+    takes_part = np.ones(len(change), np.bool_)
+    if each.not_null is not None and change.batch.column(each.not_null).null_count:
+        takes_part &= change.batch.column(each.not_null).is_valid().to_numpy(zero_copy_only=False)
+    if each.where is not None:
+        takes_part &= change.batch.column(each.where).fill_null(False).to_numpy(zero_copy_only=False)
+    columns = [change.batch.column(name) for name in (*arranged.keys, *each.columns, DIFF)]
+    rows = pa.RecordBatch.from_arrays(columns, schema=arranged.schema)
+    part = np.flatnonzero(takes_part)
+    rows = rows if len(part) == len(change) else rows.take(pa.array(part))
+    return *run_and_rows(rows, arranged.layout), part
 
 
 def _placed(parts: list[tuple[Positions, pa.Array]], kind: pa.DataType, count: int) -> pa.Array:

@@ -20,8 +20,8 @@ from pyarrow import types
 from pointstamp.errors import FlowError
 from pointstamp.reduce.accumulators import floats_of
 from pointstamp.tables.aggregates.group_values import Places, firsts_of, plain
-from pointstamp.tables.frames import OF_FRAMES, SURE_TO_FIT, Frames, counts, frames_of
-from pointstamp.tables.in_order import Frame, OrderKind
+from pointstamp.tables.frames import OF_FRAMES, SURE_TO_FIT, RowFrames, counts, frames_of
+from pointstamp.tables.in_order import OrderKind, RowFrame
 from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.ordering import Ordered, Ranks, ranks, value_ranks
 from pointstamp.tables.kept.weights import DIFF, Integers
@@ -36,7 +36,7 @@ class PlaceColumn:
     result_type: pa.DataType
     offset: int = 1
     default: Any = None
-    frame: Frame | None = None
+    frame: RowFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _placed(name: str, each: PlaceColumn, ranked: Ranked, values: pa.Array | Non
     return _fitting(name, each, partial(_VALUES[each.kind], ranked, values))
 
 
-def _framed(name: str, each: PlaceColumn, frames: Frames, values: pa.Array | None) -> pa.Array:
+def _framed(name: str, each: PlaceColumn, frames: RowFrames, values: pa.Array | None) -> pa.Array:
     if values is None:
         return counts(frames, None)
     return _fitting(name, each, partial(OF_FRAMES[each.kind], frames, values))

@@ -21,9 +21,9 @@ from pointstamp.reduce.arguments import Arguments
 from pointstamp.tables import deltas
 from pointstamp.tables.aggregates.aggregating import Aggregating
 from pointstamp.tables.aggregates.asked_aggregates import TableAggregate, table_aggregates
+from pointstamp.tables.aggregates.extremes import extreme_asked
 from pointstamp.tables.aggregates.sums import LinearAggregate, is_linear
 from pointstamp.tables.distinct_counts import can_be_apart, counted_apart
-from pointstamp.tables.kept.ordering import Ordered
 from pointstamp.tables.kept.weights import DIFF
 from pointstamp.tables.with_row import WithRow
 
@@ -103,9 +103,9 @@ def _by_keys(
     if len(linear) == len(found):
         return deltas.on_sums(changes, name, keys, linear, result)
     extremes = {
-        column: Ordered(each.column, each.kind == "max")
+        column: extreme
         for column, each in found.items()
-        if each.kind in ("min", "max") and each.column is not None and each.where is None
+        if (extreme := extreme_asked(each, changes.schema)) is not None
     }
     if len(linear) + len(extremes) == len(found) and not changes.loops:
         return deltas.on_extremes(changes, name, keys, linear, extremes, result)

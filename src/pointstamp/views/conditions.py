@@ -25,8 +25,42 @@ def parts_of(condition: Expression) -> Iterator[Expression]:
         case Call("and", arguments):
             for each in arguments:
                 yield from parts_of(each)
+        case Call("or", _):
+            yield from _without_common_parts(branches_of(condition))
         case _:
             yield condition
+
+
+def branches_of(condition: Expression) -> list[Expression]:
+    """The parts of a condition of which one must hold."""
+    match condition:
+        case Call("or", arguments):
+            return [branch for each in arguments for branch in branches_of(each)]
+        case _:
+            return [condition]
+
+
+def _without_common_parts(branches: list[Expression]) -> Iterator[Expression]:
+    """``(a and b) or (a and c)`` is ``a and (b or c)``, so that a key in every branch is a key."""
+    taken = [{str(part): part for part in parts_of(branch)} for branch in branches]
+    common = [words for words in taken[0] if all(words in each for each in taken)]
+    yield from (taken[0][words] for words in common)
+    rests = [all_of(part for words, part in each.items() if words not in common) for each in taken]
+    if all(rest is not None for rest in rests):  # if nothing is left of a branch, it holds with the others
+        yield any_of(rest for rest in rests if rest is not None)
+
+
+def implied(condition: Expression, columns: Iterable[str]) -> Expression | None:
+    """What a condition says of some columns alone, if it is a choice and every branch says something."""
+    known = set(columns)
+    found = []
+    for branch in branches_of(condition):
+        asked = [(part, set(columns_of(part))) for part in parts_of(branch)]
+        own = all_of(part for part, names in asked if names and names <= known)
+        if own is None:
+            return None
+        found.append(own)
+    return any_of(found)
 
 
 def all_of(conditions: Iterable[Expression]) -> Expression | None:
@@ -35,6 +69,14 @@ def all_of(conditions: Iterable[Expression]) -> Expression | None:
     for each in conditions:
         made = each if made is None else made & each
     return made
+
+
+def any_of(conditions: Iterable[Expression]) -> Expression:
+    """One condition that holds where one of them does."""
+    first, *others = conditions
+    for each in others:
+        first = first | each
+    return first
 
 
 @dataclass(frozen=True, slots=True)

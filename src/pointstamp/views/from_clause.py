@@ -6,7 +6,7 @@ applied before the join, where the join keeps all rows of the left side anyway.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sqlglot import exp
@@ -16,9 +16,10 @@ from pointstamp.flow.join_kind import How
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import all_of, parts_of, split
 from pointstamp.views.event_time import TimeCondition
-from pointstamp.views.joins import JoinPool
+from pointstamp.views.joins import JoinPool, Unjoined
 from pointstamp.views.outer_joins import inner, joined, merged_names
 from pointstamp.views.parsing import COMMA
+from pointstamp.views.pruning import Names, names_of_joins
 from pointstamp.views.ranking import AT_MOST, places_wanted
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation
@@ -34,7 +35,7 @@ class FromClause:
     """FROM as it is read: a pool of relations, those since the last comma apart."""
 
     catalog: Catalog
-    needed: set[str] | None
+    needed: Names | None
     where: list[exp.Expr]
     """Parts of WHERE that are not applied yet."""
     timed: list[TimeCondition]
@@ -54,15 +55,16 @@ class FromClause:
         _move(chain, whole)
         return whole
 
-    def apply_times(self, relations: list[tuple[Relation, exp.Expr, bool]]) -> None:
+    def apply_times(self, pool: JoinPool) -> None:
         """Apply what speaks of the event time of one relation, so that a join of it forgets rows, too."""
         for each in list(self.timed):
             columns = list(each.value.find_all(exp.Column))
-            for number, (relation, node, is_cross) in enumerate(relations):
+            for number, waiting in enumerate(pool.waiting):
+                relation = waiting.relation
                 if columns and all(relation.scope.has(column) for column in columns):
                     value = Translator(relation.scope, self.catalog.parameters)(each.value)
-                    table = each.applied(relation.table, value)
-                    relations[number] = relation.with_table(table), node, is_cross
+                    made = relation.with_table(each.applied(relation.table, value))
+                    pool.waiting[number] = replace(waiting, relation=made)
                     self.timed.remove(each)
                     break
 
@@ -81,7 +83,9 @@ class FromClause:
             )
         joins, alone = first.args.get("joins") or [], first.copy()
         alone.set("joins", None)
-        return FromClause(self.catalog, self.needed, [], []).read(alone, joins).merge()
+        own = names_of_joins(joins)
+        inside = None if own is None or self.needed is None else self.needed | own
+        return FromClause(self.catalog, inside, [], []).read(alone, joins).merge(self.needed)
 
     def _places_wanted(self, node: exp.Subquery) -> dict[str, int]:
         """Which columns of a subquery have a greatest number in WHERE: the places that are looked at."""
@@ -107,11 +111,11 @@ class FromClause:
                 chain.conditions.extend(parts_of(translated))
             return
         if how in ("left", "semi", "anti"):
-            self.apply_times(chain.relations)
-        left = chain.merge()
+            self.apply_times(chain)
+        left = chain.merge(self.needed)
         with placed(join):
             made = self._of_kind(left, right, join, how, using)
-        chain.relations = [(made, join.this, False)]
+        chain.waiting = [Unjoined(made, join.this)]
 
     def _using(self, chain: JoinPool, right: Relation, join: exp.Join) -> list[str]:
         if join.text("method").upper() == "NATURAL":
@@ -200,5 +204,5 @@ def _is_comma(join: exp.Join) -> bool:
 
 
 def _move(chain: JoinPool, whole: JoinPool) -> None:
-    whole.relations.extend(chain.relations)
+    whole.waiting.extend(chain.waiting)
     whole.conditions.extend(chain.conditions)

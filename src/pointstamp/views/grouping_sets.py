@@ -116,8 +116,10 @@ def grouping_sets(
     asked = [each for node in nodes for each in node.find_all(exp.Anonymous) if _is_grouping(each)]
     tables, made = [], None
     for own in sets.sets:
-        made = grouped(relation, [keys[n] for n in own], nodes, translate, prefix)
-        by_number = dict(zip(own, made.keys, strict=True))
+        # The set of all rows has a key, too: as in Spark it has a row only where there are rows.
+        by = [keys[n] for n in own] or [lit(True)]
+        made = grouped(relation, by, nodes, translate, prefix)
+        by_number = dict(zip(own, made.keys, strict=False))
         columns = [by_number.get(n, lit(None).cast(kinds[n])).alias(name) for n, name in enumerate(names)]
         answers = dict.fromkeys(str(each.column) for each in made.answers.values())
         marks = [

@@ -135,3 +135,10 @@ def _number(node: exp.Interval) -> int:
     if not isinstance(said, exp.Literal) or not said.name.lstrip("-").isdigit():
         raise refused(node, "the length of an interval must be an integer that stands in the text")
     return int(said.name)
+
+
+def as_decimal(node: exp.Expr) -> Literal | None:
+    """An integer of the text as a decimal of its own digits, as Spark reads it beside a decimal."""
+    if not isinstance(node, exp.Literal) or node.is_string or not str(node.this).isdigit():
+        return None
+    return Literal(pa.scalar(Decimal(node.this), pa.decimal128(len(node.this), 0)))

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from pointstamp.expressions.compiling import compile_expression
 from pointstamp.expressions.tree import Expression, col
-from pointstamp.tables.in_order import Frame, OrderFunction, OrderKind
+from pointstamp.tables.in_order import OrderFunction, OrderKind, RowFrame
 from pointstamp.tables.table import Table
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import conjuncts
@@ -56,8 +56,8 @@ _OF_ENDS: Final[dict[str, OrderKind]] = {
 _ONE_ROW: Final = pa.record_batch({"": pa.array([0])})
 _ALL: Final = inf
 _OF_RANGE: Final = ((_ALL, 0), (_ALL, _ALL))
-_WHOLE: Final = Frame(None, None)
-_UP_TO_EQUALS: Final = Frame(None, 0, with_equals=True)
+_WHOLE: Final = RowFrame(None, None)
+_UP_TO_EQUALS: Final = RowFrame(None, 0, with_equals=True)
 WINDOW_FUNCTIONS: Final = frozenset([*_PLACES, *_NEIGHBOURS, *_RUNNING, *_OF_ENDS])
 
 
@@ -224,7 +224,7 @@ def _of_place(function: str, call: exp.Anonymous, arguments: list[Expression]) -
     return OrderFunction(_NEIGHBOURS[function], arguments[0], offset, default[0].as_py())
 
 
-def _frame(node: exp.Window, order: WindowOrder) -> Frame | None:
+def _frame(node: exp.Window, order: WindowOrder) -> RowFrame | None:
     """Which rows a function sees; None for those up to this one, as ``with_order`` has them anyway."""
     spec = node.args.get("spec")
     if spec is None:
@@ -244,7 +244,7 @@ def _frame(node: exp.Window, order: WindowOrder) -> Frame | None:
         return _UP_TO_EQUALS if order.by else _WHOLE
     if (before, behind) == (_ALL, 0) and _function(node) in _RUNNING:
         return None
-    return Frame(None if before == _ALL else int(before), None if behind == _ALL else int(behind))
+    return RowFrame(None if before == _ALL else int(before), None if behind == _ALL else int(behind))
 
 
 def _distance(spec: exp.WindowSpec, end: str, outwards: str) -> float | None:

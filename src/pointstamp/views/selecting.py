@@ -17,25 +17,27 @@ from pointstamp.views.exploding import exploded, with_generators
 from pointstamp.views.from_clause import FromClause
 from pointstamp.views.grouping import aggregates_in, grouped
 from pointstamp.views.grouping_sets import grouping_sets, sets_of
+from pointstamp.views.joins import JoinPool
 from pointstamp.views.limits import limited
+from pointstamp.views.pruning import names_behind, names_in, names_of_from, pruned
 from pointstamp.views.ranking import with_windows
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, Scope, ScopeName
-from pointstamp.views.subqueries import filtered, subqueries_in, with_answers
+from pointstamp.views.subqueries import filtered, is_plain_in, subqueries_in, with_answers
 from pointstamp.views.time_windows import with_time_windows
 from pointstamp.views.translating import Translator
 
 
 def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
     """FROM and WHERE of a select."""
-    wanted = conjuncts(node.args["where"].this if node.args.get("where") else None)
-    asking = [part for part in wanted if any(True for _ in subqueries_in(part))]
-    plain = [part for part in wanted if part not in asking]
+    parts = conjuncts(node.args["where"].this if node.args.get("where") else None)
+    asking = [part for part in parts if any(True for _ in subqueries_in(part))]
+    plain = [part for part in parts if part not in asking]
     timed = [each for part in plain if (each := time_condition(part)) is not None]
     over = [each.node for each in timed]
-    clause = FromClause(catalog, _needed(node), [part for part in plain if part not in over], timed)
+    clause = FromClause(catalog, names_of_from(node), [part for part in plain if part not in over], timed)
     pool = clause.read(node.args["from_"].this, node.args.get("joins") or [])
-    clause.apply_times(pool.relations)
+    clause.apply_times(pool)
     later, related = [], []
     for part in clause.where:
         unknown = [each for each in part.find_all(exp.Column) if not pool.scope.has(each)]
@@ -46,7 +48,11 @@ def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
             related.append(part)
         else:
             later.append(part)
-    relation = pool.merge()
+    asking = [part for part in asking if not _narrows(pool, part, catalog)]
+    behind = names_behind(node)
+    times = [each.value for each in clause.timed]
+    wanted = None if behind is None else behind | names_in([*later, *related, *asking, *times])
+    relation = pool.merge(wanted)
     for lateral in node.args.get("laterals") or []:
         relation = exploded(relation, lateral, catalog)
     translate = Translator(relation.scope, catalog.parameters)
@@ -54,14 +60,30 @@ def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
         relation = relation.with_table(relation.table.filter(translate(part)))
     for each in clause.timed:
         relation = relation.with_table(each.applied(relation.table, translate(each.value)))
-    for part in asking:
+    for number, part in enumerate(asking):
         relation = filtered(relation, part, catalog)
+        if behind is not None:
+            relation = pruned(relation, behind | names_in([*related, *asking[number + 1 :]]))
     if outer is None or not related:
         return Begun(node, relation, catalog, [], [])
     inside = Translator(relation.scope.beneath(outer), catalog.parameters)
     conditions = [each for part in related for each in parts_of(inside(part))]
     found = split(conditions, outer.schema.names, relation.table.schema.names)
     return Begun(node, relation, catalog, found.keys, [*found.left, *found.pairs])
+
+
+def _narrows(pool: JoinPool, part: exp.Expr, catalog: Catalog) -> bool:
+    """Whether IN takes rows of one relation away before that is joined: then it is done."""
+    if len(pool.waiting) < 2 or not is_plain_in(part, catalog):
+        return False
+    columns = list(part.this.find_all(exp.Column))
+    for position, each in enumerate(pool.waiting):
+        if columns and all(each.relation.scope.has(column) for column in columns):
+            for column in columns:
+                pool.scope.find(column)  # one that another relation has, too, is refused
+            pool.narrow(position, lambda relation: filtered(relation, part, catalog))
+            return True
+    return False
 
 
 def finish(begun: Begun) -> Relation:
@@ -213,15 +235,3 @@ def _columns(node: exp.Select, relation: Relation) -> list[tuple[str, exp.Expr]]
             if is_meant and name.column.lower() not in left_out:
                 made.append((name.column, exp.column(name.column, table=name.table)))
     return made
-
-
-def _needed(node: exp.Select) -> set[str] | None:
-    """The names of the columns that a select may speak of; None if it wants all."""
-    for each in node.find_all(exp.Star):
-        if not isinstance(each.parent, exp.Anonymous):
-            return None
-    joins = node.args.get("joins") or []
-    if any(join.text("method").upper() == "NATURAL" for join in joins):
-        return None
-    used = {part.name for join in joins for part in join.args.get("using") or []}
-    return used | {part.name for each in node.find_all(exp.Column) for part in each.parts}

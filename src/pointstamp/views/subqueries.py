@@ -56,6 +56,22 @@ def _is_subquery(node: exp.Expr) -> bool:
     )
 
 
+def is_plain_in(node: exp.Expr, catalog: Catalog) -> bool:
+    """Whether a condition is IN of a query that surely speaks of its own tables alone."""
+    query = node.args["query"].unnest() if isinstance(node, exp.In) and node.args.get("query") else None
+    if not isinstance(query, exp.Select) or query.args.get("with_") or query.find(exp.Lateral):
+        return False
+    if any(each is not query for each in query.find_all(exp.Query)):
+        return False
+    tables = list(query.find_all(exp.Table))
+    known = {name.lower() for each in tables for name in catalog.find(each).schema.names}
+    aliases = {each.alias_or_name.lower() for each in tables}
+    return all(
+        each.table.lower() in aliases if each.table else each.name.lower() in known
+        for each in query.find_all(exp.Column)
+    )
+
+
 def filtered(relation: Relation, condition: exp.Expr, catalog: Catalog) -> Relation:
     """The rows for which a condition holds that has subqueries in it."""
     inner, is_negated = condition, False
@@ -233,6 +249,8 @@ def _rows_of(node: exp.Expr, catalog: Catalog, outer: Scope) -> Asked:
     node = node.unnest()
     if not isinstance(node, exp.Select):
         return Asked(node, catalog.compiler.query(node, catalog), [], [])
+    if all(isinstance(each, exp.Star) for each in node.expressions):
+        node = node.copy().select(exp.Literal.number(1), append=False)  # whether there is a row, not which
     begun = catalog.compiler.begin(node, catalog, outer)
     if not begun.is_correlated:
         return Asked(node, catalog.compiler.finish(begun), [], [])

@@ -97,7 +97,15 @@ class Translator:
     def _binary(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Add | exp.Sub) and (moved := self._moved(node)) is not None:
             return moved
-        return BINARY[type(node)](self(node.this), self(node.expression))
+        one, other = self(node.this), self(node.expression)
+        if not isinstance(node, exp.And | exp.Or | exp.DPipe):
+            one, other = self._beside(node.this, one, other), self._beside(node.expression, other, one)
+        return BINARY[type(node)](one, other)
+
+    def _beside(self, node: exp.Expr, value: Expression, other: Expression) -> Expression:
+        """A value with which another one is reckoned."""
+        made = literals.as_decimal(node)
+        return value if made is None or not types.is_decimal(self.type_of(other)) else made
 
     def _moved(self, node: exp.Expr) -> Expression | None:
         """A time that is moved by an interval, if the node is one."""
@@ -183,7 +191,8 @@ class Translator:
         ):
             return literals.text_as(node, str(node.this.this), to)
         inner = self(node.this)
-        return inner.try_cast(to) if isinstance(node, exp.TryCast) else inner.cast(to)
+        # What does not fit is an error in Spark since 4.0; the parser knows only the casts of before.
+        return inner.try_cast(to) if node.args.get("safe") else inner.cast(to)
 
     def is_(self, node: exp.Is) -> Expression:
         """IS NULL, IS TRUE, IS FALSE."""

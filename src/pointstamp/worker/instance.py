@@ -82,6 +82,12 @@ class Instance:
         self.on_frontier = getattr(self.logic, "on_frontier", None)
         self._on_start = getattr(self.logic, "on_start", None)
 
+    def share_with(self, others: dict[Any, Any]) -> None:
+        """Let the operator keep what others of its worker keep, too, in one place with them."""
+        share_with = getattr(self.logic, "share_with", None)
+        if share_with is not None:
+            share_with(others)
+
     def put(self, port: int, time: Time, batch: pa.RecordBatch) -> bool:
         """Let a message wait; whether it may be handled now."""
         if self.limit is not None and time[0] > self.limit:

@@ -9,7 +9,7 @@ counted and before any of it is told to anybody.
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -89,6 +89,9 @@ class Worker:
             for node in plan.nodes
             if not node.kind.is_door
         }
+        shared: dict[Any, Any] = {}
+        for instance in self.instances.values():
+            instance.share_with(shared)
         self._readers: dict[Location, tuple[Instance, int]] = {
             state.location: (instance, port)
             for instance in self.instances.values()

@@ -125,6 +125,7 @@ class Setting:
             epochs_max=self.makeup.epochs_max,
             closes=self.features.closes,
             epoch_columns=self.feed.columns,
+            waits_for_silent=True,
             savepoint=None if begins_with is None else begins_with.place,
         )
         self.recover_at: int | None = 0

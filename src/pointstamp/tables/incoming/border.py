@@ -19,7 +19,7 @@ from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.open_changes import OpenChanges
 from pointstamp.tables.kept.run import Run
-from pointstamp.tables.kept.weights import DIFF, Integers, columns_without_weight
+from pointstamp.tables.kept.weights import columns_without_weight
 
 
 class Border:
@@ -44,14 +44,15 @@ class Border:
             context.send(change.batch)
 
     def _check(self, context: Context, change: Run) -> None:
-        weights: Integers = change.batch.column(DIFF).to_numpy()
-        if not (weights < 0).any():
+        deleted = np.flatnonzero(change.weights < 0)
+        if not len(deleted):
             return
-        there = self._rows.weights_of(change)
-        missing = np.flatnonzero((there + weights < 0) & (weights < 0))
+        weights = change.weights[deleted]
+        there = self._rows.weights_of(change, deleted)
+        missing = np.flatnonzero(there + weights < 0)
         if len(missing):
             first = int(missing[0])
-            row = change.batch.slice(first, 1).drop_columns([DIFF]).to_pylist()[0]
+            row = change.rows.slice(int(deleted[first]), 1).to_pylist()[0]
             raise FlowError(
                 f"operator '{context.operator}': epoch {context.epoch} deletes {-weights[first]} of "
                 f"the row {row}, which is there {there[first]} times. A row can be deleted as often as it "

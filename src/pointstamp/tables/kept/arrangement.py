@@ -1,13 +1,8 @@
-"""An arrangement: a table by key, as a few sorted runs that are merged by size.
+"""An arrangement: a table by key, as a few sorted runs, so that a change never touches the rest.
 
-A change becomes a run of its own; two neighbours are merged when the newer one is at least half as large as
-the older one. So there are about as many runs as the binary digits of the number of rows, each row is moved
-as often, and a change of n rows never touches the rest. What adds up to nothing disappears when its runs
-meet.
+A lookup of many keys is a few calls for each run. What adds up to nothing disappears when its runs meet.
 
 In a loop a row has the rounds at which it is counted, as columns before the weight: they are part of the row.
-
-Invariant: the sum of all runs is the sum of all changes; runs stand from the oldest to the newest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,9 +17,9 @@ from pointstamp.rows.hashing import Hashes, hash_columns
 from pointstamp.state.keeping import KeptRows
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.ordering import Ordered
-from pointstamp.tables.kept.run import Layout, Run, expanded, merged, run_of
+from pointstamp.tables.kept.run import Layout, Run, expanded, run_of
 from pointstamp.tables.kept.scattered import Scattered
-from pointstamp.tables.kept.sizes import GROWTH, is_worth_saving_apart
+from pointstamp.tables.kept.shared import Kept
 from pointstamp.tables.kept.sorting import Positions
 from pointstamp.tables.kept.weights import DIFF, Integers, equal_rows
 
@@ -44,19 +39,32 @@ class Arrangement:
         self.layout = Layout(schema, self.keys, tuple(weights), order)
         self.looked_at = 0
         """How many of the first rows of a key had to be looked at the last time, if they have an order."""
-        self._runs: list[Run] = []
-        self._unsaved: list[pa.RecordBatch] | None = None
-        """What has changed since it was saved; None if that is not known, or is not worth knowing."""
-        self._unsaved_rows = 0
+        self._kept = Kept()
+        self._reader = self._kept.reader()
+
+    def share(self, other: "Arrangement") -> None:
+        """Keep nothing, and read what another one keeps of the same changes; before anything is added."""
+        assert (self.schema, self.keys) == (other.schema, other.keys), "another table"
+        self._kept = other._kept  # noqa: SLF001 - of the same class
+        self._reader = self._kept.reader()
+
+    @property
+    def is_borrowed(self) -> bool:
+        """Whether another one keeps what this one reads, and saves it."""
+        return self._reader > 0
 
     def __len__(self) -> int:
         """How many rows are stored; rows whose weights would add up to nothing may still be among them."""
         return sum(map(len, self._runs))
 
     @property
+    def _runs(self) -> list[Run]:
+        return self._kept.seen_by(self._reader)
+
+    @property
     def kept_rows(self) -> KeptRows:
         """How many rows there are, and what they take in memory."""
-        return KeptRows(len(self), sum(run.size_bytes for run in self._runs))
+        return KeptRows(len(self._kept), self._kept.size_bytes)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add a change: rows with weights, in any order."""
@@ -64,35 +72,26 @@ class Arrangement:
 
     def add_run(self, run: Run) -> None:
         """Add a change that is a run already."""
-        if not len(run):
-            return
-        if self._unsaved is not None:
-            self._note(run.batch)
-        while self._runs and len(self._runs[-1]) < GROWTH * len(run):
-            run = merged(self._runs.pop(), run)
         if len(run):
-            self._runs.append(run)
+            self._kept.add(self._reader, run)
 
     def save(self, *, changes_only: bool) -> Piece:
         """All rows, or those that were added since the last save if they are much fewer."""
-        unsaved, self._unsaved, self._unsaved_rows = self._unsaved, [], 0
-        if changes_only and unsaved is not None:
-            table = pa.Table.from_batches(unsaved, self.schema)
-            return Piece(table, self.keys, is_whole=False, adds_up=True)
-        return Piece(self.all_rows(), self.keys, adds_up=True)
+        assert not self.is_borrowed, "what another one keeps is saved there"
+        unsaved = self._kept.unsaved()
+        is_whole = not changes_only or unsaved is None
+        runs = self._runs if is_whole else unsaved or []
+        table = pa.Table.from_batches([run.batch for run in runs], self.schema)
+        return Piece(table, self.keys, is_whole=is_whole, adds_up=True)
 
     def load(self, rows: pa.Table) -> None:
         """Add rows that were saved."""
-        for batch in rows.to_batches():
-            self.add(batch)
-        self._unsaved = None
+        runs = [run_of(batch, self.layout) for batch in rows.to_batches()]
+        self._kept.load([run for run in runs if len(run)])
 
-    def _note(self, change: pa.RecordBatch) -> None:
-        assert self._unsaved is not None
-        self._unsaved.append(change)
-        self._unsaved_rows += change.num_rows
-        if not is_worth_saving_apart(self._unsaved_rows, len(self)):
-            self._unsaved = None
+    def expect(self, who: str) -> None:
+        """Go on from a snapshot to which this has added nothing, because another one keeps it."""
+        self._kept.expect(who)
 
     def matches(
         self, batch: pa.RecordBatch, keys: Sequence[str]
@@ -108,17 +107,19 @@ class Arrangement:
         for which, run, positions in self._found(columns, hashes[order], order):
             yield which, pc.take(run.batch, pa.array(positions), boundscheck=False)
 
-    def matches_of(self, run: Run) -> Iterator[tuple[Positions, pa.RecordBatch]]:
-        """The same for a run that is arranged by the same key, under its own names."""
-        for which, own, positions in self._found(run.layout.keys_of(run.batch), run.words[0], None):
-            yield which, pc.take(own.batch, pa.array(positions), boundscheck=False)
+    def matches_of(self, run: Run) -> tuple[pa.RecordBatch, Positions]:
+        """The stored rows that have the keys of a run's rows, under its own names, and of which row each."""
+        return self._taken(run.layout.keys_of(run.batch), run.words[0])
 
     def stored_of(self, run: Run, firsts: Positions) -> tuple[pa.RecordBatch, Positions]:
         """The stored rows that have the keys of these rows of a run, and of which key each is."""
         keys = [column.take(pa.array(firsts)) for column in run.layout.keys_of(run.batch)]
+        return self._taken(keys, run.words[0][firsts])
+
+    def _taken(self, keys: list[pa.Array], hashes: Hashes) -> tuple[pa.RecordBatch, Positions]:
         found = [
             (which, pc.take(own.batch, pa.array(positions), boundscheck=False))
-            for which, own, positions in self._found(keys, run.words[0][firsts], None)
+            for which, own, positions in self._found(keys, hashes, None)
         ]
         if not found:
             return _empty(self.schema), np.empty(0, np.intp)
@@ -158,11 +159,14 @@ class Arrangement:
             is_all,
         )
 
-    def weights_of(self, run: Run) -> Integers:
-        """How often each row of a run is there, where the key is the whole row."""
+    def weights_of(self, run: Run, rows: Positions | None = None) -> Integers:
+        """How often each row of a run is there, or each of some, where the key is the whole row."""
         assert self.layout.is_by_row
-        there = np.zeros(len(run), np.int64)
-        for which, own, positions in self._found(run.layout.keys_of(run.batch), run.words[0], None):
+        keys, hashes = run.layout.keys_of(run.batch), run.words[0]
+        if rows is not None:
+            keys, hashes = [column.take(pa.array(rows)) for column in keys], hashes[rows]
+        there = np.zeros(len(hashes), np.int64)
+        for which, own, positions in self._found(keys, hashes, None):
             there[which] += own.weights[positions]
         return there
 
@@ -203,10 +207,8 @@ class Arrangement:
         return found[0] if len(found) == 1 else pa.concat_batches(found)
 
     def all_rows(self) -> pa.Table:
-        """Everything that is stored, added up."""
-        while len(self._runs) > 1:
-            newer = self._runs.pop()
-            self._runs.append(merged(self._runs.pop(), newer))
+        """Everything that is stored, added up; of what is not shared."""
+        self._kept.runs.merge_all()
         return pa.Table.from_batches([run.batch for run in self._runs], self.schema)
 
 

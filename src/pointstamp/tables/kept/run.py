@@ -19,24 +19,22 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
 from pointstamp.keyed.index import KeyIndex
 from pointstamp.rows.hashing import Hashes, fold_columns, hash_array
+from pointstamp.tables.kept.buckets import Buckets, buckets_of
 from pointstamp.tables.kept.ordering import Ordered
 from pointstamp.tables.kept.prefixes import prefixes_of
 from pointstamp.tables.kept.sorting import Positions, in_order, told_apart
 from pointstamp.tables.kept.weights import DIFF, Integers, equal_rows
 
 # A smaller run is in the nearer caches as it is.
-_INDEXED_ROWS_MIN: Final = 1 << 16
+INDEXED_ROWS_MIN: Final = 1 << 16
 # For a few hashes one call costs less than some that touch less memory.
 _INDEXED_HASHES_MIN: Final = 64
-# Few hashes are behind more rows of their bucket.
-_PASSED_ROWS_MAX: Final = 8
 _NO_ROWS: Final[Positions] = np.empty(0, np.intp)
 
 
@@ -92,6 +90,8 @@ class Run:
     layout: Layout
     words: tuple[Hashes, ...]
     batch: pa.RecordBatch
+    buckets: Buckets | None = None
+    """Where hashes lie, if that is known already."""
 
     def __len__(self) -> int:
         return len(self.words[0])
@@ -99,8 +99,8 @@ class Run:
     @property
     def size_bytes(self) -> int:
         """What it takes in memory."""
-        buckets = self.__dict__.get("_buckets")
-        index = 0 if buckets is None else buckets.nbytes
+        buckets: Buckets | None = self.__dict__.get("index", self.buckets)
+        index = 0 if buckets is None else buckets.begins.nbytes
         return int(self.batch.nbytes) + sum(word.nbytes for word in self.words) + index
 
     @cached_property
@@ -132,37 +132,33 @@ class Run:
     def _places(self, hashes: Hashes) -> Positions:
         """Where each of these hashes stands, or would."""
         keys = self.words[0]
-        if len(keys) < _INDEXED_ROWS_MIN or len(hashes) < _INDEXED_HASHES_MIN:
+        if len(keys) < INDEXED_ROWS_MIN or len(hashes) < _INDEXED_HASHES_MIN:
             return keys.searchsorted(hashes)
-        begins = self._buckets.take((hashes >> self._shift).view(np.int64)).astype(np.intp)
-        behind = (keys.take(begins, mode="clip") < hashes).nonzero()[0]
-        for _ in range(_PASSED_ROWS_MAX):
-            if not len(behind):
-                return begins
-            begins[behind] += 1
-            behind = behind[keys.take(begins[behind], mode="clip") < hashes[behind]]
-        begins[behind] = keys.searchsorted(hashes[behind])
-        return begins
+        return self.index.places(keys, hashes)
 
     @cached_property
-    def _shift(self) -> np.uint64:
-        """How many bits of a hash are left out to get its bucket; there are two to four rows in each."""
-        return np.uint64(64 - (len(self).bit_length() - 2))
+    def index(self) -> Buckets:
+        """Where hashes lie; worked out when it is first asked for."""
+        return buckets_of(self.words[0]) if self.buckets is None else self.buckets
 
-    @cached_property
-    def _buckets(self) -> npt.NDArray[np.int32]:
-        """Where the rows of each bucket begin: hashes are spread evenly, so their first bits nearly say it.
+    def part(self, begin: int, end: int) -> "Run":
+        """The rows from one position to another, which is no longer in it."""
+        words = tuple(word[begin:end] for word in self.words)
+        return Run(self.layout, words, self.batch.slice(begin, end - begin))
 
-        From there on rows are passed one by one, by fewer and fewer of the hashes: that touches memory once
-        or twice for each, and not at every halving. What is behind many rows, those of a hot key or the last
-        one of all, is searched for.
-        """
-        counts = np.bincount(
-            (self.words[0] >> self._shift).view(np.int64), minlength=1 << (64 - int(self._shift))
-        )
-        begins = np.zeros(len(counts), np.int32)
-        np.cumsum(counts[:-1], out=begins[1:])
-        return begins
+    def words_at(self, position: int) -> tuple[np.uint64, ...]:
+        """The words of a row."""
+        return tuple(word[position] for word in self.words)
+
+    def place_of(self, words: tuple[np.uint64, ...]) -> int:
+        """Where the first row stands, or would, that is not before these words."""
+        begin, end = 0, len(self)
+        for word, wanted in zip(self.words, words, strict=True):
+            inside = word[begin:end]
+            begin, end = (begin + int(inside.searchsorted(wanted, side)) for side in ("left", "right"))
+            if begin == end:
+                break
+        return begin
 
 
 def run_of(batch: pa.RecordBatch, layout: Layout) -> Run:

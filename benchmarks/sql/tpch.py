@@ -1,0 +1,168 @@
+"""What a change of 1,000 rows costs a view of TPC-H, beside DuckDB and Spark working it out anew.
+
+    .venv/bin/python -m benchmarks.sql.tpch [--scale 1] [--only q1 q2 ...] [--epochs 20] [--without-spark]
+
+One JSON line for each query is added to ``results.jsonl`` beside this file, or where ``--results`` says; a
+query that has a line there for its scale is not run again, so a run that was stopped goes on. A query runs in
+a process of its own: it loads the tables in two epochs (``load_s``), then each epoch changes 1,000 rows of
+those that it reads: orders with their lines come and go, customers, parts, offers and lines are replaced.
+``update_ms`` is the median from sending a change to having that of the view, on one worker, ``best_ms`` the
+tenth percentile, and ``cpu_ms`` the median of the processor's time. ``state_mb`` is what operators keep,
+``input_mb`` of it what the inputs keep to refuse a deletion of what is not there.
+
+``duckdb_ms`` is the query over all rows that are there at the end, in tables of DuckDB's own, with two
+threads; ``duckdb_cpu_ms`` the processor's time for it. ``spark_ms`` is the same in Spark over Parquet files,
+with two slots. Of each the best of some turns counts, and all three answers are compared.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from benchmarks.figures import timed
+from benchmarks.sql.answers import Rows, added_up, check_same, rows_of_table
+from benchmarks.sql.tpch_changes import Changes, ChangingTables, declared, tables_in
+from benchmarks.sql.tpch_queries import NAMES, queries
+
+import pointstamp as ps
+from pointstamp.running.status import status_of
+
+RESULTS: Final = Path(__file__).parent / "results.jsonl"
+LOADS: Final = 2
+CHANGE: Final = 1_000
+TURNS: Final = 3
+
+
+def main() -> None:
+    """Run the queries that have no line yet."""
+    asked = argparse.ArgumentParser()
+    asked.add_argument("--scale", type=float, default=1.0)
+    asked.add_argument("--only", nargs="*", default=NAMES)
+    asked.add_argument("--epochs", type=int, default=20)
+    asked.add_argument("--without-spark", action="store_true")
+    asked.add_argument("--results", type=Path, default=RESULTS)
+    asked.add_argument("--folder", type=Path, help="keep one query up to date, and leave its tables here")
+    given = asked.parse_args()
+    if given.folder is not None:
+        print(json.dumps(kept_up_to_date(given.only[0], given.scale, given.epochs, given.folder)))
+        return
+    lines = given.results.read_text().splitlines() if given.results.exists() else []
+    done = {(line["case"], line["scale"]) for line in map(json.loads, lines)}
+    wanted = [name for name in given.only if (name, given.scale) not in done]
+    with nullcontext() if given.without_spark or not wanted else _session() as spark:
+        for name in wanted:
+            line = json.dumps({"case": name, "scale": given.scale, **compared(name, given, spark)})
+            with given.results.open("a") as file:
+                file.write(line + "\n")
+            print(line, flush=True)
+
+
+def compared(name: str, given: argparse.Namespace, spark: Any) -> dict[str, float]:  # noqa: ANN401 - untyped
+    """The figures of one query by all engines."""
+    query = queries(given.scale)[name]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "benchmarks.sql.tpch", "--only", name, "--scale", str(given.scale)]
+        command += ["--epochs", str(given.epochs), "--folder", folder]
+        ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ourselves
+        figures: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])
+        ours = rows_of_table(pq.read_table(Path(folder) / "result.parquet"))
+        figures |= _by_duckdb(query, Path(folder), ours, name)
+        if spark is not None:
+            figures |= _by_spark(query, Path(folder), ours, name, spark)
+    for peer in ("duckdb", "spark"):
+        if f"{peer}_ms" in figures:
+            figures[f"times_{peer}"] = figures[f"{peer}_ms"] / figures["update_ms"]
+    return {key: round(each, 3) for key, each in figures.items()}
+
+
+def kept_up_to_date(name: str, scale: float, epochs: int, folder: Path) -> dict[str, float]:
+    """Load the tables of a query, change them, and leave them and the answer in a folder."""
+    query = queries(scale)[name]
+    tables = ChangingTables(scale, tables_in(query))
+    results: list[pa.Table] = []
+    flow = ps.sql(declared(tables.names) + query, name=name)
+    with flow.open_local(on_result=lambda _name, _epoch, table: results.append(table)) as session:
+
+        def epoch(number: int, change: Changes) -> tuple[float, float]:
+            ready = {name: table.combine_chunks() for name, table in change.items()}
+            started, cpu = perf_counter(), process_time()
+            for name, table in ready.items():
+                session.input(name).send(table)
+                session.input(name).advance_to(number + 1)
+            session.settle()
+            return perf_counter() - started, process_time() - cpu
+
+        load = sum(epoch(number, change)[0] for number, change in enumerate(tables.loaded(LOADS)))
+        changed, taken = 0, []
+        for number in range(LOADS, LOADS + epochs):
+            change = tables.change(CHANGE)
+            changed += sum(table.num_rows for table in change.values())
+            taken.append(epoch(number, change))
+        kept = status_of(session).kept
+    seconds, cpu_seconds = np.array(taken).T
+    rows = added_up(results)
+    schema = pa.schema(list(results[0].schema)[:-1])
+    columns = [pa.array([row[n] for row in rows], each.type) for n, each in enumerate(schema)]
+    pq.write_table(pa.table(columns, schema=schema), folder / "result.parquet")
+    for each in tables.names:
+        pq.write_table(tables.there(each), folder / f"{each}.parquet")
+    return {
+        "rows": sum(tables.there(each).num_rows for each in tables.names),
+        "answer_rows": len(rows),
+        "load_s": load,
+        "changed_rows": changed / epochs,
+        "update_ms": float(np.median(seconds)) * 1e3,
+        "best_ms": float(np.quantile(seconds, 0.1)) * 1e3,
+        "cpu_ms": float(np.median(cpu_seconds)) * 1e3,
+        "state_mb": sum(each.size_bytes for each in kept) / 1e6,
+        "input_mb": sum(each.size_bytes for each in kept if "border" in each.name) / 1e6,
+    }
+
+
+def _by_duckdb(query: str, folder: Path, ours: Rows, name: str) -> dict[str, float]:
+    engine = duckdb.connect(config={"threads": 2})
+    for table in tables_in(query):
+        engine.execute(f"create table {table} as from '{folder / table}.parquet'")
+    columns = ", ".join(pq.read_schema(folder / "result.parquet").names)
+    text = f"select {columns} from ({query})"  # noqa: S608 - our own text
+    taken, cpu = [], []
+    for _ in range(TURNS):
+        begun = process_time()
+        seconds, found = timed(lambda: engine.sql(text).to_arrow_table())
+        taken.append(seconds)
+        cpu.append(process_time() - begun)
+    check_same(ours, rows_of_table(found), f"{name}: ours and DuckDB's")
+    return {"duckdb_ms": min(taken) * 1e3, "duckdb_cpu_ms": min(cpu) * 1e3}
+
+
+def _by_spark(query: str, folder: Path, ours: Rows, name: str, spark: Any) -> dict[str, float]:  # noqa: ANN401 - untyped
+    for table in tables_in(query):
+        spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
+    ask: Callable[[], Any] = lambda: spark.sql(query).collect()  # noqa: E731 - timed below
+    taken = []
+    for _ in range(TURNS):
+        seconds, found = timed(ask)
+        taken.append(seconds)
+    check_same(ours, [tuple(row) for row in found], f"{name}: ours and Spark's")
+    return {"spark_ms": min(taken) * 1e3}
+
+
+def _session() -> Any:  # noqa: ANN401 - untyped
+    from benchmarks.spark.session import session
+
+    return session("TPC-H")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""What is kept of a table by key, once for all operators of a worker that need it.
+
+Operators that join one table by one key are given the same changes, by the same worker, in the same order of
+times, but not at the same moment. So whoever comes first to a change adds it, and each sees as many changes
+as it has come to itself. A change is merged with those before when all have come to it.
+
+Exactly one of them saves and restores what is kept: the first. It saves what it has seen, whatever others
+have added since.
+
+Invariant: the sum of ``runs`` and of ``later`` is the sum of all changes to which anybody has come.
+"""
+
+from pointstamp.errors import FlowError
+from pointstamp.tables.kept.run import Run
+from pointstamp.tables.kept.runs import Runs
+from pointstamp.tables.kept.sizes import is_worth_saving_apart
+
+
+class Kept:
+    """The runs of a table by key; changed by those that read it, each under its number."""
+
+    def __init__(self) -> None:
+        self.runs = Runs()
+        """What all readers have seen."""
+        self.later: list[Run] = []
+        """Changes to which somebody has not come yet, in their order."""
+        self._seen: list[int] = []
+        """For each reader how many changes it has come to."""
+        self._merged = 0
+        """To how many changes all have come."""
+        self._unsaved: list[Run] | None = None
+        """What the first reader has seen since it saved; None if that is not known, or not worth knowing."""
+        self._unsaved_rows = 0
+        self._is_loaded = False
+        self._expected_by = ""
+        """Who goes on from a snapshot, and expects another reader to bring what was kept."""
+
+    def __len__(self) -> int:
+        return len(self.runs) + sum(map(len, self.later))
+
+    @property
+    def size_bytes(self) -> int:
+        """What all of it takes in memory."""
+        return self.runs.size_bytes + sum(run.size_bytes for run in self.later)
+
+    @property
+    def readers(self) -> int:
+        """How many operators, or sides of them, read it."""
+        return len(self._seen)
+
+    def reader(self) -> int:
+        """Make one reader more, before anything is added; return its number."""
+        assert not len(self), "who comes late has not seen what is there"
+        self._seen.append(0)
+        return len(self._seen) - 1
+
+    def add(self, reader: int, run: Run) -> None:
+        """A reader has come to a change."""
+        self._check_loaded()
+        if reader == 0 and self._unsaved is not None:
+            self._note(run)
+        if len(self._seen) == 1:
+            self.runs.add(run)
+            return
+        self._seen[reader] += 1
+        number = self._seen[reader] - self._merged
+        if number > len(self.later):
+            self.later.append(run)
+        assert len(self.later[number - 1]) == len(run), "readers of one table have seen different changes"
+        while self.later and min(self._seen) > self._merged:
+            self.runs.add(self.later.pop(0))
+            self._merged += 1
+
+    def seen_by(self, reader: int) -> list[Run]:
+        """The runs that a reader sees."""
+        self._check_loaded()
+        return [*self.runs, *self.later[: self._seen[reader] - self._merged]]
+
+    # Saving.
+
+    def unsaved(self) -> list[Run] | None:
+        """What the first reader has seen since it was asked the last time, if that is known."""
+        unsaved, self._unsaved, self._unsaved_rows = self._unsaved, [], 0
+        return unsaved
+
+    def load(self, rows: list[Run]) -> None:
+        """Begin with what was saved."""
+        for run in rows:
+            self.runs.add(run)
+        self._unsaved, self._is_loaded = None, True
+
+    def expect(self, who: str) -> None:
+        """A reader goes on from a snapshot, and another one brings what is kept, before or after this."""
+        self._expected_by = who
+
+    def _check_loaded(self) -> None:
+        if self._expected_by and not self._is_loaded:
+            raise FlowError(
+                f"operator '{self._expected_by}' goes on from a snapshot in which another operator saved a "
+                "table for both, and that one is gone from the flow or has another name. Bring it back, or "
+                "begin with a new checkpoint."
+            )
+
+    def _note(self, run: Run) -> None:
+        assert self._unsaved is not None
+        self._unsaved.append(run)
+        self._unsaved_rows += len(run)
+        if not is_worth_saving_apart(self._unsaved_rows, len(self)):
+            self._unsaved = None

@@ -1,0 +1,86 @@
+"""Which operators keep the same table by the same key, and so keep it once for all of them.
+
+An operator is built with ``arranged``: under the name of each arrangement what it is of. Two that say the
+same are given the same changes on every worker, and a worker lets them share.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from pointstamp.flow.outlet import wiring
+from pointstamp.flow.plan import Node, Plan
+from pointstamp.flow.stream import Stream
+from pointstamp.state.pieces import Piece
+from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.topology.ports import Source
+
+
+@dataclass(frozen=True, slots=True)
+class TableByKey:
+    """The changes of a table, arranged by some columns."""
+
+    source: Source
+    keys: tuple[str, ...]
+    has_nulls: bool = False
+    """Whether rows are kept that have a null in their key."""
+
+
+def arranged_by(deltas: Stream, keys: tuple[str, ...], *, has_nulls: bool = False) -> TableByKey:
+    """What an operator keeps that arranges these changes by these columns."""
+    return TableByKey(wiring(deltas).source, keys, has_nulls)
+
+
+class Arrangements:
+    """The arrangements of an operator, by name; some may be read from where another operator keeps them."""
+
+    def __init__(self, own: Mapping[str, Arrangement], arranged: Mapping[str, TableByKey]) -> None:
+        self._own = own
+        self._arranged = arranged
+
+    def share_with(self, others: dict[TableByKey, Arrangement]) -> None:
+        """Read what others of this worker keep already, and let them read the rest."""
+        for name, table in self._arranged.items():
+            first = others.setdefault(table, self._own[name])
+            if first is not self._own[name]:
+                self._own[name].share(first)
+
+    def save(self, *, changes_only: bool) -> dict[str, Piece]:
+        """What is kept here."""
+        return {
+            name: each.save(changes_only=changes_only)
+            for name, each in self._own.items()
+            if not each.is_borrowed
+        }
+
+    def load(self, operator: str, pieces: Mapping[str, pa.Table]) -> None:
+        """Go on with what was kept here; what was kept elsewhere comes from there."""
+        for name, each in self._own.items():
+            if name in pieces:
+                each.load(pieces[name])
+            else:
+                each.expect(operator)
+
+
+def shared_in_words(plan: Plan, node: Node) -> list[str]:
+    """What an operator shares with others: which of its arrangements, by which columns, with whom."""
+    made = []
+    for name, table in _arranged(node).items():
+        others = [
+            other.name
+            for other in plan.nodes
+            if other.index != node.index and table in _arranged(other).values()
+        ]
+        others += [f"its {side}" for side, own in _arranged(node).items() if own == table and side != name]
+        if others:
+            by = ", ".join(table.keys)
+            made.append(f"{name}, by {by}, with {', '.join(dict.fromkeys(others))}")
+    return made
+
+
+def _arranged(node: Node) -> Mapping[str, TableByKey]:
+    logic: Any = node.logic
+    return logic.keywords.get("arranged", {}) if isinstance(logic, partial) else {}
