@@ -42,9 +42,8 @@ def test_the_index_answers_as_a_dictionary_does(history: list[list[Edge]]) -> No
             by[each] -= model[each]
         by = Counter({each: count for each, count in by.items() if count})
         rows = sorted(by, key=lambda each: (hash(each), each))
-        before, after = index.change(
-            *(array([row[at] for row in rows]) for at in range(3)), array([by[row] for row in rows])
-        )
+        vertex, other, length = (array([row[at] for row in rows]) for at in range(3))
+        before, after = index.change(vertex, other, length, array([by[row] for row in rows]))
         assert before.tolist() == [model[row] for row in rows]
         model.update(by)
         assert after.tolist() == [model[row] for row in rows]
@@ -75,11 +74,8 @@ def test_the_corners_that_several_find_add_up_to_all_triangles(
         for number, each in enumerate(triads):
             # Slots must not matter: each is given the edges in another order.
             order = np.roll(np.arange(len(rows)), number)
-            made = Changes(
-                *(array([pair[at] for pair in rows])[order] for at in (0, 1)),
-                np.ones(len(rows), np.int64),
-                by[order],
-            )
+            src, dst = (array([pair[at] for pair in rows])[order] for at in (0, 1))
+            made = Changes(src, dst, np.ones(len(rows), np.int64), by[order])
             found = each.change(made, owner[order] == number)
             corners.update(dict(zip(found.ids.tolist(), found.sides.tolist(), strict=True)))
         expected = nx.triangles(nx.Graph(there))
