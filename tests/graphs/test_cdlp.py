@@ -3,6 +3,7 @@
 Families, and what only each can find:
 - *oracle*: the definition, vertex by vertex, over all edges so far; exactly the
   same, as Graphalytics validates.
+- *journey*: saved after some epochs, and taken up by other workers.
 - *meaning*: ties, edges both ways, copies, loops, vertices without edges.
 """
 
@@ -15,6 +16,7 @@ import pointstamp as ps
 from pointstamp.errors import FlowError
 from pointstamp.graphs import cdlp
 from support.changing_graphs import Edge, changing_edges, edge_tables, edges_after, graph_input, values_of
+from support.journeys import Journey
 
 EPOCHS = 5
 
@@ -49,6 +51,29 @@ def test_communities_are_those_of_the_definition_after_every_epoch(
     for epoch in range(EPOCHS):
         found = values_of(results.table("communities", as_of=epoch), "label")
         assert found == by_hand(edges_after(changes, epoch), rounds, directed=directed), epoch
+
+
+@pytest.mark.parametrize("route", [(1, 3, 2), (3, 2, 1), (2, 2, 2)])
+def test_communities_go_on_from_what_was_saved_on_any_workers(route: tuple[int, int, int]) -> None:
+    flow = ps.Dataflow("communities")
+    flow.output("communities", cdlp(graph_input(flow), rounds=4))
+    changes = changing_edges(11, 9, vertices=30, most=40)
+    tables = edge_tables(changes)
+    there: Counter[Any] = Counter()
+    with Journey(flow.plan, route[0]) as run:
+        for epoch, table in enumerate(tables):
+            run.next_epoch({"edges": table.to_batches()})
+            run.save(changes_only=epoch % 4 != 0)
+            if epoch % 3 == 2 and epoch < 8:
+                run.go_on(route[epoch // 3 + 1])
+        run.finish()
+        for epoch in range(9):
+            result = run.results.get(("communities", epoch))
+            for row in [] if result is None else result.to_pylist():
+                there[row["id"], row["label"]] += row["diff"]
+            wanted = by_hand(edges_after(changes, epoch), 4, directed=True)
+            assert +there == Counter(wanted.items()), epoch
+            assert min(there.values()) >= 0, "a label was taken back that was not there"
 
 
 def communities(edges: list[Edge], rounds: int, named: str = "{}") -> dict[Any, Any]:

@@ -32,14 +32,22 @@ def communities_flow() -> ps.Dataflow:
     return flow
 
 
+def named_flow() -> ps.Dataflow:
+    """Communities of people with names, which are tables for each round."""
+    flow = ps.Dataflow("named")
+    flow.output("communities", graphs.cdlp(graph_input(flow, "string"), rounds=2))
+    return flow
+
+
 FLOWS: dict[str, Callable[[], ps.Dataflow]] = {
     "ranked": ranked_flow,
     "seen": seen_flow,
     "communities": communities_flow,
+    "named": named_flow,
 }
 
 
 def inputs_of(name: str, seed: int = 0, epochs: int = 6) -> dict[str, Any]:
     """The rows of a flow, in epochs."""
     changes = changing_edges(seed, epochs, vertices=6, most=7)
-    return {"edges": edge_tables(changes, "v{}" if name == "seen" else "{}")}
+    return {"edges": edge_tables(changes, "v{}" if name in ("seen", "named") else "{}")}

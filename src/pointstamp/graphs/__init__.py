@@ -4,10 +4,11 @@
 ``nearest``, which is a loop of tables or the operator of ``searching``, whose ``ways`` keep the steps in an
 ``edge_index`` and pass keys on at a ``pace``; components by ``spreading`` where they are a loop; triangles by
 the operator of ``counting``, which finds ``triads``. ``pagerank`` is an operator in a loop, ``pushing``,
-which keeps ``residuals`` and ``out_links``, and finds vertices by ``ids``. ``motifs`` reads ``motif_text``,
-``pregel`` sends ``messages``, and ``frames`` has GraphFrames' names for all of it. ``components`` is the one
-that takes streams, an operator that keeps a ``forest``; that finds vertices by ``vertices``, members by
-``members``, and merges small dense graphs by ``collapse``. ``relabelling`` makes a table of what it says.
+which keeps ``residuals`` and ``out_links``, and finds vertices by ``ids``; ``cdlp`` is another, ``voting``,
+which counts ``votes``. ``motifs`` reads ``motif_text``, ``pregel`` sends ``messages``, and ``frames`` has
+GraphFrames' names for all of it. ``components`` is the one that takes streams, an operator that keeps a
+``forest``; that finds vertices by ``vertices``, members by ``members``, and merges small dense graphs by
+``collapse``. ``relabelling`` makes a table of what it says.
 """
 
 from typing import TYPE_CHECKING

@@ -64,6 +64,20 @@ class OutLinks:
         targets = [np.empty(0, np.intp), *(part[0] for part in parts)]
         return np.concatenate(targets), np.concatenate([np.empty(0, np.int64), *(part[1] for part in parts)])
 
+    def of(self, slots: Slots) -> tuple[Slots, Slots, Numbers]:
+        """The links of these sources: which of them each belongs to, its target and its weight."""
+        places = np.arange(len(slots))
+        parts = [_found(run, slots) for run in self._runs]
+        at = [np.repeat(places[: len(length)], length) for length, _ in parts]
+        found = [run.links for run in self._runs]
+        if not parts:
+            return np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.int64)
+        return (
+            np.concatenate(at),
+            np.concatenate([links.dst[where] for links, (_, where) in zip(found, parts, strict=True)]),
+            np.concatenate([links.weight[where] for links, (_, where) in zip(found, parts, strict=True)]),
+        )
+
     def all(self) -> Links:
         """All links that are there, each once."""
         none = Links(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.int64))
@@ -84,12 +98,18 @@ def _along(run: _Run, slots: Slots, values: Numbers) -> tuple[Slots, Numbers]:
         each[slots] = values
         of_links = each[run.links.src]
         return run.links.dst, of_links if run.is_plain else of_links * run.links.weight
-    first = run.begin[slots]
-    length = run.begin[slots + 1] - first
-    before = np.cumsum(length) - length
-    at = np.arange(int(length.sum())) + np.repeat(first - before, length)
+    length, at = _found(run, slots)
     of_links = np.repeat(values, length)
     return run.links.dst[at], of_links if run.is_plain else of_links * run.links.weight[at]
+
+
+def _found(run: _Run, slots: Slots) -> tuple[Slots, Slots]:
+    """How many links each of these sources has in a run, and where they are."""
+    within = np.minimum(slots, len(run.begin) - 2)
+    first = run.begin[within]
+    length = np.where(slots == within, run.begin[within + 1] - first, 0)
+    before = np.cumsum(length) - length
+    return length, np.arange(int(length.sum())) + np.repeat(first - before, length)
 
 
 def added_up(slots: Slots, values: Numbers, bound: int) -> tuple[Slots, Numbers]:
