@@ -1,9 +1,9 @@
-"""Run the tests in four processes side by side, because each of them waits for others much of its time.
+"""Run the tests in five processes side by side, because each of them waits for others much of its time.
 
-One runs the tests that start Spark, one those of the parts by themselves, one worlds, models and views, and
-one all others: runs and queries. The tests of the parts are measured: which lines of each package they run is
-told at the end. To measure all would take half as long again, because worlds run the same lines millions of
-times.
+One runs the tests that start Spark, one those of the parts by themselves, one worlds, models and views, one
+tables and graphs, and one all others: runs and queries. The tests of the parts are measured: which lines of
+each package they run is told at the end. To measure all would take half as long again, because worlds, and
+random queries, run the same lines millions of times.
 
 The long tests are left out; with ``--long`` it is them that run, in four processes, and properties with
 more examples besides. The exit code is 0 if all have passed.
@@ -19,8 +19,8 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 PARTS: Final = (
-    *("rows", "expressions", "keyed", "operators", "state", "reduce", "flow", "tables", "worker"),
-    *("order", "topology", "progress", "storage", "sinks", "sources", "graphs", "show"),
+    *("rows", "expressions", "keyed", "operators", "state", "reduce", "flow", "worker"),
+    *("order", "topology", "progress", "storage", "sinks", "sources", "show"),
 )
 """The packages whose tests are measured, by the names of their folders."""
 PYTEST: Final = ["-m", "pytest", "-p", "no:cacheprovider"]
@@ -28,6 +28,8 @@ PYTEST: Final = ["-m", "pytest", "-p", "no:cacheprovider"]
 
 TABLES: Final = ("tests/tables", "tests/views")
 """Where thousands of random queries are."""
+TABLES_AND_GRAPHS: Final = ("tests/tables", "tests/graphs")
+"""What is made of tables, without SQL."""
 MODELS: Final = ("tests/simulate", "tests/judge", "tests/views", "models/tests")
 """What works and never waits, besides the parts."""
 MORE: Final = {
@@ -64,11 +66,13 @@ def _short() -> int:
         data = Path(folder) / "coverage"
         measured = ["-m", "coverage", "run", f"--data-file={data}", "--source=src/pointstamp"]
         parts = [f"tests/{part}" for part in PARTS]
-        apart = ["tests", "src", "models/src", *(f"--ignore={part}" for part in (*parts, *MODELS))]
+        elsewhere = (*parts, *MODELS, *TABLES_AND_GRAPHS)
+        apart = ["tests", "src", "models/src", *(f"--ignore={place}" for place in elsewhere)]
         runs = {
             "with Spark": [*PYTEST, "-m", "spark and not long"],
             "runs": [*PYTEST, "-m", "not spark and not long", *apart],
             "worlds, models, views": [*PYTEST, "-m", "not spark and not long", *MODELS],
+            "tables, graphs": [*PYTEST, "-m", "not spark and not long", *TABLES_AND_GRAPHS],
             "parts": [*measured, *PYTEST, "-m", "not spark and not long", *parts],
         }
         codes = _run_all(runs, Path(folder))
