@@ -164,6 +164,8 @@ CASES: list[tuple[Expression, str]] = [
     (F.tumbling("when", "7 minutes"), "time_bucket(interval '7 minutes', \"when\", timestamp '1970-01-01')"),
     (F.date_trunc("quarter", "day"), "date_trunc('quarter', day)::timestamp"),
     (F.date_add("day", 31), "day + 31"),
+    (F.add_months("day", 1), "(day + interval 1 month)::date"),
+    (F.add_months("when", -13), "\"when\" - interval 13 month"),
     (F.date_sub("day", col("l") % 10), "day - (l % 10)::int"),
     (F.date_diff("then", "day"), "(\"then\" - day)::int"),
     (F.unix_timestamp("when"), "floor(epoch_us(\"when\") / 1e6)::bigint"),
