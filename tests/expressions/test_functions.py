@@ -207,6 +207,13 @@ def test_a_function_gives_what_duckdb_gives_for_it(expression: Expression, sql: 
         assert _same(ours, theirs), f"{expression}: {made.to_pylist()} here, {expected} there"
 
 
+def test_a_float_is_rounded_to_the_nearest_that_there_is() -> None:
+    nearly = [15.040000000000001, 0.1 + 0.2, -2.5, 1e300, 12345678901234567.0, float("inf"), None]
+    made = pa.record_batch({"x": pa.array(nearly, pa.float64())})
+    rounded = compile_expression(F.round("x", 6), made.schema, "test")(made).to_pylist()
+    assert rounded == [15.04, 0.3, -2.5, 1e300, 12345678901234567.0, float("inf"), None]
+
+
 def test_every_registered_function_is_compared() -> None:
     def functions(expression: Any) -> set[str]:  # noqa: ANN401 - any node
         found = {expression.function} if isinstance(expression, Call) else set()

@@ -195,6 +195,16 @@ def _try_remainder(one: Datum, other: Datum) -> Datum:
     return pc.subtract(one, pc.multiply(quotient, other))
 
 
+def _float_rounded(datum: Datum, digits: int) -> Datum:
+    """The float nearest to each rounded value; Arrow's own leaves what is nearly that as it is."""
+    scale = pa.scalar(10.0**digits, datum.type)
+    scaled = pc.multiply(datum, scale)
+    rounded = pc.divide(pc.round(scaled, ndigits=0, round_mode="half_towards_infinity"), scale)
+    # From here on a float has no digit so small, and scaling could only lose some.
+    coarse = 2.0 ** (53 if types.is_float64(datum.type) else 24)
+    return pc.if_else(pc.greater_equal(pc.abs(scaled), pa.scalar(coarse, datum.type)), datum, rounded)
+
+
 def _round_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
     (number,) = found
     check(is_number(number) or types.is_null(number), what, "a number", number)
@@ -208,6 +218,8 @@ def _round_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, A
 
 
 def _round(datum: Datum, *, digits: int) -> Datum:
+    if digits > 0 and types.is_floating(datum.type):
+        return _float_rounded(datum, digits)
     rounded = pc.round(datum, ndigits=digits, round_mode="half_towards_infinity")
     if types.is_decimal(datum.type):
         scale = min(max(digits, 0), datum.type.scale)
