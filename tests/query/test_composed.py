@@ -144,6 +144,34 @@ def test_epochs_far_apart_are_as_many_units_as_have_rows(tmp_path: Path) -> None
     assert [batch.to_pylist() for batch in read] == [[{"epoch": epoch, "x": 1}] for epoch in epochs]
 
 
+def test_what_an_input_has_completed_is_known_after_a_restart(tmp_path: Path) -> None:
+    columns = {name: [("word", pa.string()), (name[:-1], pa.int64())] for name in ("counts", "lengths")}
+    publishers = {
+        name: ParquetSink(str(tmp_path / name)).for_query(name, {name: pa.schema(each)}).publisher()
+        for name, each in columns.items()
+    }
+
+    def read_on() -> int:
+        query = summing().start_local(
+            counts=ps.published(tmp_path / "counts", "counts"),
+            lengths=ps.published(tmp_path / "lengths", "lengths"),
+            epoch="epoch",
+            checkpoint=tmp_path / "c",
+            output=tmp_path / "o",
+        )
+        until(lambda: query.epoch >= expected, 30)
+        query.stop()
+        return query.epoch
+
+    publishers["counts"].publish(0, 5, [])
+    publishers["lengths"].publish(0, 2, [])
+    expected = 2
+    assert read_on() == 2
+    publishers["lengths"].publish(1, 5, [])  # and nothing more of the counts
+    expected = 5
+    assert read_on() == 5
+
+
 def test_another_query_in_the_same_place_is_refused(tmp_path: Path) -> None:
     source = published(tmp_path / "out", "numbers")
     ParquetSink(str(tmp_path / "out")).for_query("one", {"numbers": SCHEMA}).publisher().publish(0, 4, [])

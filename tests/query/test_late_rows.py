@@ -76,7 +76,7 @@ def test_a_unit_that_is_found_after_a_promise_is_in_a_later_tick_and_is_held_to_
 def test_a_promise_is_kept_over_a_change_of_drivers_for_exactly_the_units_that_came_after_it() -> None:
     before = Promises()
     before.say(5, ["1", "3"])
-    before.take(["1"])
+    before.take([Unit("1", ())])
     after = Promises.of(before.entries("a"))
     assert after.entries("a") == [Said("a", 5, ["3"])]
     intake = Intake({"a": None}, ["a"], 0, {"a": after})

@@ -280,8 +280,8 @@ class Ledger:
                         )
                     for unit in units:
                         self.positions[name] = self._sources[name].after(self.positions.get(name), unit)
-                    if name in self.promises:
-                        self.promises[name].take(unit.name for unit in units)
+                    if name in self.promises or any(unit.complete_to is not None for unit in units):
+                        self.promises.setdefault(name, Promises()).take(units)
                 self.last_tick = entry.number
                 self.open_from = entry.complete_to
                 self.is_final = entry.final

@@ -9,10 +9,11 @@ result.
 Invariant: ``complete`` never goes back, and no promise is less than an earlier one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pointstamp.journal.history import Said
+from pointstamp.sources.port import Unit
 
 
 @dataclass(slots=True)
@@ -37,12 +38,12 @@ class Promises:
         self._waiting.append((epoch, set(waiting)))
         self._believe()
 
-    def take(self, names: Iterable[str]) -> None:
-        """Take note that these units were taken."""
-        taken = set(names)
+    def take(self, units: Sequence[Unit]) -> None:
+        """Take note that these units were taken, and of what they say that they complete."""
+        taken = {unit.name for unit in units}
         for _, waiting in self._waiting:
             waiting -= taken
-        self._believe()
+        self.reach(max((unit.complete_to or 0 for unit in units), default=0))
 
     def reach(self, epoch: int) -> None:
         """Take note that no unit left to take has rows before this epoch."""

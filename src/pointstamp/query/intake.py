@@ -96,9 +96,7 @@ class Intake:
                 units.append(offered.popleft()[0])
             taken[name] = units
             if promises is not None:
-                promises.take(unit.name for unit in units)
-                if units and (complete := units[-1].complete_to) is not None:
-                    promises.reach(complete)
+                promises.take(units)
                 self._believe_source(name)
                 if units:
                     held_to[name] = held

@@ -42,6 +42,7 @@ from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.port import Storage
 
+_TRIES_MAX: Final = 100
 _LOOK_EVERY_SECONDS: Final = 0.1
 _FAR_EVERY_SECONDS: Final = 1.0
 
@@ -114,15 +115,24 @@ class PublishedSource:
         """The rows of one epoch, with the columns of the schema and no others."""
         place = msgspec.json.decode(part.locator, type=_Place)
         storage, who = self._storage(), f"{self.describe()}, epoch {place.epoch}"
-        try:
-            rows = RECENT.rows(storage, place.files, place.epoch, schema)
-        except NotStored:
-            # Merged into others meanwhile: the same rows lie there.
-            now = files_of_epoch(storage, self.path, self.output, place.epoch)
-            rows = RECENT.rows(storage, now, place.epoch, schema)
-        for table in rows:
+        for table in self._rows(storage, place, schema):
             for batch in table.to_batches():
                 yield fit(batch, schema, who)
+
+    def _rows(self, storage: Storage, place: _Place, schema: pa.Schema) -> list[pa.Table]:
+        """The rows of an epoch, where they were found or, once those files are merged, where they are now."""
+        files = place.files
+        for _ in range(_TRIES_MAX):
+            try:
+                return RECENT.rows(storage, files, place.epoch, schema)
+            except NotStored:
+                before, files = files, files_of_epoch(storage, self.path, self.output, place.epoch)
+                if files == before:
+                    raise
+        raise StorageError(
+            f"{self.describe()}, epoch {place.epoch}: its files were replaced while they were read, "
+            f"{_TRIES_MAX} times. Keep replaced files for longer: CompactionPolicy(keep_seconds=...)."
+        )
 
     def after(self, position: Position, unit: Unit) -> tuple[str, int]:
         """The query and the epoch that the unit is of."""
