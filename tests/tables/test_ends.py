@@ -54,7 +54,7 @@ def test_keys_and_rows_with_one_hash_are_told_apart(
     monkeypatch.setattr(
         arrangement, "hash_columns", lambda batch, keys: fold([alike(batch[k]) for k in keys], 0)
     )
-    monkeypatch.setattr(run, "_is_number", lambda _: False)
+    monkeypatch.setattr(run, "has_exact_hashes", lambda _: False)
     for seed in range(2):
         judge(query, seed, 100)
 

@@ -88,7 +88,7 @@ def test_a_merge_in_slices_is_the_merge_at_once(
 def test_rows_with_the_same_words_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs_module, "hash_array", lambda array: hashing.hash_array(array) & np.uint64(1))
     monkeypatch.setattr(runs_module, "fold_columns", lambda columns, _: columns[0].copy())
-    monkeypatch.setattr(runs_module, "_is_number", lambda _: False)
+    monkeypatch.setattr(runs_module, "has_exact_hashes", lambda _: False)
     random = np.random.default_rng(4)
     older, newer = (run_of(changes(random, 200), LAYOUTS["by key"]) for _ in range(2))
     merge = Merge(older, newer)

@@ -21,10 +21,10 @@ from pointstamp.expressions.compiling import Compiled
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.columns import KeptColumn, as_batch, taken
 from pointstamp.tables.kept.open_changes import OpenChanges
-from pointstamp.tables.kept.rounds import Rounds, by_rounds, counted_at, rounds_of, stored_schema
+from pointstamp.tables.kept.rounds import Rounds, by_rounds, counted_at, stored_schema
 from pointstamp.tables.kept.run import Layout, Run
-from pointstamp.tables.kept.weights import DIFF
 from pointstamp.tables.sharing import Arrangements, TableByKey
 
 Met = list[tuple[Rounds, pa.RecordBatch]]
@@ -65,6 +65,7 @@ class InnerJoin:
             "left": Arrangement(stored_schema(plan.left, plan.rounds), plan.left_keys),
             "right": Arrangement(stored_schema(plan.right, plan.rounds), plan.right_keys),
         }
+        self._right = [plan.right.get_field_index(name) for name in plan.right_columns]
         self._arrangements = Arrangements(self._sides, arranged)
         self._open = OpenChanges()
 
@@ -100,25 +101,29 @@ class InnerJoin:
         rows, which = self._sides[other].matches_of(change)
         if not len(which):
             return []
-        ours = pc.take(change.batch, pa.array(which), boundscheck=False)
+        ours = [taken(column, which) for column in change.columns]
         pairs = self._pairs(rows, ours) if other == "left" else self._pairs(ours, rows)
+        if not rounds:
+            return [((), pairs if self._plan.where is None else pairs.filter(self._holds(pairs)))]
         bounds = self._bounds(rows, rounds)
         if self._plan.where is not None:
-            holds = pc.fill_null(self._plan.where(pairs), False)
+            holds = self._holds(pairs)
             pairs, bounds = pairs.filter(holds), bounds[np.asarray(holds, np.bool_)]
-        if not rounds:
-            return [((), pairs)]
         return [(at, pairs.take(pa.array(these))) for at, these in by_rounds(bounds)]
 
-    def _bounds(self, rows: pa.RecordBatch, rounds: Rounds) -> np.typing.NDArray[np.int64]:
-        """The rounds from which on each of these stored rows and a row of the time are both there."""
-        return np.maximum(rounds_of(rows, len(rounds)), np.array(rounds, np.int64))
+    def _holds(self, pairs: pa.RecordBatch) -> pa.Array:
+        assert self._plan.where is not None
+        return pc.fill_null(self._plan.where(pairs), False)
 
-    def _pairs(self, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
-        weights = left.column(DIFF).to_numpy() * right.column(DIFF).to_numpy()
-        columns = [left.column(name) for name in self._plan.left.names if name != DIFF]
-        columns += [right.column(name) for name in self._plan.right_columns]
-        return pa.RecordBatch.from_arrays([*columns, pa.array(weights)], schema=self._plan.result)
+    def _bounds(self, rows: Sequence[KeptColumn], rounds: Rounds) -> np.typing.NDArray[np.int64]:
+        """The rounds from which on each of these stored rows and a row of the time are both there."""
+        theirs = np.stack([np.asarray(column) for column in rows[-1 - len(rounds) : -1]], axis=1)
+        return np.asarray(np.maximum(theirs, np.array(rounds, np.int64)))
+
+    def _pairs(self, left: Sequence[KeptColumn], right: Sequence[KeptColumn]) -> pa.RecordBatch:
+        weights = np.asarray(left[-1]) * np.asarray(right[-1])
+        own = left[: len(self._plan.left) - 1]
+        return as_batch([*own, *(right[at] for at in self._right), weights], self._plan.result)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """Both sides, if no other operator keeps them."""

@@ -65,7 +65,7 @@ class OnExtremes:
     def _change(self, context: Context, change: Run) -> None:
         summing = self._plan.summing
         firsts, group = groups_of(change)
-        keys = change.batch.select(list(summing.keys)).take(pa.array(firsts))
+        keys = change.keys_at(firsts)
         stored, of = self._sums.stored_of(change, firsts)
         shares = summing.shares(change.batch)
         sums_before, had = summing.results(stored, of, keys)

@@ -19,10 +19,14 @@ from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.aggregates.sums import Summing
 from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.columns import as_batch, kept_column, taken, together
 from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.open_changes import OpenChanges
 from pointstamp.tables.kept.run import Run, groups_of
 from pointstamp.tables.kept.weights import equal_values
+
+Results: TypeAlias = tuple[list[pa.Array], npt.NDArray[np.bool_]]
+"""The aggregates of groups, and which groups are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +59,33 @@ class OnSums:
             self._change(context, change)
 
     def _change(self, context: Context, change: Run) -> None:
-        firsts, group = groups_of(change)
-        keys = change.batch.select(list(self._plan.summing.keys)).take(pa.array(firsts))
-        stored, of = self._sums.stored_of(change, firsts)
-        before, had = self._plan.summing.results(stored, of, keys)
-        both = pa.concat_batches([stored, change.batch]) if stored.num_rows else change.batch
-        after, has = self._plan.summing.results(both, np.concatenate((of, group)), keys)
+        results = self._results_by_row if change.layout.is_by_row else self._results
+        keys, before, after = results(change)
         self._sums.add_run(change)
-        sent = result_changes(self._plan.result, keys, (before, had > 0), (after, has > 0))
+        sent = result_changes(self._plan.result, keys, before, after)
         if sent is not None:
             context.send(sent)
+
+    def _results_by_row(self, change: Run) -> tuple[pa.RecordBatch, Results, Results]:
+        """The keys, and what comes out for them before and after, where each has one row of sums."""
+        summing = self._plan.summing
+        keys = as_batch(change.keys, change.layout.key_schema)
+        sums = dict(zip(summing.weight_names, self._sums.sums_of(change), strict=True))
+        before = summing.results_of(sums, keys), summing.has_rows(sums)
+        for name, more in zip(summing.weight_names, change.sums, strict=True):
+            sums[name] = sums[name] + more
+        return keys, before, (summing.results_of(sums, keys), summing.has_rows(sums))
+
+    def _results(self, change: Run) -> tuple[pa.RecordBatch, Results, Results]:
+        """The same where a key has a row for each place of a float's limbs."""
+        summing = self._plan.summing
+        firsts, group = groups_of(change)
+        keys = change.keys_at(firsts)
+        stored, of = self._sums.stored_of(change, firsts)
+        before, had = summing.results(stored, of, keys)
+        both = pa.concat_batches([stored, change.batch]) if stored.num_rows else change.batch
+        after, has = summing.results(both, np.concatenate((of, group)), keys)
+        return keys, (before, had > 0), (after, has > 0)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The sums."""
@@ -76,10 +97,6 @@ class OnSums:
         self._sums.load(pieces["sums"])
 
 
-Results: TypeAlias = tuple[list[pa.Array], npt.NDArray[np.bool_]]
-"""The aggregates of groups, and which groups are there."""
-
-
 def result_changes(
     schema: pa.Schema, keys: pa.RecordBatch, before: Results, after: Results
 ) -> pa.RecordBatch | None:
@@ -87,14 +104,16 @@ def result_changes(
     differs = before[1] != after[1]
     for one, other in zip(before[0], after[0], strict=True):
         differs |= ~equal_values(one, other)
-    parts = []
-    for (columns, is_there), weight in ((before, -1), (after, 1)):
-        at = np.flatnonzero(is_there & differs)
-        if len(at):
-            rows = [column.take(pa.array(at)) for column in (*keys.columns, *columns)]
-            weights = pa.array(np.full(len(at), weight, np.int64))
-            parts.append(pa.RecordBatch.from_arrays([*rows, weights], schema=schema))
-    return pa.concat_batches(parts) if parts else None
+    gone, new = ((is_there & differs).nonzero()[0] for _, is_there in (before, after))
+    if not len(gone) + len(new):
+        return None
+    at = np.concatenate((gone, new))
+    made = [taken(kept_column(column), at) for column in keys.columns]
+    for was, now, kind in zip(before[0], after[0], schema.types[len(made) : -1], strict=True):
+        made.append(together((taken(kept_column(was), gone), taken(kept_column(now), new)), kind))
+    weights = np.ones(len(at), np.int64)
+    weights[: len(gone)] = -1
+    return as_batch([*made, weights], schema)
 
 
 @dataclass(frozen=True, slots=True)

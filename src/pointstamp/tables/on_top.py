@@ -16,6 +16,7 @@ import pyarrow as pa
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.columns import as_batch
 from pointstamp.tables.kept.ends import Ends, changed_ends
 from pointstamp.tables.kept.open_changes import OpenChanges, added_up
 from pointstamp.tables.kept.run import groups_of
@@ -66,9 +67,8 @@ class OnTop:
         now, now_before = self._first.kept(ends.after[order], group, is_new)
         if self._first.rank is None:
             at = np.flatnonzero(was != now)
-            rows = ends.rows.taken(order[at])
-            weights = pa.array(now[at] - was[at])
-            return [pa.RecordBatch.from_arrays([*rows.columns, weights], schema=self._first.result)]
+            rows = ends.rows.columns(order[at])
+            return [as_batch([*rows, now[at] - was[at]], self._first.result)]
         gone = self._made(ends, order, was, was_before)
         new = self._made(ends, order, now, now_before)
         return [added_up([new, with_weights(gone, -gone.column(DIFF).to_numpy())])]

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pointstamp.errors import FlowError
 from pointstamp.expressions.selecting import Selection
@@ -28,7 +27,8 @@ class Appended:
         """Send the rows with their weight."""
         weights = pa.array(np.ones(batch.num_rows, np.int64))
         if self._weight is not None:
-            weights = batch.column(self._weight).cast(pa.int64())
+            weights = batch.column(self._weight)
+            weights = weights if weights.type == pa.int64() else weights.cast(pa.int64())
             if weights.null_count:
                 row = batch.slice(int(np.flatnonzero(weights.is_null())[0]), 1).to_pylist()[0]
                 raise FlowError(
@@ -38,7 +38,8 @@ class Appended:
                 )
         own = [batch.column(name) for name in self._schema.names if name != DIFF]
         made = pa.RecordBatch.from_arrays([*own, weights], schema=self._schema)
-        context.send(made.filter(pc.not_equal(weights, 0)))
+        numbers = weights.to_numpy()
+        context.send(made if numbers.all() else made.filter(pa.array(numbers != 0)))
 
 
 class Negated:

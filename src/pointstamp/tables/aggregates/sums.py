@@ -92,7 +92,7 @@ class Summing:
     @cached_property
     def has_floats(self) -> bool:
         """Whether limbs have places."""
-        return any(types.is_floating(self.schema.field(name).type) for name in self.added)
+        return any(self._is_float(name) for name in self.added)
 
     @cached_property
     def weights(self) -> dict[str, list[str]]:
@@ -182,39 +182,57 @@ class Summing:
         count = keys.num_rows
         place = rows.column(_PLACE).to_numpy() if self.has_floats else None
         own = np.flatnonzero(place == 0) if place is not None else None
-
-        def sums(name: str) -> Integers:
+        limbs_of_floats = [_sums(name) for name in self.added if self._is_float(name)]
+        names = [name for of, parts in self.weights.items() if of not in limbs_of_floats for name in parts]
+        sums = {name: np.zeros(count, np.int64) for name in names}
+        for name, made in sums.items():
             values: Integers = rows.column(name).to_numpy()
-            made = np.zeros(count, np.int64)
             np.add.at(made, groups if own is None else groups[own], values if own is None else values[own])
-            return made
+        floats = {}
+        for name in self.added if place is not None else []:
+            if self._is_float(name):
+                assert place is not None
+                limbs: Integers = rows.column(f"{_sums(name)}_0").to_numpy()
+                some = np.flatnonzero((place != 0) & (limbs != 0))
+                check_sums([limbs[some]], name)
+                floats[name] = float_sums(groups[some], place[some], limbs[some], count)
+        return self.results_of(sums, keys, floats), sums[_ROWS]
 
+    def results_of(
+        self,
+        sums: Mapping[str, Integers],
+        keys: pa.RecordBatch,
+        floats: Mapping[str, npt.NDArray[np.float64]] | None = None,
+    ) -> list[pa.Array]:
+        """The aggregates of these keys, from their sums by the names of weights, and of columns of floats."""
         made: list[pa.Array] = []
         for name, each in self.aggregates.items():
-            counts = sums(_counts(each))
+            counts = sums[_counts(each)]
             if each.kind == "count":
                 made.append(pa.array(counts, each.result_type))
                 continue
             assert each.column is not None
-            if types.is_floating(self.schema.field(each.column).type):
-                assert place is not None
-                limbs: Integers = rows.column(f"{_sums(each.column)}_0").to_numpy()
-                some = np.flatnonzero((place != 0) & (limbs != 0))
-                check_sums([limbs[some]], each.column)
-                total = float_sums(groups[some], place[some], limbs[some], count)
-                made.append(_result(each, total, counts))
-            else:
-                parts = [sums(part) for part in self.weights[_sums(each.column)]]
-                check_sums(parts, each.column)
-                kind = self.schema.field(each.column).type
-                try:
-                    made.append(_exact_result(each, kind, parts, counts))
-                except SumTooLarge as too_large:
-                    raise FlowError(
-                        f"the sum '{name}' of {rows_in_words(keys, too_large.row)} does not fit "
-                        f"{each.result_type}. Cast what is added to double, or to a decimal with more digits."
-                    ) from None
-        return made, sums(_ROWS)
+            if floats is not None and each.column in floats:
+                made.append(_result(each, floats[each.column], counts))
+                continue
+            parts = [sums[part] for part in self.weights[_sums(each.column)]]
+            check_sums(parts, each.column)
+            kind = self.schema.field(each.column).type
+            try:
+                made.append(_exact_result(each, kind, parts, counts))
+            except SumTooLarge as too_large:
+                raise FlowError(
+                    f"the sum '{name}' of {rows_in_words(keys, too_large.row)} does not fit "
+                    f"{each.result_type}. Cast what is added to double, or to a decimal with more digits."
+                ) from None
+        return made
+
+    def has_rows(self, sums: Mapping[str, Integers]) -> npt.NDArray[np.bool_]:
+        """Which of some keys have rows, by their sums."""
+        return sums[_ROWS] > 0
+
+    def _is_float(self, name: str) -> bool:
+        return bool(types.is_floating(self.schema.field(name).type))
 
 
 def _result(each: LinearAggregate, total: npt.NDArray[np.float64], counts: Integers) -> pa.Array:
@@ -247,7 +265,8 @@ def _exact_result(
         return _result(each, whole.astype(np.float64), counts)
     if not fits.all():
         raise SumTooLarge(int(np.flatnonzero(~fits)[0]))
-    return pa.array(whole, mask=counts == 0).cast(each.result_type)
+    made = pa.array(whole) if counts.all() else pa.array(whole, mask=counts == 0)
+    return made if each.result_type == pa.int64() else made.cast(each.result_type)
 
 
 def _decimal(unscaled: int, scale: int) -> Decimal:

@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 from pointstamp.rows.hashing import Hashes, hash_columns
 from pointstamp.state.keeping import KeptRows
 from pointstamp.state.pieces import Piece
+from pointstamp.tables.kept.columns import KeptColumn, as_batch, kept_column, taken, together
 from pointstamp.tables.kept.ordering import Ordered
 from pointstamp.tables.kept.run import Layout, Run, expanded, run_of
 from pointstamp.tables.kept.scattered import Scattered
 from pointstamp.tables.kept.shared import Kept
 from pointstamp.tables.kept.sorting import Positions
-from pointstamp.tables.kept.weights import DIFF, Integers, equal_rows
+from pointstamp.tables.kept.weights import DIFF, Integers
 
 
 class Arrangement:
@@ -103,48 +104,49 @@ class Arrangement:
         """
         hashes = hash_columns(batch, list(keys))
         order = np.argsort(hashes)
-        columns = [batch.column(key) for key in keys]
+        columns = [kept_column(batch.column(key)) for key in keys]
         for which, run, positions in self._found(columns, hashes[order], order):
             yield which, pc.take(run.batch, pa.array(positions), boundscheck=False)
 
-    def matches_of(self, run: Run) -> tuple[pa.RecordBatch, Positions]:
-        """The stored rows that have the keys of a run's rows, under its own names, and of which row each."""
-        return self._taken(run.layout.keys_of(run.batch), run.words[0])
+    def matches_of(self, run: Run) -> tuple[list[KeptColumn], Positions]:
+        """The columns of the stored rows that have the keys of a run's rows, and of which row each is."""
+        return self._taken(run.keys, run.words[0])
 
     def stored_of(self, run: Run, firsts: Positions) -> tuple[pa.RecordBatch, Positions]:
         """The stored rows that have the keys of these rows of a run, and of which key each is."""
-        keys = [column.take(pa.array(firsts)) for column in run.layout.keys_of(run.batch)]
-        return self._taken(keys, run.words[0][firsts])
+        columns, which = self._taken(*_keys_at(run, firsts))
+        return as_batch(columns, self.schema), which
 
-    def _taken(self, keys: list[pa.Array], hashes: Hashes) -> tuple[pa.RecordBatch, Positions]:
-        found = [
-            (which, pc.take(own.batch, pa.array(positions), boundscheck=False))
-            for which, own, positions in self._found(keys, hashes, None)
-        ]
+    def _taken(self, keys: Sequence[KeptColumn], hashes: Hashes) -> tuple[list[KeptColumn], Positions]:
+        found = list(self._found(keys, hashes, None))
         if not found:
-            return _empty(self.schema), np.empty(0, np.intp)
-        if len(found) == 1:
-            return found[0][1], found[0][0]
-        return pa.concat_batches([rows for _, rows in found]), np.concatenate([which for which, _ in found])
+            return [pa.array([], kind) for kind in self.schema.types], np.empty(0, np.intp)
+        parts = [[taken(column, positions) for column in own.columns] for _, own, positions in found]
+        columns = [together(each, kind) for *each, kind in zip(*parts, self.schema.types, strict=True)]
+        return columns, np.concatenate([which for which, _, _ in found])
 
     def first_rows(self, run: Run, firsts: Positions, most: int) -> "FirstRows":
         """The first stored rows that have the keys of these rows of a run: so many of each run at most."""
         assert self.layout.order is not None
-        keys = [column.take(pa.array(firsts)) for column in run.layout.keys_of(run.batch)]
+        keys, hashes = _keys_at(run, firsts)
         bounds = np.full(len(firsts), np.iinfo(np.uint64).max, np.uint64)
         is_all = np.ones(len(firsts), np.bool_)
         parts: list[tuple[Positions, Run, Positions]] = []
         for own in self._runs:
-            found, begins, ends = own.ranges(run.words[0][firsts])
+            found, begins, ends = own.ranges(hashes)
             longer = np.flatnonzero(ends - begins > most)
             if len(longer):
                 ends[longer] = begins[longer] + most
                 cut = found[longer]
                 bounds[cut] = np.minimum(bounds[cut], own.words[1][ends[longer] - 1])
                 is_all[cut] = False
-            parts.extend(self._same(keys, own, found, begins, ends))
+            at, positions = expanded(begins, ends)
+            which, positions = own.same(keys, found.take(at), positions)
+            if len(which):
+                parts.append((which, own, positions))
         rows = Scattered(
-            [own.rows for _, own, _ in parts],
+            self.layout.identity_schema,
+            [own.identity for _, own, _ in parts],
             np.repeat(np.arange(len(parts)), [len(at) for _, _, at in parts]),
             np.concatenate([np.empty(0, np.intp), *(at for _, _, at in parts)]),
         )
@@ -162,42 +164,32 @@ class Arrangement:
     def weights_of(self, run: Run, rows: Positions | None = None) -> Integers:
         """How often each row of a run is there, or each of some, where the key is the whole row."""
         assert self.layout.is_by_row
-        keys, hashes = run.layout.keys_of(run.batch), run.words[0]
-        if rows is not None:
-            keys, hashes = [column.take(pa.array(rows)) for column in keys], hashes[rows]
+        keys, hashes = (run.keys, run.words[0]) if rows is None else _keys_at(run, rows)
         there = np.zeros(len(hashes), np.int64)
         for which, own, positions in self._found(keys, hashes, None):
-            there[which] += own.weights[positions]
+            there[which] += own.weights.take(positions)
+        return there
+
+    def sums_of(self, run: Run) -> list[Integers]:
+        """The stored weights of each row of a run, one array for each, where the key is the whole row."""
+        assert self.layout.is_by_row
+        found = list(self._found(run.keys, run.words[0], None))
+        there = [np.zeros(len(run), np.int64) for _ in self.layout.weights]
+        if found:
+            which = np.concatenate([rows for rows, _, _ in found])
+            for number, total in enumerate(there):
+                values = [own.sums[number].take(positions) for _, own, positions in found]
+                np.add.at(total, which, np.concatenate(values))
         return there
 
     def _found(
-        self, theirs: list[pa.Array], hashes: Hashes, order: Positions | None
+        self, theirs: Sequence[KeptColumn], hashes: Hashes, order: Positions | None
     ) -> Iterator[tuple[Positions, Run, Positions]]:
         """The rows of keys whose hashes are given in order; ``order`` says where in the batch each stands."""
         for run in self._runs:
-            yield from self._same(theirs, run, *run.ranges(hashes), order)
-
-    def _same(
-        self,
-        theirs: list[pa.Array],
-        run: Run,
-        found: Positions,
-        begins: Positions,
-        ends: Positions,
-        order: Positions | None = None,
-    ) -> Iterator[tuple[Positions, Run, Positions]]:
-        """Of ranges with equal hashes the rows with equal keys, if there are any."""
-        if not len(found):
-            return
-        at, positions = expanded(begins, ends)
-        which = found[at] if order is None else order[found[at]]
-        ours = self.layout.keys_of(run.batch)
-        if not (self.layout.has_exact_hashes(theirs) and self.layout.has_exact_hashes(ours)):
-            same = equal_rows(theirs, which, ours, positions)
-            if not same.all():
-                which, positions = which[same], positions[same]
-        if len(positions):
-            yield which, run, positions
+            which, positions = run.matching(hashes, theirs, order)
+            if len(which):
+                yield which, run, positions
 
     def rows_of(self, batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
         """All stored rows of these keys, which are distinct; equal rows may come several times."""
@@ -227,6 +219,11 @@ class FirstRows:
     """By key: all rows whose prefix is less than this are here."""
     is_all: npt.NDArray[np.bool_]
     """By key: whether all its rows are here."""
+
+
+def _keys_at(run: Run, rows: Positions) -> tuple[list[KeptColumn], Hashes]:
+    """The keys of some rows of a run, and their hashes."""
+    return [taken(column, rows) for column in run.keys], run.words[0].take(rows)
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:

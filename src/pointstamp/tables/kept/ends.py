@@ -21,11 +21,12 @@ from pointstamp.tables.kept.ordering import Ordered, ranks
 from pointstamp.tables.kept.run import Run
 from pointstamp.tables.kept.scattered import Scattered
 from pointstamp.tables.kept.sorting import Positions, both_packed, in_order, told_apart
-from pointstamp.tables.kept.weights import Integers, equal_rows
+from pointstamp.tables.kept.weights import Integers
 
 _WIDER: Final = 4
-# A few rows more than are wanted, because one that is deleted would be missing otherwise.
+# A few rows more than are wanted, because those that are deleted would be missing otherwise.
 _MORE: Final = 4
+_MORE_PART: Final = 2
 # How many rows of all keys together are looked at on suspicion.
 _LIKELY_ROWS_MAX: Final = 4_096
 
@@ -76,7 +77,9 @@ def changed_ends(
     """
     weights = change.weights
     # Where so many rows had to be looked at the last time, the first few are likely to be deleted still.
-    most = max(wanted + _MORE, min(stored.looked_at, _LIKELY_ROWS_MAX // max(len(firsts), 1)))
+    most = max(
+        wanted + wanted // _MORE_PART + _MORE, min(stored.looked_at, _LIKELY_ROWS_MAX // max(len(firsts), 1))
+    )
     open_keys = np.arange(len(firsts))
     while len(open_keys):
         found = stored.first_rows(keys, firsts[open_keys], most)
@@ -108,8 +111,9 @@ def _ends(
 ) -> Ends:
     """Stored rows and those of a change together, added up, the rows of each key in order."""
     both = Scattered(
-        [*found.rows.batches, change.rows],
-        np.concatenate((found.rows.batch_of[rows], np.full(len(own), len(found.rows.batches)))),
+        change.layout.identity_schema,
+        [*found.rows.parts, change.identity],
+        np.concatenate((found.rows.part_of[rows], np.full(len(own), len(found.rows.parts)))),
         np.concatenate((found.rows.at[rows], own)),
     )
     group = np.concatenate((keys, own_keys))
@@ -130,9 +134,6 @@ def _ends(
 def _are_equal(rows: Scattered, order: Positions, is_same: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Whether each row but the first equals the one before it; few that have the same words do not."""
     likely = np.flatnonzero(is_same) + 1
-    if len(likely):
-        these, those = (rows.taken(order[at]).columns for at in (likely, likely - 1))
-        pairs = np.arange(len(likely))
-        if not equal_rows(these, pairs, those, pairs).all():
-            return told_apart(rows.taken, order, is_same)
+    if len(likely) and not rows.equal(order[likely], order[likely - 1]).all():
+        return told_apart(rows.taken, order, is_same)
     return is_same

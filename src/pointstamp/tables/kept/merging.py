@@ -8,17 +8,14 @@ Invariant: what is made so far holds the rows of both runs before the cut, added
 runs are whole, and are what is read and saved.
 """
 
-from typing import Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import types
 
 from pointstamp.tables.kept.buckets import GrowingBuckets
+from pointstamp.tables.kept.columns import KeptColumn, arrow_column, kept_column
 from pointstamp.tables.kept.run import INDEXED_ROWS_MIN, Run, merged
-
-Bytes: TypeAlias = npt.NDArray[np.void]
 
 # More rows at once are not merged faster, and do not fit the nearer caches.
 _SLICE_ROWS_MAX: Final = 1 << 15
@@ -34,9 +31,12 @@ class Merge:
         room = len(older) + len(newer)
         self._words = [np.empty(room, np.uint64) for _ in older.words]
         self._columns = [
-            _Fixed(one, room) if _is_plain(one, other) else _Parts(one.type)
-            for one, other in zip(older.batch.columns, newer.batch.columns, strict=True)
+            _Fixed(one.dtype, room)
+            if isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+            else _Parts(kind)
+            for one, other, kind in zip(older.columns, newer.columns, older.layout.schema.types, strict=True)
         ]
+        self._is_unique = True
         self._buckets = GrowingBuckets(room) if room >= INDEXED_ROWS_MIN else None
         self.result: Run | None = None
         """The merged run, when it is done."""
@@ -68,10 +68,11 @@ class Merge:
         end = self._rows + len(part)
         for whole, word in zip(self._words, part.words, strict=True):
             whole[self._rows : end] = word
-        for column, values in zip(self._columns, part.batch.columns, strict=True):
+        for column, values in zip(self._columns, part.columns, strict=True):
             column.add(values)
         if self._buckets is not None:
             self._buckets.add(part.words[0])
+        self._is_unique &= part.is_unique
         self._at, self._rows = (i_end, j_end), end
         return i_end - i + j_end - j
 
@@ -90,12 +91,10 @@ class Merge:
         return len(self.older), len(self.newer)
 
     def _finish(self) -> None:
-        batch = pa.RecordBatch.from_arrays(
-            [column.values() for column in self._columns], schema=self.older.layout.schema
-        )
+        columns = tuple(column.values() for column in self._columns)
         words = tuple(word[: self._rows] for word in self._words)
         buckets = None if self._buckets is None else self._buckets.made()
-        self.result = Run(self.older.layout, words, batch, buckets)
+        self.result = Run(self.older.layout, words, columns, self._is_unique, buckets)
 
 
 class _Fixed:
@@ -103,34 +102,30 @@ class _Fixed:
 
     is_whole = True
 
-    def __init__(self, like: pa.Array, room: int) -> None:
-        self._type = like.type
-        self._width = int(like.type.bit_width) // 8
-        self._bytes: Bytes = np.empty(room, f"V{self._width}")
+    def __init__(self, dtype: np.dtype[Any], room: int) -> None:
+        self._values = np.empty(room, dtype)
         self._rows = 0
 
     @property
     def size_bytes(self) -> int:
-        return self._rows * self._width
+        return self._rows * self._values.itemsize
 
-    def add(self, values: pa.Array) -> None:
-        stored = np.frombuffer(
-            values.buffers()[1], self._bytes.dtype, len(values), values.offset * self._width
-        )
-        self._bytes[self._rows : self._rows + len(values)] = stored
+    def add(self, values: KeptColumn) -> None:
+        self._values[self._rows : self._rows + len(values)] = values
         self._rows += len(values)
 
     def put_together(self) -> None:
         pass
 
-    def values(self) -> pa.Array:
-        return pa.Array.from_buffers(self._type, self._rows, [None, pa.py_buffer(self._bytes)], null_count=0)
+    def values(self) -> KeptColumn:
+        return self._values[: self._rows]
 
 
 class _Parts:
     """A column of any type, in parts."""
 
     def __init__(self, kind: pa.DataType) -> None:
+        self._kind = kind
         self._parts = [pa.array([], kind)]
         self.is_whole = False
 
@@ -138,19 +133,12 @@ class _Parts:
     def size_bytes(self) -> int:
         return sum(part.nbytes for part in self._parts)
 
-    def add(self, values: pa.Array) -> None:
-        self._parts.append(values)
+    def add(self, values: KeptColumn) -> None:
+        self._parts.append(arrow_column(values, self._kind))
 
     def put_together(self) -> None:
         self._parts = [pa.concat_arrays(self._parts)]
         self.is_whole = True
 
-    def values(self) -> pa.Array:
-        return self._parts[0]
-
-
-def _is_plain(one: pa.Array, other: pa.Array) -> bool:
-    """Whether the values of both are stored one behind the other, each in the same number of bytes."""
-    kind = one.type
-    is_fixed = types.is_integer(kind) or types.is_floating(kind) or types.is_temporal(kind)
-    return bool((is_fixed or types.is_decimal(kind)) and not one.null_count and not other.null_count)
+    def values(self) -> KeptColumn:
+        return kept_column(self._parts[0])

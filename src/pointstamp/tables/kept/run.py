@@ -20,16 +20,23 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import types
 
 from pointstamp.keyed.index import KeyIndex
 from pointstamp.rows.hashing import Hashes, fold_columns, hash_array
 from pointstamp.tables.kept.buckets import Buckets, buckets_of
+from pointstamp.tables.kept.columns import (
+    KeptColumn,
+    as_batch,
+    equal_kept,
+    kept_column,
+    part_of,
+    taken,
+    together,
+)
 from pointstamp.tables.kept.ordering import Ordered
 from pointstamp.tables.kept.prefixes import prefixes_of
 from pointstamp.tables.kept.sorting import Positions, in_order, told_apart
-from pointstamp.tables.kept.weights import DIFF, Integers, equal_rows
+from pointstamp.tables.kept.weights import DIFF, Integers
 
 # A smaller run is in the nearer caches as it is.
 INDEXED_ROWS_MIN: Final = 1 << 16
@@ -63,17 +70,24 @@ class Layout:
         """Where the columns of the key stand."""
         return tuple(map(self.schema.get_field_index, self.keys))
 
-    def has_exact_hashes(self, columns: Sequence[pa.Array]) -> bool:
-        """Whether values of these columns are equal if their hashes are."""
-        return len(columns) == 1 and _is_number(columns[0].type) and not columns[0].null_count
+    @cached_property
+    def key_types(self) -> tuple[pa.DataType, ...]:
+        """The types of the columns of the key."""
+        return tuple(self.schema.types[position] for position in self.key_positions)
 
-    def keys_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The columns of the key, of a batch of this schema."""
-        return [batch.column(position) for position in self.key_positions]
+    @cached_property
+    def identity_schema(self) -> pa.Schema:
+        """The columns of rows without their weights."""
+        return pa.schema([self.schema.field(position) for position in range(len(self.identity))])
+
+    @cached_property
+    def key_schema(self) -> pa.Schema:
+        """The columns of the key."""
+        return pa.schema([self.schema.field(position) for position in self.key_positions])
 
     def words(self, batch: pa.RecordBatch) -> tuple[Hashes, ...]:
         """What the rows of a batch are sorted by."""
-        hashes = [hash_array(batch.column(position)) for position in range(len(self.identity))]
+        hashes = [hash_array(column) for column in batch.columns[: len(self.identity)]]
         row = fold_columns(hashes, batch.num_rows)
         if self.is_by_row:
             return (row,)
@@ -85,11 +99,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class Run:
-    """Rows in the order of their words; the weights are the last columns of ``batch``."""
+    """Rows in the order of their words; the weights are the last columns."""
 
     layout: Layout
     words: tuple[Hashes, ...]
-    batch: pa.RecordBatch
+    columns: tuple[KeptColumn, ...]
+    is_unique: bool = False
+    """Whether no two rows have the same first word; False if that is not known."""
     buckets: Buckets | None = None
     """Where hashes lie, if that is known already."""
 
@@ -101,18 +117,72 @@ class Run:
         """What it takes in memory."""
         buckets: Buckets | None = self.__dict__.get("index", self.buckets)
         index = 0 if buckets is None else buckets.begins.nbytes
-        return int(self.batch.nbytes) + sum(word.nbytes for word in self.words) + index
+        kept = sum(column.nbytes for column in self.columns)
+        return int(kept) + sum(word.nbytes for word in self.words) + index
+
+    @cached_property
+    def batch(self) -> pa.RecordBatch:
+        """The rows with their weights, in the columns of the schema."""
+        return as_batch(self.columns, self.layout.schema)
+
+    @cached_property
+    def keys(self) -> list[KeptColumn]:
+        """The columns of the key."""
+        return [self.columns[position] for position in self.layout.key_positions]
+
+    def keys_at(self, rows: Positions) -> pa.RecordBatch:
+        """The keys of some rows."""
+        return as_batch([taken(column, rows) for column in self.keys], self.layout.key_schema)
 
     @cached_property
     def rows(self) -> pa.RecordBatch:
         """The rows without their weights."""
-        return self.batch.select(list(self.layout.identity))
+        return as_batch(self.identity, self.layout.identity_schema)
+
+    @property
+    def identity(self) -> tuple[KeptColumn, ...]:
+        """The columns of the rows without their weights."""
+        return self.columns[: len(self.layout.identity)]
+
+    @cached_property
+    def sums(self) -> list[Integers]:
+        """The weights of the rows, one array for each."""
+        return [np.asarray(column) for column in self.columns[len(self.layout.identity) :]]
 
     @cached_property
     def weights(self) -> Integers:
         """The weight of each row, where it has one."""
-        (name,) = self.layout.weights
-        return np.asarray(self.batch.column(name).to_numpy())
+        (weights,) = self.sums
+        return weights
+
+    def matching(
+        self, hashes: Hashes, theirs: Sequence[KeptColumn], order: Positions | None = None
+    ) -> tuple[Positions, Positions]:
+        """Which of some keys, whose hashes are given in order, have rows here, and where each row stands.
+
+        ``order`` says where in ``theirs``, the columns of the keys, each hash stands, if not where it is.
+        """
+        if self.is_unique:
+            begins = self._places(hashes)
+            found = (self.words[0].take(begins, mode="clip") == hashes).nonzero()[0]
+            return self.same(theirs, found, begins.take(found), order)
+        found, begins, ends = self.ranges(hashes)
+        at, positions = expanded(begins, ends)
+        return self.same(theirs, found.take(at), positions, order)
+
+    def same(
+        self,
+        theirs: Sequence[KeptColumn],
+        found: Positions,
+        positions: Positions,
+        order: Positions | None = None,
+    ) -> tuple[Positions, Positions]:
+        """Of rows whose keys have equal hashes those that have equal keys."""
+        which = found if order is None else order.take(found)
+        if not len(which) or (has_exact_hashes(theirs) and has_exact_hashes(self.keys)):
+            return which, positions
+        same = equal_kept(theirs, which, self.keys, positions, self.layout.key_types)
+        return (which, positions) if same.all() else (which[same], positions[same])
 
     def ranges(self, hashes: Hashes) -> tuple[Positions, Positions, Positions]:
         """Which of these key hashes, in order, have rows here, and where these begin and end."""
@@ -144,7 +214,8 @@ class Run:
     def part(self, begin: int, end: int) -> "Run":
         """The rows from one position to another, which is no longer in it."""
         words = tuple(word[begin:end] for word in self.words)
-        return Run(self.layout, words, self.batch.slice(begin, end - begin))
+        columns = tuple(part_of(column, begin, end) for column in self.columns)
+        return Run(self.layout, words, columns, self.is_unique)
 
     def words_at(self, position: int) -> tuple[np.uint64, ...]:
         """The words of a row."""
@@ -163,19 +234,21 @@ class Run:
 
 def run_of(batch: pa.RecordBatch, layout: Layout) -> Run:
     """A run of rows in any order, added up."""
-    return _made(layout, layout.words(batch), batch, is_merge=False)[0]
+    return run_and_rows(batch, layout)[0]
 
 
 def run_and_rows(batch: pa.RecordBatch, layout: Layout) -> tuple[Run, Positions]:
     """The same, and for each of its rows one that equals it in the batch."""
-    return _made(layout, layout.words(batch), batch, is_merge=False)
+    columns = [kept_column(column) for column in batch.columns]
+    return _made(layout, layout.words(batch), columns, is_merge=False)
 
 
 def merged(one: Run, other: Run) -> Run:
     """The rows of both, added up; what adds up to nothing is gone."""
-    words = zip(one.words, other.words, strict=True)
-    batch = pa.concat_batches([one.batch, other.batch])
-    return _made(one.layout, tuple(np.concatenate(pair) for pair in words), batch, is_merge=True)[0]
+    words = tuple(np.concatenate(pair) for pair in zip(one.words, other.words, strict=True))
+    both = zip(one.columns, other.columns, one.layout.schema.types, strict=True)
+    columns = [together((mine, theirs), kind) for mine, theirs, kind in both]
+    return _made(one.layout, words, columns, is_merge=True)[0]
 
 
 def expanded(begins: Positions, ends: Positions) -> tuple[Positions, Positions]:
@@ -204,11 +277,10 @@ def groups_of(run: Run) -> tuple[Positions, Positions]:
     same = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
     if run.layout.is_by_row or not len(same):
         return np.arange(count), np.arange(count)
-    keys = run.layout.keys_of(run.batch)
-    if not run.layout.has_exact_hashes(keys) and not equal_rows(keys, same, keys, same - 1).all():
+    keys = run.keys
+    if not has_exact_hashes(keys) and not equal_kept(keys, same, keys, same - 1, run.layout.key_types).all():
         # Two keys have one hash, and their rows may lie in any order.
-        index = KeyIndex(run.batch.select(list(run.layout.keys)).schema)
-        slots = index.slots(run.batch.select(list(run.layout.keys)))
+        slots = KeyIndex(run.layout.key_schema).slots(as_batch(keys, run.layout.key_schema))
         return np.unique(slots, return_index=True)[1], slots
     is_first = np.ones(count, np.bool_)
     is_first[same] = False
@@ -216,43 +288,42 @@ def groups_of(run: Run) -> tuple[Positions, Positions]:
 
 
 def _made(
-    layout: Layout, words: tuple[Hashes, ...], batch: pa.RecordBatch, *, is_merge: bool
+    layout: Layout, words: tuple[Hashes, ...], columns: Sequence[KeptColumn], *, is_merge: bool
 ) -> tuple[Run, Positions]:
     """The rows in order, equal ones added up, without those that add up to nothing; and where they were."""
     order, is_same = in_order(words, is_merge=is_merge)
-    count = len(order)
+    identity, weights = columns[: len(layout.identity)], columns[len(layout.identity) :]
+    is_unique = layout.is_by_row
     kept: Positions | None = None
-    likely = np.flatnonzero(is_same) + 1
+    likely = is_same.nonzero()[0] + 1
     if len(likely):
-        identity = [batch.column(position) for position in range(len(layout.identity))]
         if (
-            not layout.has_exact_hashes(identity)
-            and not equal_rows(identity, order[likely], identity, order[likely - 1]).all()
+            not has_exact_hashes(identity)
+            and not equal_kept(
+                identity, order[likely], identity, order[likely - 1], layout.identity_schema.types
+            ).all()
         ):
-            rows = batch.select(list(layout.identity))
+            is_unique = False
+            rows = as_batch(identity, layout.identity_schema)
             likely = np.flatnonzero(told_apart(lambda at: rows.take(pa.array(at)), order, is_same)) + 1
-        is_first = np.ones(count, np.bool_)
+        is_first = np.ones(len(order), np.bool_)
         is_first[likely] = False
-        kept = np.flatnonzero(is_first)
-    sums: list[Integers] = []
-    alive = np.zeros(count if kept is None else len(kept), np.bool_)
-    for name in layout.weights:
-        weights: Integers = batch.column(name).to_numpy()[order]
-        sums.append(weights if kept is None else np.add.reduceat(weights, kept))
-        alive |= sums[-1] != 0
+        kept = is_first.nonzero()[0]
+    sums = [np.asarray(each).take(order) for each in weights]
+    if kept is not None:
+        sums = [np.add.reduceat(each, kept) for each in sums]
+    alive = sums[0] != 0
+    for each in sums[1:]:
+        alive |= each != 0
     if not alive.all():
-        at = np.flatnonzero(alive)
+        at = alive.nonzero()[0]
         kept = at if kept is None else kept[at]
         sums = [each[at] for each in sums]
-    taken = order if kept is None else order[kept]
-    columns = pa.RecordBatch.from_arrays(batch.columns[: len(layout.identity)], list(layout.identity))
-    columns = pc.take(columns, pa.array(taken), boundscheck=False)
-    made = pa.RecordBatch.from_arrays([*columns.columns, *map(pa.array, sums)], schema=layout.schema)
-    return Run(layout, tuple(word[taken] for word in words), made), taken
+    rows_at = order if kept is None else order.take(kept)
+    made = tuple(word.take(rows_at) for word in words)
+    return Run(layout, made, (*(taken(each, rows_at) for each in identity), *sums), is_unique), rows_at
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    """Whether the published hash of a type mixes the value's own 64 bits, and so is exact."""
-    return bool(
-        types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_temporal(kind)
-    )
+def has_exact_hashes(columns: Sequence[KeptColumn]) -> bool:
+    """Whether values of these columns are equal if their hashes are: those of one number, in its own bits."""
+    return len(columns) == 1 and isinstance(columns[0], np.ndarray) and columns[0].dtype.kind != "V"

@@ -30,25 +30,10 @@ def is_weight(field: pa.Field) -> bool:
     return field.name == DIFF and (field.metadata or {}).get(b"pointstamp") == _MARK[b"pointstamp"]
 
 
-def equal_rows(
-    one: Sequence[pa.Array],
-    these: npt.NDArray[np.intp],
-    other: Sequence[pa.Array],
-    those: npt.NDArray[np.intp],
-) -> npt.NDArray[np.bool_]:
-    """Whether each of these rows equals the one beside it; columns are compared by position."""
-    same = np.ones(len(these), np.bool_)
-    left, right = pa.array(these), pa.array(those)
-    for a, b in zip(one, other, strict=True):
-        if types.is_integer(a.type) and a.type == b.type and not (a.null_count or b.null_count):
-            same &= a.to_numpy()[these] == b.to_numpy()[those]
-        else:
-            same &= equal_values(a.take(left), b.take(right))
-    return same
-
-
 def equal_values(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
     """Whether values are equal, where null equals null and NaN equals NaN."""
+    if types.is_integer(one.type) and one.type == other.type and not (one.null_count or other.null_count):
+        return np.asarray(one.to_numpy() == other.to_numpy())
     if types.is_nested(one.type) or types.is_dictionary(one.type):
         pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
         return np.fromiter((_is_equal(a, b) for a, b in pairs), np.bool_, len(one))
