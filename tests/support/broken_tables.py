@@ -22,7 +22,8 @@ from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.kept.arrangement import Arrangement, FirstRows
 from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.rounds import Rounds
-from pointstamp.tables.kept.run import Run, groups_of
+from pointstamp.tables.kept.run import Run
+from pointstamp.tables.kept.run_keys import groups_of
 from pointstamp.tables.kept.shared import Kept
 from pointstamp.tables.kept.weights import DIFF, Integers
 from pointstamp.tables.on_rows import OnRows

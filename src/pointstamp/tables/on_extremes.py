@@ -16,12 +16,14 @@ import pyarrow as pa
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.aggregates.first_values import FirstValue
-from pointstamp.tables.aggregates.sums import Summing
+from pointstamp.tables.aggregates.sums import Results, Summing
 from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.columns import as_batch
 from pointstamp.tables.kept.ends import Ends, changed_ends
 from pointstamp.tables.kept.open_changes import OpenChanges
 from pointstamp.tables.kept.ordering import Ordered
-from pointstamp.tables.kept.run import Layout, Run, groups_of, run_and_rows
+from pointstamp.tables.kept.run import Layout, Run, run_and_rows
+from pointstamp.tables.kept.run_keys import groups_of, run_by_key, without_nothing
 from pointstamp.tables.kept.sorting import Positions
 from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD, Integers
 from pointstamp.tables.on_sums import result_changes
@@ -47,9 +49,13 @@ class OnExtremes:
     def __init__(self, plan: ExtremesPlan) -> None:
         self._plan = plan
         summing = plan.summing
-        self._layout = Layout(summing.schema, summing.keys)
         self._sums = Arrangement(summing.stored, summing.keys, summing.weight_names)
         self._values = {each: _arrangement(summing, each) for each in plan.extremes.values()}
+        self._layout = Layout(summing.schema, summing.keys)
+        for each, arranged in self._values.items():
+            if each.where is None and [*summing.keys, *each.columns, DIFF] == summing.schema.names:
+                # The columns are those of these values, so that a change is sorted once for both.
+                self._layout = arranged.layout
         self._open = OpenChanges()
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
@@ -63,26 +69,39 @@ class OnExtremes:
             self._change(context, change)
 
     def _change(self, context: Context, change: Run) -> None:
-        summing = self._plan.summing
         firsts, group = groups_of(change)
         keys = change.keys_at(firsts)
+        rows = as_batch(change.columns, self._plan.summing.schema)
+        sums_before, sums_after = self._change_sums(change, rows, firsts, group, keys)
+        values = {each: self._extreme(each, change, rows, firsts, group) for each in self._values}
+        before, after = (
+            (self._columns(sums, {each: both[time] for each, both in values.items()}), has_rows)
+            for time, (sums, has_rows) in enumerate((sums_before, sums_after))
+        )
+        sent = result_changes(self._plan.result, keys, before, after)
+        if sent is not None:
+            context.send(sent)
+
+    def _change_sums(
+        self, change: Run, rows: pa.RecordBatch, firsts: Positions, group: Positions, keys: pa.RecordBatch
+    ) -> tuple[Results, Results]:
+        """Add a change to the sums of its keys; return what comes of these before and after it."""
+        summing = self._plan.summing
+        shares = summing.shares(rows)
+        if self._sums.layout.is_by_row and (group[1:] >= group[:-1]).all():
+            by_key = run_by_key(change, firsts, shares.columns[len(summing.keys) :], self._sums.layout)
+            before, after = summing.results_around(self._sums.sums_of(by_key), by_key.sums, keys)
+            self._sums.add_run(without_nothing(by_key))
+            return before, after
         stored, of = self._sums.stored_of(change, firsts)
-        shares = summing.shares(change.batch)
         sums_before, had = summing.results(stored, of, keys)
         # A row may have several shares, one for each place of a float's limbs.
-        group_of_share = group[summing.rows_of_shares(change.batch)]
+        group_of_share = group[summing.rows_of_shares(rows)]
         sums_after, has = summing.results(
             pa.concat_batches([stored, shares]), np.concatenate((of, group_of_share)), keys
         )
         self._sums.add(shares)
-        values = {each: self._extreme(each, change, firsts, group) for each in self._values}
-        before, after = (
-            self._columns(sums, {each: both[time] for each, both in values.items()})
-            for time, sums in enumerate((sums_before, sums_after))
-        )
-        sent = result_changes(self._plan.result, keys, (before, had > 0), (after, has > 0))
-        if sent is not None:
-            context.send(sent)
+        return (sums_before, had > 0), (sums_after, has > 0)
 
     def _columns(self, sums: list[pa.Array], values: Mapping[FirstValue, pa.Array]) -> list[pa.Array]:
         """The aggregates in the order in which they were asked for."""
@@ -91,12 +110,12 @@ class OnExtremes:
         return [summed[name] if name in summed else values[self._plan.extremes[name]] for name in names]
 
     def _extreme(
-        self, each: FirstValue, change: Run, firsts: Positions, group: Positions
+        self, each: FirstValue, change: Run, rows: pa.RecordBatch, firsts: Positions, group: Positions
     ) -> tuple[pa.Array, pa.Array]:
         """The value in the first row of each key, before the change and after it; null if it has none."""
         arranged = self._values[each]
-        delta, taken, part = _rows_of(each, change, arranged)
-        of = group[part][taken]
+        delta, own = _rows_of(each, change, rows, arranged)
+        of = group if own is None else group[own]
         value = _names(each)[each.column]
         found: list[list[tuple[Positions, pa.Array]]] = [[], []]
         for ends in changed_ends(arranged, change, firsts, delta, of, 1):
@@ -113,8 +132,9 @@ class OnExtremes:
     ) -> tuple[Positions, pa.Array]:
         """Of each key that has a row the value in the first one."""
         there = order[weights[order] > 0]
-        keys, at = np.unique(ends.group[there], return_index=True)
-        return keys, ends.rows.taken(there[at]).column(value)
+        group = ends.group[there]
+        firsts = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(group)])
+        return group[firsts], ends.rows.taken(there[firsts]).column(value)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The sums, and the values of each order."""
@@ -145,22 +165,29 @@ def _arrangement(summing: Summing, each: FirstValue) -> Arrangement:
     return Arrangement(pa.schema([*keys, *columns, DIFF_FIELD]), summing.keys, order=_order(each)[0])
 
 
-def _rows_of(each: FirstValue, change: Run, arranged: Arrangement) -> tuple[Run, Positions, Positions]:
-    """The rows of a change that take part, for each the one that it is of those, and where those stand."""
+def _rows_of(
+    each: FirstValue, change: Run, rows: pa.RecordBatch, arranged: Arrangement
+) -> tuple[Run, Positions | None]:
+    """The rows of a change that take part, and for each one that it is of those; None if it is the change."""
     takes_part = np.ones(len(change), np.bool_)
-    if each.not_null is not None and change.batch.column(each.not_null).null_count:
-        takes_part &= change.batch.column(each.not_null).is_valid().to_numpy(zero_copy_only=False)
+    if each.not_null is not None and rows.column(each.not_null).null_count:
+        takes_part &= rows.column(each.not_null).is_valid().to_numpy(zero_copy_only=False)
+    elif change.layout is arranged.layout:
+        return change, None
     if each.where is not None:
-        takes_part &= change.batch.column(each.where).fill_null(False).to_numpy(zero_copy_only=False)
-    columns = [change.batch.column(name) for name in (*arranged.keys, *each.columns, DIFF)]
-    rows = pa.RecordBatch.from_arrays(columns, schema=arranged.schema)
+        takes_part &= rows.column(each.where).fill_null(False).to_numpy(zero_copy_only=False)
+    columns = [rows.column(name) for name in (*arranged.keys, *each.columns, DIFF)]
+    own = pa.RecordBatch.from_arrays(columns, schema=arranged.schema)
     part = np.flatnonzero(takes_part)
-    rows = rows if len(part) == len(change) else rows.take(pa.array(part))
-    return *run_and_rows(rows, arranged.layout), part
+    own = own if len(part) == len(change) else own.take(pa.array(part))
+    delta, taken = run_and_rows(own, arranged.layout)
+    return delta, part[taken]
 
 
 def _placed(parts: list[tuple[Positions, pa.Array]], kind: pa.DataType, count: int) -> pa.Array:
     """Values at the places of their keys, null elsewhere."""
+    if len(parts) == 1 and len(parts[0][0]) == count:  # each key has a value, and they are in order
+        return parts[0][1]
     places = np.full(count, -1, np.int64)
     values = pa.concat_arrays([pa.array([], kind), *(values for _, values in parts)])
     keys = np.concatenate([np.empty(0, np.intp), *(keys for keys, _ in parts)])

@@ -9,24 +9,21 @@ Invariant: what was sent up to an epoch, added up, is the row of each key that h
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.aggregates.sums import Summing
+from pointstamp.tables.aggregates.sums import Results, Summing
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.columns import as_batch, kept_column, taken, together
 from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.open_changes import OpenChanges
-from pointstamp.tables.kept.run import Run, groups_of
+from pointstamp.tables.kept.run import Run
+from pointstamp.tables.kept.run_keys import groups_of
 from pointstamp.tables.kept.weights import equal_values
-
-Results: TypeAlias = tuple[list[pa.Array], npt.NDArray[np.bool_]]
-"""The aggregates of groups, and which groups are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +65,9 @@ class OnSums:
 
     def _results_by_row(self, change: Run) -> tuple[pa.RecordBatch, Results, Results]:
         """The keys, and what comes out for them before and after, where each has one row of sums."""
-        summing = self._plan.summing
         keys = as_batch(change.keys, change.layout.key_schema)
-        sums = dict(zip(summing.weight_names, self._sums.sums_of(change), strict=True))
-        before = summing.results_of(sums, keys), summing.has_rows(sums)
-        for name, more in zip(summing.weight_names, change.sums, strict=True):
-            sums[name] = sums[name] + more
-        return keys, before, (summing.results_of(sums, keys), summing.has_rows(sums))
+        sums = self._sums.sums_of(change)
+        return keys, *self._plan.summing.results_around(sums, change.sums, keys)
 
     def _results(self, change: Run) -> tuple[pa.RecordBatch, Results, Results]:
         """The same where a key has a row for each place of a float's limbs."""

@@ -19,7 +19,7 @@ from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.columns import as_batch
 from pointstamp.tables.kept.ends import Ends, changed_ends
 from pointstamp.tables.kept.open_changes import OpenChanges, added_up
-from pointstamp.tables.kept.run import groups_of
+from pointstamp.tables.kept.run_keys import groups_of
 from pointstamp.tables.kept.weights import DIFF, Integers, with_weights
 from pointstamp.tables.top import First
 

@@ -27,7 +27,8 @@ from pointstamp.state.pieces import Piece
 from pointstamp.tables.join import without_null_keys
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.open_changes import OpenChanges
-from pointstamp.tables.kept.run import Run, groups_of
+from pointstamp.tables.kept.run import Run
+from pointstamp.tables.kept.run_keys import groups_of
 from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD, Integers, with_weights
 from pointstamp.tables.sharing import Arrangements, TableByKey, arranged_by
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Context as DecimalContext
 from decimal import Decimal, localcontext
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,10 @@ _PLACE: Final = "__place"
 _ROWS: Final = "__rows"
 # Weights that are larger are refused, so that sums cannot come to their end unseen.
 _WEIGHT_MAX: Final = 1 << 30
+
+
+Results: TypeAlias = tuple[list[pa.Array], npt.NDArray[np.bool_]]
+"""The aggregates of groups, and which groups are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +231,14 @@ class Summing:
                 ) from None
         return made
 
-    def has_rows(self, sums: Mapping[str, Integers]) -> npt.NDArray[np.bool_]:
-        """Which of some keys have rows, by their sums."""
-        return sums[_ROWS] > 0
+    def results_around(
+        self, before: Sequence[Integers], added: Sequence[Integers], keys: pa.RecordBatch
+    ) -> tuple[Results, Results]:
+        """What comes out for keys before sums are added to theirs and after; sums without those of floats."""
+        after = [one + other for one, other in zip(before, added, strict=True)]
+        named = [dict(zip(self.weight_names, sums, strict=True)) for sums in (before, after)]
+        was, now = ((self.results_of(sums, keys), sums[_ROWS] > 0) for sums in named)
+        return was, now
 
     def _is_float(self, name: str) -> bool:
         return bool(types.is_floating(self.schema.field(name).type))

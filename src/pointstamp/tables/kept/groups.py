@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pointstamp.tables.kept.run import Layout, groups_of, run_of
+from pointstamp.tables.kept.run import Layout, run_of
+from pointstamp.tables.kept.run_keys import groups_of
 from pointstamp.tables.kept.weights import DIFF, with_weights
 
 

@@ -21,7 +21,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pointstamp.keyed.index import KeyIndex
 from pointstamp.rows.hashing import Hashes, fold_columns, hash_array
 from pointstamp.tables.kept.buckets import Buckets, buckets_of
 from pointstamp.tables.kept.columns import (
@@ -86,7 +85,7 @@ class Layout:
         return pa.schema([self.schema.field(position) for position in self.key_positions])
 
     def words(self, batch: pa.RecordBatch) -> tuple[Hashes, ...]:
-        """What the rows of a batch are sorted by."""
+        """What the rows of a batch are sorted by; its columns stand as those of the schema do."""
         hashes = [hash_array(column) for column in batch.columns[: len(self.identity)]]
         row = fold_columns(hashes, batch.num_rows)
         if self.is_by_row:
@@ -94,7 +93,7 @@ class Layout:
         key = fold_columns([hashes[position] for position in self.key_positions], batch.num_rows)
         if self.order is None:
             return key, row
-        return key, prefixes_of(batch.column(self.order.column), self.order), row
+        return key, prefixes_of(batch.column(self.schema.get_field_index(self.order.column)), self.order), row
 
 
 @dataclass(frozen=True)
@@ -268,23 +267,6 @@ def expanded(begins: Positions, ends: Positions) -> tuple[Positions, Positions]:
     which = np.repeat(np.arange(len(counts)), counts)
     firsts = np.cumsum(counts) - counts
     return which, np.arange(total) - firsts[which] + begins[which]
-
-
-def groups_of(run: Run) -> tuple[Positions, Positions]:
-    """The keys of a run: where the first row of each stands, and of which key each row is."""
-    count = len(run)
-    hashes = run.words[0]
-    same = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
-    if run.layout.is_by_row or not len(same):
-        return np.arange(count), np.arange(count)
-    keys = run.keys
-    if not has_exact_hashes(keys) and not equal_kept(keys, same, keys, same - 1, run.layout.key_types).all():
-        # Two keys have one hash, and their rows may lie in any order.
-        slots = KeyIndex(run.layout.key_schema).slots(as_batch(keys, run.layout.key_schema))
-        return np.unique(slots, return_index=True)[1], slots
-    is_first = np.ones(count, np.bool_)
-    is_first[same] = False
-    return np.flatnonzero(is_first), np.cumsum(is_first) - 1
 
 
 def _made(
