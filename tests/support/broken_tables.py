@@ -1,6 +1,6 @@
 """Tables with a mistake in them, one mistake each: what others have got wrong, and what a test must find."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.kept.arrangement import Arrangement, FirstRows
+from pointstamp.tables.kept.columns import KeptColumn
 from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.rounds import Rounds
 from pointstamp.tables.kept.run import Run
@@ -36,14 +37,14 @@ Break = Callable[[pytest.MonkeyPatch], None]
 class AtTheLaterTime(InnerJoin):
     """Sends a pair at the later of both times, and not at their least upper bound."""
 
-    def _bounds(self, rows: pa.RecordBatch, rounds: Rounds) -> npt.NDArray[np.int64]:
-        return np.tile(np.array(rounds, np.int64), (rows.num_rows, 1))
+    def _bounds(self, rows: Sequence[KeptColumn], rounds: Rounds) -> npt.NDArray[np.int64]:
+        return np.tile(np.array(rounds, np.int64), (len(rows[-1]), 1))
 
 
 class OnlyWhereSomethingArrives(OnGroups):
     """Looks at a key only at times at which one of its rows changes."""
 
-    def _look_again(self, context: Context, stored: pa.RecordBatch, rounds: Rounds) -> None:
+    def _look_again(self, *_: Any) -> None:  # noqa: ANN401 - as the operator takes it
         pass
 
 
@@ -58,9 +59,9 @@ class WithoutClosure(OnGroups):
         self._arrived.add(context.time)
         super().on_receive(context, input, batch)
 
-    def _look_again(self, context: Context, stored: pa.RecordBatch, rounds: Rounds) -> None:
+    def _look_again(self, context: Context, *given: Any) -> None:  # noqa: ANN401 - as the operator takes it
         if context.time in self._arrived:
-            super()._look_again(context, stored, rounds)
+            super()._look_again(context, *given)
 
 
 class KeepsZeros(Consolidated):

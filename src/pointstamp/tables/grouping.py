@@ -14,7 +14,7 @@ Invariant: at every time that was handled, what was sent up to there, added up, 
 up to there, added up, for every key.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,10 +26,20 @@ from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.aggregates.sums import Summing
 from pointstamp.tables.kept.arrangement import Arrangement
-from pointstamp.tables.kept.groups import GroupFunction, distinct, grouped
-from pointstamp.tables.kept.open_changes import OpenChanges, added_up
-from pointstamp.tables.kept.rounds import Rounds, by_rounds, counted_at, rounds_of, stored_schema, up_to
-from pointstamp.tables.kept.weights import DIFF, with_weights
+from pointstamp.tables.kept.columns import KeptColumn, as_batch
+from pointstamp.tables.kept.groups import GroupFunction, grouped_rows
+from pointstamp.tables.kept.open_changes import OpenChanges
+from pointstamp.tables.kept.rounds import (
+    Rounds,
+    by_rounds,
+    counted_at,
+    kept_rounds,
+    kept_up_to,
+    stored_schema,
+)
+from pointstamp.tables.kept.run import Layout, Run, run_of
+from pointstamp.tables.kept.sorting import Positions
+from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD, columns_without_weight, with_weights
 from pointstamp.topology.domain import Time
 
 
@@ -59,6 +69,9 @@ class OnGroups:
         schema = plan.schema if plan.summing is None else plan.summing.stored
         self._rows = Arrangement(stored_schema(schema, plan.rounds, self._weights), plan.keys, self._weights)
         self._sent = Arrangement(stored_schema(plan.result, plan.rounds), plan.result_keys)
+        self._keys = Layout(pa.schema([*map(schema.field, plan.keys), DIFF_FIELD]), plan.keys)
+        self._added_up = Layout(stored_schema(schema, 0, self._weights), plan.keys, self._weights)
+        self._result = Layout(plan.result, tuple(columns_without_weight(plan.result)))
         self._open = OpenChanges()
         self._again: dict[Time, list[pa.RecordBatch]] = {}
         """Keys that are to be looked at again at a later time of the same epoch."""
@@ -78,15 +91,14 @@ class OnGroups:
             keys.append(change.select(list(self._plan.keys)))
         if not keys:
             return
-        touched = distinct(pa.concat_batches(keys))
-        stored = self._rows.rows_of(touched, self._plan.keys)
-        renamed = touched.rename_columns(list(self._plan.result_keys))
-        sent = self._sent.rows_of(renamed, self._plan.result_keys)
+        both = pa.concat_batches(keys)
+        touched = run_of(with_weights(both, np.ones(both.num_rows, np.int64)), self._keys)
+        stored, group = self._rows.matches_of(touched)
+        sent, _ = self._sent.matches_of(touched)
         if rounds:
-            self._look_again(context, stored, rounds)
-        wanted = self._wanted(up_to(stored, rounds))
-        before = up_to(sent, rounds)
-        change = added_up([wanted, with_weights(before, -before.column(DIFF).to_numpy())])
+            self._look_again(context, touched, group, self._meetings(stored, rounds))
+        wanted = self._wanted(stored, group, touched, rounds)
+        change = run_of(pa.concat_batches([wanted, self._taken_back(sent, rounds)]), self._result).batch
         if change.num_rows:
             self._sent.add(counted_at(change, rounds))
             self._send(context, change)
@@ -94,25 +106,38 @@ class OnGroups:
     def _send(self, context: Context, change: pa.RecordBatch) -> None:
         context.send(change)
 
-    def _wanted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        groups = grouped(rows, self._plan.keys, self._weights)
+    def _wanted(
+        self, stored: Sequence[KeptColumn], group: Positions, touched: Run, rounds: Rounds
+    ) -> pa.RecordBatch:
+        """What should be there for these keys at these rounds."""
+        columns, at = kept_up_to(stored, len(self._weights), rounds)
+        groups = grouped_rows(columns, group if at is None else group[at], touched, self._added_up)
         return self._plan.function(groups)
 
-    def _look_again(self, context: Context, stored: pa.RecordBatch, rounds: Rounds) -> None:
+    def _taken_back(self, sent: Sequence[KeptColumn], rounds: Rounds) -> pa.RecordBatch:
+        """What was sent for them up to these rounds, with opposite weights."""
+        *own, weights = kept_up_to(sent, 1, rounds)[0]
+        return as_batch([*own, -np.asarray(weights)], self._plan.result)
+
+    def _look_again(
+        self, context: Context, touched: Run, group: Positions, meetings: npt.NDArray[np.int64]
+    ) -> None:
         """Note the keys that have rows of other rounds for where these and this time meet."""
-        for at, these in by_rounds(self._meetings(stored, rounds)):
-            if at != rounds:
+        for at, these in by_rounds(meetings):
+            if at != context.time[1:]:
                 time = (context.time[0], *at)
-                keys = stored.select(list(self._plan.keys)).take(pa.array(these))
-                self._again.setdefault(time, []).append(keys)
+                is_met = np.zeros(len(touched), np.bool_)
+                is_met[group[these]] = True
+                self._again.setdefault(time, []).append(touched.keys_at(is_met.nonzero()[0]))
                 context.notify_at(time)
 
-    def _meetings(self, stored: pa.RecordBatch, rounds: Rounds) -> npt.NDArray[np.int64]:
+    def _meetings(self, stored: Sequence[KeptColumn], rounds: Rounds) -> npt.NDArray[np.int64]:
         """Where each of these rows and a change of this time meet: at the least upper bound of their rounds.
 
         At those times the same is asked again, so that in the end all bounds of several rounds are looked at.
         """
-        return np.maximum(rounds_of(stored, len(rounds)), np.array(rounds, np.int64))
+        theirs = kept_rounds(stored, len(self._weights), len(rounds))
+        return np.asarray(np.maximum(theirs, np.array(rounds, np.int64)))
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The rows, and what was sent for them."""

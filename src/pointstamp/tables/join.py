@@ -23,7 +23,7 @@ from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.columns import KeptColumn, as_batch, taken
 from pointstamp.tables.kept.open_changes import OpenChanges
-from pointstamp.tables.kept.rounds import Rounds, by_rounds, counted_at, stored_schema
+from pointstamp.tables.kept.rounds import Rounds, by_rounds, counted_at, kept_rounds, stored_schema
 from pointstamp.tables.kept.run import Layout, Run
 from pointstamp.tables.sharing import Arrangements, TableByKey
 
@@ -117,8 +117,7 @@ class InnerJoin:
 
     def _bounds(self, rows: Sequence[KeptColumn], rounds: Rounds) -> np.typing.NDArray[np.int64]:
         """The rounds from which on each of these stored rows and a row of the time are both there."""
-        theirs = np.stack([np.asarray(column) for column in rows[-1 - len(rounds) : -1]], axis=1)
-        return np.asarray(np.maximum(theirs, np.array(rounds, np.int64)))
+        return np.asarray(np.maximum(kept_rounds(rows, 1, len(rounds)), np.array(rounds, np.int64)))
 
     def _pairs(self, left: Sequence[KeptColumn], right: Sequence[KeptColumn]) -> pa.RecordBatch:
         weights = np.asarray(left[-1]) * np.asarray(right[-1])

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pointstamp.tables.kept.columns import KeptColumn, taken
+from pointstamp.tables.kept.sorting import Positions
 from pointstamp.tables.kept.weights import DIFF, Integers
 
 Rounds = tuple[int, ...]
@@ -62,13 +64,35 @@ def up_to(batch: pa.RecordBatch, rounds: Rounds) -> pa.RecordBatch:
     return batch.filter(pa.array(is_there)).select(names)
 
 
+def kept_rounds(columns: Sequence[KeptColumn], weights: int, count: int) -> npt.NDArray[np.int64]:
+    """The rounds of stored rows, by their columns: they stand before so many weights."""
+    if not count:
+        return np.empty((len(columns[-1]), 0), np.int64)
+    end = len(columns) - weights
+    return np.stack([np.asarray(column, np.int64) for column in columns[end - count : end]], axis=1)
+
+
+def kept_up_to(
+    columns: Sequence[KeptColumn], weights: int, rounds: Rounds
+) -> tuple[list[KeptColumn], Positions | None]:
+    """The columns without rounds of the stored rows that are there at these, and which rows; None if all."""
+    end = len(columns) - weights
+    own = [*columns[: end - len(rounds)], *columns[end:]]
+    if not rounds:
+        return own, None
+    is_there = (kept_rounds(columns, weights, len(rounds)) <= np.array(rounds)).all(axis=1)
+    if is_there.all():
+        return own, None
+    at = np.flatnonzero(is_there)
+    return [taken(column, at) for column in own], at
+
+
 def by_rounds(rounds: Integers) -> list[tuple[Rounds, npt.NDArray[np.intp]]]:
     """Which rows have which rounds, the least first."""
     if rounds.shape[1] == 1:  # which is many times as fast as by rows
-        numbers, which = np.unique(rounds[:, 0], return_inverse=True)
-        distinct = numbers.reshape(-1, 1)
-    else:
-        distinct, which = np.unique(rounds, axis=0, return_inverse=True)
+        numbers = rounds[:, 0]
+        return [((each,), np.flatnonzero(numbers == each)) for each in np.unique(numbers).tolist()]
+    distinct, which = np.unique(rounds, axis=0, return_inverse=True)
     which = which.reshape(-1)
     return [
         (tuple(int(each) for each in row), np.flatnonzero(which == number))
