@@ -76,6 +76,9 @@ def shared_flow() -> ps.Dataflow:
     flow.output("after", both.select("k", m=ps.col("n")).join(b, "k", where=ps.col("m") <= ps.col("n")))
     flow.output("found", events.lookup(b, "k"))
     flow.output("without", a.join(b, "k", how="anti"))
+    flow.output("rest", b.minus(b.filter(ps.col("n") > 1)))
+    flow.output("first", b.top(1, "k", by="n desc").union(b.distinct().top(2, "k", by="n")))
+    flow.output("firsts", b.top(2, "k", by="n desc"))
 
     def longer(keys: ps.Table, b: ps.Table) -> ps.Table:
         steps = keys.join(b, "k").select(k=ps.col("n"))

@@ -160,6 +160,41 @@ def test_describe_says_which_operators_keep_a_table_once() -> None:
     assert words.count("shares") == 4, "what is renamed is another table"
 
 
+def test_a_table_with_weights_is_kept_once_for_its_border_and_for_all_that_is_distinct() -> None:
+    flow = ps.Dataflow("test")
+    a, b = (flow.input(name, "k long, n long, w long").running(weight="w") for name in ("a", "b"))
+    flow.output("distinct", a.distinct())
+    flow.output("rest", a.minus(b))
+    flow.output("selected", a.select("k").distinct(name="keys"))
+    words = flow.describe()
+    assert "shares rows, by k, n, with running: border, minus: left\n" in words
+    assert "shares rows, by k, n, with running: border 2\n" in words
+    with LocalRun(flow.plan, 1) as run:
+        for name in ("a", "b"):
+            run.input(name).send(pa.table({"k": [1, 1, 2], "n": [1, 1, 3], "w": [1, 1, 1]}))
+            run.input(name).advance_to(1)
+        run.settle()
+        kept = {each.name: each.rows for each in status_of(run).kept}
+    assert kept == {
+        "running: border: rows": 2,
+        "running: border 2: rows": 2,
+        "keys: rows": 2,
+        "minus: both: left": 2,
+        "minus: both: right": 2,
+    }
+
+
+def test_first_rows_in_one_order_are_kept_once() -> None:
+    flow = ps.Dataflow("test")
+    rows = flow.input("rows", "k long, n long").running()
+    flow.output("one", rows.top(1, "k", by="n desc"))
+    flow.output("three", rows.top(3, "k", by=["n desc", "k"], name="three"))
+    flow.output("least", rows.top(1, "k", by="n", name="least"))
+    words = flow.describe()
+    assert "shares rows, by k, with three" in words
+    assert words.count("shares") == 2, "another order is another arrangement"
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 def test_the_status_counts_what_all_workers_keep(workers: int) -> None:
     with LocalRun(joined().plan, workers) as run:

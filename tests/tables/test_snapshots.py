@@ -99,6 +99,19 @@ def test_readers_of_one_table_see_what_they_have_come_to() -> None:
     assert one.kept_rows.rows == 2
 
 
+def test_a_table_that_two_saved_apart_is_restored_once() -> None:
+    one, other = Arrangement(SCHEMA, ["k"]), Arrangement(SCHEMA, ["k"])
+    one.add(rows((1, 1, 1), (2, 2, 3)))
+    other.add(rows((1, 1, 1), (2, 2, 3)))
+    saved = [each.save(changes_only=False) for each in (one, other)]
+    first, second = Arrangement(SCHEMA, ["k"]), Arrangement(SCHEMA, ["k"])
+    second.share(first)
+    for restored, piece in zip((second, first), saved, strict=True):
+        restored.load(merged([piece]))
+    assert _sorted(first) == _sorted(one)
+    assert len(second) == len(other)
+
+
 def test_who_finds_nothing_of_what_another_one_saved_says_so() -> None:
     table = Arrangement(SCHEMA, ["k"])
     table.expect("join 2")

@@ -262,7 +262,8 @@ def on_top(deltas: Stream, name: str, keys: tuple[str, ...], first: First, resul
     if deltas.loops:
         return on_groups(deltas, name, keys, first, result)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(result)}
-    logic = partial(OnTop, TopPlan(deltas.schema, keys, first))
+    arranged = {"rows": arranged_by(deltas, keys, has_nulls=True, order=first.by[0])}
+    logic = partial(OnTop, TopPlan(deltas.schema, keys, first), arranged=arranged)
     return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 
@@ -272,7 +273,9 @@ def once(deltas: Stream, name: str) -> Stream:
     if deltas.loops:
         return on_groups(deltas, name, tuple(rows.names), Once(deltas.schema), rows)
     inputs, outputs = {"in": deltas.exchange(*rows.names)}, {"out": weighed(rows)}
-    return add_operator(name, partial(OnRows, weighed(rows)), inputs, outputs, in_order=True)[0]
+    arranged = {"rows": arranged_by(deltas, tuple(rows.names), has_nulls=True)}
+    logic = partial(OnRows, weighed(rows), arranged=arranged)
+    return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 
 def pairs(

@@ -18,6 +18,7 @@ from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.columns import as_batch, taken
 from pointstamp.tables.kept.open_changes import OpenChanges
 from pointstamp.tables.kept.weights import Integers, columns_without_weight
+from pointstamp.tables.sharing import Arrangements, TableByKey
 
 
 class OnRows:
@@ -25,9 +26,14 @@ class OnRows:
 
     keeps: ClassVar = "every row once, with how often it is there; a change costs its rows"
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, *, arranged: Mapping[str, TableByKey]) -> None:
         self._rows = Arrangement(schema, columns_without_weight(schema))
+        self._arrangements = Arrangements({"rows": self._rows}, arranged)
         self._open = OpenChanges()
+
+    def share_with(self, others: dict[TableByKey, Arrangement]) -> None:
+        """Keep in one place what other operators of the worker keep, too."""
+        self._arrangements.share_with(others)
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep the change until its epoch is settled."""
@@ -50,10 +56,10 @@ class OnRows:
         return (after > 0).astype(np.int64) - (before > 0)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
-        """The rows, with their copies."""
+        """The rows, with their copies, if no other operator keeps them."""
         assert not len(self._open), "changes wait at a snapshot"
-        return {"rows": self._rows.save(changes_only=changes_only)}
+        return self._arrangements.save(changes_only=changes_only)
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with the rows of this worker."""
-        self._rows.load(pieces["rows"])
+        self._arrangements.load(context.operator, pieces)

@@ -21,6 +21,7 @@ from pointstamp.tables.kept.ends import Ends, changed_ends
 from pointstamp.tables.kept.open_changes import OpenChanges, added_up
 from pointstamp.tables.kept.run_keys import groups_of
 from pointstamp.tables.kept.weights import DIFF, Integers, with_weights
+from pointstamp.tables.sharing import Arrangements, TableByKey
 from pointstamp.tables.top import First
 
 
@@ -38,10 +39,15 @@ class OnTop:
 
     keeps: ClassVar = "all rows, in order by key; a change costs its rows and the first rows of their keys"
 
-    def __init__(self, plan: TopPlan) -> None:
+    def __init__(self, plan: TopPlan, *, arranged: Mapping[str, TableByKey]) -> None:
         self._first = plan.first
         self._rows = Arrangement(plan.schema, plan.keys, order=plan.first.by[0])
+        self._arrangements = Arrangements({"rows": self._rows}, arranged)
         self._open = OpenChanges()
+
+    def share_with(self, others: dict[TableByKey, Arrangement]) -> None:
+        """Keep in one place what other operators of the worker keep, too."""
+        self._arrangements.share_with(others)
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep the change until its epoch is settled."""
@@ -81,10 +87,10 @@ class OnTop:
         return self._first.made(rows, np.arange(len(at)), kept[at], before[at])
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
-        """The rows."""
+        """The rows, if no other operator keeps them."""
         assert not len(self._open), "changes wait at a snapshot"
-        return {"rows": self._rows.save(changes_only=changes_only)}
+        return self._arrangements.save(changes_only=changes_only)
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with the rows of this worker's keys."""
-        self._rows.load(pieces["rows"])
+        self._arrangements.load(context.operator, pieces)

@@ -16,6 +16,7 @@ from pointstamp.flow.plan import Node, Plan
 from pointstamp.flow.stream import Stream
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.ordering import Ordered
 from pointstamp.topology.ports import Source
 
 
@@ -27,11 +28,25 @@ class TableByKey:
     keys: tuple[str, ...]
     has_nulls: bool = False
     """Whether rows are kept that have a null in their key."""
+    order: Ordered | None = None
+    """What the rows of a key are in order of, if they are."""
 
 
-def arranged_by(deltas: Stream, keys: tuple[str, ...], *, has_nulls: bool = False) -> TableByKey:
-    """What an operator keeps that arranges these changes by these columns."""
-    return TableByKey(wiring(deltas).source, keys, has_nulls)
+def arranged_by(
+    deltas: Stream, keys: tuple[str, ...], *, has_nulls: bool = False, order: Ordered | None = None
+) -> TableByKey:
+    """What an operator keeps that arranges these changes by these columns.
+
+    An operator that says of itself that it ``passes_on`` what comes sends the changes that it is given, so
+    both are one table.
+    """
+    at = wiring(deltas)
+    source = at.source
+    while getattr(_made_by(node := at.builder.plan.nodes[source.operator]), "passes_on", False):
+        (port,) = node.inputs
+        assert port.source is not None, "only what is wired passes anything on"
+        source = port.source
+    return TableByKey(source, keys, has_nulls, order)
 
 
 class Arrangements:
@@ -79,6 +94,11 @@ def shared_in_words(plan: Plan, node: Node) -> list[str]:
             by = ", ".join(table.keys)
             made.append(f"{name}, by {by}, with {', '.join(dict.fromkeys(others))}")
     return made
+
+
+def _made_by(node: Node) -> object:
+    """The class of an operator."""
+    return node.logic.func if isinstance(node.logic, partial) else node.logic
 
 
 def _arranged(node: Node) -> Mapping[str, TableByKey]:

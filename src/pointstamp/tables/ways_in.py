@@ -22,6 +22,7 @@ from pointstamp.tables.incoming.border import Border
 from pointstamp.tables.incoming.debezium import DELETED, WEIGHT, change_events
 from pointstamp.tables.incoming.states import TICKS, States, Ticks
 from pointstamp.tables.incoming.upserting import UpsertPlan, Upserts
+from pointstamp.tables.sharing import arranged_by
 from pointstamp.tables.table import Table
 from pointstamp.tables.weighing import Appended
 from pointstamp.topology.domain import EPOCHS
@@ -77,7 +78,9 @@ def _added(stream: Stream, who: str, weight: str | None, name: str) -> Table:
         )
     by = added.exchange(*schema.names[:-1])
     inputs, outputs = {"in": by}, {"out": schema}
-    return Table(add_operator(f"{name}: border", partial(Border, schema), inputs, outputs, in_order=True)[0])
+    arranged = {"rows": arranged_by(added, tuple(schema.names[:-1]), has_nulls=True)}
+    border = partial(Border, schema, arranged=arranged)
+    return Table(add_operator(f"{name}: border", border, inputs, outputs, in_order=True)[0])
 
 
 def _events(stream: Stream, events: Events, who: str, name: str) -> Table:

@@ -45,7 +45,7 @@ class Arrangement:
 
     def share(self, other: "Arrangement") -> None:
         """Keep nothing, and read what another one keeps of the same changes; before anything is added."""
-        assert (self.schema, self.keys) == (other.schema, other.keys), "another table"
+        assert self.layout == other.layout, "another table"
         self._kept = other._kept  # noqa: SLF001 - of the same class
         self._reader = self._kept.reader()
 

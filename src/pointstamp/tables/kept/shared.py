@@ -84,7 +84,9 @@ class Kept:
         return unsaved
 
     def load(self, rows: list[Run]) -> None:
-        """Begin with what was saved."""
+        """Begin with what was saved; once, also where several saved it, which kept it apart then."""
+        if self._is_loaded:
+            return
         for run in rows:
             self.runs.add(run)
         self._unsaved, self._is_loaded = None, True
