@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Context as DecimalContext
 from decimal import Decimal, localcontext
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -200,9 +200,10 @@ class Summing:
                 some = np.flatnonzero((place != 0) & (limbs != 0))
                 check_sums([limbs[some]], name)
                 floats[name] = float_sums(groups[some], place[some], limbs[some], count)
-        return self.results_of(sums, keys, floats), sums[_ROWS]
+        self._check(sums)
+        return self._results_of(sums, keys, floats), sums[_ROWS]
 
-    def results_of(
+    def _results_of(
         self,
         sums: Mapping[str, Integers],
         keys: pa.RecordBatch,
@@ -216,14 +217,15 @@ class Summing:
                 made.append(pa.array(counts, each.result_type))
                 continue
             assert each.column is not None
+            # What stands for a key without rows is nothing that comes out.
+            is_null = (counts == 0) & (sums[_ROWS] > 0)
             if floats is not None and each.column in floats:
-                made.append(_result(each, floats[each.column], counts))
+                made.append(_result(each, floats[each.column], counts, is_null))
                 continue
             parts = [sums[part] for part in self.weights[_sums(each.column)]]
-            check_sums(parts, each.column)
             kind = self.schema.field(each.column).type
             try:
-                made.append(_exact_result(each, kind, parts, counts))
+                made.append(_exact_result(each, kind, parts, counts, is_null))
             except SumTooLarge as too_large:
                 raise FlowError(
                     f"the sum '{name}' of {rows_in_words(keys, too_large.row)} does not fit "
@@ -237,21 +239,39 @@ class Summing:
         """What comes out for keys before sums are added to theirs and after; sums without those of floats."""
         after = [one + other for one, other in zip(before, added, strict=True)]
         named = [dict(zip(self.weight_names, sums, strict=True)) for sums in (before, after)]
-        was, now = ((self.results_of(sums, keys), sums[_ROWS] > 0) for sums in named)
+        self._check(named[1])
+        was, now = ((self._results_of(sums, keys), sums[_ROWS] > 0) for sums in named)
         return was, now
+
+    def _check(self, sums: Mapping[str, Integers]) -> None:
+        """FlowError if sums are so large that the next ones might be wrong."""
+        for name in self.added:
+            if not self._is_float(name):
+                check_sums([sums[part] for part in self.weights[_sums(name)]], name)
 
     def _is_float(self, name: str) -> bool:
         return bool(types.is_floating(self.schema.field(name).type))
 
 
-def _result(each: LinearAggregate, total: npt.NDArray[np.float64], counts: Integers) -> pa.Array:
+def _result(
+    each: LinearAggregate, total: npt.NDArray[np.float64], counts: Integers, is_null: npt.NDArray[np.bool_]
+) -> pa.Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         values = total / counts if each.kind == "mean" else total
-    return pa.array(values, mask=counts == 0).cast(each.result_type)
+    return _array(values, is_null, each.result_type)
+
+
+def _array(values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+    made = pa.array(values, mask=is_null) if is_null.any() else pa.array(values)
+    return made if made.type == kind else made.cast(kind)
 
 
 def _exact_result(
-    each: LinearAggregate, kind: pa.DataType, parts: list[Integers], counts: Integers
+    each: LinearAggregate,
+    kind: pa.DataType,
+    parts: list[Integers],
+    counts: Integers,
+    is_null: npt.NDArray[np.bool_],
 ) -> pa.Array:
     if types.is_decimal(kind):
         scale = int(kind.scale)
@@ -270,12 +290,11 @@ def _exact_result(
     if each.kind == "mean":
         if not fits.all():
             whole_as_floats = np.array(list(map(float, python_numbers(parts))))
-            return _result(each, whole_as_floats, counts)
-        return _result(each, whole.astype(np.float64), counts)
+            return _result(each, whole_as_floats, counts, is_null)
+        return _result(each, whole.astype(np.float64), counts, is_null)
     if not fits.all():
         raise SumTooLarge(int(np.flatnonzero(~fits)[0]))
-    made = pa.array(whole) if counts.all() else pa.array(whole, mask=counts == 0)
-    return made if each.result_type == pa.int64() else made.cast(each.result_type)
+    return _array(whole, is_null, each.result_type)
 
 
 def _decimal(unscaled: int, scale: int) -> Decimal:
