@@ -23,7 +23,7 @@ PARTS: Final = (
     *("order", "topology", "progress", "storage", "sinks", "sources", "show"),
 )
 """The packages whose tests are measured, by the names of their folders."""
-PYTEST: Final = ["-m", "pytest", "-p", "no:cacheprovider"]
+PYTEST: Final = ["-m", "pytest", "-p", "no:cacheprovider", "--durations=15", "--durations-min=4"]
 
 
 TABLES: Final = ("tests/tables", "tests/views")
