@@ -118,13 +118,14 @@ def integers_of(hashes: Hashes) -> Counts:
     >>> integers_of(hash_array(pa.array([0, 7, -1]))).tolist()
     [0, 7, -1]
     """
-    mixed = hashes ^ (hashes >> _SHIFT_31) ^ (hashes >> _SHIFT_62)
+    mixed: Hashes = hashes ^ (hashes >> _SHIFT_31) ^ (hashes >> _SHIFT_62)
     mixed *= _UNDOES_2
     mixed ^= (mixed >> _SHIFT_27) ^ (mixed >> _SHIFT_54)
     mixed *= _UNDOES_1
     mixed ^= (mixed >> _SHIFT_30) ^ (mixed >> _SHIFT_60)
     mixed -= _GAMMA
-    return mixed.view(np.int64)
+    made: Counts = mixed.view(np.int64)
+    return made
 
 
 def _mix(values: Hashes) -> Hashes:
