@@ -144,6 +144,8 @@ class _Select:
         self.relation, translator = with_time_windows(
             self.relation, sets.nodes, translator, self.catalog, is_plain=is_plain, while_open=bool(timed)
         )
+        self.relation, translator = with_answers(self.relation, sets.nodes, translator, self.catalog)
+        translator = _knowing_alike(translator, sets.nodes, nodes)
         self.relation, translator = with_answers(
             self.relation, [each for node in nodes for each in aggregates_in(node)], translator, self.catalog
         )
@@ -215,6 +217,15 @@ class _Select:
                 if self.node.args.get("distinct") is not None:
                     table = table.distinct()
         return Relation(table, tuple(names), is_single)
+
+
+def _knowing_alike(translator: Translator, keys: list[exp.Expr], nodes: list[exp.Expr]) -> Translator:
+    """The same, for which a subquery that rows are grouped by is the same value wherever it stands."""
+    known = {each.sql(): translator.answers[id(each)] for key in keys for each in subqueries_in(key)}
+    if not known:
+        return translator
+    alike = [each for node in nodes for each in subqueries_in(node) if each.sql() in known]
+    return translator.knowing({id(each): known[each.sql()] for each in alike})
 
 
 def _columns(node: exp.Select, relation: Relation) -> list[tuple[str, exp.Expr]]:

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from pointstamp.expressions.tree import Column, Expression, col, lit, when
+from pointstamp.errors import SqlError
+from pointstamp.expressions.functions import coalesce
+from pointstamp.expressions.tree import Column, Expression, col, columns_of, lit, when
 from pointstamp.flow.join_kind import How
 from pointstamp.reduce.asking import count
 from pointstamp.views.catalog import Catalog
@@ -48,6 +50,17 @@ def subqueries_in(node: exp.Expr) -> Iterator[exp.Expr]:
         return
     for child in node.iter_expressions():
         yield from subqueries_in(child)
+
+
+def _not_known(node: exp.Expr, translator: Translator) -> Iterator[exp.Expr]:
+    """The same without those in what is a column already, because rows were grouped by it."""
+    if not any(True for _ in subqueries_in(node)) or translator.knows(node):
+        return
+    if _is_subquery(node):
+        yield node
+        return
+    for child in node.iter_expressions():
+        yield from _not_known(child, translator)
 
 
 def _is_subquery(node: exp.Expr) -> bool:
@@ -94,7 +107,7 @@ def with_answers(
 ) -> tuple[Relation, Translator]:
     """A relation with a column for each subquery in these nodes, and who translates with them."""
     for node in nodes:
-        for each in subqueries_in(node):
+        for each in list(_not_known(node, translator)):
             with placed(each):
                 relation, answer = _answer(relation, each, translator, catalog)
             translator = Translator(
@@ -151,18 +164,33 @@ def _is_in(relation: Relation, node: exp.In, catalog: Catalog, *, is_negated: bo
 
 def _marked(relation: Relation, asked: Asked, catalog: Catalog) -> tuple[Relation, Expression]:
     """A relation with a column that is true where the subquery has a row."""
-    if asked.pairs:
-        raise refused(
-            asked.node,
-            "a subquery that is joined by more than equalities must be a condition of its own",
-            "Take it out of OR, CASE or the select.",
-        )
+    around = [each for each in asked.pairs if set(columns_of(each)) <= set(relation.table.schema.names)]
+    if len(around) < len(asked.pairs):
+        raise _refused_pairs(asked)
     mark = catalog.unique("is there")
     if not asked.keys:
         counted = asked.relation.table.reduce(aggregates={mark: count()})
-        return crossed(relation, Relation(counted, (), is_single=True)), col(mark) > 0
-    made = _with_mark(relation, asked.relation, asked.keys, mark)
-    return made, col(mark).is_not_null()
+        made = crossed(relation, Relation(counted, (), is_single=True))
+        is_there = col(mark) > 0
+    else:
+        made = _with_mark(relation, asked.relation, asked.keys, mark)
+        is_there = col(mark).is_not_null()
+    holds = all_of(around)  # of the row around it, whatever the subquery has
+    return made, is_there if holds is None else is_there & coalesce(holds, lit(False))
+
+
+def _refused_pairs(asked: Asked) -> SqlError:
+    if not asked.keys:
+        return refused(
+            asked.node,
+            "EXISTS needs an equality between a column of its subquery and one of the query around it",
+            "Add one, such as u.id = t.id; else all rows would meet all.",
+        )
+    return refused(
+        asked.node,
+        "a subquery that is joined by more than equalities must be a condition of its own",
+        "Take it out of OR, CASE or the select.",
+    )
 
 
 def _mark_of_in(relation: Relation, asked: "AskedValues", catalog: Catalog) -> tuple[Relation, Expression]:
