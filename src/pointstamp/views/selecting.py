@@ -14,6 +14,7 @@ from pointstamp.views.catalog import Begun, Catalog
 from pointstamp.views.conditions import conjuncts, parts_of, split
 from pointstamp.views.event_time import TimeCondition, time_condition
 from pointstamp.views.exploding import exploded, with_generators
+from pointstamp.views.finding import is_plain_in, subqueries_in
 from pointstamp.views.from_clause import FromClause
 from pointstamp.views.grouping import aggregates_in, grouped
 from pointstamp.views.grouping_sets import grouping_sets, sets_of
@@ -23,7 +24,7 @@ from pointstamp.views.pruning import names_behind, names_in, names_of_from, prun
 from pointstamp.views.ranking import with_windows
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, Scope, ScopeName
-from pointstamp.views.subqueries import filtered, is_plain_in, subqueries_in, with_answers
+from pointstamp.views.subqueries import filtered, with_answers
 from pointstamp.views.time_windows import with_time_windows
 from pointstamp.views.translating import Translator
 

@@ -12,7 +12,6 @@ correlation). A single value that is an aggregate is then one for each key, and 
 is the aggregate of no rows.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -24,6 +23,7 @@ from pointstamp.flow.join_kind import How
 from pointstamp.reduce.asking import count
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import all_of
+from pointstamp.views.finding import not_known
 from pointstamp.views.outer_joins import KeyPair, crossed, joined
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, Scope
@@ -41,48 +41,6 @@ class Asked:
     """Columns of the query around it, and what they must be equal to."""
     pairs: list[Expression]
     """Other conditions on pairs."""
-
-
-def subqueries_in(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The subqueries of an expression, the outermost ones only."""
-    if _is_subquery(node):
-        yield node
-        return
-    for child in node.iter_expressions():
-        yield from subqueries_in(child)
-
-
-def _not_known(node: exp.Expr, translator: Translator) -> Iterator[exp.Expr]:
-    """The same without those in what is a column already, because rows were grouped by it."""
-    if not any(True for _ in subqueries_in(node)) or translator.knows(node):
-        return
-    if _is_subquery(node):
-        yield node
-        return
-    for child in node.iter_expressions():
-        yield from _not_known(child, translator)
-
-
-def _is_subquery(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Exists | exp.Subquery | exp.All | exp.Any) or (
-        isinstance(node, exp.In) and node.args.get("query") is not None
-    )
-
-
-def is_plain_in(node: exp.Expr, catalog: Catalog) -> bool:
-    """Whether a condition is IN of a query that surely speaks of its own tables alone."""
-    query = node.args["query"].unnest() if isinstance(node, exp.In) and node.args.get("query") else None
-    if not isinstance(query, exp.Select) or query.args.get("with_") or query.find(exp.Lateral):
-        return False
-    if any(each is not query for each in query.find_all(exp.Query)):
-        return False
-    tables = list(query.find_all(exp.Table))
-    known = {name.lower() for each in tables for name in catalog.find(each).schema.names}
-    aliases = {each.alias_or_name.lower() for each in tables}
-    return all(
-        each.table.lower() in aliases if each.table else each.name.lower() in known
-        for each in query.find_all(exp.Column)
-    )
 
 
 def filtered(relation: Relation, condition: exp.Expr, catalog: Catalog) -> Relation:
@@ -107,7 +65,7 @@ def with_answers(
 ) -> tuple[Relation, Translator]:
     """A relation with a column for each subquery in these nodes, and who translates with them."""
     for node in nodes:
-        for each in list(_not_known(node, translator)):
+        for each in list(not_known(node, translator)):
             with placed(each):
                 relation, answer = _answer(relation, each, translator, catalog)
             translator = Translator(
