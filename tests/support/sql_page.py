@@ -59,13 +59,12 @@ def differences() -> str:
         [
             each.about,
             _code(each.sql),
-            _code(_shown(each.here)),
             _code(_shown(each.spark)),
             _code(_shown(each.duckdb)),
         ]
         for each in DIFFERENCES
     ]
-    return _table(["", "asked", "here", "Spark", "DuckDB"], rows)
+    return _table(["", "asked", "here and in Spark", "in DuckDB"], rows)
 
 
 BLOCKS: Final[dict[str, Callable[[], str]]] = {

@@ -1,11 +1,13 @@
 """The ways into a table: what is taken, and what is refused at the border with its row and epoch.
 
 - weights: a row that is deleted must be there, and a weight must be one;
+- fingerprints: of a long row 16 bytes are kept, which tell apart what one hash does not;
 - upserts by key, beside a dictionary that is kept by hand, and what nobody could order;
 - streams that make no table: updates, and times that are no epochs.
 """
 
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, SchemaError
+from pointstamp.running.status import status_of
 from support.table_queries import put_out
 
 SALES = "shop string, price long, w long"
@@ -70,6 +73,62 @@ def test_a_null_is_no_weight() -> None:
 def test_a_weight_must_be_an_integer() -> None:
     with pytest.raises(SchemaError, match="the weight 'shop' is string, and no integer"):
         ps.Dataflow("test").input("sales", SALES).running(weight="shop")
+
+
+# Fingerprints of long rows.
+
+WIDE = "name string, n long, x decimal(38, 0), l array<long>, note string"
+_NULLS_HASH = 0x6E756C6C
+"""The number whose published hash is that of a null."""
+_WIDE_ROWS = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from([None, "", "a", "a" * 70, "a" * 69 + "b"]),
+        "n": st.sampled_from([None, 0, _NULLS_HASH]),
+        "x": st.sampled_from([None, Decimal(-1), Decimal(2**64 - 1), Decimal(2**63), Decimal(-(2**63))]),
+        "l": st.sampled_from([None, [], [None], [_NULLS_HASH]]),
+        "note": st.just("what makes a row long"),
+    }
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=st.lists(_WIDE_ROWS, max_size=4), gone=_WIDE_ROWS, workers=st.integers(1, 3))
+def test_a_long_row_is_deleted_only_where_each_of_its_values_is_there(
+    rows: list[dict[str, Any]], gone: dict[str, Any], workers: int
+) -> None:
+    flow = ps.Dataflow("test")
+    flow.output("n", flow.input("rows", f"{WIDE}, w long").running(weight="w").select("name", "n"))
+    epochs = [[{**row, "w": 1} for row in rows], [{**gone, "w": -1}]]
+    if gone in rows:
+        left = Counter((row["name"], row["n"]) for row in rows) - Counter([(gone["name"], gone["n"])])
+        assert put_out(flow.run_local(rows=epochs, workers=workers)["n"], 2)[1] == left
+        return
+    with pytest.raises(FlowError, match=r"epoch 1 deletes 1 of the row .*which is there 0 times") as error:
+        flow.run_local(rows=epochs, workers=workers)
+    assert str(gone["x"]) in str(error.value)
+
+
+def test_a_map_whose_entries_come_in_another_order_is_another_row() -> None:
+    flow = ps.Dataflow("test")
+    flow.output(
+        "m", flow.input("rows", "m map<string, long>, w long").running(weight="w").select(a=ps.lit(1))
+    )
+    one = [("a", 1), ("b", 2)]
+    with pytest.raises(FlowError, match="which is there 0 times"):
+        flow.run_local(rows=[[{"m": one, "w": 1}], [{"m": one[::-1], "w": -1}]])
+    assert flow.run_local(rows=[[{"m": one, "w": 1}], [{"m": one, "w": -1}]])
+
+
+def test_of_a_long_row_little_is_kept() -> None:
+    flow = ps.Dataflow("test")
+    flow.output("n", flow.input("rows", f"{WIDE}, w long").running(weight="w").reduce(n=ps.count()))
+    rows = [{"name": "a" * 500, "n": n, "x": None, "l": [n] * 20, "note": "", "w": 1} for n in range(1_000)]
+    with flow.open_local() as run:
+        run.input("rows").send(rows)
+        run.input("rows").advance_to(1)
+        run.settle()
+        (border,) = [each for each in status_of(run).kept if "border" in each.name]
+    assert border.size_bytes <= 33 * len(rows), "16 bytes, a weight, and a word by which they are found"
 
 
 # Upserts.

@@ -6,7 +6,7 @@
 """
 
 from collections import Counter
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.errors import FlowError
+from pointstamp.tables.in_order import RowFrame
 from support.table_aggregates import SALES_ROWS, Asked, judge_sales
 from support.table_queries import Row, changes
 
@@ -168,3 +169,21 @@ def test_a_running_sum_of_one_key_does_not_depend_on_another() -> None:
         "out"
     ]
     assert Counter(row["total"] == row["v"] for row in found[0].to_pylist()) == {True: 4}
+
+
+def test_running_sums_and_averages_of_decimals_have_all_their_digits() -> None:
+    flow = ps.Dataflow("test")
+    rows = flow.input("x", "k long, n long, d decimal(34, 2)").running()
+    functions = {"s": ps.running_sum("d"), "m": ps.OrderFunction("running_avg", "d")}
+    frame = RowFrame(1, 0)
+    functions |= {"t": ps.OrderFunction("running_sum", "d", frame=frame)}
+    flow.output("out", rows.with_order("k", by="n", functions=functions))
+    large = Decimal(10**30) + 1
+    fed = [{"k": 1, "n": n, "d": d} for n, d in enumerate([large, Decimal("0.01"), Decimal("-0.02")])]
+    found = sorted(flow.run_local(x=[fed])["out"][0].to_pylist(), key=lambda row: row["n"])
+    with localcontext(prec=60):
+        sums = [large, large + Decimal("0.01"), large - Decimal("0.01")]
+        assert [row["s"] for row in found] == sums
+        assert [row["t"] for row in found] == [*sums[:2], Decimal("-0.01")]
+        means = [(each / n).quantize(Decimal("0.000001"), ROUND_HALF_UP) for n, each in enumerate(sums, 1)]
+        assert [row["m"] for row in found] == means

@@ -184,19 +184,13 @@ REFUSED = {
     "select now() as n from bids": "column 8: now.* changes while nothing happens",
     "select moment from bids where moment > now() or price > 1": r"now\(\) changes",
     "select moment from bids where moment > now() - interval 1 month": r"now\(\) changes",
-    "select kind from kinds where date '2024-01-01' <= now()": "no table here has a watermark",
+    "select kind from kinds where date '2024-01-01' <= now()": "no table here has a watermark by which it moves",
     "select kind, count(*) as n from bids group by kind having max(moment) <= now()": "the aggregate max cannot",
     "select kind, max(moment) as m from bids group by kind having kind <= now()": "column 62: .* must be of one type",
     "select * from (select moment, count(*) as n from bids group by moment) where moment <= now()": "write it in HAVING",
     "select count(*) as n from bids having count(*) <= now()": "the aggregate count cannot stand here",
 }
-
-
-@pytest.mark.parametrize("text", REFUSED)
-def test_a_condition_on_event_time_is_refused_with_its_place(text: str) -> None:
-    with pytest.raises(SqlError, match=rf"(?s)^line \d+, .*{REFUSED[text]}"):
-        ps.sql(DECLARED + text)
-
+"""What is no view of the tables above."""
 
 WRONG = {
     "create table t (id long primary key, at timestamp, watermark for at as at)": "has no watermark",
@@ -204,10 +198,35 @@ WRONG = {
     "create table t (at timestamp) tblproperties ('event_time' = 'at')": "how late a row may be",
     "create table t (at timestamp, watermark for at as at) tblproperties ('late' = 'x')": "'late' is one of",
     "create table t (at string, watermark for at as at)": "'at'",
+    "create table t (at timestamp) tblproperties ('epoch' = '1 minute')": "'epoch' needs to know which column",
+    "create table t (at timestamp, watermark for at as at) tblproperties ('epoch' = '0 seconds')": "every= above 0",
+    "create table t (at long, watermark for at as at) tblproperties ('epoch' = '5'); create view w as select at from t where at > now()": "watermark by which it moves",
+}
+"""What is no table, or no table that such a view can be of."""
+
+REFUSED_TEXTS = {
+    **{DECLARED + text: said for text, said in REFUSED.items()},
+    **{f"{text}; create view v as select at from t": said for text, said in WRONG.items()},
 }
 
 
-@pytest.mark.parametrize("text", WRONG)
-def test_a_watermark_that_cannot_be_is_refused(text: str) -> None:
-    with pytest.raises(SqlError, match=rf"^line 1, .*{WRONG[text]}"):
-        ps.sql(f"{text}; create view v as select at from t")
+@pytest.mark.parametrize("text", REFUSED_TEXTS)
+def test_what_cannot_be_is_refused_with_its_place(text: str) -> None:
+    with pytest.raises(SqlError, match=rf"(?s)^line \d+, .*{REFUSED_TEXTS[text]}"):
+        ps.sql(text)
+
+
+def test_epochs_of_event_time_are_those_of_python() -> None:
+    minutes = [[1, 8], [12], [9, 14], [31], [6]]  # 9 is in time, 6 is not
+    rows = [[{"minute": m} for m in each] for each in minutes]
+    text = """create table clicks (minute long, watermark for minute as minute - 5) tblproperties ('epoch' = '10');
+        select count(*) as n from clicks"""
+    found = ps.sql(text).run_local(clicks=rows)
+    flow = ps.Dataflow("test")
+    clicks = flow.input("clicks", "minute long", epoch=ps.event_time("minute", every=10, lateness=5))
+    flow.output("result", clicks.running().reduce(n=ps.count()))
+    theirs = flow.run_local(clicks=rows)
+    counts = {epoch: found.table("result", as_of=epoch)["n"].to_pylist() for epoch in (0, 1, 3)}
+    assert counts == {0: [3], 1: [5], 3: [6]}
+    assert {epoch: theirs.table("result", as_of=epoch)["n"].to_pylist() for epoch in (0, 1, 3)} == counts
+    assert found["clicks_late"].table().to_pylist() == theirs["clicks_late"].table().to_pylist() != []

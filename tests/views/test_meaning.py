@@ -28,7 +28,7 @@ def asked_of_duckdb(query: str) -> Any:  # noqa: ANN401 - a value of any type
 
 @pytest.mark.parametrize("each", DIFFERENCES, ids=lambda each: each.about.replace(" ", "_"))
 def test_what_differs_is_sparks(each: Difference) -> None:
-    assert repr(asked_here(each.query)) == repr(each.here)
+    assert repr(asked_here(each.query)) == repr(each.spark)
     assert repr(asked_of_duckdb(each.query)) == repr(each.duckdb) != repr(each.spark)
 
 

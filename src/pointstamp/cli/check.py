@@ -5,14 +5,12 @@ installed, ``pointstamp_models.command`` defines this command; without it, the c
 """
 
 import argparse
-from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 
+from pointstamp.cli.subcommand import AddParser
 from pointstamp.errors import UsageError
-
-AddParser = Callable[..., argparse.ArgumentParser]
 
 _MODELS: Final = "pointstamp_models"
 

@@ -9,12 +9,10 @@ Exit code 0 if there is an explanation, 1 if there is none, 2 for what cannot be
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
+from pointstamp.cli.subcommand import AddParser, described
 from pointstamp.errors import UsageError
-
-AddParser = Callable[..., argparse.ArgumentParser]
 
 _DESCRIPTION = """\
 Shows a run with failures, and beside it the run without failures that an observer may believe: everything of
@@ -27,16 +25,15 @@ query: a folder, or an address such as s3://bucket/checkpoint.
 
 def add_to(add_parser: AddParser) -> None:
     """Add ``explain`` to the command line."""
-    explain = add_parser(
+    explain = described(
+        add_parser,
         "explain",
-        help="show a run with failures beside the failure-free run that explains it",
-        description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "show a run with failures beside the failure-free run that explains it",
+        _DESCRIPTION,
+        _run,
     )
     explain.add_argument("what", metavar="WHAT", help="a trace of a run with crashes, or a checkpoint")
     explain.add_argument("--all", action="store_true", help="show every move, however many there are")
-    explain.set_defaults(command=explain, run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

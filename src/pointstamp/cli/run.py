@@ -7,12 +7,13 @@ flow runs keeps its own error (exit code 1).
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from pointstamp.cli.run_display import PREVIEW_EPOCHS_MAX, Totals, counted, preview
+from pointstamp.cli.subcommand import AddParser, described
 from pointstamp.errors import FlowError, UsageError
 
 if TYPE_CHECKING:
@@ -35,18 +36,13 @@ same command goes on from its checkpoint. Files must appear whole: write elsewhe
 """
 
 
-def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+def add_to(add_parser: AddParser) -> None:
     """Add ``run`` to the command line."""
-    run = add_parser(
-        "run",
-        help="run the flow of a file, in this process or on Spark",
-        description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    run = described(
+        add_parser, "run", "run the flow of a file, in this process or on Spark", _DESCRIPTION, run_flow
     )
     run.add_argument("flow", metavar="FLOW.py", help="a Python file with a flow, or a file with SQL (.sql)")
     add_options(run)
-    run.set_defaults(command=run, run=run_flow)
 
 
 def add_options(run: argparse.ArgumentParser) -> None:

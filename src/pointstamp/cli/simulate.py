@@ -7,17 +7,16 @@ and where some world did not come to an end; 2 for a file or a command line that
 import argparse
 import re
 import sys
-from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from pointstamp.cli.subcommand import AddParser, described
 from pointstamp.errors import FlowError, UsageError
 
 if TYPE_CHECKING:
     from pointstamp.simulate.case import Case
     from pointstamp.simulate.seeds import Outcome, Report, Simulator
 
-AddParser = Callable[..., argparse.ArgumentParser]
 
 _DESCRIPTION = """\
 Runs a flow of yours in many simulated worlds: with several workers, messages that take their time, workers
@@ -37,12 +36,8 @@ anew.
 
 def add_to(add_parser: AddParser) -> None:
     """Add ``simulate`` to the command line."""
-    simulate = add_parser(
-        "simulate",
-        help="run a flow of yours in many simulated worlds",
-        description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    simulate = described(
+        add_parser, "simulate", "run a flow of yours in many simulated worlds", _DESCRIPTION, _run
     )
     simulate.add_argument("flow", metavar="FLOW.py", help="a Python file with a flow and its inputs")
     simulate.add_argument(
@@ -71,7 +66,6 @@ def add_to(add_parser: AddParser) -> None:
     simulate.add_argument("--choices", metavar="LIST", help="with --replay: leave all other choices plain")
     simulate.add_argument("--trace", metavar="FILE", help="save the events of the failing or replayed world")
     simulate.add_argument("--json", action="store_true", help="print one JSON document instead of words")
-    simulate.set_defaults(command=simulate, run=_run)
 
 
 def _positive(text: str) -> int:

@@ -2,12 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
 from pointstamp.cli.run import add_options, run_flow
+from pointstamp.cli.subcommand import AddParser, described
 from pointstamp.errors import UsageError
 
 _DESCRIPTION: Final = """\
@@ -22,14 +22,14 @@ anything runs, with its line and column. Needs the package sqlglot: pip install 
 """
 
 
-def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+def add_to(add_parser: AddParser) -> None:
     """Add ``sql`` to the command line."""
-    sql = add_parser(
+    sql = described(
+        add_parser,
         "sql",
-        help="keep the views of a text in SQL up to date, in this process or on Spark",
-        description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "keep the views of a text in SQL up to date, in this process or on Spark",
+        _DESCRIPTION,
+        _run,
     )
     sql.add_argument("flow", metavar="VIEWS.sql", type=_sql_file, nargs="?", help="a file with SQL")
     sql.add_argument(
@@ -49,7 +49,6 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         "--interactive", action="store_true", help="a shell that shows how views change as rows come and go"
     )
     add_options(sql)
-    sql.set_defaults(command=sql, run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -53,6 +53,7 @@ AggregateKind: TypeAlias = Literal[
     "min",
     "max",
     "mean",
+    "avg",
     "count_distinct",
     "max_by",
     "min_by",

@@ -31,11 +31,15 @@ The definition, version 1. Everything is unsigned 64-bit arithmetic that wraps::
 
 A change of this definition moves keys to other workers and makes saved state unreadable: it is a new version.
 It is fast and well spread, and it is no defence against somebody who chooses keys to collide.
+
+With ``OTHER`` for P, with another NULL, and with s = 0 for decimals, the same definition is a second hash of
+the values of one type: what is alike in one is apart in the other, but for maps whose entries come in another
+order, and for one chance in about 2^127. ``integers_of`` undoes mix.
 """
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -46,12 +50,19 @@ from pointstamp.errors import SchemaError
 
 Hashes = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int64]
+HashFunction: TypeAlias = Callable[[pa.Array, int], Hashes]
+"""Gives the hash of each value of an array, with P."""
 
 _GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR_1: Final = np.uint64(0xBF58476D1CE4E5B9)
 _FACTOR_2: Final = np.uint64(0x94D049BB133111EB)
-_BASE: Final = np.uint64(0xD6E8FEB86659FD93)
+_BASE: Final = 0xD6E8FEB86659FD93
+OTHER: Final = 0xA0761D6478BD642D
+"""Another P, for a second hash: odd, and apart from P by what is no multiple of 4."""
+# What undoes a factor, modulo 2^64.
+_UNDOES_1, _UNDOES_2 = (np.uint64(pow(int(each), -1, 1 << 64)) for each in (_FACTOR_1, _FACTOR_2))
 _SHIFT_30, _SHIFT_27, _SHIFT_31 = (np.uint64(bits) for bits in (30, 27, 31))
+_SHIFT_60, _SHIFT_54, _SHIFT_62 = (np.uint64(bits) for bits in (60, 54, 62))
 _NAN_BITS: Final = np.uint64(0x7FF8000000000000)
 # The low k bytes of a word, for k from 0 to 8.
 _LOW_BYTES: Final = np.array([(1 << 8 * k) - 1 for k in range(9)], dtype=np.uint64)
@@ -66,9 +77,9 @@ def hash_columns(batch: pa.RecordBatch, keys: Sequence[str]) -> Hashes:
     return fold_columns([hash_array(_column(batch, key)) for key in keys], batch.num_rows)
 
 
-def fold_columns(columns: Sequence[Hashes], rows: int) -> Hashes:
+def fold_columns(columns: Sequence[Hashes], rows: int, base: int = _BASE) -> Hashes:
     """Every row's hash, from those of its key columns: what is hashed once may be part of several keys."""
-    return columns[0] if len(columns) == 1 else _fold_fields(columns, rows)
+    return columns[0] if len(columns) == 1 else _fold_fields(columns, rows, base)
 
 
 def _column(batch: pa.RecordBatch, key: str) -> pa.Array:
@@ -82,23 +93,39 @@ def _column(batch: pa.RecordBatch, key: str) -> pa.Array:
         ) from None
 
 
-def hash_array(array: pa.Array | pa.ChunkedArray) -> Hashes:
+def hash_array(array: pa.Array | pa.ChunkedArray, base: int = _BASE) -> Hashes:
     """Every value's hash, as the definition above says."""
     if isinstance(array, pa.ChunkedArray):
-        return np.concatenate([np.empty(0, np.uint64), *(hash_array(chunk) for chunk in array.chunks)])
+        return np.concatenate([np.empty(0, np.uint64), *(hash_array(chunk, base) for chunk in array.chunks)])
     if isinstance(array, pa.ExtensionArray):
-        return hash_array(array.storage)
+        return hash_array(array.storage, base)
     hash_values = _HASH_BY_TYPE.get(array.type.id)
     if hash_values is None:
         raise SchemaError(
             f"rows cannot be exchanged by a value of the type {array.type}, which has no hash. "
             "Exchange by a column of another type, or cast this one first."
         )
-    hashes = hash_values(array)
+    hashes = hash_values(array, base)
     assert len(hashes) == len(array)
     if array.null_count and (validity := array.buffers()[0]) is not None:
-        hashes[~_bits(validity, array)] = NULL
+        hashes[~_bits(validity, array)] = _null(base)
     return hashes
+
+
+def integers_of(hashes: Hashes) -> Counts:
+    """The integers that have these hashes.
+
+    >>> integers_of(hash_array(pa.array([0, 7, -1]))).tolist()
+    [0, 7, -1]
+    """
+    mixed: Hashes = hashes ^ (hashes >> _SHIFT_31) ^ (hashes >> _SHIFT_62)
+    mixed *= _UNDOES_2
+    mixed ^= (mixed >> _SHIFT_27) ^ (mixed >> _SHIFT_54)
+    mixed *= _UNDOES_1
+    mixed ^= (mixed >> _SHIFT_30) ^ (mixed >> _SHIFT_60)
+    mixed -= _GAMMA
+    made: Counts = mixed.view(np.int64)
+    return made
 
 
 def _mix(values: Hashes) -> Hashes:
@@ -119,32 +146,36 @@ def _mix(values: Hashes) -> Hashes:
     return values
 
 
-NULL: Final = _mix(np.array([0x6E756C6C], np.uint64))[0]
+@lru_cache(maxsize=2)
+def _null(base: int) -> np.uint64:
+    """The hash of a null."""
+    return np.uint64(_mix(np.array([0x6E756C6C ^ base ^ _BASE], np.uint64))[0])
 
 
 @lru_cache(maxsize=64)
-def _powers(count: int) -> Hashes:
+def _powers(count: int, base: int) -> Hashes:
     """P^0, P^1, and so on; not to be changed."""
-    powers = np.full(count, _BASE, np.uint64)
+    powers = np.full(count, base, np.uint64)
     powers[:1] = 1
     made = np.multiply.accumulate(powers, dtype=np.uint64)
     made.setflags(write=False)
     return made
 
 
-def _fold_fields(fields: Sequence[Hashes], rows: int) -> Hashes:
+def _fold_fields(fields: Sequence[Hashes], rows: int, base: int) -> Hashes:
     """Fold one hash per field into one per row."""
     sums = np.full(rows, len(fields), np.uint64)
-    for hashes, power in zip(fields, _powers(len(fields)), strict=True):
+    for hashes, power in zip(fields, _powers(len(fields), base), strict=True):
         sums += hashes * power
     return _mix(sums)
 
 
-def _fold_runs(lengths: Hashes, hashes: Hashes, counts: Counts) -> Hashes:
+def _fold_runs(lengths: Hashes, hashes: Hashes, counts: Counts, base: int) -> Hashes:
     """Fold ``counts[i]`` consecutive hashes into one, for every row i."""
     firsts = np.cumsum(counts) - counts
     position = np.arange(len(hashes)) - np.repeat(firsts, counts)
-    return _mix(lengths + _sum_runs(hashes * _powers(int(counts.max(initial=0)))[position], counts))
+    powers = _powers(int(counts.max(initial=0)), base)
+    return _mix(lengths + _sum_runs(hashes * powers[position], counts))
 
 
 def _sum_runs(hashes: Hashes, counts: Counts) -> Hashes:
@@ -173,16 +204,17 @@ def _raw(array: pa.Array, dtype: str, width: int = 1) -> npt.NDArray[np.generic]
     return np.frombuffer(buffer, dtype, len(array) * width, array.offset * width * np.dtype(dtype).itemsize)
 
 
-def _integers(dtype: str) -> Callable[[pa.Array], Hashes]:
+def _integers(dtype: str) -> HashFunction:
     """Hash values that are stored as integers of this type."""
     # By way of int64, so that a negative value gets its sign in all 64 bits.
-    return lambda array: _mix(_raw(array, dtype).astype(np.int64).view(np.uint64))
+    return lambda array, base: _mix(_raw(array, dtype).astype(np.int64).view(np.uint64))
 
 
-def _floats(dtype: str) -> Callable[[pa.Array], Hashes]:
+def _floats(dtype: str) -> HashFunction:
     """Hash floats of this type."""
 
-    def hash_floats(array: pa.Array) -> Hashes:
+    def hash_floats(array: pa.Array, base: int) -> Hashes:
+        del base
         with np.errstate(invalid="ignore"):  # a signalling NaN where a null is
             values = _raw(array, dtype).astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
         bits = values.view(np.uint64)
@@ -192,48 +224,50 @@ def _floats(dtype: str) -> Callable[[pa.Array], Hashes]:
     return hash_floats
 
 
-def _booleans(array: pa.Array) -> Hashes:
+def _booleans(array: pa.Array, base: int) -> Hashes:
+    del base
     buffer = array.buffers()[1]
     return _mix(np.zeros(len(array), np.uint64) if buffer is None else _bits(buffer, array).astype(np.uint64))
 
 
-def _nulls(array: pa.Array) -> Hashes:
-    return np.full(len(array), NULL)
+def _nulls(array: pa.Array, base: int) -> Hashes:
+    return np.full(len(array), _null(base))
 
 
-def _decimals(array: pa.Array) -> Hashes:
+def _decimals(array: pa.Array, base: int) -> Hashes:
     if array.type.bit_width < 64:
-        return _integers("i4")(array)
+        return _integers("i4")(array, base)
     words = array.type.bit_width // 64
     stored = _raw(array, "u8", words).view(np.uint64).reshape(len(array), words)
-    sign = (stored[:, -1].view(np.int64) >> np.int64(63)).view(np.uint64)
+    is_first = np.uint64(base == _BASE)
+    sign = (stored[:, -1].view(np.int64) >> np.int64(63)).view(np.uint64) * is_first
     sums = stored[:, 0].copy()
-    for word, power in zip(range(1, words), _powers(words)[1:], strict=True):
+    for word, power in zip(range(1, words), _powers(words, base)[1:], strict=True):
         sums += (stored[:, word] ^ sign) * power
     return _mix(sums)
 
 
-def _bytes(offset_dtype: str) -> Callable[[pa.Array], Hashes]:
+def _bytes(offset_dtype: str) -> HashFunction:
     """Hash strings or binaries with offsets of this type."""
 
-    def hash_bytes(array: pa.Array) -> Hashes:
+    def hash_bytes(array: pa.Array, base: int) -> Hashes:
         if len(array) > _BLOCK_ROWS:
             blocks = [array.slice(start, _BLOCK_ROWS) for start in range(0, len(array), _BLOCK_ROWS)]
-            return np.concatenate([hash_bytes(block) for block in blocks])
+            return np.concatenate([hash_bytes(block, base) for block in blocks])
         offsets = _offsets(array, offset_dtype)
         data = array.buffers()[2]
-        return _hash_slices(data, int(offsets[0]), offsets - offsets[0])
+        return _hash_slices(data, int(offsets[0]), offsets - offsets[0], base)
 
     return hash_bytes
 
 
-def _fixed_bytes(array: pa.Array) -> Hashes:
+def _fixed_bytes(array: pa.Array, base: int) -> Hashes:
     width = array.type.bit_width // 8
     data = array.buffers()[1]
-    return _hash_slices(data, array.offset * width, np.arange(len(array) + 1, dtype=np.int64) * width)
+    return _hash_slices(data, array.offset * width, np.arange(len(array) + 1, dtype=np.int64) * width, base)
 
 
-def _hash_slices(data: pa.Buffer | None, first: int, offsets: Counts) -> Hashes:
+def _hash_slices(data: pa.Buffer | None, first: int, offsets: Counts, base: int) -> Hashes:
     """Hash the bytes between consecutive offsets, which count from the byte ``first``."""
     size = int(offsets[-1])
     # A copy with room behind it: the last word may be read past the end of the last string.
@@ -243,7 +277,7 @@ def _hash_slices(data: pa.Buffer | None, first: int, offsets: Counts) -> Hashes:
     word_at: npt.NDArray[np.uint64] = np.ndarray((size + 1,), "<u8", padded, strides=(1,))
     starts, lengths = offsets[:-1], np.diff(offsets)
     if lengths.max(initial=0) <= _SHORT_BYTES_MAX:
-        return _hash_short(word_at, starts, lengths)
+        return _hash_short(word_at, starts, lengths, base)
     counts = (lengths + 7) >> 3
     lasts = np.cumsum(counts)
     # The k-th word of all words belongs 8 * (k - first word of its string) bytes behind its string's start.
@@ -251,13 +285,13 @@ def _hash_slices(data: pa.Buffer | None, first: int, offsets: Counts) -> Hashes:
     words = word_at[at]
     filled = counts > 0
     words[lasts[filled] - 1] &= _LOW_BYTES[(lengths - 8 * (counts - 1))[filled]]
-    return _fold_runs(lengths.view(np.uint64), _mix(words), counts)
+    return _fold_runs(lengths.view(np.uint64), _mix(words), counts, base)
 
 
-def _hash_short(word_at: Hashes, starts: Counts, lengths: Counts) -> Hashes:
+def _hash_short(word_at: Hashes, starts: Counts, lengths: Counts, base: int) -> Hashes:
     """The same for short strings, all first words at once, then all second ones: twice as fast."""
     sums = lengths.astype(np.uint64)
-    for position, power in enumerate(_powers(_SHORT_BYTES_MAX // 8)):
+    for position, power in enumerate(_powers(_SHORT_BYTES_MAX // 8, base)):
         has_word = lengths > 8 * position
         if not has_word.any():
             break
@@ -277,22 +311,22 @@ def _offsets(array: pa.Array, dtype: str) -> Counts:
     return np.frombuffer(buffer, dtype, len(array) + 1, start).astype(np.int64)
 
 
-def _lists(offset_dtype: str) -> Callable[[pa.Array], Hashes]:
+def _lists(offset_dtype: str) -> HashFunction:
     """Hash lists with offsets of this type."""
 
-    def hash_lists(array: pa.Array) -> Hashes:
+    def hash_lists(array: pa.Array, base: int) -> Hashes:
         offsets = _offsets(array, offset_dtype)
-        elements = hash_array(array.values.slice(offsets[0], offsets[-1] - offsets[0]))
+        elements = hash_array(array.values.slice(offsets[0], offsets[-1] - offsets[0]), base)
         counts = np.diff(offsets)
-        return _fold_runs(counts.view(np.uint64), elements, counts)
+        return _fold_runs(counts.view(np.uint64), elements, counts, base)
 
     return hash_lists
 
 
-def _list_views(dtype: str) -> Callable[[pa.Array], Hashes]:
+def _list_views(dtype: str) -> HashFunction:
     """Hash lists that say where they start and how long they are; Arrow's cast to lists breaks on nulls."""
 
-    def hash_list_views(array: pa.Array) -> Hashes:
+    def hash_list_views(array: pa.Array, base: int) -> Hashes:
         width = np.dtype(dtype).itemsize
         starts, sizes = (
             np.frombuffer(buffer, dtype, len(array), array.offset * width).astype(np.int64)
@@ -301,53 +335,53 @@ def _list_views(dtype: str) -> Callable[[pa.Array], Hashes]:
         if array.null_count:
             sizes[array.is_null().to_numpy(zero_copy_only=False)] = 0  # where a null is they can be anything
         at = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
-        return _fold_runs(sizes.view(np.uint64), hash_array(array.values)[at], sizes)
+        return _fold_runs(sizes.view(np.uint64), hash_array(array.values, base)[at], sizes, base)
 
     return hash_list_views
 
 
-def _fixed_lists(array: pa.Array) -> Hashes:
+def _fixed_lists(array: pa.Array, base: int) -> Hashes:
     width = array.type.list_size
-    elements = hash_array(array.values.slice(array.offset * width, len(array) * width))
+    elements = hash_array(array.values.slice(array.offset * width, len(array) * width), base)
     by_row = elements.reshape(len(array), width)
     sums = np.full(len(array), width, np.uint64)
-    return _mix(sums + (by_row * _powers(width)).sum(axis=1, dtype=np.uint64))
+    return _mix(sums + (by_row * _powers(width, base)).sum(axis=1, dtype=np.uint64))
 
 
-def _maps(array: pa.Array) -> Hashes:
+def _maps(array: pa.Array, base: int) -> Hashes:
     offsets = _offsets(array, "i4")
     first, entries = int(offsets[0]), int(offsets[-1] - offsets[0])
-    both = [hash_array(array.keys.slice(first, entries)), hash_array(array.items.slice(first, entries))]
+    both = [hash_array(side.slice(first, entries), base) for side in (array.keys, array.items)]
     counts = np.diff(offsets)
-    return _mix(counts.view(np.uint64) + _sum_runs(_fold_fields(both, entries), counts))
+    return _mix(counts.view(np.uint64) + _sum_runs(_fold_fields(both, entries, base), counts))
 
 
-def _structs(array: pa.Array) -> Hashes:
+def _structs(array: pa.Array, base: int) -> Hashes:
     # field() follows the slice of the struct, and leaves out its nulls, which hash_array puts in.
-    fields = [hash_array(array.field(index)) for index in range(array.type.num_fields)]
-    return _fold_fields(fields, len(array))
+    fields = [hash_array(array.field(index), base) for index in range(array.type.num_fields)]
+    return _fold_fields(fields, len(array), base)
 
 
-def _dictionaries(array: pa.Array) -> Hashes:
+def _dictionaries(array: pa.Array, base: int) -> Hashes:
     is_view = array.type.value_type in (pa.string_view(), pa.binary_view())  # which Arrow cannot take from
     if len(array.dictionary) > len(array) and not is_view:  # a small slice: hash what it uses
-        return hash_array(array.dictionary_decode())
-    hashes = np.append(hash_array(array.dictionary), NULL)
+        return hash_array(array.dictionary_decode(), base)
+    hashes = np.append(hash_array(array.dictionary, base), _null(base))
     at = array.indices.fill_null(0) if array.null_count else array.indices
     taken: Hashes = hashes[at.to_numpy()]
     return taken
 
 
-def _decoded(array: pa.Array) -> Hashes:
-    return hash_array(pc.run_end_decode(array))
+def _decoded(array: pa.Array, base: int) -> Hashes:
+    return hash_array(pc.run_end_decode(array), base)
 
 
-def _cast_to(same_values: pa.DataType) -> Callable[[pa.Array], Hashes]:
+def _cast_to(same_values: pa.DataType) -> HashFunction:
     """Hash an array after a cast to a type of the same values that has offsets."""
-    return lambda array: hash_array(array.cast(same_values))
+    return lambda array, base: hash_array(array.cast(same_values), base)
 
 
-_HASH_BY_TYPE: Final[dict[int, Callable[[pa.Array], Hashes]]] = {
+_HASH_BY_TYPE: Final[dict[int, HashFunction]] = {
     pa.lib.Type_NA: _nulls,
     pa.lib.Type_BOOL: _booleans,
     pa.lib.Type_INT8: _integers("i1"),

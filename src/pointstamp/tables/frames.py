@@ -16,10 +16,12 @@ import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.reduce.accumulators import floats_of
+from pointstamp.tables.aggregates.decimals import average_type, averages, decimal_of, without_point
 from pointstamp.tables.aggregates.group_values import Places
 from pointstamp.tables.in_order import RowFrame
-from pointstamp.tables.kept.ordering import value_ranks
+from pointstamp.tables.kept.ordering import Ordered, value_ranks
 
+_INTEGERS: Final = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 SURE_TO_FIT: Final = 2.0**62
 """Below this a sum of magnitudes, as a float, is sure to be less than the greatest int64."""
 
@@ -58,8 +60,7 @@ class RowFrames:
     def _so_far(self, combine: np.ufunc, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """What there is from the beginning of a group up to each row, or from its end."""
         made = np.empty_like(values)
-        firsts = np.flatnonzero(self.starts == np.arange(len(values)))
-        for start, end in zip(firsts.tolist(), self.ends[firsts].tolist(), strict=True):
+        for start, end in zip(*_bounds(self.starts, self.ends), strict=True):
             if self.has_all_before:
                 combine.accumulate(values[start:end], out=made[start:end])
             else:
@@ -84,6 +85,44 @@ def frames_of(starts: Places, ends: Places, peers: Places, frame: RowFrame) -> R
     return RowFrames(starts, ends, first, end, frame.before is None, frame.behind is None)
 
 
+def frames_by_distance(
+    starts: Places, ends: Places, values: pa.Array, by: Ordered, frame: RowFrame
+) -> RowFrames:
+    """The frames of rows by how far the values are that they are ordered by; nulls have a frame of nulls."""
+    is_null = np.asarray(values.is_null().to_numpy(zero_copy_only=False), np.bool_)
+    numbers = values.view(_INTEGERS[values.type.bit_width]).fill_null(0)
+    keys = numbers.to_numpy().astype(np.int64)
+    keys = ~keys if by.descends else keys  # as far from each other, in the order of the rows
+    first, end = starts.copy(), ends.copy()
+    for start, stop in zip(*_bounds(starts, ends), strict=True):
+        nulls = int(np.count_nonzero(is_null[start:stop]))
+        begin, until = (start, stop - nulls) if by.nulls_last else (start + nulls, stop)
+        own, rows = keys[begin:until], slice(begin, until)
+        null_rows = slice(until, stop) if by.nulls_last else slice(start, begin)
+        if frame.before is not None:
+            first[rows] = begin + np.searchsorted(own, _moved(own, -frame.before), "left")
+            first[null_rows] = null_rows.start
+        if frame.behind is not None:
+            end[rows] = begin + np.searchsorted(own, _moved(own, frame.behind), "right")
+            end[null_rows] = null_rows.stop
+    end = np.maximum(end, first)
+    return RowFrames(starts, ends, first, end, frame.before is None, frame.behind is None)
+
+
+def _bounds(starts: Places, ends: Places) -> tuple[list[int], list[int]]:
+    """Where each group begins and ends."""
+    firsts = np.flatnonzero(starts == np.arange(len(starts)))
+    return firsts.tolist(), ends[firsts].tolist()
+
+
+def _moved(numbers: npt.NDArray[np.int64], by: int) -> npt.NDArray[np.int64]:
+    """Numbers that are so much greater or less, as far as there are such numbers."""
+    room = np.iinfo(np.int64)
+    if by >= 0:
+        return np.asarray(np.minimum(numbers, room.max - by) + by)
+    return np.asarray(np.maximum(numbers, room.min - by) + by)
+
+
 def counts(frames: RowFrames, values: pa.Array | None) -> pa.Array:
     """How many rows there are, or values that are not null."""
     if values is None:
@@ -103,6 +142,14 @@ def _sums(frames: RowFrames, values: pa.Array) -> pa.Array:
 def _means(frames: RowFrames, values: pa.Array) -> pa.Array:
     made = zip(_added(frames, values), _number_of_values(frames, values).tolist(), strict=True)
     return pa.array([float(total) / count if count else None for total, count in made], pa.float64())
+
+
+def _averages(frames: RowFrames, values: pa.Array) -> pa.Array:
+    if not types.is_decimal(values.type):
+        return _means(frames, values)
+    totals = _exact(frames, without_point(values))
+    counted = _number_of_values(frames, values).tolist()
+    return averages(totals, counted, values.type.scale, average_type(values.type))
 
 
 def _least(frames: RowFrames, values: pa.Array) -> pa.Array:
@@ -141,8 +188,14 @@ def _added(frames: RowFrames, values: pa.Array) -> npt.NDArray[Any] | list[Any]:
         numbers = values.fill_null(0).cast(pa.int64()).to_numpy()
         if float(np.abs(numbers.astype(np.float64)).sum()) < SURE_TO_FIT:
             return _differences(frames, numbers)
-    exact: list[Any] = [0 if each is None else each for each in values.to_pylist()]
-    so_far = [0, *accumulate(exact)]
+    if types.is_decimal(values.type):
+        return [decimal_of(each, values.type.scale) for each in _exact(frames, without_point(values))]
+    return _exact(frames, [0 if each is None else each for each in values.to_pylist()])
+
+
+def _exact(frames: RowFrames, numbers: list[int]) -> list[int]:
+    """The sums of whole numbers of any size."""
+    so_far = [0, *accumulate(numbers)]
     ends = zip(frames.first.tolist(), frames.end.tolist(), strict=True)
     return [so_far[end] - so_far[begin] for begin, end in ends]
 
@@ -161,6 +214,7 @@ OF_FRAMES: Final[Mapping[str, Callable[[RowFrames, pa.Array], pa.Array]]] = {
     "running_count": counts,
     "running_sum": _sums,
     "running_mean": _means,
+    "running_avg": _averages,
     "running_min": _least,
     "running_max": _greatest,
     "first_value": _first,

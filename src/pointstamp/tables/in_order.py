@@ -23,6 +23,7 @@ OrderKind: TypeAlias = Literal[
     "running_count",
     "running_sum",
     "running_mean",
+    "running_avg",
     "running_min",
     "running_max",
 ]
@@ -39,6 +40,8 @@ class RowFrame:
     behind: int | None
     with_equals: bool = False
     """Whether it ends with the last row that the order holds for equal to this one."""
+    by_distance: bool = False
+    """Whether both are distances of the one column that rows are ordered by, in its unit, and not rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

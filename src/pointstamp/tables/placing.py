@@ -18,9 +18,10 @@ import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.errors import FlowError
-from pointstamp.reduce.accumulators import floats_of
+from pointstamp.reduce.accumulators import SumTooLarge, floats_of
+from pointstamp.tables.aggregates.decimals import average_type, averages, decimal_of, without_point
 from pointstamp.tables.aggregates.group_values import Places, firsts_of, plain
-from pointstamp.tables.frames import OF_FRAMES, SURE_TO_FIT, RowFrames, counts, frames_of
+from pointstamp.tables.frames import OF_FRAMES, SURE_TO_FIT, RowFrames, counts, frames_by_distance, frames_of
 from pointstamp.tables.in_order import OrderKind, RowFrame
 from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.ordering import Ordered, Ranks, ranks, value_ranks
@@ -72,9 +73,18 @@ class Placing:
         made = [rows.column(name) for name in self.columns]
         for name, each in self.added.items():
             values = None if each.column is None else plain(rows.column(each.column))
-            made.append(_placed(name, each, ranked, values))
+            if each.frame is None or each.kind in _PLACES:
+                made.append(_placed(name, each, ranked, values))
+            else:
+                made.append(_framed(name, each, self._frames(ranked, rows, each.frame), values))
         ones = pa.array(np.ones(len(order), np.int64))
         return pa.RecordBatch.from_arrays([*made, ones], schema=self.result)
+
+    def _frames(self, ranked: Ranked, rows: pa.RecordBatch, frame: RowFrame) -> RowFrames:
+        if not frame.by_distance:
+            return frames_of(ranked.starts, ranked.ends, ranked.peers, frame)
+        (by,) = self.by
+        return frames_by_distance(ranked.starts, ranked.ends, plain(rows.column(by.column)), by, frame)
 
     def _order(self, rows: pa.RecordBatch, of: Places) -> tuple[Places, list[Ranks]]:
         """The rows by group and in their order, and the ranks by which they were put in order."""
@@ -103,8 +113,6 @@ def _ranked(group: Places, by: list[Ranks]) -> Ranked:
 def _placed(name: str, each: PlaceColumn, ranked: Ranked, values: pa.Array | None) -> pa.Array:
     if each.kind in _PLACES:
         return pa.array(_PLACES[each.kind](ranked))
-    if each.frame is not None:
-        return _framed(name, each, frames_of(ranked.starts, ranked.ends, ranked.peers, each.frame), values)
     if values is None:  # rows are counted
         return pa.array(np.arange(len(ranked.group)) - ranked.starts + 1)
     if each.kind in ("lag", "lead"):
@@ -123,7 +131,7 @@ def _fitting(name: str, each: PlaceColumn, make: Callable[[], pa.Array]) -> pa.A
     try:
         made = make()
         return made if made.type == each.result_type else made.cast(each.result_type)
-    except (OverflowError, pa.ArrowInvalid) as error:
+    except (OverflowError, pa.ArrowInvalid, SumTooLarge) as error:
         raise FlowError(
             f"the running sum '{name}' of a key does not fit {each.result_type}. Cast what is added to "
             f"double, or to a decimal with more digits: {error}"
@@ -193,6 +201,14 @@ def _means(ranked: Ranked, values: pa.Array) -> pa.Array:
     return pa.array([float(total) / count if count else None for total, count in made], pa.float64())
 
 
+def _averages(ranked: Ranked, values: pa.Array) -> pa.Array:
+    if not types.is_decimal(values.type):
+        return _means(ranked, values)
+    counts = _up_to(ranked, _is_valid(values).astype(np.int64)).tolist()
+    totals = _exact(ranked, without_point(values))
+    return averages(totals, counts, values.type.scale, average_type(values.type))
+
+
 def _running(ranked: Ranked, values: pa.Array) -> npt.NDArray[Any] | list[Any]:
     """The sums up to each row, null counting as 0: of numbers that may be large as Python has them."""
     if types.is_floating(values.type):
@@ -201,10 +217,16 @@ def _running(ranked: Ranked, values: pa.Array) -> npt.NDArray[Any] | list[Any]:
         numbers = values.fill_null(0).cast(pa.int64()).to_numpy()
         if float(np.abs(numbers.astype(np.float64)).sum()) < SURE_TO_FIT:
             return _up_to(ranked, numbers)
-    exact: list[Any] = [0 if each is None else each for each in values.to_pylist()]
-    made: list[Any] = []
+    if types.is_decimal(values.type):
+        return [decimal_of(each, values.type.scale) for each in _exact(ranked, without_point(values))]
+    return _exact(ranked, [0 if each is None else each for each in values.to_pylist()])
+
+
+def _exact(ranked: Ranked, numbers: list[int]) -> list[int]:
+    """The sums up to each row of whole numbers of any size."""
+    made: list[int] = []
     for start, end in _groups(ranked):
-        made.extend(accumulate(exact[start:end]))
+        made.extend(accumulate(numbers[start:end]))
     return made
 
 
@@ -251,6 +273,7 @@ _VALUES: Final[Mapping[str, Callable[[Ranked, pa.Array], pa.Array]]] = {
     "running_count": _counts,
     "running_sum": _sums,
     "running_mean": _means,
+    "running_avg": _averages,
     "running_min": partial(_extremes, is_greatest=False),
     "running_max": partial(_extremes, is_greatest=True),
 }

@@ -22,6 +22,7 @@ from pointstamp.tables.incoming.border import Border
 from pointstamp.tables.incoming.debezium import DELETED, WEIGHT, change_events
 from pointstamp.tables.incoming.states import TICKS, States, Ticks
 from pointstamp.tables.incoming.upserting import UpsertPlan, Upserts
+from pointstamp.tables.kept.fingerprints import has_fingerprints
 from pointstamp.tables.sharing import arranged_by
 from pointstamp.tables.table import Table
 from pointstamp.tables.weighing import Appended
@@ -78,7 +79,8 @@ def _added(stream: Stream, who: str, weight: str | None, name: str) -> Table:
         )
     by = added.exchange(*schema.names[:-1])
     inputs, outputs = {"in": by}, {"out": schema}
-    arranged = {"rows": arranged_by(added, tuple(schema.names[:-1]), has_nulls=True)}
+    whole = {"rows": arranged_by(added, tuple(schema.names[:-1]), has_nulls=True)}
+    arranged = {} if has_fingerprints(schema) else whole
     border = partial(Border, schema, arranged=arranged)
     return Table(add_operator(f"{name}: border", border, inputs, outputs, in_order=True)[0])
 

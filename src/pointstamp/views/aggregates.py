@@ -23,8 +23,8 @@ _KINDS: Final[dict[str, AggregateKind]] = {
     "sum": "sum",
     "min": "min",
     "max": "max",
-    "avg": "mean",
-    "mean": "mean",
+    "avg": "avg",
+    "mean": "avg",
     "median": "median",
     "variance": "var_samp",
     "var_samp": "var_samp",
@@ -51,7 +51,7 @@ ONE_VALUE: Final[dict[str, MakeAggregate]] = {
 OF_DISTINCT: Final[dict[str, AggregateKind]] = {
     name: kind
     for name, kind in _KINDS.items()
-    if kind in ("sum", "mean", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "collect_list")
+    if kind in ("sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "collect_list")
 }
 """Aggregates that may be of distinct values, where copies make a difference."""
 

@@ -6,6 +6,7 @@ With a primary key its rows are upserts; without one they are added, and what de
 
 ``watermark for at as at - interval 4 seconds`` is the promise how late a row may be, by its column ``at``;
 the properties ``'event_time'`` and ``'lateness'`` say the same, and ``'late'`` what becomes of later rows.
+With ``'epoch' = '1 minute'`` besides, the epoch of a row is the minute in which its event time lies.
 """
 
 from collections.abc import Mapping
@@ -13,16 +14,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, get_args
 
+import pyarrow as pa
 from sqlglot import exp
 
 from pointstamp.dataflow import Dataflow
+from pointstamp.flow.event_epochs import event_time
 from pointstamp.flow.stream import Stream
 from pointstamp.rows.late import LatePolicy
 from pointstamp.tables.table import Table
 from pointstamp.views.literals import interval_length
 from pointstamp.views.refusing import refused
 
-_OF_ROWS: Final = ("weight", "operation", "event_time", "lateness", "late")
+_OF_ROWS: Final = ("weight", "operation", "event_time", "lateness", "late", "epoch")
 _OF_UPSERTS: Final = ("order", "deleted")
 _LATE: Final[dict[str, LatePolicy]] = {each: each for each in get_args(LatePolicy)}
 
@@ -34,10 +37,15 @@ class LatenessPromise:
     at: str
     lateness: timedelta | str | int
     late: LatePolicy
+    every: str | int | None = None
+    """How long an epoch is, if epochs are event time."""
 
-    def applied(self, stream: Stream) -> Stream:
-        """The rows of a stream that are in time."""
-        return stream.event_time(self.at, lateness=self.lateness, late=self.late)
+    def stream(self, flow: Dataflow, name: str, schema: str | pa.Schema) -> Stream:
+        """The rows of an input that are in time."""
+        if self.every is None:
+            return flow.input(name, schema).event_time(self.at, lateness=self.lateness, late=self.late)
+        epochs = event_time(self.at, every=self.every, lateness=self.lateness)
+        return flow.input(name, schema, epoch=epochs, late=self.late)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +70,11 @@ def input_table(flow: Dataflow, declared: InputDeclaration) -> Table:
             order=more.get("order"),
             deleted=more.get("deleted"),
         )
-    stream = flow.input(declared.name, declared.schema)
-    if declared.promise is not None:
-        stream = declared.promise.applied(stream)
+    promise = declared.promise
+    if promise is None:
+        stream = flow.input(declared.name, declared.schema)
+    else:
+        stream = promise.stream(flow, declared.name, declared.schema)
     return stream.running(weight=more.get("weight"), operation=more.get("operation"))
 
 
@@ -136,11 +146,11 @@ def _promise(
     if watermark is not None:
         if "event_time" in properties or "lateness" in properties:
             raise refused(node, "the watermark says the event time and the lateness already")
-        return LatenessPromise(watermark.this.name, _lateness(watermark), _LATE[late])
+        return LatenessPromise(watermark.this.name, _lateness(watermark), _LATE[late], _epoch(properties))
     if "event_time" in properties and "lateness" in properties:
-        said = properties["lateness"]
-        return LatenessPromise(properties["event_time"], int(said) if said.isdigit() else said, _LATE[late])
-    for each in ("event_time", "lateness", "late"):
+        lateness = _length(properties["lateness"])
+        return LatenessPromise(properties["event_time"], lateness, _LATE[late], _epoch(properties))
+    for each in ("event_time", "lateness", "late", "epoch"):
         if each in properties:
             raise refused(
                 node,
@@ -148,6 +158,15 @@ def _promise(
                 "Write watermark for at as at - interval 4 seconds, or give 'event_time' and 'lateness'.",
             )
     return None
+
+
+def _epoch(properties: Mapping[str, str]) -> str | int | None:
+    return _length(properties["epoch"]) if "epoch" in properties else None
+
+
+def _length(said: str) -> str | int:
+    """A length of time in words, or a number where the event time is one."""
+    return int(said) if said.isdigit() else said
 
 
 def _lateness(node: exp.WatermarkColumnConstraint) -> timedelta | int:

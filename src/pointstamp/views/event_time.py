@@ -60,8 +60,9 @@ class TimeCondition:
         if not has_promise(deltas_of(table)):
             raise refused(
                 self.node,
-                "now() is the bound of event time, and no table here has a watermark",
-                "Declare one: create table t (..., watermark for at as at - interval 4 seconds).",
+                "now() is the bound of event time, and no table here has a watermark by which it moves",
+                "Declare one: create table t (..., watermark for at as at - interval 4 seconds). "
+                "The property 'epoch' takes its place.",
             )
 
     def _final(self, table: Table, value: Expression) -> Table:

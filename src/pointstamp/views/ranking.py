@@ -2,8 +2,8 @@
 
 What stands in one order of a table is one operator (``Table.with_order``), so that copies of a row have the
 same places for all functions. A frame is what SQL says: rows from so many before to so many behind (ROWS), up
-to the last that is equal to this one in the order (RANGE, SQL's default), or the whole partition. Other
-frames of RANGE are refused.
+to the last that is equal to this one in the order (RANGE, SQL's default), the whole partition, or the rows
+whose value in the order is so near (RANGE by a distance, ``distances``).
 
 Where only the first rows are wanted (``row_number() over (...) <= 3``, in QUALIFY or by the query around this
 one), only these are sent on (``Table.top``).
@@ -23,6 +23,7 @@ from pointstamp.tables.in_order import OrderFunction, OrderKind, RowFrame
 from pointstamp.tables.table import Table
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import conjuncts
+from pointstamp.views.distances import check_has_distances, distance
 from pointstamp.views.limits import in_words
 from pointstamp.views.literals import constant_int
 from pointstamp.views.refusing import placed, refused
@@ -42,8 +43,8 @@ _NEIGHBOURS: Final[dict[str, OrderKind]] = {"lag": "lag", "lead": "lead"}
 _RUNNING: Final[dict[str, OrderKind]] = {
     "sum": "running_sum",
     "count": "running_count",
-    "avg": "running_mean",
-    "mean": "running_mean",
+    "avg": "running_avg",
+    "mean": "running_avg",
     "min": "running_min",
     "max": "running_max",
 }
@@ -55,7 +56,6 @@ _OF_ENDS: Final[dict[str, OrderKind]] = {
 }
 _ONE_ROW: Final = pa.record_batch({"": pa.array([0])})
 _ALL: Final = inf
-_OF_RANGE: Final = ((_ALL, 0), (_ALL, _ALL))
 _WHOLE: Final = RowFrame(None, None)
 _UP_TO_EQUALS: Final = RowFrame(None, 0, with_equals=True)
 WINDOW_FUNCTIONS: Final = frozenset([*_PLACES, *_NEIGHBOURS, *_RUNNING, *_OF_ENDS])
@@ -206,7 +206,8 @@ def _order_function(node: exp.Window, order: WindowOrder, translator: Translator
     kind = _RUNNING.get(function) or _OF_ENDS[function]
     if kind.endswith("_value") and len(arguments) != 1:
         raise refused(node, f"{function} takes one value, and has {len(arguments)}")
-    return OrderFunction(kind, arguments[0] if arguments else None, frame=_frame(node, order))
+    frame = _frame(node, order, translator)
+    return OrderFunction(kind, arguments[0] if arguments else None, frame=frame)
 
 
 def _check_order(node: exp.Window, order: WindowOrder) -> None:
@@ -224,36 +225,30 @@ def _of_place(function: str, call: exp.Anonymous, arguments: list[Expression]) -
     return OrderFunction(_NEIGHBOURS[function], arguments[0], offset, default[0].as_py())
 
 
-def _frame(node: exp.Window, order: WindowOrder) -> RowFrame | None:
+def _frame(node: exp.Window, order: WindowOrder, translator: Translator) -> RowFrame | None:
     """Which rows a function sees; None for those up to this one, as ``with_order`` has them anyway."""
     spec = node.args.get("spec")
     if spec is None:
         return _UP_TO_EQUALS if order.by else _WHOLE
-    before, behind = _distance(spec, "start", "PRECEDING"), _distance(spec, "end", "FOLLOWING")
     is_rows = str(spec.args.get("kind")).upper() == "ROWS"
-    if before is None or behind is None or not (is_rows or (before, behind) in _OF_RANGE):
-        raise refused(
-            node,
-            f"the frame {spec.sql(dialect='spark').upper()} is not supported; RANGE goes from UNBOUNDED "
-            "PRECEDING to CURRENT ROW or to UNBOUNDED FOLLOWING",
-            "Write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW, or another frame of rows.",
-        )
+    kind = None if is_rows else _type_of_order(node, translator)
+    before, behind = (distance(node, spec, end, kind) for end in ("start", "end"))
     if before + behind < 0:
         raise refused(node, "this frame ends before it begins", "Write the earlier row first.")
-    if not is_rows and behind == 0:
+    if not is_rows and (before, behind) == (_ALL, 0):
         return _UP_TO_EQUALS if order.by else _WHOLE
     if (before, behind) == (_ALL, 0) and _function(node) in _RUNNING:
         return None
-    return RowFrame(None if before == _ALL else int(before), None if behind == _ALL else int(behind))
+    by_distance = not is_rows and (before, behind) != (_ALL, _ALL)
+    if by_distance:
+        check_has_distances(node, spec, kind)
+    first, last = (None if each == _ALL else int(each) for each in (before, behind))
+    return RowFrame(first, last, by_distance=by_distance)
 
 
-def _distance(spec: exp.WindowSpec, end: str, outwards: str) -> float | None:
-    """How many rows away a frame ends, below 0 on the other side; None if that is no number of the text."""
-    said, side = spec.args.get(end), str(spec.args.get(f"{end}_side") or "").upper()
-    if said in ("CURRENT ROW", None):
-        return 0
-    if said == "UNBOUNDED":
-        return _ALL if side == outwards else None
-    if isinstance(said, exp.Literal) and not said.is_string and said.name.isdigit():
-        return int(said.name) if side == outwards else -int(said.name)
-    return None
+def _type_of_order(node: exp.Window, translator: Translator) -> pa.DataType | None:
+    """The type of the one value by which a window is ordered; None if there is not one."""
+    order = node.args.get("order")
+    if order is None or len(order.expressions) != 1:
+        return None
+    return translator.type_of(translator(order.expressions[0].this))

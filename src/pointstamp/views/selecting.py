@@ -14,6 +14,7 @@ from pointstamp.views.catalog import Begun, Catalog
 from pointstamp.views.conditions import conjuncts, parts_of, split
 from pointstamp.views.event_time import TimeCondition, time_condition
 from pointstamp.views.exploding import exploded, with_generators
+from pointstamp.views.finding import is_plain_in, subqueries_in
 from pointstamp.views.from_clause import FromClause
 from pointstamp.views.grouping import aggregates_in, grouped
 from pointstamp.views.grouping_sets import grouping_sets, sets_of
@@ -23,7 +24,7 @@ from pointstamp.views.pruning import names_behind, names_in, names_of_from, prun
 from pointstamp.views.ranking import with_windows
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, Scope, ScopeName
-from pointstamp.views.subqueries import filtered, is_plain_in, subqueries_in, with_answers
+from pointstamp.views.subqueries import filtered, with_answers
 from pointstamp.views.time_windows import with_time_windows
 from pointstamp.views.translating import Translator
 
@@ -144,6 +145,8 @@ class _Select:
         self.relation, translator = with_time_windows(
             self.relation, sets.nodes, translator, self.catalog, is_plain=is_plain, while_open=bool(timed)
         )
+        self.relation, translator = with_answers(self.relation, sets.nodes, translator, self.catalog)
+        translator = _knowing_alike(translator, sets.nodes, nodes)
         self.relation, translator = with_answers(
             self.relation, [each for node in nodes for each in aggregates_in(node)], translator, self.catalog
         )
@@ -215,6 +218,15 @@ class _Select:
                 if self.node.args.get("distinct") is not None:
                     table = table.distinct()
         return Relation(table, tuple(names), is_single)
+
+
+def _knowing_alike(translator: Translator, keys: list[exp.Expr], nodes: list[exp.Expr]) -> Translator:
+    """The same, for which a subquery that rows are grouped by is the same value wherever it stands."""
+    known = {each.sql(): translator.answers[id(each)] for key in keys for each in subqueries_in(key)}
+    if not known:
+        return translator
+    alike = [each for node in nodes for each in subqueries_in(node) if each.sql() in known]
+    return translator.knowing({id(each): known[each.sql()] for each in alike})
 
 
 def _columns(node: exp.Select, relation: Relation) -> list[tuple[str, exp.Expr]]:

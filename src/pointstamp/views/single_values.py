@@ -3,7 +3,7 @@
 Where it is an aggregate without GROUP BY, it is one value whatever its table holds; where it could have two
 rows, it is looked at as it runs (``only_row``). Without a correlation it is a table of one row beside all
 rows; with one it has a row for each key, and a row that has none gets the aggregate of no rows: 0 for a
-count, else null.
+count, else null. What is joined by more than equalities becomes one with a key before (``pair_conditions``).
 """
 
 from sqlglot import exp
@@ -15,6 +15,7 @@ from pointstamp.views.catalog import Begun, Catalog
 from pointstamp.views.grouping import aggregates_in, grouped
 from pointstamp.views.only_row import checked
 from pointstamp.views.outer_joins import crossed, joined
+from pointstamp.views.pair_conditions import by_equalities
 from pointstamp.views.refusing import place, refused
 from pointstamp.views.scope import Relation
 from pointstamp.views.translating import Translator
@@ -53,13 +54,8 @@ def _only_value(
 
 def _by_key(relation: Relation, begun: Begun, node: exp.Expr) -> tuple[Relation, Expression]:
     query = begun.node
-    if begun.pairs:
-        raise refused(
-            query,
-            "a value of a subquery that is joined by more than equalities is not supported",
-            "Join the tables, and group them by a key.",
-        )
     check_plain(query, "a value", allows_aggregates=True)
+    begun = by_equalities(relation, begun)
     wanted = query.expressions[0].unalias()
     if not _is_one_row(query):
         return _only_value_by_key(relation, begun, node, wanted)

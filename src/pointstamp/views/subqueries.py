@@ -12,16 +12,18 @@ correlation). A single value that is an aggregate is then one for each key, and 
 is the aggregate of no rows.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from pointstamp.expressions.tree import Column, Expression, col, lit, when
+from pointstamp.errors import SqlError
+from pointstamp.expressions.functions import coalesce
+from pointstamp.expressions.tree import Column, Expression, col, columns_of, lit, when
 from pointstamp.flow.join_kind import How
 from pointstamp.reduce.asking import count
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import all_of
+from pointstamp.views.finding import not_known
 from pointstamp.views.outer_joins import KeyPair, crossed, joined
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, Scope
@@ -39,37 +41,6 @@ class Asked:
     """Columns of the query around it, and what they must be equal to."""
     pairs: list[Expression]
     """Other conditions on pairs."""
-
-
-def subqueries_in(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The subqueries of an expression, the outermost ones only."""
-    if _is_subquery(node):
-        yield node
-        return
-    for child in node.iter_expressions():
-        yield from subqueries_in(child)
-
-
-def _is_subquery(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Exists | exp.Subquery | exp.All | exp.Any) or (
-        isinstance(node, exp.In) and node.args.get("query") is not None
-    )
-
-
-def is_plain_in(node: exp.Expr, catalog: Catalog) -> bool:
-    """Whether a condition is IN of a query that surely speaks of its own tables alone."""
-    query = node.args["query"].unnest() if isinstance(node, exp.In) and node.args.get("query") else None
-    if not isinstance(query, exp.Select) or query.args.get("with_") or query.find(exp.Lateral):
-        return False
-    if any(each is not query for each in query.find_all(exp.Query)):
-        return False
-    tables = list(query.find_all(exp.Table))
-    known = {name.lower() for each in tables for name in catalog.find(each).schema.names}
-    aliases = {each.alias_or_name.lower() for each in tables}
-    return all(
-        each.table.lower() in aliases if each.table else each.name.lower() in known
-        for each in query.find_all(exp.Column)
-    )
 
 
 def filtered(relation: Relation, condition: exp.Expr, catalog: Catalog) -> Relation:
@@ -94,7 +65,7 @@ def with_answers(
 ) -> tuple[Relation, Translator]:
     """A relation with a column for each subquery in these nodes, and who translates with them."""
     for node in nodes:
-        for each in subqueries_in(node):
+        for each in list(not_known(node, translator)):
             with placed(each):
                 relation, answer = _answer(relation, each, translator, catalog)
             translator = Translator(
@@ -151,18 +122,33 @@ def _is_in(relation: Relation, node: exp.In, catalog: Catalog, *, is_negated: bo
 
 def _marked(relation: Relation, asked: Asked, catalog: Catalog) -> tuple[Relation, Expression]:
     """A relation with a column that is true where the subquery has a row."""
-    if asked.pairs:
-        raise refused(
-            asked.node,
-            "a subquery that is joined by more than equalities must be a condition of its own",
-            "Take it out of OR, CASE or the select.",
-        )
+    around = [each for each in asked.pairs if set(columns_of(each)) <= set(relation.table.schema.names)]
+    if len(around) < len(asked.pairs):
+        raise _refused_pairs(asked)
     mark = catalog.unique("is there")
     if not asked.keys:
         counted = asked.relation.table.reduce(aggregates={mark: count()})
-        return crossed(relation, Relation(counted, (), is_single=True)), col(mark) > 0
-    made = _with_mark(relation, asked.relation, asked.keys, mark)
-    return made, col(mark).is_not_null()
+        made = crossed(relation, Relation(counted, (), is_single=True))
+        is_there = col(mark) > 0
+    else:
+        made = _with_mark(relation, asked.relation, asked.keys, mark)
+        is_there = col(mark).is_not_null()
+    holds = all_of(around)  # of the row around it, whatever the subquery has
+    return made, is_there if holds is None else is_there & coalesce(holds, lit(False))
+
+
+def _refused_pairs(asked: Asked) -> SqlError:
+    if not asked.keys:
+        return refused(
+            asked.node,
+            "EXISTS needs an equality between a column of its subquery and one of the query around it",
+            "Add one, such as u.id = t.id; else all rows would meet all.",
+        )
+    return refused(
+        asked.node,
+        "a subquery that is joined by more than equalities must be a condition of its own",
+        "Take it out of OR, CASE or the select.",
+    )
 
 
 def _mark_of_in(relation: Relation, asked: "AskedValues", catalog: Catalog) -> tuple[Relation, Expression]:

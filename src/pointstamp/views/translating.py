@@ -64,6 +64,10 @@ class Translator:
         """The same, with more nodes that are columns by now."""
         return replace(self, answers={**self.answers, **answers})
 
+    def knows(self, node: exp.Expr) -> bool:
+        """Whether there is a column for a node already."""
+        return self._known(node) is not None
+
     def type_of(self, expression: Expression) -> pa.DataType:
         """The type that an expression has in this scope."""
         if isinstance(expression, Literal) and expression.value is None:

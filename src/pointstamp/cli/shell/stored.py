@@ -1,7 +1,7 @@
 """A table of the shell: what was declared of it, and the rows that it has."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -51,7 +51,9 @@ class StoredTable:
         """The table of an input that takes changes as the shell makes them."""
         assert self.declared is not None
         if self.declared.promise is not None:
-            return self.declared.promise.applied(flow.input(self.name, self.schema)).running()
+            # Each change by hand is an epoch, whatever the text says of epochs.
+            promise = replace(self.declared.promise, every=None)
+            return promise.stream(flow, self.name, self.schema).running()
         weighed = pa.schema([*self.schema, pa.field(WEIGHT, pa.int64())])
         return flow.input(self.name, weighed).running(weight=WEIGHT)
 

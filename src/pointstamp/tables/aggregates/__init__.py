@@ -2,5 +2,5 @@
 
 ``asked_aggregates`` checks what a reduction was asked for. ``sums`` are those that are kept as sums, exactly,
 by ``limbs``; ``aggregating`` asks all others anew of the rows of a group, by ``group_values``: those that add
-(``adding``), choose (``choosing``) and collect (``collecting``).
+(``adding``), choose (``choosing``) and collect (``collecting``). ``decimals`` have Spark's digits.
 """

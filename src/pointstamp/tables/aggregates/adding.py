@@ -6,7 +6,6 @@ Integers and decimals are added as Python has them, without overflow, and must f
 that of the differences to the mean, and not a difference of large squares.
 """
 
-from decimal import Decimal
 from fractions import Fraction
 from math import fsum, inf, isfinite, nan
 from typing import Any, Final
@@ -18,6 +17,7 @@ from pyarrow import types
 
 from pointstamp.reduce.accumulators import SumTooLarge, floats_of
 from pointstamp.tables.aggregates.asked_aggregates import TableAggregate
+from pointstamp.tables.aggregates.decimals import averages, decimal_of
 from pointstamp.tables.aggregates.group_values import GroupValues
 from pointstamp.tables.kept.weights import Integers
 
@@ -48,12 +48,18 @@ def sum_of(given: GroupValues, asked: TableAggregate) -> pa.Array:
 
 
 def mean_of(given: GroupValues, asked: TableAggregate) -> pa.Array:
-    """The means of numbers, as doubles: the exact sum, divided by the count."""
-    del asked
+    """The means of numbers, as doubles or as decimals: the exact sum, divided by the count."""
     values = given.values
     if not len(given):
-        return given.spread(pa.array([], pa.float64()))
+        return given.spread(pa.array([], asked.result_type))
     counts = np.add.reduceat(given.weights, given.starts())
+    if types.is_decimal(asked.result_type):
+        scale = values.type.scale
+        whole = [int(total * 10**scale) for total in _large_sums(given, values)]
+        try:
+            return given.spread(averages(whole, counts.tolist(), scale, asked.result_type))
+        except SumTooLarge as too_large:
+            raise SumTooLarge(int(given.present()[too_large.row])) from None
     sums: Any
     if types.is_floating(values.type):
         sums = _float_sums(given, floats_of(values))
@@ -138,16 +144,11 @@ def _large_sums(given: GroupValues, values: pa.Array) -> list[Any]:
 def _fitted(given: GroupValues, sums: list[Any], gives: pa.DataType) -> pa.Array:
     made: list[Any] = []
     for group, total in zip(given.present().tolist(), sums, strict=True):
-        value = int(total) if types.is_integer(gives) else _decimal(total, gives.scale)
+        whole = int(total) if types.is_integer(gives) else int(total * 10**gives.scale)
+        value = whole if types.is_integer(gives) else decimal_of(whole, gives.scale)
         try:
             pa.scalar(value, gives)
         except (pa.ArrowException, OverflowError):
             raise SumTooLarge(group) from None
         made.append(value)
     return pa.array(made, gives)
-
-
-def _decimal(total: Fraction, scale: int) -> Decimal:
-    """A sum of decimals of this scale, which is a whole number of its last digit."""
-    unscaled = total * 10**scale
-    return Decimal((int(total < 0), tuple(map(int, str(abs(int(unscaled))))), -scale))

@@ -59,7 +59,7 @@ def _aggregated(asked: TableAggregate, groups: Grouped) -> pa.Array:
 _KINDS: Final[Mapping[str, Callable[[GroupValues, TableAggregate], pa.Array]]] = {
     "count": adding.count_of,
     "sum": adding.sum_of,
-    "mean": adding.mean_of,
+    **dict.fromkeys(("mean", "avg"), adding.mean_of),
     **dict.fromkeys(("var_samp", "var_pop", "stddev_samp", "stddev_pop"), adding.variance_of),
     **dict.fromkeys(("min", "max"), choosing.extreme_of),
     **dict.fromkeys(("min_by", "max_by"), choosing.extreme_by),

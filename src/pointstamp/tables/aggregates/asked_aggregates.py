@@ -20,10 +20,20 @@ from pointstamp.expressions.typing import is_number
 from pointstamp.reduce.aggregate import Aggregate, Aggregation, FunctionAggregate
 from pointstamp.reduce.arguments import Arguments
 from pointstamp.reduce.binding import Bound, bind, plain_type
+from pointstamp.tables.aggregates.decimals import average_type
 from pointstamp.tables.kept.ordering import Ordered, ordering
 
 _COUNTS: Final = ("count", "count_distinct")
-_OF_NUMBERS: Final = ("mean", "median", "quantile", "var_samp", "var_pop", "stddev_samp", "stddev_pop")
+_OF_NUMBERS: Final = (
+    "mean",
+    "avg",
+    "median",
+    "quantile",
+    "var_samp",
+    "var_pop",
+    "stddev_samp",
+    "stddev_pop",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +122,8 @@ def result_type(kind: str, found: pa.DataType | None, who: str) -> pa.DataType:
     if kind in _OF_NUMBERS or kind == "sum":
         if not is_number(found):
             raise SchemaError(f"{who}: {kind} needs a column of numbers, and it is {found}.")
+        if kind == "avg" and types.is_decimal(found):
+            return average_type(found)
         return pa.float64() if kind != "sum" else _sum_type(found)
     if kind in ("bool_and", "bool_or"):
         if not types.is_boolean(found):

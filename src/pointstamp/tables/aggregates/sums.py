@@ -11,8 +11,7 @@ Invariant: a key whose rows are all gone has no row here, because all its sums a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Context as DecimalContext
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
@@ -23,6 +22,7 @@ from pyarrow import types
 
 from pointstamp.errors import FlowError
 from pointstamp.reduce.accumulators import SumTooLarge
+from pointstamp.tables.aggregates.decimals import averages, decimal_of
 from pointstamp.tables.aggregates.limbs import (
     check_sums,
     float_limbs,
@@ -37,6 +37,7 @@ from pointstamp.tables.kept.weights import DIFF, Integers
 
 _PLACE: Final = "__place"
 _ROWS: Final = "__rows"
+_MEANS: Final = ("mean", "avg")
 # Weights that are larger are refused, so that sums cannot come to their end unseen.
 _WEIGHT_MAX: Final = 1 << 30
 
@@ -50,7 +51,7 @@ class LinearAggregate:
     """One aggregate that is a sum: of which column, over the rows in which another one is true."""
 
     kind: str
-    """count, sum or mean."""
+    """count, sum, mean or avg."""
     column: str | None
     result_type: pa.DataType
     where: str | None = None
@@ -60,7 +61,7 @@ def is_linear(kind: str, column: pa.DataType | None) -> bool:
     """Whether an aggregate of a column is a sum of its rows' shares."""
     if kind == "count":
         return True
-    if kind not in ("sum", "mean"):
+    if kind not in ("sum", *_MEANS):
         return False
     return column is not None and (types.is_floating(column) or limb_count(column) is not None)
 
@@ -257,7 +258,7 @@ def _result(
     each: LinearAggregate, total: npt.NDArray[np.float64], counts: Integers, is_null: npt.NDArray[np.bool_]
 ) -> pa.Array:
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = total / counts if each.kind == "mean" else total
+        values = total / counts if each.kind in _MEANS else total
     return _array(values, is_null, each.result_type)
 
 
@@ -275,8 +276,10 @@ def _exact_result(
 ) -> pa.Array:
     if types.is_decimal(kind):
         scale = int(kind.scale)
+        if types.is_decimal(each.result_type) and each.kind == "avg":
+            return averages(python_numbers(parts), counts.tolist(), scale, each.result_type)
         pairs = zip(python_numbers(parts), counts.tolist(), strict=True)
-        if each.kind == "mean":
+        if each.kind in _MEANS:
             means = [total / (10**scale * n) if n else None for total, n in pairs]
             return pa.array(means, each.result_type)
         most = 10 ** int(each.result_type.precision)
@@ -284,10 +287,10 @@ def _exact_result(
         if large := [row for row, total in enumerate(sums) if total is not None and abs(total) >= most]:
             raise SumTooLarge(large[0])
         return pa.array(
-            [None if total is None else _decimal(total, scale) for total in sums], each.result_type
+            [None if total is None else decimal_of(total, scale) for total in sums], each.result_type
         )
     whole, fits = whole_numbers(parts)
-    if each.kind == "mean":
+    if each.kind in _MEANS:
         if not fits.all():
             whole_as_floats = np.array(list(map(float, python_numbers(parts))))
             return _result(each, whole_as_floats, counts, is_null)
@@ -295,11 +298,6 @@ def _exact_result(
     if not fits.all():
         raise SumTooLarge(int(np.flatnonzero(~fits)[0]))
     return _array(whole, is_null, each.result_type)
-
-
-def _decimal(unscaled: int, scale: int) -> Decimal:
-    with localcontext(DecimalContext(prec=80)):
-        return Decimal(unscaled).scaleb(-scale)
 
 
 def _counting(values: pa.Array, *, is_true: bool) -> Integers:

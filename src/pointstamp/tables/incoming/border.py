@@ -1,13 +1,15 @@
 """The border of a table: a row that is deleted must be there.
 
 What comes with weights from outside can be wrong, and a sum below zero would go through every operation as if
-it were right: the answers would be wrong without a word. So the border keeps the table, by row, and refuses
-the first change that would leave less than nothing of a row, before anything of its epoch goes on.
+it were right: the answers would be wrong without a word. So the border keeps how often each row is there, and
+refuses the first change that would leave less than nothing of a row, before anything of its epoch goes on.
+Whole rows are compared, also in columns that nobody looks at later; of long ones only a fingerprint is kept.
 
 Invariant: what has been sent up to every epoch, added up, has no weight below zero.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,8 +19,10 @@ from pointstamp.errors import FlowError
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.fingerprints import FINGERPRINTS, OWNER, fingerprints_of, has_fingerprints
 from pointstamp.tables.kept.open_changes import OpenChanges
-from pointstamp.tables.kept.run import Run
+from pointstamp.tables.kept.run import Layout, Run, run_and_rows
+from pointstamp.tables.kept.sorting import Positions
 from pointstamp.tables.kept.weights import columns_without_weight
 from pointstamp.tables.sharing import Arrangements, TableByKey
 
@@ -26,12 +30,18 @@ from pointstamp.tables.sharing import Arrangements, TableByKey
 class Border:
     """Sends the changes of an epoch when they are all there, if they delete nothing that is not."""
 
-    keeps: ClassVar = "all rows, to refuse a deletion of what is not there; a change costs its rows"
+    keeps: ClassVar = (
+        "at most 16 bytes of each row and how often it is there, to refuse a deletion of what is not there; "
+        "a change costs its rows"
+    )
 
     passes_on: ClassVar = True
 
     def __init__(self, schema: pa.Schema, *, arranged: Mapping[str, TableByKey]) -> None:
-        self._rows = Arrangement(schema, columns_without_weight(schema))
+        self._layout = Layout(schema, tuple(columns_without_weight(schema)))
+        self._has_fingerprints = has_fingerprints(schema)
+        kept = FINGERPRINTS if self._has_fingerprints else schema
+        self._rows = Arrangement(kept, columns_without_weight(kept))
         self._arrangements = Arrangements({"rows": self._rows}, arranged)
         self._open = OpenChanges()
 
@@ -46,21 +56,28 @@ class Border:
 
     def on_notify(self, context: Context) -> None:
         """Check the change of the epoch, add it and send it."""
-        for change in self._open.take_runs(context.time, {"in": self._rows.layout}).values():
-            self._check(context, change)
-            self._rows.add_run(change)
+        for change in self._open.take_runs(context.time, {"in": self._layout}).values():
+            kept, rows = self._kept_of(change)
+            self._check(context, change, kept, rows)
+            self._rows.add_run(kept)
             context.send(change.batch)
 
-    def _check(self, context: Context, change: Run) -> None:
-        deleted = np.flatnonzero(change.weights < 0)
+    def _kept_of(self, change: Run) -> tuple[Run, Positions]:
+        """What is kept of a change, and for each row of that one that it is of in the change."""
+        if not self._has_fingerprints:
+            return change, np.arange(len(change))
+        return run_and_rows(fingerprints_of(change), self._rows.layout)
+
+    def _check(self, context: Context, change: Run, kept: Run, rows: Positions) -> None:
+        deleted = np.flatnonzero(kept.weights < 0)
         if not len(deleted):
             return
-        weights = change.weights[deleted]
-        there = self._rows.weights_of(change, deleted)
+        weights = kept.weights[deleted]
+        there = self._rows.weights_of(kept, deleted)
         missing = np.flatnonzero(there + weights < 0)
         if len(missing):
             first = int(missing[0])
-            row = change.rows.slice(int(deleted[first]), 1).to_pylist()[0]
+            row = change.rows.slice(int(rows[deleted[first]]), 1).to_pylist()[0]
             raise FlowError(
                 f"operator '{context.operator}': epoch {context.epoch} deletes {-weights[first]} of "
                 f"the row {row}, which is there {there[first]} times. A row can be deleted as often as it "
@@ -68,9 +85,12 @@ class Border:
             )
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
-        """The rows that are there, if no other operator keeps them."""
+        """The rows that are there, or their fingerprints, if no other operator keeps them."""
         assert not len(self._open), "changes wait at a snapshot"
-        return self._arrangements.save(changes_only=changes_only)
+        pieces = self._arrangements.save(changes_only=changes_only)
+        if self._has_fingerprints:
+            return {name: replace(piece, keys=(OWNER,)) for name, piece in pieces.items()}
+        return pieces
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with the rows of this worker."""
