@@ -108,10 +108,15 @@ class Graph:
         ends = links.select(name="ids: sources", id=col(SRC))
         if self.directed:  # otherwise every end is a source
             ends = ends.union(links.select(name="ids: targets", id=col(DST)), name="ids: ends")
+        return ends if self.given is None else ends.union(self.given, name="ids: all")
+
+    @cached_property
+    def given(self) -> Table | None:
+        """The ``id`` of each vertex as often as it was given, if vertices were given."""
         if self._given is None:
-            return ends
-        given = self._given.select(ID, name="ids: given")
-        return ends.union(given.map_batches(partial(_checked, (ID,)), name="ids: are there"), name="ids: all")
+            return None
+        ids = self._given.select(ID, name="ids: given")
+        return ids.map_batches(partial(_checked, (ID,)), name="ids: are there")
 
     @cached_property
     def vertices(self) -> Table:
