@@ -127,7 +127,9 @@ class Gathered:
         if self._unsaved is not None:
             for which, batches in waiting.items():
                 self._unsaved[which] += batches
-        columns = self._changed({which: table_of(self._kept[which], waiting.get(which, [])) for which in self._kept})
+        columns = self._changed(
+            {which: table_of(self._kept[which], waiting.get(which, [])) for which in self._kept}
+        )
         if len(columns[0]):
             context.send(batch_of(context.schema(), *columns))
 
@@ -136,7 +138,9 @@ class Gathered:
         length = WEIGHT if self._has_weights else None
         src, dst, by = arrays_of(table.select([SRC, DST, DIFF]))
         lengths = np.zeros(len(src), np.int8) if length is None else table.column(length).to_numpy()
-        given = CountedVertices(*arrays_of(come["vertices"].select([ID, DIFF]))) if "vertices" in come else None
+        given = (
+            CountedVertices(*arrays_of(come["vertices"].select([ID, DIFF]))) if "vertices" in come else None
+        )
         change = self._graph.change(CountedEdges(src, dst, lengths, by), given or _NO_VERTICES)
         return self._algorithm.changed(self._graph, change)
 

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from pointstamp import Stream, Table, col
+from pointstamp import Stream, Table, col, functions
 from pointstamp.errors import FlowError, SchemaError
 
 Key: TypeAlias = int | str | bytes | float | bool | date
@@ -76,6 +76,18 @@ class Graph:
             name="links: back", **{each: col(_OTHER_END.get(each, each)) for each in ends}
         )
         return links.union(back, name="links: both ways")
+
+    @cached_property
+    def pairs(self) -> Table:
+        """The edges without directions: ``src`` is the lesser end. They have weights, and are there as often.
+
+        A loop at a vertex is a pair of it with itself.
+        """
+        if not self.directed:
+            return self.links.filter(col(SRC) <= col(DST), name="pairs")
+        ends = {SRC: functions.least(col(SRC), col(DST)), DST: functions.greatest(col(SRC), col(DST))}
+        weights = [] if self.weight is None else [WEIGHT]
+        return self.links.select(*weights, name="pairs", **ends)
 
     @cached_property
     def ids(self) -> Table:

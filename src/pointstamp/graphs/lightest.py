@@ -4,11 +4,11 @@ Edges are ordered by weight, and then by the ids of their ends, so no two are eq
 forest. It is found by Boruvka (1926): every component of the forest so far takes the lightest edge that
 leaves it, until none does.
 
-When edges go that were in the forest, it falls into pieces. An edge outside the forest closed a cycle in which
-it was the heaviest; so it can come into the forest only where that cycle is cut, and it leads from one piece
-to another. Of these, the edges at all pieces but the largest of each tree are enough. When edges come, the
-forest is that of the forest and these edges: no other edge becomes lighter. So a change costs a pass over the
-forest, and the edges of the pieces that were cut off.
+When edges go that were in the forest, it falls into pieces. An edge outside the forest closed a cycle of
+which it was the heaviest; so it can come into the forest only where that cycle is cut, and then it leads from
+one piece to another. The edges at all pieces but the largest of each tree are enough. When edges come, the
+new forest is that of the old one and these edges: no other edge becomes lighter. So a change costs a pass
+over the forest, and the edges of the pieces that were cut off.
 """
 
 from typing import TypeAlias

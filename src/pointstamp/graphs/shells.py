@@ -7,10 +7,10 @@ that all numbers are right (Zhang, Yu, Zhang and Qin 2017 keep an order of verti
 - *not too low*: nobody has more neighbours on its own level and above than its number;
 - *not too high*: everybody has as many neighbours in its shell and above as its number.
 
-When edges go, who is too high *falls* into the shell that its neighbours allow (their h-index: Lu, Zhou, Zhang
-and Stanley 2016), behind all rounds that this shell has. When edges come, who is too low *climbs* to the
-lowest level on which it is not. Neighbours can drive each other higher than is true, at most into the next
-shell; those fall again. A change costs those that climb and fall, and their neighbours.
+When edges go, who is too high *falls* into the shell that its neighbours allow (their h-index: Lu, Zhou,
+Zhang and Stanley 2016), behind all rounds that this shell has. When edges come, who is too low *climbs* to
+the lowest level on which it is not. Neighbours can drive each other into a shell that is too high; those fall
+again. A change costs those that climb and fall, and their neighbours.
 """
 
 from typing import Final
@@ -107,7 +107,7 @@ class Shells:
         return np.concatenate(fallen)
 
     def _climb(self, suspects: Slots) -> tuple[Slots, Slots]:
-        """Let all climb who are too low, and whoever is too low then; return them, and who is in another shell."""
+        """Let all climb who are too low, and whoever is so then; return them, and who has another shell."""
         climbed, risen, turn = [suspects[:0]], [suspects[:0]], 0
         while len(suspects):
             beside = self._beside.of(suspects)
@@ -115,7 +115,11 @@ class Shells:
             above = np.bincount(beside.which[theirs >= own[beside.which]], minlength=len(suspects))
             is_low = above > own >> _SHELL_BITS
             low, kept = suspects[is_low], is_low[beside.which]
-            which, other, theirs = (np.cumsum(is_low) - 1)[beside.which[kept]], beside.other[kept], theirs[kept]
+            which, other, theirs = (
+                (np.cumsum(is_low) - 1)[beside.which[kept]],
+                beside.other[kept],
+                theirs[kept],
+            )
             level = _lowest_place(len(low), which, theirs)
             shell = level >> _SHELL_BITS
             self._reserve(int(shell.max(initial=0)) + 1)

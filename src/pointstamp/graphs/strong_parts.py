@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from pointstamp.graphs.edge_index import Counts, EdgeIndex
 from pointstamp.graphs.pace import ByDistance
-from pointstamp.graphs.slots import Slots, distinct, grown
+from pointstamp.graphs.slots import Slots, distinct
 from pointstamp.graphs.strong import strong_components
 from pointstamp.graphs.vertices import Ids
 from pointstamp.graphs.ways import StartChanges, StepChanges, Ways
@@ -48,7 +48,10 @@ class StrongParts:
     def change(self, vertices: npt.NDArray[np.int64], gone: Ends, come: Ends) -> Slots:
         """Take edges away and add others; return whose component has another name."""
         known, count = len(self._root), len(vertices)
-        self._root, self._least = np.append(self._root, np.arange(known, count)), np.append(self._least, vertices[known:])
+        self._root, self._least = (
+            np.append(self._root, np.arange(known, count)),
+            np.append(self._least, vertices[known:]),
+        )
         before = self._least[self._root]
         within = self._root[gone.src] == self._root[gone.dst]
         self._count_between(gone.take(~within), -1)
@@ -59,7 +62,7 @@ class StrongParts:
         return np.flatnonzero(before != self._least[self._root])
 
     def _split(self, lost: Slots) -> Slots:
-        """Let vertices leave their components, for such among themselves; return the roots of all of these."""
+        """Let vertices leave their components, for some among themselves; return the roots of all these."""
         if not len(lost):
             return lost
         edges = _ends(*self._from_root.steps_at(lost))
@@ -88,7 +91,9 @@ class StrongParts:
         parts, group = parts[are_several], group[are_several]
         order = np.lexsort((np.bincount(self._root, minlength=count)[parts], group))
         heir = np.arange(count)
-        heir[group[order]] = parts[order]  # of several that are written to one place the last stays: the largest
+        heir[group[order]] = parts[
+            order
+        ]  # of several that are written to one place the last stays: the largest
         heirs = heir[group]
         onto = np.arange(count)
         onto[parts] = heirs
@@ -114,7 +119,7 @@ class StrongParts:
     def _count_within(
         self, edges: Ends, by: int, *, begun: Slots = _NO_SLOTS, ended: Slots = _NO_SLOTS
     ) -> Slots:
-        """Add edges inside components, or take them away, with roots that begin and end; return who is lost."""
+        """Add or take away edges inside components, with roots that begin and end; return who is lost."""
         roots = np.concatenate((distinct(len(self._root), begun), ended))
         signs = np.repeat(np.array([1, -1]), [len(roots) - len(ended), len(ended)])
         lost = []
