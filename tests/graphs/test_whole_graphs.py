@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pointstamp.graphs import strong
-from pointstamp.graphs.lightest import LightestForest, lightest
-from pointstamp.graphs.shells import Shells
-from pointstamp.graphs.strong_parts import StrongParts
-from pointstamp.graphs.whole import CountedEdges, CountedVertices, Ends, WholeGraph
+from pointstamp.graphs.whole import strong
+from pointstamp.graphs.whole.counted import CountedEdges, CountedVertices, Ends, WholeGraph
+from pointstamp.graphs.whole.lightest import LightestForest, lightest
+from pointstamp.graphs.whole.parts import StrongParts
+from pointstamp.graphs.whole.shells import Shells
 
 Edge = tuple[int, ...]
 Change = tuple[set[Edge], set[Edge], set[Edge]]
@@ -209,7 +209,7 @@ def test_an_edge_on_which_no_way_rests_goes_without_a_search(monkeypatch: pytest
     edges = {edge for edge in zip(src.tolist(), dst.tolist(), strict=True) if edge[0] != edge[1]}
     parts = StrongParts()
     parts.change(np.arange(count), ends(set()), ends(edges))
-    monkeypatch.setattr("pointstamp.graphs.strong_parts.strong_components", None)  # whoever calls it fails
+    monkeypatch.setattr("pointstamp.graphs.whole.parts.strong_components", None)  # whoever calls it fails
     both = set(parts._from_root._parent.tolist()) | set(parts._to_root._parent.tolist())
     unused = [edge for edge in sorted(edges) if edge[0] not in both and edge[1] not in both]
     root = parts.of(np.arange(count))

@@ -1,7 +1,7 @@
 """Core numbers: the greatest k such that a vertex lies in a part in which each has k neighbours in the part.
 
-Where ids are whole numbers, and outside loops, they are kept by an operator in arrays (``shells``). Otherwise
-they are a loop of tables.
+Where ids are whole numbers, and outside loops, they are kept by an operator in arrays (``whole.shells``).
+Otherwise they are a loop of tables.
 
 A vertex is in a k-core if k of its neighbours are. So its number is the greatest k such that k neighbours
 have k or more: the h-index of theirs (Lu, Zhou, Zhang and Stanley 2016). Beginning with degrees and taking
@@ -13,10 +13,10 @@ Direction, loops at vertices and how often an edge is there make no difference (
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.graphs.gathering import ByVertex, gathered
 from pointstamp.graphs.graph import DST, ID, SRC, Graph
 from pointstamp.graphs.nearest import is_for_arrays
-from pointstamp.graphs.shells import Shells
+from pointstamp.graphs.whole.gathering import ByVertex, gathered
+from pointstamp.graphs.whole.shells import Shells
 
 
 def k_core(graph: Graph) -> ps.Table:

@@ -1,6 +1,6 @@
 """Strongly connected components: which vertices lead to each other.
 
-Where ids are whole numbers, and outside loops, they are kept by an operator in arrays (``strong_parts``).
+Where ids are whole numbers, and outside loops, they are kept by an operator in arrays (``whole.parts``).
 Otherwise they are a loop of tables.
 
 Two vertices of one component have the same ancestors and the same descendants, so the least of each, too. A
@@ -13,11 +13,11 @@ which is a loop in the loop.
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.graphs.gathering import ByVertex, gathered
 from pointstamp.graphs.graph import DST, ID, SRC, Graph
 from pointstamp.graphs.nearest import is_for_arrays
 from pointstamp.graphs.spreading import COMPONENT, least_label
-from pointstamp.graphs.strong_parts import StrongParts
+from pointstamp.graphs.whole.gathering import ByVertex, gathered
+from pointstamp.graphs.whole.parts import StrongParts
 
 
 def scc(graph: Graph) -> ps.Table:

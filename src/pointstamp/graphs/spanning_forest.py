@@ -3,9 +3,9 @@
 Boruvka (1926): every component of the forest so far takes the lightest edge that leaves it, until none does.
 Edges are ordered by weight and then by their ends, so no two are equally light, and there is one answer.
 
-Where ids are whole numbers, and outside loops, it is kept by an operator in arrays (``lightest``). Otherwise
-it is a loop of tables: components are found by spreading labels along the forest, a loop in the loop, and
-their number halves each round.
+Where ids are whole numbers, and outside loops, it is kept by an operator in arrays (``whole.lightest``).
+Otherwise it is a loop of tables: components are found by spreading labels along the forest, a loop in the
+loop, and their number halves each round.
 
 Direction makes no difference; of edges that are there several times the lightest counts, and loops at
 vertices never do.
@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 import pointstamp as ps
 from pointstamp.errors import FlowError
-from pointstamp.graphs.gathering import gathered
 from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT, Graph
-from pointstamp.graphs.lightest import LightestForest
 from pointstamp.graphs.nearest import is_for_arrays
 from pointstamp.graphs.spreading import COMPONENT, least_label
+from pointstamp.graphs.whole.gathering import gathered
+from pointstamp.graphs.whole.lightest import LightestForest
 
 
 def minimum_spanning_forest(graph: Graph) -> ps.Table:

@@ -89,6 +89,10 @@ class Ways:
         self._begun: list[Slots] = []
         self._fresh: list[tuple[Slots, Slots, Lengths]] = []
 
+    def lead_both_ways(self) -> None:
+        """Every step comes and goes with the one back, and both are here, so one index has them all."""
+        self._from = self._to
+
     # What comes.
 
     def change_steps(self, steps: StepChanges) -> Slots:
@@ -96,7 +100,8 @@ class Ways:
         src, dst, length, by = steps
         slots = self._slots_of(np.concatenate((src, dst)))
         one, other = slots[: len(src)], slots[len(src) :]
-        self._from.change(one, other, length, by)
+        if self._from is not self._to:
+            self._from.change(one, other, length, by)
         before, after = self._to.change(other, one, length, by)
         new = np.flatnonzero((before == 0) & (after > 0))
         self._fresh.append((one[new], other[new], length[new]))

@@ -44,7 +44,7 @@ def strong_components(count: int, src: Slots, dst: Slots) -> Slots:
         if _SHARE * (edges - len(src)) <= edges or len(src) <= _FEW:
             break
     ends = np.flatnonzero(np.bincount(np.concatenate((src, dst)), minlength=count))
-    component[ends] = ends[walked(*(np.searchsorted(ends, each) for each in (src, dst)), len(ends))]
+    component[ends] = ends[walked(len(ends), np.searchsorted(ends, src), np.searchsorted(ends, dst))]
     return component
 
 
@@ -91,7 +91,7 @@ def _reached(count: int, start: int, src: Slots, dst: Slots, sizes: Slots) -> Fl
     return None
 
 
-def walked(src: Slots, dst: Slots, count: int) -> Slots:
+def walked(count: int, src: Slots, dst: Slots) -> Slots:
     """Each vertex gets one vertex of its component, by Tarjan's walk, depth first."""
     first = np.concatenate(([0], np.cumsum(np.bincount(src, minlength=count)))).tolist()
     beyond = dst[order_of(src, max(count, 1))].tolist()

@@ -22,10 +22,10 @@ import numpy.typing as npt
 from pointstamp.graphs.edge_index import Counts, EdgeIndex
 from pointstamp.graphs.pace import ByDistance
 from pointstamp.graphs.slots import Slots, distinct
-from pointstamp.graphs.strong import strong_components
 from pointstamp.graphs.vertices import Ids
 from pointstamp.graphs.ways import StartChanges, StepChanges, Ways
-from pointstamp.graphs.whole import Ends
+from pointstamp.graphs.whole.counted import Ends
+from pointstamp.graphs.whole.strong import strong_components
 
 _ID_MAX: Final = (1 << 63) - 1
 _NO_SLOTS: Final[Slots] = np.empty(0, np.intp)

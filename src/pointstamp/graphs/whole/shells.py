@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from pointstamp.graphs.edge_index import Counts, EdgeIndex
 from pointstamp.graphs.slots import Slots, distinct, grown
-from pointstamp.graphs.whole import Ends
+from pointstamp.graphs.whole.counted import Ends
 
 _SHELL_BITS: Final = 32
 _ROUND: Final = (1 << _SHELL_BITS) - 1

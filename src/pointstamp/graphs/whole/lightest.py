@@ -20,7 +20,7 @@ from pointstamp.graphs.collapse import jumped, least_of_components
 from pointstamp.graphs.edge_index import Counts, EdgeIndex, Lengths
 from pointstamp.graphs.slots import Slots, distinct
 from pointstamp.graphs.vertices import Ids
-from pointstamp.graphs.whole import Ends, WholeChange, WholeGraph
+from pointstamp.graphs.whole.counted import Ends, WholeChange, WholeGraph
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 

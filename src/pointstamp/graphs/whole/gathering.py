@@ -17,7 +17,7 @@ import pointstamp as ps
 from pointstamp.graphs.columns import DIFF, added_up, arrays_of, batch_of, table_of
 from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT
 from pointstamp.graphs.slots import Slots, distinct, grown
-from pointstamp.graphs.whole import CountedEdges, CountedVertices, Ends, WholeChange, WholeGraph
+from pointstamp.graphs.whole.counted import CountedEdges, CountedVertices, Ends, WholeChange, WholeGraph
 
 _PLACE: Final = "place"
 _NO_VERTICES: Final = CountedVertices(np.empty(0, np.int64), np.empty(0, np.int64))
