@@ -11,19 +11,21 @@ Families, and what only each can find:
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 import igraph
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from pointstamp.graphs.ways import Ways
 from pointstamp.graphs.whole import strong
-from pointstamp.graphs.whole.counted import CountedEdges, CountedVertices, Ends, WholeGraph
+from pointstamp.graphs.whole.counted import CountedEdges, CountedVertices, SlotEdges, WholeGraph
 from pointstamp.graphs.whole.lightest import LightestForest, lightest
 from pointstamp.graphs.whole.parts import StrongParts
 from pointstamp.graphs.whole.shells import Shells
 
-Edge = tuple[int, ...]
+Edge = tuple[Any, ...]
 Change = tuple[set[Edge], set[Edge], set[Edge]]
 
 
@@ -45,13 +47,13 @@ def histories(
         yield changes
 
 
-SMALL = {"seeds": range(40), "vertices": 16, "first": 50, "more": 10}
-LARGE = {"seeds": range(2), "vertices": 150, "first": 1200, "more": 60}
+SMALL: dict[str, Any] = {"seeds": range(40), "vertices": 16, "first": 50, "more": 10}
+LARGE: dict[str, Any] = {"seeds": range(2), "vertices": 150, "first": 1200, "more": 60}
 
 
-def ends(edges: set[Edge]) -> Ends:
+def ends(edges: set[Edge]) -> SlotEdges:
     rows = np.array(sorted(edges), np.int64).reshape(-1, 2)
-    return Ends(rows[:, 0].copy(), rows[:, 1].copy(), np.zeros(len(rows), np.int8))
+    return SlotEdges(rows[:, 0].copy(), rows[:, 1].copy(), np.zeros(len(rows), np.int8))
 
 
 def undirected(change: Change) -> tuple[set[Edge], set[Edge], set[Edge]]:
@@ -74,9 +76,9 @@ def neighbours(edges: set[Edge], count: int) -> list[set[int]]:
 
 
 @pytest.mark.parametrize("sizes", [SMALL, LARGE], ids=["small", "large"])
-def test_core_numbers_are_igraphs_and_their_levels_prove_it(sizes: dict[str, int]) -> None:
+def test_core_numbers_are_igraphs_and_their_levels_prove_it(sizes: dict[str, Any]) -> None:
     count = sizes["vertices"]
-    for history in histories(**sizes):  # type: ignore[arg-type]
+    for history in histories(**sizes):
         shells = Shells()
         for gone, come, there in map(undirected, history):
             shells.change(np.arange(count), ends(gone), ends(come))
@@ -126,10 +128,11 @@ def weighed(change: Change) -> tuple[set[Edge], set[Edge], set[Edge]]:
 
 
 @pytest.mark.parametrize("sizes", [SMALL, LARGE], ids=["small", "large"])
-def test_the_forest_is_kruskals_and_each_change_of_it_is_said_once(sizes: dict[str, int]) -> None:
+def test_the_forest_is_kruskals_and_each_change_of_it_is_said_once(sizes: dict[str, Any]) -> None:
     none = CountedVertices(np.empty(0, np.int64), np.empty(0, np.int64))
-    for number, history in enumerate(histories(**sizes, columns=3)):  # type: ignore[arg-type]
-        graph, forest, found = WholeGraph(np.int64), LightestForest(np.int64), set()
+    for number, history in enumerate(histories(**sizes, columns=3)):
+        graph, forest = WholeGraph(np.int64), LightestForest(np.int64)
+        found: set[Edge] = set()
         chance = np.random.default_rng(number)
         name = chance.permutation(np.arange(-50, 1000))[
             : sizes["vertices"]
@@ -145,7 +148,8 @@ def test_the_forest_is_kruskals_and_each_change_of_it_is_said_once(sizes: dict[s
 
 
 def named(change: Change, name: npt.NDArray[np.int64]) -> Change:
-    return tuple({(int(name[a]), int(name[b]), w) for a, b, w in edges} for edges in change)  # type: ignore[return-value]
+    gone, come, there = ({(int(name[a]), int(name[b]), w) for a, b, w in edges} for edges in change)
+    return gone, come, there
 
 
 def test_of_a_forest_the_lightest_edges_come_first() -> None:
@@ -170,9 +174,9 @@ def igraph_strong(edges: set[Edge], count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("sizes", [SMALL, LARGE], ids=["small", "large"])
-def test_components_are_igraphs_after_every_change(sizes: dict[str, int]) -> None:
+def test_components_are_igraphs_after_every_change(sizes: dict[str, Any]) -> None:
     count = sizes["vertices"]
-    for history in histories(**sizes):  # type: ignore[arg-type]
+    for history in histories(**sizes):
         parts = StrongParts()
         for gone, come, there in history:
             before = parts.of(np.arange(count)).tolist() if len(parts._root) else []
@@ -203,6 +207,12 @@ def test_a_long_cycle_is_one_component() -> None:
     assert len(set(strong.strong_components(len(ring), ring, np.roll(ring, 1)).tolist())) == 1
 
 
+def parents(ways: Ways) -> set[int]:
+    """On whom somebody rests."""
+    parent = ways._parent[: ways._vertices.count]
+    return set(ways._vertices.ids[parent[parent >= 0]].tolist())
+
+
 def test_an_edge_on_which_no_way_rests_goes_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     count = 2_000
     src, dst = np.random.default_rng(1).integers(0, count, (2, 6 * count))
@@ -210,9 +220,9 @@ def test_an_edge_on_which_no_way_rests_goes_without_a_search(monkeypatch: pytest
     parts = StrongParts()
     parts.change(np.arange(count), ends(set()), ends(edges))
     monkeypatch.setattr("pointstamp.graphs.whole.parts.strong_components", None)  # whoever calls it fails
-    both = set(parts._from_root._parent.tolist()) | set(parts._to_root._parent.tolist())
-    unused = [edge for edge in sorted(edges) if edge[0] not in both and edge[1] not in both]
-    root = parts.of(np.arange(count))
-    inside = [edge for edge in unused if root[edge[0]] == root[edge[1]]][:20]
+    rested_on = parents(parts._from_root) | parents(parts._to_root)
+    unused = [edge for edge in sorted(edges) if rested_on.isdisjoint(edge)]
+    names = parts.of(np.arange(count))
+    inside = [edge for edge in unused if names[edge[0]] == names[edge[1]]][:20]
     assert inside
     assert not len(parts.change(np.arange(count), ends(set(inside)), ends(set())))

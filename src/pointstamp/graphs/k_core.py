@@ -15,7 +15,8 @@ import pyarrow as pa
 import pointstamp as ps
 from pointstamp.graphs.graph import DST, ID, SRC, Graph
 from pointstamp.graphs.nearest import is_for_arrays
-from pointstamp.graphs.whole.gathering import ByVertex, gathered
+from pointstamp.graphs.whole.by_vertex import ByVertex
+from pointstamp.graphs.whole.gathering import gathered
 from pointstamp.graphs.whole.shells import Shells
 
 

@@ -16,7 +16,8 @@ import pointstamp as ps
 from pointstamp.graphs.graph import DST, ID, SRC, Graph
 from pointstamp.graphs.nearest import is_for_arrays
 from pointstamp.graphs.spreading import COMPONENT, least_label
-from pointstamp.graphs.whole.gathering import ByVertex, gathered
+from pointstamp.graphs.whole.by_vertex import ByVertex
+from pointstamp.graphs.whole.gathering import gathered
 from pointstamp.graphs.whole.parts import StrongParts
 
 

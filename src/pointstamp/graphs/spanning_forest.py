@@ -35,8 +35,8 @@ def minimum_spanning_forest(graph: Graph) -> ps.Table:
     )
     if is_for_arrays(graph.edges, SRC):
         answer = pa.schema([pairs.schema.field(each).with_nullable(True) for each in (SRC, DST, WEIGHT)])
-        forest = LightestForest(answer.field(WEIGHT).type.to_pandas_dtype())
-        return gathered(forest, answer, pairs, None, name="forest")
+        algorithm = LightestForest(answer.field(WEIGHT).type.to_pandas_dtype())
+        return gathered(algorithm, answer, pairs, None, name="forest")
     links = pairs.filter(ps.col(SRC) != ps.col(DST)).distinct(name="forest: links")
     with links.loop("forest") as loop:
         links, ids = loop.enter(links), loop.enter(graph.ids)

@@ -264,16 +264,10 @@ class Ways:
             self._is_touched[new] = False
         return slots
 
-    def steps_at(self, ids: Ids) -> tuple[Ids, Ids]:
-        """The ends of all steps that lead from these vertices or to them, each once."""
-        slots = self._slots_of(ids)
-        is_one = np.zeros(self._vertices.count, np.bool_)
-        is_one[slots] = True
-        away, here = self._from.of(slots), self._to.of(slots)
-        others = np.flatnonzero(~is_one[here.other])
-        src = np.concatenate((slots[away.which], here.other[others]))
-        dst = np.concatenate((away.other, slots[here.which[others]]))
-        return self._vertices.ids[src], self._vertices.ids[dst]
+    def steps_from(self, ids: Ids) -> tuple[Ids, Ids]:
+        """The ends of all steps that lead away from these vertices."""
+        away = self._from.of(self._slots_of(ids))
+        return ids[away.which], self._vertices.ids[away.other]
 
     # What is saved.
 

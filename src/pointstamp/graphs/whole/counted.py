@@ -33,16 +33,16 @@ class CountedVertices(NamedTuple):
     by: Counts
 
 
-class Ends(NamedTuple):
+class SlotEdges(NamedTuple):
     """Edges in slots, each once, nobody beside itself."""
 
     src: Slots
     dst: Slots
     length: Lengths
 
-    def take(self, which: npt.NDArray[np.bool_] | Slots) -> "Ends":
+    def take(self, which: npt.NDArray[np.bool_] | Slots) -> "SlotEdges":
         """Some of them."""
-        return Ends(self.src[which], self.dst[which], self.length[which])
+        return SlotEdges(self.src[which], self.dst[which], self.length[which])
 
     def both_ways(self) -> tuple[Slots, Slots, Lengths]:
         """Each edge from either end."""
@@ -53,8 +53,8 @@ class Ends(NamedTuple):
 class WholeChange(NamedTuple):
     """What has become of a graph: edges that went, edges that came, and who may have gone or come."""
 
-    gone: Ends
-    come: Ends
+    gone: SlotEdges
+    come: SlotEdges
     named: Slots
 
 
@@ -75,7 +75,7 @@ class WholeGraph:
         np.add.at(self._given, own, given.by)
         for slots, by in ((src, edges.by), (dst, edges.by), (own, given.by)):
             np.add.at(self._named, slots, by)
-        ends, between_two = Ends(src, dst, edges.length), src != dst
+        ends, between_two = SlotEdges(src, dst, edges.length), src != dst
         gone = ends.take((before > 0) & (after <= 0) & between_two)
         come = ends.take((before <= 0) & (after > 0) & between_two)
         return WholeChange(gone, come, distinct(self.vertices.count, src, dst, own))

@@ -20,7 +20,7 @@ from pointstamp.graphs.collapse import jumped, least_of_components
 from pointstamp.graphs.edge_index import Counts, EdgeIndex, Lengths
 from pointstamp.graphs.slots import Slots, distinct
 from pointstamp.graphs.vertices import Ids
-from pointstamp.graphs.whole.counted import Ends, WholeChange, WholeGraph
+from pointstamp.graphs.whole.counted import SlotEdges, WholeChange, WholeGraph
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
@@ -31,7 +31,7 @@ class LightestForest:
     def __init__(self, weights: npt.DTypeLike) -> None:
         none = np.empty(0, np.intp)
         self._edges = EdgeIndex(weights)
-        self._forest = Ends(none, none, np.empty(0, weights))
+        self._forest = SlotEdges(none, none, np.empty(0, weights))
 
     def changed(self, graph: WholeGraph, change: WholeChange) -> tuple[Ids, Ids, Lengths, Counts]:
         """The edges that leave the forest, with -1, and those that come into it, with 1."""
@@ -50,7 +50,7 @@ class LightestForest:
         diff = np.repeat(np.array([-1, 1]), [len(gone.src), len(new.src)])
         return ids[rows.src], ids[rows.dst], rows.length, diff
 
-    def _between_pieces(self, cut: Ends, left: Ends, count: int) -> Ends:
+    def _between_pieces(self, cut: SlotEdges, left: SlotEdges, count: int) -> SlotEdges:
         """The edges from piece to piece, found at all pieces but the largest of each tree that was cut."""
         if not len(cut.src):
             return cut
@@ -66,7 +66,7 @@ class LightestForest:
         found = self._edges.of(members)
         src, dst = members[found.which], found.other
         is_first = ~is_small[piece[dst]] | (src < dst)  # an edge between two small pieces is found twice
-        return Ends(src, dst, found.length).take((piece[src] != piece[dst]) & is_first)
+        return SlotEdges(src, dst, found.length).take((piece[src] != piece[dst]) & is_first)
 
 
 def lightest(count: int, one: Slots, other: Slots) -> Flags:
@@ -96,17 +96,17 @@ def lightest(count: int, one: Slots, other: Slots) -> Flags:
     return is_in
 
 
-def _merged(forest: Ends, come: Ends, ids: Ids) -> tuple[Ends, Flags]:
+def _merged(forest: SlotEdges, come: SlotEdges, ids: Ids) -> tuple[SlotEdges, Flags]:
     """The edges of a forest, which are in order, and others, in order; and which are of the forest."""
     turned = ids[come.src] > ids[come.dst]
     src, dst = np.where(turned, come.dst, come.src), np.where(turned, come.src, come.dst)
-    come = Ends(src, dst, come.length).take(np.lexsort((ids[dst], ids[src], come.length)))
+    come = SlotEdges(src, dst, come.length).take(np.lexsort((ids[dst], ids[src], come.length)))
     places = _places(forest, come, ids)
     both = (np.insert(old, places, new) for old, new in zip(forest, come, strict=True))
-    return Ends(*both), np.insert(np.ones(len(forest.src), np.bool_), places, False)
+    return SlotEdges(*both), np.insert(np.ones(len(forest.src), np.bool_), places, False)
 
 
-def _are_among(forest: Ends, edges: Ends, ids: Ids) -> Flags:
+def _are_among(forest: SlotEdges, edges: SlotEdges, ids: Ids) -> Flags:
     """Which edges of a forest are among others."""
     found = np.zeros(len(forest.src), np.bool_)
     places = _places(forest, edges, ids)
@@ -117,7 +117,7 @@ def _are_among(forest: Ends, edges: Ends, ids: Ids) -> Flags:
     return found
 
 
-def _places(forest: Ends, edges: Ends, ids: Ids) -> Slots:
+def _places(forest: SlotEdges, edges: SlotEdges, ids: Ids) -> Slots:
     """How many edges of a forest, which are in order, come before each of these: by bisection."""
     low, high = np.zeros(len(edges.src), np.intp), np.full(len(edges.src), len(forest.src))
     src, dst = ids[edges.src], ids[edges.dst]
@@ -134,5 +134,5 @@ def _places(forest: Ends, edges: Ends, ids: Ids) -> Slots:
     return low
 
 
-def _joined(one: Ends, other: Ends) -> Ends:
-    return Ends(*map(np.concatenate, zip(one, other, strict=True)))
+def _joined(one: SlotEdges, other: SlotEdges) -> SlotEdges:
+    return SlotEdges(*map(np.concatenate, zip(one, other, strict=True)))

@@ -24,7 +24,7 @@ from pointstamp.graphs.pace import ByDistance
 from pointstamp.graphs.slots import Slots, distinct
 from pointstamp.graphs.vertices import Ids
 from pointstamp.graphs.ways import StartChanges, StepChanges, Ways
-from pointstamp.graphs.whole.counted import Ends
+from pointstamp.graphs.whole.counted import SlotEdges
 from pointstamp.graphs.whole.strong import strong_components
 
 _ID_MAX: Final = (1 << 63) - 1
@@ -45,7 +45,7 @@ class StrongParts:
         """The least id of the component of each."""
         return np.asarray(self._least[self._root[slots]])
 
-    def change(self, vertices: npt.NDArray[np.int64], gone: Ends, come: Ends) -> Slots:
+    def change(self, vertices: npt.NDArray[np.int64], gone: SlotEdges, come: SlotEdges) -> Slots:
         """Take edges away and add others; return whose component has another name."""
         known, count = len(self._root), len(vertices)
         self._root, self._least = (
@@ -65,10 +65,10 @@ class StrongParts:
         """Let vertices leave their components, for some among themselves; return the roots of all these."""
         if not len(lost):
             return lost
-        edges = _ends(*self._from_root.steps_at(lost))
-        self._count_within(edges, -1)
         is_lost = np.zeros(len(self._root), np.bool_)
         is_lost[lost] = True
+        edges = self._edges_at(lost, is_lost)
+        self._count_within(edges, -1)
         among = edges.take(is_lost[edges.src] & is_lost[edges.dst])
         found = strong_components(len(lost), *(np.searchsorted(lost, end) for end in among[:2]))
         left, self._root[lost] = self._root[lost], lost[found]
@@ -77,13 +77,20 @@ class StrongParts:
         self._count_within(edges.take(within), 1, begun=self._root[edges.src[within]])
         return np.concatenate((left, self._root[lost]))
 
-    def _merge(self, come: Ends) -> Slots:
+    def _edges_at(self, lost: Slots, is_lost: npt.NDArray[np.bool_]) -> SlotEdges:
+        """The edges inside components that lead from those who are lost or to them."""
+        away, (to, back) = self._from_root.steps_from(lost), self._to_root.steps_from(lost)
+        others = ~is_lost[back]  # the rest has been found from its other end
+        src, dst = np.append(away[0], back[others]), np.append(away[1], to[others])
+        return SlotEdges(src, dst, np.zeros(len(src), np.int8))
+
+    def _merge(self, come: SlotEdges) -> Slots:
         """Add edges between components; return the roots of those that have become one of several."""
         if not len(come.src):
             return _NO_SLOTS
         count = len(self._root)
         src, dst, length, _ = self._between.rows()
-        edges = Ends(*map(np.concatenate, zip(come, (src, dst, length), strict=True)))
+        edges = SlotEdges(*map(np.concatenate, zip(come, (src, dst, length), strict=True)))
         ends = self._root[edges.src], self._root[edges.dst]
         parts, found = distinct(count, *ends), strong_components(count, *ends)
         group = found[parts]
@@ -113,11 +120,11 @@ class StrongParts:
         self._least[roots] = _ID_MAX
         np.minimum.at(self._least, self._root[members], ids[members])
 
-    def _count_between(self, edges: Ends, by: int) -> None:
+    def _count_between(self, edges: SlotEdges, by: int) -> None:
         self._between.change(*edges, np.full(len(edges.src), by, np.int64))
 
     def _count_within(
-        self, edges: Ends, by: int, *, begun: Slots = _NO_SLOTS, ended: Slots = _NO_SLOTS
+        self, edges: SlotEdges, by: int, *, begun: Slots = _NO_SLOTS, ended: Slots = _NO_SLOTS
     ) -> Slots:
         """Add or take away edges inside components, with roots that begin and end; return who is lost."""
         roots = np.concatenate((distinct(len(self._root), begun), ended))
@@ -134,7 +141,3 @@ class StrongParts:
             before, now = ways.take_changes()
             lost.append(np.setdiff1d(before.ids, now.ids))
         return distinct(len(self._root), *lost)
-
-
-def _ends(src: Ids, dst: Ids) -> Ends:
-    return Ends(src, dst, np.zeros(len(src), np.int8))

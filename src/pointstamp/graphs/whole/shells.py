@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from pointstamp.graphs.edge_index import Counts, EdgeIndex
 from pointstamp.graphs.slots import Slots, distinct, grown
-from pointstamp.graphs.whole.counted import Ends
+from pointstamp.graphs.whole.counted import SlotEdges
+from pointstamp.graphs.whole.levels import SHELL_BITS, h_index, lowest_place
 
-_SHELL_BITS: Final = 32
-_ROUND: Final = (1 << _SHELL_BITS) - 1
+_ROUND: Final = (1 << SHELL_BITS) - 1
 _CLIMBS_MAX: Final = 32
 """Who climbs more often than this goes to the next shell at once."""
 _LOAD_SHARE: Final = 4
@@ -42,9 +42,9 @@ class Shells:
 
     def of(self, slots: Slots) -> Counts:
         """The core numbers of these."""
-        return np.asarray(self._level[slots] >> _SHELL_BITS)
+        return np.asarray(self._level[slots] >> SHELL_BITS)
 
-    def change(self, vertices: npt.NDArray[np.int64], gone: Ends, come: Ends) -> Slots:
+    def change(self, vertices: npt.NDArray[np.int64], gone: SlotEdges, come: SlotEdges) -> Slots:
         """Take edges away and add others; return who has moved."""
         count, known = len(vertices), len(self._level)
         self._level = grown(self._level, known, count)
@@ -60,7 +60,7 @@ class Shells:
         climbed, risen = self._climb(distinct(count, come.src, come.dst))
         return np.concatenate((fallen, climbed, self._fall(risen)))
 
-    def _count(self, edges: Ends, by: int) -> None:
+    def _count(self, edges: SlotEdges, by: int) -> None:
         one, other, length = edges.both_ways()
         self._beside.change(one, other, length, np.full(len(one), by, np.int64))
 
@@ -76,7 +76,7 @@ class Shells:
             going, rounds = there[left[there] <= shell], 0
             while len(going):
                 rounds += 1
-                self._level[going] = (shell << _SHELL_BITS) | rounds
+                self._level[going] = (shell << SHELL_BITS) | rounds
                 is_there[going] = False
                 other = self._beside.of(going).other
                 other = other[is_there[other]]
@@ -97,9 +97,9 @@ class Shells:
             is_high = with_me < own
             high, kept = suspects[is_high], is_high[beside.which]
             which, theirs = (np.cumsum(is_high) - 1)[beside.which[kept]], theirs[kept]
-            shell = _h_index(len(high), which, theirs)
+            shell = h_index(len(high), which, theirs)
             rounds[distinct(len(rounds), shell)] += 1
-            self._level[high] = (shell << _SHELL_BITS) | rounds[shell]
+            self._level[high] = (shell << SHELL_BITS) | rounds[shell]
             fallen.append(high)
             lost = beside.other[kept][(theirs > shell[which]) & (theirs <= own[is_high][which])]
             suspects = distinct(len(self._level), high, lost)
@@ -113,21 +113,21 @@ class Shells:
             beside = self._beside.of(suspects)
             own, theirs = self._level[suspects], self._level[beside.other]
             above = np.bincount(beside.which[theirs >= own[beside.which]], minlength=len(suspects))
-            is_low = above > own >> _SHELL_BITS
+            is_low = above > own >> SHELL_BITS
             low, kept = suspects[is_low], is_low[beside.which]
             which, other, theirs = (
                 (np.cumsum(is_low) - 1)[beside.which[kept]],
                 beside.other[kept],
                 theirs[kept],
             )
-            level = _lowest_place(len(low), which, theirs)
-            shell = level >> _SHELL_BITS
+            level = lowest_place(len(low), which, theirs)
+            shell = level >> SHELL_BITS
             self._reserve(int(shell.max(initial=0)) + 1)
             is_past = ((level & _ROUND) > self._rounds[shell]) | (turn >= _CLIMBS_MAX)
-            level[is_past] = (shell[is_past] + 1) << _SHELL_BITS
+            level[is_past] = (shell[is_past] + 1) << SHELL_BITS
             self._level[low] = level
             climbed.append(low)
-            risen.append(low[level >> _SHELL_BITS > own[is_low] >> _SHELL_BITS])
+            risen.append(low[level >> SHELL_BITS > own[is_low] >> SHELL_BITS])
             passed = other[(theirs > own[is_low][which]) & (theirs <= level[which])]
             suspects = distinct(len(self._level), low, passed)
             turn += 1
@@ -137,27 +137,3 @@ class Shells:
         known = len(self._rounds)
         if shell >= known:
             self._rounds = np.concatenate((self._rounds, np.zeros(shell + 1, np.int64)))
-
-
-def _descending(count: int, which: Slots, values: Counts) -> tuple[Slots, Counts, Counts]:
-    """The values of each, greatest first, with their places."""
-    order = np.lexsort((-values, which))
-    which, values = which[order], values[order]
-    sizes = np.bincount(which, minlength=count)
-    return which, values, np.arange(len(which)) - (np.cumsum(sizes) - sizes)[which]
-
-
-def _h_index(count: int, which: Slots, shells: Counts) -> Counts:
-    """Of each the greatest h such that h of its neighbours are in shell h or above."""
-    which, shells, place = _descending(count, which, shells)
-    found = np.zeros(count, np.int64)
-    np.maximum.at(found, which, np.minimum(shells, place + 1))
-    return found
-
-
-def _lowest_place(count: int, which: Slots, levels: Counts) -> Counts:
-    """The lowest level on which each has no more neighbours on it and above than the number of its shell."""
-    which, levels, place = _descending(count, which, levels)
-    found = np.bincount(which, minlength=count).astype(np.int64) << _SHELL_BITS
-    np.minimum.at(found, which, np.maximum(levels + 1, place << _SHELL_BITS))
-    return found
