@@ -18,7 +18,7 @@ from pointstamp.graphs.columns import DIFF, added_up, arrays_of, batch_of, table
 from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT
 from pointstamp.graphs.whole.counted import CountedEdges, CountedVertices, WholeChange, WholeGraph
 
-_PLACE: Final = "place"
+_HOME: Final = "home"
 _NO_VERTICES: Final = CountedVertices(np.empty(0, np.int64), np.empty(0, np.int64))
 Columns = tuple[npt.NDArray[Any], ...]
 
@@ -39,19 +39,19 @@ def gathered(
     Edges have ``src`` and ``dst``, each once for each time that it is there, and may have a ``weight``;
     vertices, where they matter, have ``id``.
     """
-    place = zlib.crc32(name.encode())
+    home = zlib.crc32(name.encode())
     at_one = {
-        which: table.with_columns(name=f"{name}: {which} in one place", place=ps.lit(place, "long")).changes(
-            name=f"{name}: {which}"
-        )
+        which: table.with_columns(
+            name=f"{name}: {which} brought together", home=ps.lit(home, "long")
+        ).changes(name=f"{name}: {which}")
         for which, table in (("edges", edges), ("vertices", vertices))
         if table is not None
     }
     weight = at_one["edges"].schema.field(DIFF)
     schema = pa.schema([*answer, weight])
     kept = {which: stream.schema for which, stream in at_one.items()}
-    inputs = {which: stream.exchange(_PLACE) for which, stream in at_one.items()}
-    return ps.Table(ps.operator(name, Gathered(algorithm, schema, kept, place), **inputs))
+    inputs = {which: stream.exchange(_HOME) for which, stream in at_one.items()}
+    return ps.Table(ps.operator(name, Gathered(algorithm, schema, kept, home), **inputs))
 
 
 class Gathered:
@@ -61,12 +61,12 @@ class Gathered:
     takes_times_in_order = True
 
     def __init__(
-        self, algorithm: WholeAlgorithm, answer: pa.Schema, kept: Mapping[str, pa.Schema], place: int
+        self, algorithm: WholeAlgorithm, answer: pa.Schema, kept: Mapping[str, pa.Schema], home: int
     ) -> None:
         self.outputs = answer
         self._algorithm = algorithm
         self._kept = {which: _nullable(schema) for which, schema in kept.items()}
-        self._place = place
+        self._home = home
         names = kept["edges"].names
         self._has_weights = WEIGHT in names
         self._graph = WholeGraph(
@@ -111,7 +111,7 @@ class Gathered:
         is_whole = not changes_only or changes is None
         rows = self._all() if is_whole or changes is None else changes
         return {
-            which: ps.Piece(table_of(schema, rows[which]), (_PLACE,), is_whole=is_whole, adds_up=True)
+            which: ps.Piece(table_of(schema, rows[which]), (_HOME,), is_whole=is_whole, adds_up=True)
             for which, schema in self._kept.items()
         }
 
@@ -124,7 +124,7 @@ class Gathered:
         made = {}
         for which, schema in self._kept.items():
             there = columns[which]
-            there[_PLACE] = np.full(len(there[DIFF]), self._place)
+            there[_HOME] = np.full(len(there[DIFF]), self._home)
             made[which] = [batch_of(schema, *(there[name] for name in schema.names))]
         return made
 

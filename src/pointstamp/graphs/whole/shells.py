@@ -24,7 +24,7 @@ from pointstamp.graphs.whole.counted import SlotEdges
 from pointstamp.graphs.whole.levels import SHELL_BITS, h_index, lowest_place
 
 _ROUND: Final = (1 << SHELL_BITS) - 1
-_CLIMBS_MAX: Final = 32
+_CLIMBS_MAX: Final = 8
 """Who climbs more often than this goes to the next shell at once."""
 _LOAD_SHARE: Final = 4
 """Where more edges come than this fraction of all, everything is peeled anew."""
