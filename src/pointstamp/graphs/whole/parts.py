@@ -57,7 +57,7 @@ class StrongParts:
         self._count_between(gone.take(~within), -1)
         parts = self._split(self._count_within(gone.take(within), -1))
         within = self._root[come.src] == self._root[come.dst]
-        self._count_within(come.take(within), 1)
+        self._add_within(come.take(within))
         self._name(distinct(count, parts, self._merge(come.take(~within))), vertices)
         return np.flatnonzero(before != self._least[self._root])
 
@@ -122,6 +122,13 @@ class StrongParts:
 
     def _count_between(self, edges: SlotEdges, by: int) -> None:
         self._between.change(*edges, np.full(len(edges.src), by, np.int64))
+
+    def _add_within(self, edges: SlotEdges) -> None:
+        """Add edges whose ends are in one component already, for which no way need become shorter."""
+        by = np.ones(len(edges.src), np.int64)
+        self._from_root.change_steps(StepChanges(*edges, by), passes_on=False)
+        back = StepChanges(edges.dst, edges.src, edges.length, by)
+        self._to_root.change_steps(back, passes_on=False)
 
     def _count_within(
         self, edges: SlotEdges, by: int, *, begun: Slots = _NO_SLOTS, ended: Slots = _NO_SLOTS

@@ -17,7 +17,9 @@ from pointstamp.graphs.slots import Slots, order_of
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _SHARE: Final = 8
-"""A pass over arrays goes on while it takes away this fraction of the edges."""
+"""Searches go on while they take away this fraction of the edges."""
+_TRIMMED_SHARE: Final = 64
+"""Trimming goes on while it takes away this fraction: the walk takes a hundred times as long for an edge."""
 _FEW: Final = 2_048
 _STEPS_MAX: Final = 64
 """Paths that are longer are walked vertex by vertex."""
@@ -55,7 +57,7 @@ def _trimmed(count: int, src: Slots, dst: Slots) -> tuple[Slots, Slots]:
         is_left[src], is_led_to[dst] = True, True
         is_left &= is_led_to
         kept = np.flatnonzero(is_left[src] & is_left[dst])
-        is_over = _SHARE * (len(src) - len(kept)) <= len(src)
+        is_over = _TRIMMED_SHARE * (len(src) - len(kept)) <= len(src)
         src, dst = src[kept], dst[kept]
         if is_over:
             break
