@@ -1,4 +1,4 @@
-"""Searches, components and triangles that go on from what was saved.
+"""Searches, components, triangles and whole graphs that go on from what was saved.
 
 *Journey*: random graphs on random numbers of workers, saved whole or by changes at random epochs and taken up
 by other workers. The oracles say what every epoch must add up to, as if nothing had happened. Only these find
@@ -16,7 +16,7 @@ from support.graph_flows import graph_flow, inputs_of, random_history, wholes
 from support.graph_oracles import ORACLES
 from support.journeys import Journey
 
-NAMES = ["bfs", "sssp", "wcc", "triangles"]
+NAMES = ["bfs", "sssp", "wcc", "triangles", "scc", "k_core", "minimum_spanning_forest"]
 ACTS = ["nothing", "whole", "changes", "changes then", "changes then"]
 
 

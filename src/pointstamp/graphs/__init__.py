@@ -3,7 +3,8 @@
 ``graph`` is what they all take, and each is a module of its own. Several go by the same: searches by
 ``nearest``, which is a loop of tables or the operator of ``searching``, whose ``ways`` keep the steps in an
 ``edge_index`` and pass keys on at a ``pace``; components by ``spreading`` where they are a loop; triangles by
-the operator of ``counting``, which finds ``triads``. ``pagerank`` is an operator in a loop, ``pushing``,
+the operator of ``counting``, which finds ``triads``; strong components, core numbers and forests by that of
+``whole``, which has the whole graph on one worker. ``pagerank`` is an operator in a loop, ``pushing``,
 which keeps ``residuals`` and ``out_links``, and finds vertices by ``ids``; ``cdlp`` is another, ``voting``,
 which counts ``votes``. ``motifs`` reads ``motif_text``, ``pregel`` sends ``messages``, and ``frames`` has
 GraphFrames' names for all of it. ``components`` is the one that takes streams, an operator that keeps a

@@ -32,7 +32,7 @@ def least_of_components(count: int, left: Slots, right: Slots) -> Slots:
     least = np.arange(count)
     while len(left):
         _hook(least, left, right)
-        least = _jumped(least)
+        least = jumped(least)
         left, right = between(least, left, right)
     return least
 
@@ -60,7 +60,7 @@ def _hook(least: Slots, left: Slots, right: Slots) -> None:
         np.minimum.at(least, np.maximum(one, other), np.minimum(one, other))
 
 
-def _jumped(pointer: Slots) -> Slots:
+def jumped(pointer: Slots) -> Slots:
     """Every pointer leads to the end of its path; paths halve with each pass."""
     while True:
         further = pointer[pointer]

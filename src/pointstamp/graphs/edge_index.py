@@ -104,9 +104,10 @@ class EdgeIndex:
 
     def _insert(self, new: EdgeRun) -> None:
         large, small = self._runs
-        small = _merged(small, new)
+        small = _merged(small, new) if len(small.pair) else _sorted(new)
         if len(small.pair) > max(_SMALL_RUN_MAX, len(large.pair) // _SMALL_RUN_SHARE):
-            large, small = _merged(large, small), _empty(large.length.dtype)
+            large = _merged(large, small) if len(large.pair) else small
+            small = _empty(large.length.dtype)
         self._runs = [large, small]
 
 
@@ -118,9 +119,13 @@ def _merged(one: EdgeRun, other: EdgeRun) -> EdgeRun:
     """The rows of both that are there, in order."""
     pair, length, count = map(np.concatenate, zip(one, other, strict=True))
     there = np.flatnonzero(count)
-    pair, length, count = pair[there], length[there], count[there]
-    order = np.argsort(pair, kind="stable")  # of two runs that are in order this is a merge
-    pair, length, count = pair[order], length[order], count[order]
+    return _sorted(EdgeRun(pair[there], length[there], count[there]))
+
+
+def _sorted(rows: EdgeRun) -> EdgeRun:
+    """The rows in order."""
+    order = np.argsort(rows.pair, kind="stable")  # where parts are in order, this merges them
+    pair, length, count = rows.pair[order], rows.length[order], rows.times[order]
     if (pair[1:] == pair[:-1]).any():
         order = np.lexsort((length, pair))
         pair, length, count = pair[order], length[order], count[order]

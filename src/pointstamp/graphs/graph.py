@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from pointstamp import Stream, Table, col
+from pointstamp import Stream, Table, col, functions
 from pointstamp.errors import FlowError, SchemaError
 
 Key: TypeAlias = int | str | bytes | float | bool | date
@@ -78,6 +78,18 @@ class Graph:
         return links.union(back, name="links: both ways")
 
     @cached_property
+    def pairs(self) -> Table:
+        """The edges without directions: ``src`` is the lesser end. They have weights, and are there as often.
+
+        A loop at a vertex is a pair of it with itself.
+        """
+        if not self.directed:
+            return self.links.filter(col(SRC) <= col(DST), name="pairs")
+        ends = {SRC: functions.least(col(SRC), col(DST)), DST: functions.greatest(col(SRC), col(DST))}
+        weights = [] if self.weight is None else [WEIGHT]
+        return self.links.select(*weights, name="pairs", **ends)
+
+    @cached_property
     def ids(self) -> Table:
         """All vertices, each once: the column ``id``."""
         return self._named_vertices.distinct(name="ids")
@@ -108,10 +120,15 @@ class Graph:
         ends = links.select(name="ids: sources", id=col(SRC))
         if self.directed:  # otherwise every end is a source
             ends = ends.union(links.select(name="ids: targets", id=col(DST)), name="ids: ends")
+        return ends if self.given is None else ends.union(self.given, name="ids: all")
+
+    @cached_property
+    def given(self) -> Table | None:
+        """The ``id`` of each vertex as often as it was given, if vertices were given."""
         if self._given is None:
-            return ends
-        given = self._given.select(ID, name="ids: given")
-        return ends.union(given.map_batches(partial(_checked, (ID,)), name="ids: are there"), name="ids: all")
+            return None
+        ids = self._given.select(ID, name="ids: given")
+        return ids.map_batches(partial(_checked, (ID,)), name="ids: are there")
 
     @cached_property
     def vertices(self) -> Table:

@@ -1,5 +1,8 @@
 """Core numbers: the greatest k such that a vertex lies in a part in which each has k neighbours in the part.
 
+Where ids are whole numbers, and outside loops, they are kept by an operator in arrays (``whole.shells``).
+Otherwise they are a loop of tables.
+
 A vertex is in a k-core if k of its neighbours are. So its number is the greatest k such that k neighbours
 have k or more: the h-index of theirs (Lu, Zhou, Zhang and Stanley 2016). Beginning with degrees and taking
 the h-index again and again, numbers only fall, and where none falls they are the core numbers.
@@ -7,12 +10,22 @@ the h-index again and again, numbers only fall, and where none falls they are th
 Direction, loops at vertices and how often an edge is there make no difference (networkx's core_number).
 """
 
+import pyarrow as pa
+
 import pointstamp as ps
 from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.nearest import is_for_arrays
+from pointstamp.graphs.whole.by_vertex import ByVertex
+from pointstamp.graphs.whole.gathering import gathered
+from pointstamp.graphs.whole.shells import Shells
 
 
 def k_core(graph: Graph) -> ps.Table:
     """``id`` and ``core`` of every vertex; 0 where it has no neighbour."""
+    if is_for_arrays(graph.edges, SRC):
+        answer = pa.schema([(ID, pa.int64()), ("core", pa.int64())])
+        pairs = graph.pairs.select(SRC, DST, name="k-core: pairs")
+        return gathered(ByVertex(Shells()), answer, pairs, graph.given, name="k-core")
     neighbours = graph.neighbours
     degrees = neighbours.reduce(SRC, core=ps.count(), name="k-core: degrees").select(
         id=ps.col(SRC), core=ps.col("core")

@@ -1,5 +1,8 @@
 """Strongly connected components: which vertices lead to each other.
 
+Where ids are whole numbers, and outside loops, they are kept by an operator in arrays (``whole.parts``).
+Otherwise they are a loop of tables.
+
 Two vertices of one component have the same ancestors and the same descendants, so the least of each, too. A
 link whose ends differ in one of these lies between two components and is left out; this is done again, with
 the links that are left, until none goes. What is left connects components within themselves (forward and
@@ -7,13 +10,23 @@ backward search, Fleischer, Hendrickson and Pinar 2000, for all components at on
 which is a loop in the loop.
 """
 
+import pyarrow as pa
+
 import pointstamp as ps
 from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.nearest import is_for_arrays
 from pointstamp.graphs.spreading import COMPONENT, least_label
+from pointstamp.graphs.whole.by_vertex import ByVertex
+from pointstamp.graphs.whole.gathering import gathered
+from pointstamp.graphs.whole.parts import StrongParts
 
 
 def scc(graph: Graph) -> ps.Table:
     """``id`` and ``component`` of every vertex; a component is named by its least vertex."""
+    if is_for_arrays(graph.edges, SRC):
+        answer = pa.schema([(ID, pa.int64()), (COMPONENT, pa.int64())])
+        edges = graph.links.select(SRC, DST, name="scc: ends")
+        return gathered(ByVertex(StrongParts()), answer, edges, graph.given, name="scc")
     links = graph.links.select(SRC, DST).filter(ps.col(SRC) != ps.col(DST)).distinct(name="scc: links")
     within = links.iterate(lambda left: _reversed(_within(_reversed(_within(left)))), name="scc")
     return least_label(graph.ids, within, name="scc: names")

@@ -16,6 +16,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import pointstamp as ps
 from pointstamp.graphs.columns import DIFF, added_up, arrays_of, batch_of, table_of
@@ -31,16 +32,24 @@ _DOUBT, _RELAX, _REPORT = range(3)
 
 
 def searched(
-    starts: ps.Table, steps: ps.Table, *, name: str, length: int | None = None, by_rank: bool = False
+    starts: ps.Table,
+    steps: ps.Table,
+    *,
+    name: str,
+    length: int | None = None,
+    by_rank: bool = False,
+    both_ways: bool = False,
 ) -> ps.Table:
     """``id`` and least ``distance`` of all that can be reached from ``starts`` by ``steps``.
 
     Starts have ``id`` and ``distance``, one for each id; steps lead from ``src`` to ``dst``, and have a
     column ``length`` unless all have the one that is given. With ``by_rank`` distances are labels, of which
-    the least are passed on first.
+    the least are passed on first. With ``both_ways`` every step leads back as well; it is given once.
     """
     begun, went = starts.changes(name=f"{name}: starts"), steps.changes(name=f"{name}: steps")
-    search = Search(begun.schema, length, by_rank=by_rank)
+    if both_ways:
+        went = went.map_batches(_both_ways, name=f"{name}: both ways")
+    search = Search(begun.schema, length, by_rank=by_rank, both_ways=both_ways)
     with begun.loop(f"{name}: phases") as phases:
         begun, went = phases.enter(begun), phases.enter(went)
         with begun.loop(name) as loop:
@@ -65,7 +74,7 @@ class Search:
     )
     takes_times_in_order = True
 
-    def __init__(self, starts: pa.Schema, length: int | None, *, by_rank: bool) -> None:
+    def __init__(self, starts: pa.Schema, length: int | None, *, by_rank: bool, both_ways: bool) -> None:
         kind, weight = starts.field(DISTANCE).type, starts.field(DIFF)
         ends = [(ID, pa.int64()), (DISTANCE, kind)]
         self.outputs = {
@@ -79,12 +88,17 @@ class Search:
             "starts": pa.schema([*ends, counted]),
             "keys": pa.schema([*ends, ("steps", pa.int32())]),
         }
-        self._length = length
+        self._length, self._both_ways = length, both_ways
         pace = ByRank() if by_rank else ByDistance()
         self._ways = Ways(kind.to_pandas_dtype(), kind.to_pandas_dtype() if length is None else np.int8, pace)
         self._waiting: dict[ps.Time, dict[str, list[pa.RecordBatch]]] = {}
         # What has changed since it was last saved, once it was.
         self._unsaved: dict[str, list[pa.RecordBatch]] | None = None
+
+    def on_start(self, context: ps.Context) -> None:
+        """Begin without steps; a single worker has each step with the one that leads back."""
+        if self._both_ways and context.workers == 1:
+            self._ways.lead_both_ways()
 
     def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep what comes until its time is settled; what this worker has said itself it knows."""
@@ -171,11 +185,20 @@ class Search:
 
     def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with the steps and starts of this worker's vertices, and with the keys of all."""
+        self.on_start(context)
         steps, starts = (added_up(pieces[name]) for name in ("steps", "starts"))
         is_own = ps.saved.owners(pieces["keys"], (ID,), context.workers) == context.worker
         self._ways.restore(
             self._steps(steps), StartChanges(*arrays_of(starts)), _told(pieces["keys"]), is_own
         )
+
+
+def _both_ways(steps: pa.RecordBatch) -> pa.RecordBatch:
+    """Each step and the one back, which is the same from a vertex to itself."""
+    back = steps.filter(pc.not_equal(steps.column(SRC), steps.column(DST)))
+    ends = {SRC: back.column(DST), DST: back.column(SRC)}
+    turned = [ends.get(name, back.column(name)) for name in steps.schema.names]
+    return pa.concat_batches([steps, pa.RecordBatch.from_arrays(turned, schema=steps.schema)])
 
 
 def _told(table: pa.Table) -> Told:

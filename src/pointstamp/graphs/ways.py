@@ -89,16 +89,24 @@ class Ways:
         self._begun: list[Slots] = []
         self._fresh: list[tuple[Slots, Slots, Lengths]] = []
 
+    def lead_both_ways(self) -> None:
+        """Every step comes and goes with the one back, and both are here, so one index has them all."""
+        self._from = self._to
+
     # What comes.
 
-    def change_steps(self, steps: StepChanges) -> Slots:
-        """Add and take away steps; return who has lost the one on which it rests."""
+    def change_steps(self, steps: StepChanges, *, passes_on: bool = True) -> Slots:
+        """Add and take away steps; return who has lost the one on which it rests.
+
+        Keys are least ones only if all new steps pass them on; if not, they are still those of some way.
+        """
         src, dst, length, by = steps
         slots = self._slots_of(np.concatenate((src, dst)))
         one, other = slots[: len(src)], slots[len(src) :]
-        self._from.change(one, other, length, by)
+        if self._from is not self._to:
+            self._from.change(one, other, length, by)
         before, after = self._to.change(other, one, length, by)
-        new = np.flatnonzero((before == 0) & (after > 0))
+        new = np.flatnonzero((before == 0) & (after > 0) & passes_on)
         self._fresh.append((one[new], other[new], length[new]))
         gone = np.flatnonzero((before > 0) & (after == 0))
         return np.asarray(other[gone][self._parent[other[gone]] == one[gone]])
@@ -247,10 +255,7 @@ class Ways:
         slots = self._vertices.slots_of(ids)
         count = self._vertices.count
         if count > before:
-            self._distance, self._start = (
-                grown(self._distance, before, count),
-                grown(self._start, before, count),
-            )
+            self._distance, self._start = (grown(x, before, count) for x in (self._distance, self._start))
             self._steps, self._parent = grown(self._steps, before, count), grown(self._parent, before, count)
             self._is_touched = grown(self._is_touched, before, count)
             new = slice(before, count)
@@ -258,6 +263,11 @@ class Ways:
             self._steps[new], self._parent[new] = _STEPS_MAX, _NOBODY
             self._is_touched[new] = False
         return slots
+
+    def steps_from(self, ids: Ids) -> tuple[Ids, Ids]:
+        """The ends of all steps that lead away from these vertices."""
+        away = self._from.of(self._slots_of(ids))
+        return ids[away.which], self._vertices.ids[away.other]
 
     # What is saved.
 

@@ -26,8 +26,8 @@ def wcc(graph: Graph) -> ps.Table:
     if graph.only_appends:
         return _joined(graph)
     own = graph.ids.select(ID, name="wcc: own labels", distance=ps.col(ID))
-    links = graph.undirected().links.select(SRC, DST, name="wcc: ends")
-    labels = searched(own, links, name="wcc", length=0, by_rank=True)
+    pairs = graph.pairs.select(SRC, DST, name="wcc: ends")
+    labels = searched(own, pairs, name="wcc", length=0, by_rank=True, both_ways=True)
     return labels.select(ID, component=ps.col(DISTANCE))
 
 

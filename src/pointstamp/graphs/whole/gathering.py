@@ -1,0 +1,137 @@
+"""Algorithms by an operator that has the whole graph, in arrays: for ids that are whole numbers.
+
+All changes of the graph are brought to one worker, which has the whole graph and works alone; which worker
+that is, the name of the operator decides, so that several such algorithms are spread. What they find is a
+function of the graph, so nothing more is saved than the graph, and what is known of it is worked out again.
+"""
+
+import zlib
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import pointstamp as ps
+from pointstamp.graphs.columns import DIFF, added_up, arrays_of, batch_of, table_of
+from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT
+from pointstamp.graphs.whole.counted import CountedEdges, CountedVertices, WholeChange, WholeGraph
+
+_HOME: Final = "home"
+_NO_VERTICES: Final = CountedVertices(np.empty(0, np.int64), np.empty(0, np.int64))
+Columns = tuple[npt.NDArray[Any], ...]
+
+
+class WholeAlgorithm(Protocol):
+    """What is worked out of a whole graph, and worked on when it changes."""
+
+    def changed(self, graph: WholeGraph, change: WholeChange) -> Columns:
+        """The columns of the rows that the answer loses and gains by a change, with -1 and 1 at the end."""
+        ...
+
+
+def gathered(
+    algorithm: WholeAlgorithm, answer: pa.Schema, edges: ps.Table, vertices: ps.Table | None, *, name: str
+) -> ps.Table:
+    """The table of what an algorithm finds; ``answer`` has its columns.
+
+    Edges have ``src`` and ``dst``, each once for each time that it is there, and may have a ``weight``;
+    vertices, where they matter, have ``id``.
+    """
+    home = zlib.crc32(name.encode())
+    at_one = {
+        which: table.with_columns(
+            name=f"{name}: {which} brought together", home=ps.lit(home, "long")
+        ).changes(name=f"{name}: {which}")
+        for which, table in (("edges", edges), ("vertices", vertices))
+        if table is not None
+    }
+    weight = at_one["edges"].schema.field(DIFF)
+    schema = pa.schema([*answer, weight])
+    kept = {which: stream.schema for which, stream in at_one.items()}
+    inputs = {which: stream.exchange(_HOME) for which, stream in at_one.items()}
+    return ps.Table(ps.operator(name, Gathered(algorithm, schema, kept, home), **inputs))
+
+
+class Gathered:
+    """Takes all changes of a graph, epoch by epoch, and sends how the answer of an algorithm changes."""
+
+    keeps: ClassVar = "the whole graph, in arrays, on one worker, and what the algorithm knows of each vertex"
+    takes_times_in_order = True
+
+    def __init__(
+        self, algorithm: WholeAlgorithm, answer: pa.Schema, kept: Mapping[str, pa.Schema], home: int
+    ) -> None:
+        self.outputs = answer
+        self._algorithm = algorithm
+        self._kept = {which: _nullable(schema) for which, schema in kept.items()}
+        self._home = home
+        names = kept["edges"].names
+        self._has_weights = WEIGHT in names
+        self._graph = WholeGraph(
+            kept["edges"].field(WEIGHT).type.to_pandas_dtype() if self._has_weights else np.int8
+        )
+        self._waiting: dict[ps.Time, dict[str, list[pa.RecordBatch]]] = {}
+        # What has changed since it was last saved, once it was.
+        self._unsaved: dict[str, list[pa.RecordBatch]] | None = None
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Keep changes until their epoch is complete."""
+        self._waiting.setdefault(context.time, {}).setdefault(input, []).append(batch)
+        context.notify_at()
+
+    def on_notify(self, context: ps.Context) -> None:
+        """Make the changes of an epoch, and send how the answer changes."""
+        waiting = self._waiting.pop(context.time, {})
+        if self._unsaved is not None:
+            for which, batches in waiting.items():
+                self._unsaved[which] += batches
+        columns = self._changed(
+            {which: table_of(self._kept[which], waiting.get(which, [])) for which in self._kept}
+        )
+        if len(columns[0]):
+            context.send(batch_of(context.schema(), *columns))
+
+    def _changed(self, come: Mapping[str, pa.Table]) -> Columns:
+        table = come["edges"]
+        length = WEIGHT if self._has_weights else None
+        src, dst, by = arrays_of(table.select([SRC, DST, DIFF]))
+        lengths = np.zeros(len(src), np.int8) if length is None else table.column(length).to_numpy()
+        given = (
+            CountedVertices(*arrays_of(come["vertices"].select([ID, DIFF]))) if "vertices" in come else None
+        )
+        change = self._graph.change(CountedEdges(src, dst, lengths, by), given or _NO_VERTICES)
+        return self._algorithm.changed(self._graph, change)
+
+    def save(self, *, changes_only: bool) -> Mapping[str, ps.Piece]:
+        """All edges and vertices that were given, or how they have changed."""
+        assert not self._waiting, f"epochs {list(self._waiting)} are open at a snapshot"
+        changes, self._unsaved = self._unsaved, {which: [] for which in self._kept}
+        is_whole = not changes_only or changes is None
+        rows = self._all() if is_whole or changes is None else changes
+        return {
+            which: ps.Piece(table_of(schema, rows[which]), (_HOME,), is_whole=is_whole, adds_up=True)
+            for which, schema in self._kept.items()
+        }
+
+    def _all(self) -> dict[str, list[pa.RecordBatch]]:
+        edges, given = self._graph.edges(), self._graph.given()
+        columns = {
+            "edges": {SRC: edges.src, DST: edges.dst, WEIGHT: edges.length, DIFF: edges.by},
+            "vertices": {ID: given.ids, DIFF: given.by},
+        }
+        made = {}
+        for which, schema in self._kept.items():
+            there = columns[which]
+            there[_HOME] = np.full(len(there[DIFF]), self._home)
+            made[which] = [batch_of(schema, *(there[name] for name in schema.names))]
+        return made
+
+    def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
+        """Go on with the graph; what was said of it was the same that is worked out now."""
+        self._changed({which: added_up(pieces[which]) for which in self._kept})
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([each.with_nullable(True) for each in schema])
