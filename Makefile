@@ -42,7 +42,7 @@ RESOLUTION = highest
 test-resolution: setup
 	$(UV) venv --quiet --clear --python .venv/bin/python .venv-$(RESOLUTION)
 	$(UV) pip install --quiet --python .venv-$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
-		--editable ".[spark,connect,delta,sql]" --editable models --group dev
+		--editable ".[spark,connect,delta,kafka,sql]" --editable models --group dev
 	.venv-$(RESOLUTION)/bin/python scripts/test.py
 
 docs: setup
@@ -61,7 +61,7 @@ UV = $(shell command -v uv || echo .uv/bin/uv)
 COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
 lock: setup
-	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --extra sql --group dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --extra kafka --extra sql --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 
 clean:

@@ -1,4 +1,4 @@
-"""The contract of sinks: Parquet files, Delta tables and the example with SQLite keep the same promises.
+"""The contract of sinks: Parquet files, Delta tables, Kafka and the example with SQLite promise the same.
 
 Families:
 - visibility: what is staged is unseen, what is published is seen once and in whole epochs;
@@ -19,7 +19,7 @@ import pytest
 
 from pointstamp.errors import RecoveryError, StorageError
 from pointstamp.sinks.port import Sink, Staged
-from sinks.harness import SCHEMAS, SUBJECTS, Died, Steps, Subject, batches, delta_steps
+from sinks.harness import SCHEMAS, SUBJECTS, Died, Steps, Subject, batches, delta_steps, kafka_steps
 
 OTHER = "_other names"
 NOTHING: dict[str, list[tuple[int, int]]] = {"counts": [], OTHER: []}
@@ -106,13 +106,13 @@ def test_a_process_may_die_before_any_step_and_the_next_one_completes_its_work(
 ) -> None:
     kind = request.node.callspec.params["subject"]
     whole = Steps()
-    with delta_steps(whole):
+    with delta_steps(whole), kafka_steps(whole):
         _journey(SUBJECTS[kind](tmp_path / "whole"), 0, whole, {})
     for death in range(whole.taken):
         again = SUBJECTS[kind](tmp_path / f"death-{death}")
         journal: dict[int, list[Staged]] = {}
         dying, living = Steps(dies_before=death), Steps()
-        with delta_steps(dying), pytest.raises(Died):
+        with delta_steps(dying), kafka_steps(dying), pytest.raises(Died):
             _journey(again, 0, dying, journal)
         seen = again.seen()["counts"]
         assert all((e, 10 * e + 1 - x % 10) in seen for e, x in seen), "half an epoch is seen"

@@ -18,7 +18,7 @@ sources offer is collected for the next one.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pointstamp.errors import InternalError
@@ -60,13 +60,14 @@ class Coordinator:
         closes: bool = False,
         tick_every_seconds: float | None = None,
         idle_seconds: Mapping[str, float] | None = None,
+        shares: Mapping[str, Callable[[Unit], float]] | None = None,
     ) -> None:
         self.ledger = ledger
         self.workers = workers
         self.policy = policy or SnapshotPolicy()
         self._publisher = publisher
         self._columns = epoch_columns or {}
-        self._intake = Intake(units_per_tick, self._columns, ledger.open_from, ledger.promises)
+        self._intake = Intake(units_per_tick, self._columns, ledger.open_from, ledger.promises, shares)
         self._epochs_max = epochs_max
         self._bytes_max = bytes_max
         self._closes = closes

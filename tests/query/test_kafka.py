@@ -1,0 +1,50 @@
+"""From topic to topic of a real Kafka, exactly once, no matter which process dies and when.
+
+- *Deaths*: the driver dies before, in and after the transaction of a commit, and a worker; a reader of
+  committed records finds each number once, in whole epochs and in order.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from support.kafka_broker import address, committed, new_topic, put
+from support.kafka_drivers import ROWS_PER_TICK
+
+TESTS = Path(__file__).parents[1]
+SECONDS_MAX = 600
+
+
+def _run(folder: Path, source: str, target: str, moment: str) -> int:
+    command = [sys.executable, "-m", "support.kafka_drivers", str(folder), source, target, moment]
+    paths = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": paths, "POINTSTAMP_TEST_KAFKA": address()}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode
+
+
+def test_a_driver_and_workers_that_die_at_any_moment_leave_every_epoch_once(tmp_path: Path) -> None:
+    source, target = new_topic(2), new_topic(2)
+    sent = 0
+    for moment in ("before the transaction", "flushed", "committed", "worker", "never"):
+        for partition in (0, 1):
+            put(source, [b'{"n": %d}' % each for each in range(sent, sent + 15)], partition)
+            sent += 15
+        code = _run(tmp_path / "checkpoint", source, target, moment)
+        assert code == (0 if moment in ("worker", "never") else -signal.SIGKILL)
+    found = committed(target)
+    rows = [json.loads(record.value) for record in found]
+    assert sorted(row["n"] for row in rows) == list(range(sent))
+    assert all(row["twice"] == 2 * row["n"] for row in rows)
+    for partition in (0, 1):
+        epochs = [row["epoch"] for row, record in zip(rows, found, strict=True) if record.partition == partition]
+        assert epochs == sorted(epochs)
+    sizes = [sum(row["epoch"] == epoch for row in rows) for epoch in {row["epoch"] for row in rows}]
+    assert max(sizes) <= ROWS_PER_TICK
+    assert not list((tmp_path / "checkpoint").rglob("*.parquet")), "what is published is not kept"
