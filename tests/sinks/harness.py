@@ -183,7 +183,9 @@ class Kafka:
         return sink.for_query(self.query, SCHEMAS)
 
     def seen(self) -> Seen:
-        found = {name: [json.loads(record.value) for record in committed(t)] for name, t in self.topics.items()}
+        found = {
+            name: [json.loads(record.value) for record in committed(t)] for name, t in self.topics.items()
+        }
         return {name: sorted((row["epoch"], row["x"]) for row in rows) for name, rows in found.items()}
 
 

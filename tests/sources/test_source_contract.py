@@ -146,7 +146,7 @@ class DeltaBench:
 
 
 class KafkaBench:
-    """Each unit is what was sent to a topic since the last poll: in a transaction, so that marks lie between."""
+    """Each unit is what was sent to a topic since the last poll: in transactions, marks lie between."""
 
     is_ordered = True
 

@@ -80,9 +80,10 @@ class Broker:
             "transaction.state.log.num.partitions": 1,
             "group.initial.rebalance.delay.ms": 0,
             "log.cleaner.dedupe.buffer.size": 2097152,
-            # A broker that was killed is let in again when its old session has ended.
-            "broker.session.timeout.ms": 1500,
-            "broker.heartbeat.interval.ms": 300,
+            # A machine that stands still for a while is no reason to take the only broker for dead.
+            "broker.session.timeout.ms": 60000,
+            "controller.quorum.fetch.timeout.ms": 60000,
+            "request.timeout.ms": 60000,
             **further,
         }
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +94,13 @@ class Broker:
         said = self.folder / "said.txt"
         with said.open("ab") as out:
             if not (self.folder / "log" / "meta.properties").exists():
-                formatting = ["kafka.tools.StorageTool", "format", "--standalone", "-t", "MkU3OEVBNTcwNTJENDM2Qg"]
+                formatting = [
+                    "kafka.tools.StorageTool",
+                    "format",
+                    "--standalone",
+                    "-t",
+                    "MkU3OEVBNTcwNTJENDM2Qg",
+                ]
                 subprocess.run(
                     [*self._java, *formatting, "-c", str(self._settings)], check=True, stdout=out, stderr=out
                 )
@@ -136,9 +143,9 @@ def address() -> str:
     return broker.start().address
 
 
-def new_topic(partitions: int = 1, **settings: str) -> str:
+def new_topic(partitions: int = 1, *, name: str | None = None, **settings: str) -> str:
     """The name of a topic that was just made at the shared broker."""
-    name = f"t-{uuid4().hex[:12]}"
+    name = name or f"t-{uuid4().hex[:12]}"
     config = {key.replace("_", "."): value for key, value in settings.items()}
     admin().create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(READ_SECONDS_MAX)
     _ends(name)  # once it has leaders
@@ -166,7 +173,8 @@ def _ends(topic: str) -> dict[int, int]:
             stable = admin().list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED)
             return {place.partition: each.result(READ_SECONDS_MAX).offset for place, each in stable.items()}
         except KafkaException as error:
-            assert time.monotonic() < deadline, error
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the topic {topic} has no leaders") from error
             time.sleep(0.05)
 
 

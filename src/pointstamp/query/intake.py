@@ -17,6 +17,12 @@ from pointstamp.journal.promises import Promises
 from pointstamp.sources.port import Unit
 
 
+def _no_share(unit: Unit) -> float:
+    """Where a source says nothing of the sizes of its units."""
+    del unit
+    return 0.0
+
+
 class Intake:
     """The inputs of one generation; changed by the coordinator that owns it."""
 
@@ -93,7 +99,7 @@ class Intake:
             limit = self._limits[name]
             promises = self._promises.get(name)
             held = offered[0][1] if offered else 0
-            share_of = self._shares.get(name, lambda unit: 0.0)
+            share_of = self._shares.get(name, _no_share)
             units: list[Unit] = []
             taken_up = 0.0
             while offered and offered[0][1] == held and (limit is None or len(units) < limit):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pointstamp.errors import FlowError, StorageError
 
 if TYPE_CHECKING:
-    from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient
 
 ANSWER_SECONDS_MAX: Final = 60.0
@@ -68,7 +67,11 @@ def partitions_of(admin: "AdminClient", topics: Iterable[str]) -> dict[str, list
 
 
 def ends_of(
-    admin: "AdminClient", places: Iterable[tuple[str, int]], *, is_first: bool = False, is_committed: bool = True
+    admin: "AdminClient",
+    places: Iterable[tuple[str, int]],
+    *,
+    is_first: bool = False,
+    is_committed: bool = True,
 ) -> dict[tuple[str, int], int]:
     """The offset after the last record of each partition, or the first offset that is still there.
 
@@ -103,7 +106,7 @@ def asked(ask: Callable[[], T], what: str) -> T:
             return ask()
         except KafkaException as error:
             # A topic that was just made, or whose leader is being elected, is there in a moment.
-            may_be_soon = error.args[0].retriable() or error.args[0].code() == KafkaError._NOENT
+            may_be_soon = error.args[0].retriable() or error.args[0].code() == KafkaError._NOENT  # noqa: SLF001 - public there
             if not may_be_soon or monotonic() > deadline:
                 raise cannot(f"ask for {what}", error) from error
             sleep(_PAUSE_SECONDS)

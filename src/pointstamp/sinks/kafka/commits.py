@@ -20,7 +20,6 @@ from pointstamp.sinks.kafka.cluster import (
     asked,
     cannot,
     ends_of,
-    error_words,
     partitions_of,
 )
 from pointstamp.sinks.port import Staged
@@ -57,7 +56,9 @@ NO_COMMIT: Final = CommitNote(-1, -1)
 
 def digest(epochs_through: int, staged: Sequence[Staged]) -> str:
     """A word for what a commit holds, in whatever order its pieces are given."""
-    text = msgspec.msgpack.encode((epochs_through, sorted((each.path, each.crc32, each.rows) for each in staged)))
+    text = msgspec.msgpack.encode(
+        (epochs_through, sorted((each.path, each.crc32, each.rows) for each in staged))
+    )
     return hashlib.blake2b(text, digest_size=8).hexdigest()
 
 
@@ -126,10 +127,10 @@ def _records(cluster: Cluster, topic: str, end: int) -> list[tuple[bytes | None,
             if error is None:
                 found.append((message.key(), message.value()))
                 reached = (message.offset() or 0) + 1
-            elif error.code() == KafkaError._PARTITION_EOF:
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - public there
                 reached = message.offset() or 0
             elif not error.retriable():
-                raise cannot(f"read the topic '{topic}'", StorageError(error_words(error)))
+                raise cannot(f"read the topic '{topic}'", StorageError(error))
     finally:
         consumer.close()
     return found

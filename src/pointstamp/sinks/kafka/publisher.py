@@ -204,5 +204,5 @@ def _send(producer: "Producer", topic: str, given: Iterator[Record]) -> None:
 def _is_fenced(error: "KafkaException") -> bool:
     from confluent_kafka import KafkaError
 
-    fenced = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
-    return error.args[0].code() in fenced
+    own = KafkaError._FENCED  # noqa: SLF001 - public there
+    return error.args[0].code() in (own, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)

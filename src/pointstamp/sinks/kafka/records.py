@@ -132,4 +132,4 @@ def _event(key: bytes | None, before: bytes | None, after: bytes | None) -> Reco
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
-    return types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind)
+    return any(is_kind(kind) for is_kind in (types.is_string, types.is_binary, types.is_large_string))

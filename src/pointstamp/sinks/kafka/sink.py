@@ -61,7 +61,9 @@ class KafkaSink:
                 f"{self._who} was given one topic for the outputs {', '.join(schemas)}. Give one for each: "
                 "{'" + next(iter(schemas)) + "': '" + self.topic + "', ...}."
             )
-        if unknown := [name for name in schemas if not isinstance(self.topic, str) and name not in self.topic]:
+        if unknown := [
+            name for name in schemas if not isinstance(self.topic, str) and name not in self.topic
+        ]:
             raise FlowError(f"{self._who} was given no topic for output {', '.join(map(repr, unknown))}.")
         made.plans()
         return made

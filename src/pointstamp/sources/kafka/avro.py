@@ -22,7 +22,7 @@ _ANSWER_SECONDS_MAX: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class AvroDecoder:
-    """Decodes values by the schemas of a registry, which is an address, or a mapping of numbers to schemas."""
+    """Decodes values by the schemas of a registry: its address, or a mapping of numbers to schemas."""
 
     registry: str | Mapping[int, Any]
 

@@ -59,8 +59,8 @@ class RecordColumns:
             )
         if self.on_bad == "keep" and ERROR not in self.known.values():
             raise FlowError(
-                f"{who}: on_bad='keep' keeps records that cannot be decoded, and a column must tell them from "
-                "others. Ask for it: columns={'why': 'error', 'value': 'value', ...}."
+                f"{who}: on_bad='keep' keeps records that cannot be decoded, and a column must tell them "
+                "from others. Ask for it: columns={'why': 'error', 'value': 'value', ...}."
             )
         if (self.format == "avro") != (self.registry is not None):
             raise FlowError(
@@ -97,8 +97,8 @@ class RecordColumns:
             return Decoded(pa.RecordBatch.from_arrays([], schema=schema), {})
         if self.format == "raw":
             raise SchemaError(
-                f"records are read as they are, but the column '{schema.names[0]}' is none of those asked for "
-                "by columns= or key=. Ask for it, or name a format."
+                f"records are read as they are, but the column '{schema.names[0]}' is none of those asked "
+                "for by columns= or key=. Ask for it, or name a format."
             )
         decode: Decoder = decode_json if self.format == "json" else decode_json_schema
         if self.registry is not None:
@@ -155,9 +155,9 @@ def _undecodable(messages: Sequence["Message"], problems: Mapping[int, str], who
     text = repr(value if value is None or len(value) <= 200 else value[:200])
     more = f" {len(problems) - 1} more follow." if len(problems) > 1 else ""
     return SourceError(
-        f"{who}: the record at offset {messages[place].offset()} cannot be decoded: {words}. It is {text}.{more} "
-        "Correct who writes it; or give on_bad='skip' to leave such records out, or on_bad='keep' to have them "
-        "with the reason in a column."
+        f"{who}: the record at offset {messages[place].offset()} cannot be decoded: {words}. It is {text}."
+        f"{more} Correct who writes it; or give on_bad='skip' to leave such records out, or on_bad='keep' to "
+        "have them with the reason in a column."
     )
 
 

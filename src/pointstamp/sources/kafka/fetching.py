@@ -127,13 +127,14 @@ class PartitionConsumer:
     def _fetch(self, count: int) -> None:
         from confluent_kafka import KafkaError
 
+        reset = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - as below
         first = self._consumer.poll(_POLL_SECONDS)
         found = [] if first is None else [first, *self._consumer.consume(count, 0)]
         for message in found:
             error = message.error()
-            if error is None or error.code() == KafkaError._PARTITION_EOF:
+            if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - public there
                 self._ahead.append(message)
-            elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            elif error.code() in (reset, KafkaError.OFFSET_OUT_OF_RANGE):
                 self._is_lost = True
             elif error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise StorageError(
@@ -145,7 +146,7 @@ class PartitionConsumer:
         from confluent_kafka import TopicPartition
 
         place = TopicPartition(self._topic, self._partition)
-        first, end = self._consumer.get_watermark_offsets(place, ANSWER_SECONDS_MAX) or (stop, stop)
+        first, end = self._consumer.get_watermark_offsets(place, ANSWER_SECONDS_MAX)
         if on_lost == "error":
             raise lost(who, start, stop, first, end)
         self._seek(max(min(first, stop), self._next or 0) if end >= stop else stop)
@@ -160,8 +161,8 @@ def lost(who: str, start: int, stop: int, first: int, end: int) -> SourceError:
             "with a new checkpoint, or give on_lost='skip' to go on with what is there."
         )
     return SourceError(
-        f"{who}: the records from offset {start} on are needed, but the first that is still there is {first}: "
-        f"retention has removed up to {first - start:,} records that were not read. Keep records for longer "
+        f"{who}: the records from offset {start} on are needed, but the first that is still there is {first}:"
+        f" retention has removed up to {first - start:,} records that were not read. Keep records for longer "
         "than a query may stand still (retention.ms, retention.bytes); give on_lost='skip' to go on without "
         "them, or begin with a new checkpoint."
     )

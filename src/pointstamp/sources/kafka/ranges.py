@@ -94,9 +94,7 @@ def offsets_in(position: Position) -> dict[Place, int]:
     }
 
 
-def units_up_to(
-    taken: Mapping[Place, int], ends: Mapping[Place, int], records_max: int
-) -> Iterator[Unit]:
+def units_up_to(taken: Mapping[Place, int], ends: Mapping[Place, int], records_max: int) -> Iterator[Unit]:
     """Units that take everything up to the ends, each of about so many records at most.
 
     Partitions with much have as large a share of a unit as those with little.

@@ -80,7 +80,9 @@ def kafka(
     _check_choice(who, "on_bad", on_bad, get_args(OnBad))
     _check_choice(who, "on_lost", on_lost, get_args(OnLost))
     if rows_per_tick is not None and rows_per_tick < 1:
-        raise FlowError(f"{who}: rows_per_tick must be at least 1, not {rows_per_tick}. Or give None for all.")
+        raise FlowError(
+            f"{who}: rows_per_tick must be at least 1, not {rows_per_tick}. Or give None for all."
+        )
     known = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
     keys = (key,) if isinstance(key, str) else tuple(key)
     made = RecordColumns(format, registry, keys, known, on_bad)
@@ -186,7 +188,9 @@ class KafkaSource:
             for place, answer in answers.items()
         }
         # There may be no record since then, or one that is not committed yet.
-        return {place: min(found[place], ends[place]) if found[place] >= 0 else ends[place] for place in places}
+        return {
+            place: min(found[place], ends[place]) if found[place] >= 0 else ends[place] for place in places
+        }
 
 
 def _starting(who: str, given: str | int | datetime) -> str | int:
@@ -194,11 +198,14 @@ def _starting(who: str, given: str | int | datetime) -> str | int:
         return int(given.timestamp() * 1000)
     if isinstance(given, str) and given not in (EARLIEST, LATEST):
         raise FlowError(
-            f"{who}: starting must be 'earliest', 'latest', a datetime or milliseconds since 1970, not {given!r}."
+            f"{who}: starting must be 'earliest', 'latest', a datetime or milliseconds since 1970, not "
+            f"{given!r}."
         )
     return given
 
 
 def _check_choice(who: str, what: str, given: str, choices: Sequence[str]) -> None:
     if given not in choices:
-        raise FlowError(f"{who}: {what} must be one of {', '.join(choices)}, not {given!r}. Choose one of these.")
+        raise FlowError(
+            f"{who}: {what} must be one of {', '.join(choices)}, not {given!r}. Choose one of these."
+        )

@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
 from pointstamp.errors import PointstampError, SourceError
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 _RECORDS_MAX: Final = 100_000
+_NEW_TOPIC_SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 0.05
 
 
 class KafkaWatch:
@@ -117,14 +119,24 @@ class KafkaWatch:
         """Look for topics and partitions, and where those begin that are new."""
         source, is_first = self._source, not self._topics_at
         self._topics_at = monotonic() + source.topics_every_seconds
-        there = partitions_of(self._admin, self._names())
-        missing = [name for name in source.topics if name not in there]
-        if missing and source.pattern is None and is_first:
+        deadline = monotonic() + _NEW_TOPIC_SECONDS
+        while True:
+            there = partitions_of(self._admin, self._names())
+            missing = [name for name in source.topics if name not in there]
+            if not missing or not is_first or monotonic() > deadline:
+                break
+            sleep(_PAUSE_SECONDS)  # one that was just made is there in a moment
+        if missing and is_first:
             raise SourceError(
-                f"{source.cluster} has no topic {', '.join(map(repr, missing))}. Make it, or name another one; "
-                "a pattern (ps.kafka(..., pattern='orders-.*')) also finds topics that are made later."
+                f"{source.cluster} has no topic {', '.join(map(repr, missing))}. Make it, or name another "
+                "one; a pattern (ps.kafka(..., pattern='orders-.*')) also finds topics that are made later."
             )
-        new = [(topic, each) for topic, found in there.items() for each in found if (topic, each) not in self._firsts]
+        new = [
+            (topic, each)
+            for topic, found in there.items()
+            for each in found
+            if (topic, each) not in self._firsts
+        ]
         if new:
             self._firsts = {**self._firsts, **ends_of(self._admin, new, is_first=True)}
 
@@ -144,7 +156,9 @@ class KafkaWatch:
         if ends == self._seen and self._has_begun:
             return []
         self._seen = dict(ends)
-        starts = {place: self._checked(place, start, ends[place]) for place, start in self._starts(ends).items()}
+        starts = {
+            place: self._checked(place, start, ends[place]) for place, start in self._starts(ends).items()
+        }
         self._taken.update(starts)
         records_max = self._source.rows_per_tick or _RECORDS_MAX
         units = list(units_up_to({p: self._taken[p] for p in ends}, ends, records_max))
@@ -179,5 +193,7 @@ class KafkaWatch:
 def _beginning(starts: Mapping[Place, int], units: list[Unit]) -> Unit:
     """The first unit, with a range for each partition, where it has none an empty one."""
     taken = {each.place: each for each in map(range_of, units[0].parts)} if units else {}
-    ranges = [taken.get(place) or OffsetRange(*place, start, start) for place, start in sorted(starts.items())]
+    ranges = [
+        taken.get(place) or OffsetRange(*place, start, start) for place, start in sorted(starts.items())
+    ]
     return unit_of(ranges)
