@@ -32,10 +32,10 @@ test: lint
 test-long: test
 	.venv/bin/python scripts/test.py --long
 
-# Where there is no Java: everything but the tests that start Spark.
+# Where there is no Java: everything but the tests that start Spark, or a broker of Kafka.
 test-without-spark:
 	@scripts/setup.sh --without-java
-	.venv/bin/pytest -m "not spark and not long"
+	.venv/bin/pytest -m "not spark and not kafka and not long"
 
 # With other versions than the locked ones: RESOLUTION=lowest-direct or highest.
 RESOLUTION = highest
@@ -65,4 +65,4 @@ lock: setup
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 
 clean:
-	rm -rf .venv .venv-* .uv site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .jars .venv .venv-* .uv site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

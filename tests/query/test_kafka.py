@@ -13,9 +13,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import pointstamp as ps
 from support.kafka_broker import address, committed, new_topic, put
 from support.kafka_drivers import ROWS_PER_TICK
+
+pytestmark = pytest.mark.kafka
 
 TESTS = Path(__file__).parents[1]
 SECONDS_MAX = 600

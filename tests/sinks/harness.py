@@ -193,7 +193,7 @@ class Kafka:
 def kafka_steps(steps: Steps) -> Iterator[None]:
     """What a producer does are steps, too: the process may die before each, and right after a commit."""
 
-    class Stepping(Producer):
+    class Stepping(Producer):  # type: ignore[misc]  # its types are not read
         def init_transactions(self, *args: Any) -> None:  # noqa: ANN401 - passed on
             steps.take()
             super().init_transactions(*args)

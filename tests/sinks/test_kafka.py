@@ -17,6 +17,8 @@ from pointstamp.errors import FlowError, RecoveryError, SchemaError
 from pointstamp.sinks.kafka.records import STAGED, Record, records
 from support.kafka_broker import address, committed, new_topic, put
 
+pytestmark = pytest.mark.kafka
+
 PEOPLE = "id long, city string"
 
 

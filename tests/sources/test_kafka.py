@@ -33,6 +33,8 @@ from pointstamp.sources.kafka.source import KafkaSource, kafka
 from pointstamp.sources.port import Position, Unit
 from support.kafka_broker import address, admin, new_topic, put, put_in_transaction
 
+pytestmark = pytest.mark.kafka
+
 SECONDS_MAX = 180.0
 NUMBERS = pa.schema([("x", pa.int64())])
 

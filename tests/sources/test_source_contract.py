@@ -201,7 +201,13 @@ BENCHES: dict[str, Callable[[Path], Bench]] = {
 
 
 Make = Callable[[Path], Bench]
-of_every_source = pytest.mark.parametrize("make", BENCHES.values(), ids=list(BENCHES))
+of_every_source = pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, id=name, marks=[pytest.mark.kafka] if name.startswith("topic") else [])
+        for name, make in BENCHES.items()
+    ],
+)
 
 
 @dataclass

@@ -40,7 +40,7 @@ def run(folder: Path, source: str, target: str, moment: str) -> None:
     launcher = ProcessLauncher(silence_seconds_max=_SILENCE_SECONDS_MAX)
     commits = 0
 
-    class Dying(Producer):
+    class Dying(Producer):  # type: ignore[misc]  # its types are not read
         def begin_transaction(self) -> None:
             nonlocal commits
             commits += 1
@@ -60,7 +60,7 @@ def run(folder: Path, source: str, target: str, moment: str) -> None:
             if moment == now and commits == 2:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    confluent_kafka.Producer = Dying  # type: ignore[misc]  # the one of this process
+    confluent_kafka.Producer = Dying
     spec = QuerySpec(
         doubled().plan,
         {"numbers": ps.kafka(address(), source, rows_per_tick=ROWS_PER_TICK)},
