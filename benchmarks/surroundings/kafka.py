@@ -28,15 +28,13 @@ from time import monotonic, perf_counter, process_time
 import numpy as np
 from benchmarks.figures import report
 from confluent_kafka import Consumer, Producer, TopicPartition
+from scripts.jars import jars
 
 import pointstamp as ps
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-from jars import jars  # noqa: E402 - found by the paths above
-from support.kafka_broker import address, new_topic  # noqa: E402 - as above
+from support.kafka_broker import address, new_topic
 
 WARM_UP = 20
 ARRIVE_SECONDS_MAX = 300.0

@@ -70,6 +70,11 @@ class Beginning:
                 for name, source in spec.sources.items()
                 if hasattr(source, "share_of_tick") and spec.tick_every_seconds is None
             },
+            lanes={
+                name: source.lanes(self.ledger.positions[name])
+                for name, source in spec.sources.items()
+                if hasattr(source, "lanes")
+            },
         )
 
 

@@ -106,6 +106,7 @@ class Member:
         self._last_epochs: deque[tuple[int, int]] = deque()  # of each tick that is not settled
         self._settled = -1
         self._latest: dict[str, int] = {}  # event times of the tick that is read
+        self._latest_of_lanes: dict[str, dict[int, int]] = {}
         self.rows_in = dict.fromkeys(mission.sources, 0)
         self.rows_out = dict.fromkeys(mission.plan.named(NodeKind.OUTPUT), 0)
         self.rows_late: dict[str, int] = {}
@@ -176,7 +177,7 @@ class Member:
         self._is_decoding = any(tick.parts.values())
         yield
         last = self._restored_epoch
-        self._latest = {}
+        self._latest, self._latest_of_lanes = {}, {}
         if tick.open_from > self._restored_epoch:
             for name in tick.silent:
                 worker.inputs[name].mark_silent(at=tick.open_from)
@@ -192,7 +193,7 @@ class Member:
         # A tick without rows is not settled either before the epochs that it completes are saved.
         self._last_epochs.append((tick.number, max(last, tick.complete_to - 1)))
         if mission.epoch_columns:
-            self._tell(TickRead(tick.number, last, self._latest))
+            self._tell(TickRead(tick.number, last, self._latest, self._latest_of_lanes))
         for handle in worker.inputs.values():
             if handle.time < tick.complete_to:
                 handle.advance_to(tick.complete_to)
@@ -225,8 +226,11 @@ class Member:
         last = self._restored_epoch
         if isinstance(column, EventEpochs) and batch.num_rows:
             latest = pc.max(column.instants(batch)).as_py()
-            if latest is not None:
+            if latest is not None and part.lane is None:
                 self._latest[name] = max(latest, self._latest.get(name, latest))
+            elif latest is not None:
+                lanes = self._latest_of_lanes.setdefault(name, {})
+                lanes[part.lane] = max(latest, lanes.get(part.lane, latest))
         for epoch, rows in by_epoch(batch, column, self.mission.declared(name), f"input '{name}'"):
             if epoch >= promised:
                 self._send_at(name, epoch, rows)

@@ -246,12 +246,14 @@ class Progressed(msgspec.Struct, frozen=True, tag=True, array_like=True):
 class TickRead(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The member has read its parts of a tick; no row so far was of a later epoch than this.
 
-    ``latest`` is the greatest event time that it has read in this tick, of each input whose epochs are that.
+    ``latest`` is the greatest event time that it has read in this tick, of each input whose epochs are that;
+    ``lanes`` are those of each lane, of an input that has lanes.
     """
 
     number: int
     last_epoch: int
     latest: dict[str, int] = {}
+    lanes: dict[str, dict[int, int]] = {}
 
 
 class Ahead(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -24,6 +24,10 @@ or None while it is being written. A driver that goes on from a journal calls it
 A source whose units are of very different sizes may have a method ``share_of_tick(unit)``, which returns how
 much of what one tick may take a unit is: a tick then takes units up to 1 together, and always one.
 
+A source whose parts have lanes has a method ``lanes(position)``, which returns those that were taken from. A
+unit may have an empty part, of no bytes, to tell of a lane from which nothing has come: event time passes in
+an input with the lane that is farthest behind.
+
 What a source does not do: give rows an epoch, remember what was taken, or know of workers.
 """
 

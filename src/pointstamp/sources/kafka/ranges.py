@@ -41,9 +41,13 @@ class OffsetRange(msgspec.Struct, frozen=True, array_like=True):
     def part(self) -> Part:
         """The part that a worker reads."""
         # One worker reads a partition from tick to tick, if it can: it has fetched the next records already.
-        lane = zlib.crc32(self.topic.encode()) + self.partition
         size_bytes = (self.stop - self.start) * RECORD_BYTES
-        return Part(msgspec.json.encode(self).decode(), size_bytes, lane=lane)
+        return Part(msgspec.json.encode(self).decode(), size_bytes, lane=lane_of(self.place))
+
+
+def lane_of(place: Place) -> int:
+    """The lane of a partition; those of one topic follow one another, so that workers have as many each."""
+    return zlib.crc32(place[0].encode()) + place[1]
 
 
 def range_of(part: Part) -> OffsetRange:

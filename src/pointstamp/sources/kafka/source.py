@@ -152,6 +152,10 @@ class KafkaSource:
         """The next offset of each partition, by topic."""
         return ranges.after(position, unit)
 
+    def lanes(self, position: Position) -> list[int]:
+        """The lanes of the partitions that were taken from."""
+        return [ranges.lane_of(place) for place in ranges.offsets_in(position)]
+
     def share_of_tick(self, unit: Unit) -> float:
         """How much of what one tick may take a unit is."""
         return 0.0 if self.rows_per_tick is None else ranges.records_in(unit) / self.rows_per_tick

@@ -2,8 +2,8 @@
 
 The end of a partition is the offset before which every transaction has ended, so that a unit never holds a
 record that may be rolled back. Topics and partitions that are new are looked for from time to time, and are
-read from their beginning: nothing was there when the query began. The first unit says where the query has
-begun, even if it has no record: where "latest" was is then in the journal.
+read from their beginning: nothing was there when the query began. Each partition is told of once, by an empty
+range if it has no record: where "latest" was is then in the journal, and event time knows whom to wait for.
 """
 
 import re
@@ -44,6 +44,7 @@ class KafkaWatch:
         self._ends: dict[Place, int] = {}
         self._firsts: dict[Place, int] = {}
         self._seen: dict[Place, int] = {}
+        self._untold: dict[Place, int] = {}
         self._topics_at = 0.0
         self._found_at = monotonic()
         self._failure: BaseException | None = None
@@ -159,12 +160,14 @@ class KafkaWatch:
         starts = {
             place: self._checked(place, start, ends[place]) for place, start in self._starts(ends).items()
         }
+        self._untold.update({place: start for place, start in starts.items() if place not in self._taken})
         self._taken.update(starts)
         records_max = self._source.rows_per_tick or _RECORDS_MAX
         units = list(units_up_to({p: self._taken[p] for p in ends}, ends, records_max))
         self._taken.update(ends)
-        if not self._has_begun and self._source.starting != EARLIEST:
-            units = [_beginning(starts, units), *units[1:]]
+        if units or not (self._has_begun or self._source.starting == EARLIEST):
+            units = [_telling(self._untold, units), *units[1:]]
+            self._untold = {}
         self._has_begun = self._has_begun or bool(units)
         if units:
             self._found_at = monotonic()
@@ -190,10 +193,8 @@ class KafkaWatch:
         return first
 
 
-def _beginning(starts: Mapping[Place, int], units: list[Unit]) -> Unit:
-    """The first unit, with a range for each partition, where it has none an empty one."""
+def _telling(starts: Mapping[Place, int], units: list[Unit]) -> Unit:
+    """The first unit, with a range for each partition that is new, where it has none an empty one."""
     taken = {each.place: each for each in map(range_of, units[0].parts)} if units else {}
-    ranges = [
-        taken.get(place) or OffsetRange(*place, start, start) for place, start in sorted(starts.items())
-    ]
-    return unit_of(ranges)
+    empty = {place: OffsetRange(*place, start, start) for place, start in starts.items()}
+    return unit_of([each for _, each in sorted({**empty, **taken}.items())])
