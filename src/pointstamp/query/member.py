@@ -226,11 +226,12 @@ class Member:
         last = self._restored_epoch
         if isinstance(column, EventEpochs) and batch.num_rows:
             latest = pc.max(column.instants(batch)).as_py()
-            if latest is not None and part.lane is None:
+            lane = part.lane
+            if latest is not None and lane is None:
                 self._latest[name] = max(latest, self._latest.get(name, latest))
-            elif latest is not None:
+            elif latest is not None and lane is not None:
                 lanes = self._latest_of_lanes.setdefault(name, {})
-                lanes[part.lane] = max(latest, lanes.get(part.lane, latest))
+                lanes[lane] = max(latest, lanes.get(lane, latest))
         for epoch, rows in by_epoch(batch, column, self.mission.declared(name), f"input '{name}'"):
             if epoch >= promised:
                 self._send_at(name, epoch, rows)

@@ -88,8 +88,8 @@ class KafkaPublisher:
         return self._last.epochs_through if self._last.number >= 0 else None
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:
-        """Remove what earlier generations have staged, unless it is kept."""
-        kept = {piece.path for piece in keep}
+        """Remove what earlier generations have staged, unless it is kept and not known to be published."""
+        kept = {piece.path for piece in keep if piece.last_epoch > self._last.epochs_through}
         folders = list(self._sink.folders().values())
         files.discard(self._storage, folders, Origin(self._sink.query, generation), kept)
 
