@@ -5,6 +5,7 @@
 ``--write`` writes the checksums anew, after a version was changed.
 """
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
@@ -23,9 +24,12 @@ MISSING: Final = (
 def jars(name: str) -> Path:
     """The folder with the jars of a name, which are got if they are not there; SystemExit says why not."""
     folder, wanted = ROOT / ".jars" / name, _listed(name)
-    if {path.name: _sum(path) for path in folder.glob("*.jar")} != wanted:
-        _get(name, folder)
-        _check({path.name: _sum(path) for path in folder.glob("*.jar")}, wanted, name)
+    folder.parent.mkdir(exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several processes of tests may want them at once
+        if {path.name: _sum(path) for path in folder.glob("*.jar")} != wanted:
+            _get(name, folder)
+            _check({path.name: _sum(path) for path in folder.glob("*.jar")}, wanted, name)
     return folder
 
 
