@@ -14,7 +14,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, RecoveryError, SchemaError
-from pointstamp.sinks.kafka.records import STAGED, Record, records
+from pointstamp.sinks.kafka.records import STAGED, KafkaRecord, records
 from support.kafka_broker import address, committed, new_topic, put
 
 pytestmark = pytest.mark.kafka
@@ -111,11 +111,11 @@ def test_what_is_deleted_comes_before_what_is_inserted_and_both_of_a_key_are_an_
     columns = [pa.array(values) for values in zip(*rows, strict=True)]
     staged = pa.Table.from_arrays(columns, schema=STAGED)
     assert list(records(staged)) == [
-        Record(None, b'{"op":"d","before":e,"after":null}'),
-        Record(b"2", b'{"op":"d","before":b,"after":null}'),
-        Record(b"1", b'{"op":"u","before":c,"after":a}'),
-        Record(None, b'{"op":"c","before":null,"after":d}'),
-        Record(None, b'{"op":"c","before":null,"after":d}'),
+        KafkaRecord(None, b'{"op":"d","before":e,"after":null}'),
+        KafkaRecord(b"2", b'{"op":"d","before":b,"after":null}'),
+        KafkaRecord(b"1", b'{"op":"u","before":c,"after":a}'),
+        KafkaRecord(None, b'{"op":"c","before":null,"after":d}'),
+        KafkaRecord(None, b'{"op":"c","before":null,"after":d}'),
     ]
 
 

@@ -21,9 +21,9 @@ from pointstamp.errors import NotStored, RecoveryError, StorageError
 from pointstamp.sinks import files
 from pointstamp.sinks.files import Origin
 from pointstamp.sinks.kafka import commits
-from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, cannot, error_words, partitions_of
+from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, Cluster, cannot, error_words, partitions_of
 from pointstamp.sinks.kafka.commits import NO_COMMIT, CommitNote
-from pointstamp.sinks.kafka.records import Record, records
+from pointstamp.sinks.kafka.records import KafkaRecord, records
 from pointstamp.sinks.port import Staged
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class KafkaPublisher:
 
     def __init__(self, sink: "KafkaSink") -> None:
         self._sink = sink
+        self._cluster = Cluster(sink.bootstrap, sink.options)
         self._storage = sink.storage()
         self._producer: Producer | None = None
         self._last = NO_COMMIT
@@ -48,10 +49,10 @@ class KafkaPublisher:
         """An output may begin and end with any commit, but its topic must be there."""
         del before
         topics = {self._sink.topic_of(output) for output in self._sink.schemas}
-        there = partitions_of(self._sink.cluster.admin(), topics)
+        there = partitions_of(self._cluster.admin(), topics)
         if missing := sorted(topics - there.keys()):
             raise RecoveryError(
-                f"{self._sink.cluster} has no topic {', '.join(map(repr, missing))}, to which output should "
+                f"{self._cluster} has no topic {', '.join(map(repr, missing))}, to which output should "
                 "go; nothing was changed. Make the topic, or name another one."
             )
 
@@ -77,7 +78,7 @@ class KafkaPublisher:
                 self._remove(staged)
                 return
         raise StorageError(
-            f"commit {number} could not be written into {self._sink.cluster}: other drivers of query "
+            f"commit {number} could not be written into {self._cluster}: other drivers of query "
             f"'{self._sink.query}' took its transactions over {_TRIES_MAX} times. Stop all but one."
         )
 
@@ -100,7 +101,7 @@ class KafkaPublisher:
         if self._producer is None:
             from confluent_kafka import KafkaException, Producer
 
-            settings = self._sink.cluster.settings(
+            settings = self._cluster.settings(
                 transactional_id=f"pointstamp-{self._sink.query}",
                 partitioner="murmur2_random",  # a key goes where Java's clients would put it
                 linger_ms=1,
@@ -111,7 +112,7 @@ class KafkaPublisher:
                 producer.init_transactions(ANSWER_SECONDS_MAX)
             except KafkaException as error:
                 raise cannot(f"begin the transactions of query '{self._sink.query}'", error) from error
-            self._last = commits.last_commit(self._sink.cluster, self._sink.commits, self._sink.query)
+            self._last = commits.last_commit(self._cluster, self._sink.commits, self._sink.query)
             self._producer = producer
         return self._producer
 
@@ -127,7 +128,7 @@ class KafkaPublisher:
         last = self._last
         if number > last.number + 1:
             raise StorageError(
-                f"commit {number} was given, but {self._sink.cluster} has commits of query "
+                f"commit {number} was given, but {self._cluster} has commits of query "
                 f"'{self._sink.query}' up to {last.number} only; nothing was changed. One of them was lost, "
                 f"or the topic '{self._sink.commits}' was emptied."
             )
@@ -159,7 +160,7 @@ class KafkaPublisher:
                 for epoch in sorted(pc.unique(table.column("epoch")).to_pylist()):
                     mine = table.filter(pc.equal(table.column("epoch"), epoch))
                     _send(producer, sink.topic_of(output), records(mine))
-            _send(producer, sink.commits, iter([Record(sink.query.encode(), commits.encoded(note))]))
+            _send(producer, sink.commits, iter([KafkaRecord(sink.query.encode(), commits.encoded(note))]))
             producer.commit_transaction(ANSWER_SECONDS_MAX)
         except KafkaException as error:
             self._leave()
@@ -180,7 +181,7 @@ class KafkaPublisher:
             self._storage.delete(piece.path)
 
 
-def _send(producer: "Producer", topic: str, given: Iterator[Record]) -> None:
+def _send(producer: "Producer", topic: str, given: Iterator[KafkaRecord]) -> None:
     from confluent_kafka import KafkaError, KafkaException
 
     for record in given:

@@ -26,7 +26,7 @@ STAGED: Final = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("weigh
 VALUE: Final = "value"
 
 
-class Record(NamedTuple):
+class KafkaRecord(NamedTuple):
     """What is sent: a key, which may be missing, and a value, which is missing in a tombstone."""
 
     key: bytes | None
@@ -93,7 +93,7 @@ class RecordPlan:
         return msgspec.json.encode(row if self.epoch is None else {self.epoch: epoch, **row})
 
 
-def records(staged: pa.Table) -> Iterator[Record]:
+def records(staged: pa.Table) -> Iterator[KafkaRecord]:
     """The records of one epoch, of the rows that all workers have staged for it."""
     columns = [staged.column(name).to_pylist() for name in STAGED.names]
     events: list[tuple[bytes | None, bytes, int]] = []
@@ -101,17 +101,17 @@ def records(staged: pa.Table) -> Iterator[Record]:
         if weight:
             events.append((key, value, weight))
         else:
-            yield Record(key, value)
+            yield KafkaRecord(key, value)
     yield from _events(events)
 
 
-def _events(changes: list[tuple[bytes | None, bytes, int]]) -> Iterator[Record]:
+def _events(changes: list[tuple[bytes | None, bytes, int]]) -> Iterator[KafkaRecord]:
     """Debezium's events for the changes of an epoch: what is deleted before what is inserted."""
     gone: dict[bytes, list[bytes]] = {}
     for key, row, weight in changes:
         if weight < 0 and key is not None:
             gone.setdefault(key, []).extend([row] * -weight)
-    updates: list[Record] = []
+    updates: list[KafkaRecord] = []
     for key, row, weight in changes:
         if weight > 0:
             for _ in range(weight):
@@ -125,10 +125,10 @@ def _events(changes: list[tuple[bytes | None, bytes, int]]) -> Iterator[Record]:
     yield from updates
 
 
-def _event(key: bytes | None, before: bytes | None, after: bytes | None) -> Record:
+def _event(key: bytes | None, before: bytes | None, after: bytes | None) -> KafkaRecord:
     op = b"d" if after is None else b"c" if before is None else b"u"
     body = b'{"op":"%b","before":%b,"after":%b}' % (op, before or b"null", after or b"null")
-    return Record(key, body)
+    return KafkaRecord(key, body)
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError
 from pointstamp.sinks.files import Origin, StagedFiles, folder_name
-from pointstamp.sinks.kafka.cluster import Cluster, check_installed
+from pointstamp.sinks.kafka.cluster import check_installed
 from pointstamp.sinks.kafka.publisher import KafkaPublisher
 from pointstamp.sinks.kafka.records import STAGED, RecordPlan
 from pointstamp.sinks.port import Epochs, Staged
@@ -65,7 +65,8 @@ class KafkaSink:
             name for name in schemas if not isinstance(self.topic, str) and name not in self.topic
         ]:
             raise FlowError(f"{self._who} was given no topic for output {', '.join(map(repr, unknown))}.")
-        made.plans()
+        for output, schema in schemas.items():
+            made._plan_of(output, schema)  # noqa: SLF001 - of its own kind; what does not fit is refused
         return made
 
     def staging_in(self, storage: Storage) -> "KafkaSink":
@@ -75,16 +76,13 @@ class KafkaSink:
     def writer(self, worker: int, generation: int) -> "KafkaWriter":
         """For one worker, on its host."""
         origin, schemas = Origin(self.query, generation), dict.fromkeys(self.schemas, STAGED)
-        return KafkaWriter(StagedFiles(self.storage(), self.folders(), schemas, origin, worker), self.plans())
+        return KafkaWriter(
+            StagedFiles(self.storage(), self.folders(), schemas, origin, worker), self._plans()
+        )
 
     def publisher(self) -> KafkaPublisher:
         """For the driver."""
         return KafkaPublisher(self)
-
-    @property
-    def cluster(self) -> Cluster:
-        """Where the topics are."""
-        return Cluster(self.bootstrap, self.options)
 
     def storage(self) -> Storage:
         """Where workers stage what they have."""
@@ -100,12 +98,9 @@ class KafkaSink:
         """The topic of an output."""
         return self.topic if isinstance(self.topic, str) else self.topic[output]
 
-    def plans(self) -> dict[str, RecordPlan]:
-        """How the rows of each output become records."""
-        return {
-            output: RecordPlan.of(output, schema, self._options_of(output, schema))
-            for output, schema in self.schemas.items()
-        }
+    def _plan_of(self, output: str, schema: pa.Schema) -> RecordPlan:
+        """How the rows of an output become records."""
+        return RecordPlan.of(output, schema, self._options_of(output, schema))
 
     def _options_of(self, output: str, schema: pa.Schema) -> dict[str, Any]:
         key = self.key.get(output, ()) if isinstance(self.key, Mapping) else self.key
