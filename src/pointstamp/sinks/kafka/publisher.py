@@ -78,8 +78,8 @@ class KafkaPublisher:
                 self._remove(staged)
                 return
         raise StorageError(
-            f"commit {number} could not be written into {self._cluster}: other drivers of query "
-            f"'{self._sink.query}' took its transactions over {_TRIES_MAX} times. Stop all but one."
+            f"commit {number} could not be written into {self._cluster}, which refused the producer of query "
+            f"'{self._sink.query}' {_TRIES_MAX} times. If other drivers of this query run, stop all but one."
         )
 
     def published_through(self) -> int | None:
@@ -150,7 +150,7 @@ class KafkaPublisher:
         return {output: pa.concat_tables(each) for output, each in tables.items()}
 
     def _write(self, producer: "Producer", content: dict[str, pa.Table], note: CommitNote) -> bool:
-        """Write a commit in one transaction; False if another driver has taken over."""
+        """Write a commit in one transaction; False if the producer is refused, as after a takeover."""
         from confluent_kafka import KafkaException
 
         sink = self._sink
@@ -164,7 +164,7 @@ class KafkaPublisher:
             producer.commit_transaction(ANSWER_SECONDS_MAX)
         except KafkaException as error:
             self._leave()
-            if _is_fenced(error):
+            if _is_refused(error):
                 return False
             if error.args[0].txn_requires_abort():
                 with suppress(KafkaException):
@@ -202,8 +202,10 @@ def _send(producer: "Producer", topic: str, given: Iterator[KafkaRecord]) -> Non
                 ) from error
 
 
-def _is_fenced(error: "KafkaException") -> bool:
+def _is_refused(error: "KafkaException") -> bool:
+    """Whether a producer is of no use any more; most often because another driver has taken over."""
     from confluent_kafka import KafkaError
 
-    own = KafkaError._FENCED  # noqa: SLF001 - public there
-    return error.args[0].code() in (own, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+    own = (KafkaError._FENCED, KafkaError._FATAL)  # noqa: SLF001 - public there
+    codes = (*own, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+    return error.args[0].fatal() or error.args[0].code() in codes

@@ -76,9 +76,8 @@ class KafkaSink:
     def writer(self, worker: int, generation: int) -> "KafkaWriter":
         """For one worker, on its host."""
         origin, schemas = Origin(self.query, generation), dict.fromkeys(self.schemas, STAGED)
-        return KafkaWriter(
-            StagedFiles(self.storage(), self.folders(), schemas, origin, worker), self._plans()
-        )
+        plans = {output: self._plan_of(output, schema) for output, schema in self.schemas.items()}
+        return KafkaWriter(StagedFiles(self.storage(), self.folders(), schemas, origin, worker), plans)
 
     def publisher(self) -> KafkaPublisher:
         """For the driver."""
