@@ -1,5 +1,6 @@
 """From topic to topic of a real Kafka, exactly once, no matter which process dies and when.
 
+- *Counts*: what a source leaves out is told.
 - *The page*: the examples of docs/connectors.md run.
 - *Deaths*: the driver dies before, in and after the transaction of a commit, and a worker; a reader of
   committed records finds each number once, in whole epochs and in order.
@@ -82,3 +83,22 @@ def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
     query.awaitTermination()
     assert ps.read_published(output)["bad"].select(["text"]).to_pylist() == [{"text": "no JSON"}]
     assert ps.read_published(output)["good"].num_rows == 3
+
+
+def test_records_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    topic = new_topic(2)
+    put(topic, [b'{"n": 1}', b"no JSON"])
+    put(topic, [b"{", b"}", b'{"n": 2}'], partition=1)
+    flow = ps.Dataflow("counted")
+    flow.output("numbers", flow.input("numbers", "n long"))
+    query = flow.start_local(
+        numbers=ps.kafka(address(), topic, on_bad="skip"),
+        checkpoint=str(tmp_path / "checkpoint"),
+        output=str(tmp_path / "out"),
+        workers=2,
+        available_now=True,
+    )
+    query.awaitTermination()
+    progress = query.lastProgress
+    assert progress is not None
+    assert (progress["rowsIn"], progress["rowsSkipped"]) == ({"numbers": 2}, {"numbers": 3})

@@ -28,6 +28,9 @@ A source whose parts have lanes has a method ``lanes(position)``, which returns 
 unit may have an empty part, of no bytes, to tell of a lane from which nothing has come: event time passes in
 an input with the lane that is farthest behind.
 
+A source that may leave rows out, because they cannot be read and the user wants it so, has a method
+``skipped(part)``: how many these were, asked once after a part was read, where it was read.
+
 What a source does not do: give rows an epoch, remember what was taken, or know of workers.
 """
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ROWS_PER_TICK: Final = 10_000
 _LOOK_EVERY_SECONDS: Final = 0.005
 _log = logging.getLogger("pointstamp.query")
+_skipped: dict[str, int] = {}  # by part, until whoever has read it asks
 
 
 def kafka(
@@ -61,8 +62,9 @@ def kafka(
       names, of key, value, headers, timestamp, topic, partition, offset, tombstone and error.
     - ``starting``: where a new query begins: ``"earliest"``, ``"latest"``, or with the records since a time,
       a datetime or milliseconds since 1970.
-    - ``on_bad``: what becomes of records that cannot be decoded: an ``"error"``, ``"skip"`` with a warning
-      that counts them, or ``"keep"``, with nulls and the reason in the column that is the error.
+    - ``on_bad``: what becomes of records that cannot be decoded: an ``"error"``; ``"skip"``, counted in a
+      warning and in ``query.lastProgress["rowsSkipped"]``; or ``"keep"``, with nulls and the reason in the
+      column that is the error.
     - ``on_lost``: whether records that are needed and were removed are an ``"error"``, or to ``"skip"``.
     - ``rows_per_tick``: how many records one epoch takes at most; None takes all that are there.
     - ``look_every_seconds``: how often Kafka is asked for new records, and ``topics_every_seconds`` for new
@@ -140,6 +142,7 @@ class KafkaSource:
             if rows.num_rows:
                 yield rows
         if skipped:
+            _skipped[part.locator] = skipped
             _log.warning(
                 "%s: of the records from offset %s to %s, %s could not be decoded and were left out.",
                 who,
@@ -147,6 +150,10 @@ class KafkaSource:
                 wanted.stop - 1,
                 skipped,
             )
+
+    def skipped(self, part: Part) -> int:
+        """How many records of a part that was read could not be decoded and were left out."""
+        return _skipped.pop(part.locator, 0)
 
     def after(self, position: Position, unit: Unit) -> dict[str, list[int]]:
         """The next offset of each partition, by topic."""
