@@ -162,6 +162,20 @@ def test_partitions_and_topics_that_are_made_later_are_read_from_their_beginning
             watch.close()
 
 
+def test_a_partition_without_a_record_is_told_of_once_so_that_event_time_waits_for_it() -> None:
+    topic = new_topic(2)
+    source = kafka(address(), topic)
+    assert _now(source) == []
+    put(topic, _json(1))
+    (unit,) = _now(source)
+    assert [(range_of(part).partition, part.size_bytes > 0) for part in unit.parts] == [(0, True), (1, False)]
+    position = source.after(None, unit)
+    assert position == {topic: [1, 0]}
+    assert source.lanes(position) == [part.lane for part in unit.parts]
+    put(topic, _json(2))
+    assert [len(unit.parts) for unit in _now(source, position)] == [1]
+
+
 def test_a_topic_that_is_not_there_is_told() -> None:
     with pytest.raises(SourceError, match=r"has no topic 'not-there'. Make it, or name another"):
         _now(kafka(address(), "not-there"))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 ROWS_PER_TICK: Final = 10_000
 _LOOK_EVERY_SECONDS: Final = 0.005
+_GATHER_SECONDS: Final = 0.005
 _log = logging.getLogger("pointstamp.query")
 _skipped: dict[str, int] = {}  # by part, until whoever has read it asks
 
@@ -46,6 +47,7 @@ def kafka(
     on_bad: OnBad = "error",
     on_lost: OnLost = "error",
     rows_per_tick: int | None = ROWS_PER_TICK,
+    gather_seconds: float = _GATHER_SECONDS,
     look_every_seconds: float = _LOOK_EVERY_SECONDS,
     topics_every_seconds: float = 10.0,
     options: Mapping[str, Any] | None = None,
@@ -67,6 +69,7 @@ def kafka(
       column that is the error.
     - ``on_lost``: whether records that are needed and were removed are an ``"error"``, or to ``"skip"``.
     - ``rows_per_tick``: how many records one epoch takes at most; None takes all that are there.
+    - ``gather_seconds``: how long to wait for more after the first new record, unless there are as many.
     - ``look_every_seconds``: how often Kafka is asked for new records, and ``topics_every_seconds`` for new
       topics and partitions.
     - ``options``: settings of librdkafka's, such as those of TLS and SASL.
@@ -97,6 +100,7 @@ def kafka(
         _starting(who, starting),
         on_lost,
         rows_per_tick,
+        gather_seconds,
         look_every_seconds,
         topics_every_seconds,
     )
@@ -113,6 +117,7 @@ class KafkaSource:
     starting: str | int
     on_lost: OnLost
     rows_per_tick: int | None
+    gather_seconds: float
     look_every_seconds: float
     topics_every_seconds: float
     units_per_tick: int | None = None

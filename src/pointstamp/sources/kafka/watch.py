@@ -59,7 +59,7 @@ class KafkaWatch:
         if self._is_closed.is_set():
             return []
         if self._thread is None:
-            self._look()
+            self._ends = self._asked()
             self._thread = threading.Thread(target=self._look_on, name="pointstamp-kafka", daemon=True)
             self._thread.start()
         with suppress(BlockingIOError):
@@ -70,7 +70,7 @@ class KafkaWatch:
 
     def available_now(self) -> list[Unit]:
         """The records that are there now, and no others."""
-        self._look()
+        self._ends = self._asked()
         return self._units(dict(self._ends))
 
     def fileno(self) -> int:
@@ -98,23 +98,31 @@ class KafkaWatch:
     def _look_on(self) -> None:
         while not self._is_closed.wait(self._source.look_every_seconds):
             try:
-                while self._look() and not self._is_closed.is_set():
-                    pass
+                ends = self._asked()
+                if ends != self._ends:
+                    self._take_note(self._gathered(ends))
             except PointstampError as error:
                 self._failure = error
                 self._wake()
                 return
 
-    def _look(self) -> bool:
-        """Ask how far the partitions go; whether there is anything new."""
+    def _gathered(self, ends: dict[Place, int]) -> dict[Place, int]:
+        """How far partitions go a moment after they began to grow: what is sent together comes together."""
+        new = sum(ends.values()) - sum(self._ends.values())
+        is_enough = new >= (self._source.rows_per_tick or _RECORDS_MAX)
+        if is_enough or self._is_closed.wait(self._source.gather_seconds):
+            return ends
+        return self._asked()
+
+    def _asked(self) -> dict[Place, int]:
+        """How far the partitions go."""
         if monotonic() >= self._topics_at:
             self._find_partitions()
-        ends = ends_of(self._admin, self._firsts)
-        is_news = ends != self._ends
+        return ends_of(self._admin, self._firsts)
+
+    def _take_note(self, ends: dict[Place, int]) -> None:
         self._ends = ends
-        if is_news:
-            self._wake()
-        return is_news
+        self._wake()
 
     def _find_partitions(self) -> None:
         """Look for topics and partitions, and where those begin that are new."""
