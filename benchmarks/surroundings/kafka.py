@@ -123,6 +123,7 @@ def with_spark(source: str, target: str) -> Iterator[None]:
         SparkSession.builder.master("local[2]")
         .config("spark.jars", found)
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()

@@ -41,9 +41,7 @@ def fetched(cluster: Cluster, wanted: OffsetRange, who: str, on_lost: OnLost) ->
     consumer = consumers.pop(name, None) or PartitionConsumer(cluster, wanted.topic, wanted.partition)
     try:
         yield from consumer.records(wanted.start, wanted.stop, who, on_lost)
-    except GeneratorExit:
-        raise
-    except BaseException:
+    except BaseException:  # also that of a reader who wants no more
         consumer.close()
         raise
     consumers[name] = consumer
