@@ -36,17 +36,17 @@ test-long: test
 coverage: setup
 	.venv/bin/python scripts/test.py --coverage
 
-# Where there is no Java: everything but the tests that start Spark.
+# Where there is no Java: everything but the tests that start Spark, or a broker of Kafka.
 test-without-spark:
 	@scripts/setup.sh --without-java
-	.venv/bin/pytest -m "not spark and not long"
+	.venv/bin/pytest -m "not spark and not kafka and not long"
 
 # With other versions than the locked ones: RESOLUTION=lowest-direct or highest.
 RESOLUTION = highest
 test-resolution: setup
 	$(UV) venv --quiet --clear --python .venv/bin/python .venv-$(RESOLUTION)
 	$(UV) pip install --quiet --python .venv-$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
-		--editable ".[spark,connect,delta,sql]" --editable models --group dev
+		--editable ".[spark,connect,delta,kafka,sql]" --editable models --group dev
 	.venv-$(RESOLUTION)/bin/python scripts/test.py
 
 docs: setup
@@ -65,8 +65,8 @@ UV = $(shell command -v uv || echo .uv/bin/uv)
 COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
 lock: setup
-	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --extra sql --group dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --extra kafka --extra sql --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 
 clean:
-	rm -rf .venv .venv-* .uv site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .jars .venv .venv-* .uv site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

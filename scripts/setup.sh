@@ -58,8 +58,18 @@ need_java() {
     [ "$(java_major)" -ge 17 ] || fail "$advice"
 }
 
+# Maven gets the jars of a Kafka broker for tests (scripts/jars.py); without it those tests fail, and say why.
+need_maven() {
+    if [ -d .jars/kafka ] || command -v mvn >/dev/null 2>&1; then return; fi
+    if ! command -v apt-get >/dev/null 2>&1; then say "Maven is missing: tests of Kafka will fail"; return; fi
+    if [ "$(id -u)" -eq 0 ]; then root=""; else root="sudo -n"; fi
+    say "Maven is missing: installing it with apt-get"
+    DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq --no-install-recommends maven >&2 ||
+        say "Maven could not be installed: tests of Kafka will fail"
+}
+
 python=$(find_python)
-if [ "${1:-}" != "--without-java" ]; then need_java; fi
+if [ "${1:-}" != "--without-java" ]; then need_java; need_maven; fi
 stamp=.venv/.pointstamp-setup
 wanted=$(cat requirements/dev.txt pyproject.toml models/pyproject.toml scripts/setup.sh | cksum)
 if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then exit 0; fi

@@ -68,12 +68,14 @@ if TYPE_CHECKING:
     from pointstamp.sinks.compactor import Compacted, compact
     from pointstamp.sinks.delta import DeltaSink
     from pointstamp.sinks.delta_versions import delta_version
+    from pointstamp.sinks.kafka.sink import KafkaSink
     from pointstamp.sinks.parquet import ParquetSink
     from pointstamp.sinks.port import Compactor, Publisher, Sink, Staged, Writer
     from pointstamp.sinks.reading import published_files, read_published, read_table
     from pointstamp.sinks.tiers import CompactionPolicy
     from pointstamp.sources.delta import delta_changes
     from pointstamp.sources.files import files
+    from pointstamp.sources.kafka.source import kafka
     from pointstamp.sources.port import Part, Source, Unit, Watch
     from pointstamp.sources.published import published
     from pointstamp.state import saved
@@ -121,6 +123,7 @@ _HOMES = {
     "Holder": "progress.why",
     "InputStatus": "running.status",
     "IsNotified": "flow.logic",
+    "KafkaSink": "sinks.kafka.sink",
     "KeptStatus": "running.status",
     "LocalRun": "running.local",
     "Loop": "flow.stream",
@@ -183,6 +186,7 @@ _HOMES = {
     "first": "reduce.asking",
     "first_value": "tables.in_order",
     "functions": "expressions.functions",
+    "kafka": "sources.kafka.source",
     "lag": "tables.in_order",
     "last": "reduce.asking",
     "last_value": "tables.in_order",
@@ -240,6 +244,7 @@ __all__ = [
     "Holder",
     "InputStatus",
     "IsNotified",
+    "KafkaSink",
     "KeptStatus",
     "LocalRun",
     "Loop",
@@ -303,6 +308,7 @@ __all__ = [
     "first",
     "first_value",
     "functions",
+    "kafka",
     "lag",
     "last",
     "last_value",

@@ -10,17 +10,21 @@ from pathlib import Path
 from typing import Any, Protocol
 from unittest import mock
 
+import confluent_kafka
 import pyarrow as pa
+from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from pointstamp.errors import FlowError
 from pointstamp.sinks.delta import DeltaSink
+from pointstamp.sinks.kafka.sink import KafkaSink
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.port import Sink
 from pointstamp.sinks.reading import read_published
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.port import Content
 from sinks.sqlite_sink import SqliteSink
+from support.kafka_broker import address, committed, new_topic
 
 SCHEMAS = {"counts": pa.schema([("x", pa.int64())]), "_other names": pa.schema([("x", pa.int64())])}
 Seen = dict[str, list[tuple[int, int]]]
@@ -163,6 +167,56 @@ class Sqlite:
         return {name: sorted(rows) for name, rows in found.items()}
 
 
+@dataclass
+class Kafka:
+    """Topics of a real broker, as a reader of committed records sees them."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        self.topics = {name: new_topic(2) for name in SCHEMAS}
+        self.query = self.topics["counts"]
+
+    def sink(self, steps: Steps) -> Sink:
+        staging = SteppingStorage(str(self.path), steps)
+        sink = KafkaSink(address(), self.topics, epoch="epoch", key="x", staging=staging)
+        return sink.for_query(self.query, SCHEMAS)
+
+    def seen(self) -> Seen:
+        found = {
+            name: [json.loads(record.value) for record in committed(t)] for name, t in self.topics.items()
+        }
+        return {name: sorted((row["epoch"], row["x"]) for row in rows) for name, rows in found.items()}
+
+
+@contextmanager
+def kafka_steps(steps: Steps) -> Iterator[None]:
+    """What a producer does are steps, too: the process may die before each, and right after a commit."""
+
+    class Stepping(Producer):  # type: ignore[misc]  # its types are not read
+        def init_transactions(self, *args: Any) -> None:  # noqa: ANN401 - passed on
+            steps.take()
+            super().init_transactions(*args)
+
+        def begin_transaction(self) -> None:
+            steps.take()
+            super().begin_transaction()
+
+        def produce(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as above
+            steps.take()
+            super().produce(*args, **options)
+
+        def commit_transaction(self, *args: Any) -> None:  # noqa: ANN401 - as above
+            steps.take()
+            super().flush()  # what was sent is there, and not committed
+            steps.take()
+            super().commit_transaction(*args)
+            steps.take()
+
+    with mock.patch.object(confluent_kafka, "Producer", Stepping):
+        yield
+
+
 @contextmanager
 def delta_steps(steps: Steps) -> Iterator[None]:
     """Deltalake's own changes are steps, too: the process may die before each, or right after the last."""
@@ -189,6 +243,7 @@ SUBJECTS: dict[str, Callable[[Path], Subject]] = {
     "partitioned": partial(Parquet, partition_by=["x"]),
     "delta": Delta,
     "sqlite": Sqlite,
+    "kafka": Kafka,
 }
 
 

@@ -1,4 +1,4 @@
-"""The contract of sinks: Parquet files, Delta tables and the example with SQLite keep the same promises.
+"""The contract of sinks: Parquet files, Delta tables, Kafka and the example with SQLite promise the same.
 
 Families:
 - visibility: what is staged is unseen, what is published is seen once and in whole epochs;
@@ -11,7 +11,7 @@ Families:
 """
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,13 +19,15 @@ import pytest
 
 from pointstamp.errors import RecoveryError, StorageError
 from pointstamp.sinks.port import Sink, Staged
-from sinks.harness import SCHEMAS, SUBJECTS, Died, Steps, Subject, batches, delta_steps
+from sinks.harness import SCHEMAS, SUBJECTS, Died, Steps, Subject, batches, delta_steps, kafka_steps
 
 OTHER = "_other names"
 NOTHING: dict[str, list[tuple[int, int]]] = {"counts": [], OTHER: []}
 
 
-@pytest.fixture(params=list(SUBJECTS))
+@pytest.fixture(
+    params=[pytest.param(kind, marks=pytest.mark.kafka) if kind == "kafka" else kind for kind in SUBJECTS]
+)
 def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
     return SUBJECTS[request.param](tmp_path / "out")
 
@@ -101,24 +103,44 @@ def _journey(subject: Subject, generation: int, steps: Steps, done: dict[int, li
         publisher.publish(number, number, done[number])
 
 
-def test_a_process_may_die_before_any_step_and_the_next_one_completes_its_work(
-    tmp_path: Path, request: pytest.FixtureRequest, subject: Subject
-) -> None:
-    kind = request.node.callspec.params["subject"]
+def _steps_of(kind: str, folder: Path) -> int:
     whole = Steps()
-    with delta_steps(whole):
-        _journey(SUBJECTS[kind](tmp_path / "whole"), 0, whole, {})
-    for death in range(whole.taken):
-        again = SUBJECTS[kind](tmp_path / f"death-{death}")
+    with delta_steps(whole), kafka_steps(whole):
+        _journey(SUBJECTS[kind](folder / "whole"), 0, whole, {})
+    assert whole.taken > 10
+    return whole.taken
+
+
+def _die_and_go_on(kind: str, folder: Path, deaths: Iterable[int]) -> None:
+    for death in deaths:
+        again = SUBJECTS[kind](folder / f"death-{death}")
         journal: dict[int, list[Staged]] = {}
         dying, living = Steps(dies_before=death), Steps()
-        with delta_steps(dying), pytest.raises(Died):
+        with delta_steps(dying), kafka_steps(dying), pytest.raises(Died):
             _journey(again, 0, dying, journal)
         seen = again.seen()["counts"]
         assert all((e, 10 * e + 1 - x % 10) in seen for e, x in seen), "half an epoch is seen"
         _journey(again, 1, living, journal)
         assert again.seen() == _expected((0, 0), (1, 1), (2, 2)), f"died before step {death}"
-    assert whole.taken > 10
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SUBJECTS if kind != "kafka"])
+def test_a_process_may_die_before_any_step_and_the_next_one_completes_its_work(
+    kind: str, tmp_path: Path
+) -> None:
+    _die_and_go_on(kind, tmp_path, range(_steps_of(kind, tmp_path)))
+
+
+@pytest.mark.kafka
+def test_a_process_may_die_in_a_commit_to_kafka(tmp_path: Path) -> None:
+    steps = _steps_of("kafka", tmp_path)
+    _die_and_go_on("kafka", tmp_path, range(steps // 3, 2 * steps // 3, 2))
+
+
+@pytest.mark.long
+@pytest.mark.kafka
+def test_a_process_may_die_before_any_step_of_commits_to_kafka(tmp_path: Path) -> None:
+    _die_and_go_on("kafka", tmp_path, range(_steps_of("kafka", tmp_path)))
 
 
 def test_a_driver_that_was_replaced_publishes_the_same_commits_and_nobody_sees_it(subject: Subject) -> None:

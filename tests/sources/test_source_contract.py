@@ -33,9 +33,11 @@ from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sources.dealing import deal, shared
 from pointstamp.sources.delta import delta_changes
 from pointstamp.sources.files import files
+from pointstamp.sources.kafka.source import kafka
 from pointstamp.sources.memory import Rows
 from pointstamp.sources.port import Position, Source, Unit, Watch
 from pointstamp.sources.published import published
+from support.kafka_broker import address, new_topic, put, put_in_transaction
 
 SECONDS_MAX = 180.0
 ARRIVALS_MAX = 8
@@ -143,6 +145,22 @@ class DeltaBench:
         return pa.table({"x": pa.array(numbers, pa.int64())})
 
 
+class KafkaBench:
+    """Each unit is what was sent to a topic since the last poll: in transactions, marks lie between."""
+
+    is_ordered = True
+
+    def __init__(self, folder: Path, *, has_transactions: bool = False, **arguments: Any) -> None:  # noqa: ANN401
+        self._topic = new_topic()
+        self._has_transactions = has_transactions
+        self.source: Source = kafka(address(), self._topic, **arguments)
+
+    def arrive(self, number: int) -> list[int]:
+        values = [b'{"x": %d, "more": "of it"}' % each for each in numbers_of(number)]
+        (put_in_transaction if self._has_transactions else put)(self._topic, values)
+        return numbers_of(number)
+
+
 def numbers_of(number: int) -> list[int]:
     return [number * 10 + each for each in range(3)]
 
@@ -177,11 +195,19 @@ BENCHES: dict[str, Callable[[Path], Bench]] = {
     "groups, far": bench(marker="_done", far=True, list_every_seconds=0),
     "versions": DeltaBench,
     "versions, looked for": lambda folder: DeltaBench(folder, 0.0),
+    "topic": KafkaBench,
+    "topic, in transactions": lambda folder: KafkaBench(folder, has_transactions=True),
 }
 
 
 Make = Callable[[Path], Bench]
-of_every_source = pytest.mark.parametrize("make", BENCHES.values(), ids=list(BENCHES))
+of_every_source = pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, id=name, marks=[pytest.mark.kafka] if name.startswith("topic") else [])
+        for name, make in BENCHES.items()
+    ],
+)
 
 
 @dataclass
@@ -323,4 +349,4 @@ def test_what_is_waited_for_becomes_readable_when_a_unit_arrives(make: Make, tmp
 
 @of_every_source
 def test_a_source_says_who_it_is(make: Make, tmp_path: Path) -> None:
-    assert make(tmp_path).source.describe().split()[0] in {"rows", "files", "what", "changes"}
+    assert make(tmp_path).source.describe().split()[0] in {"rows", "files", "what", "changes", "topic"}

@@ -26,7 +26,7 @@ from pointstamp.query.mission import Mission
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.savepoints import adopt_savepoint
 from pointstamp.query.unneeded import remove_unneeded
-from pointstamp.sinks.port import Publisher
+from pointstamp.sinks.port import Publisher, Sink
 
 _log = logging.getLogger("pointstamp.query")
 
@@ -65,6 +65,16 @@ class Beginning:
                 for name, node in spec.plan.named(NodeKind.INPUT).items()
                 if node.idle_seconds is not None and not spec.waits_for_silent
             },
+            shares={
+                name: source.share_of_tick
+                for name, source in spec.sources.items()
+                if hasattr(source, "share_of_tick") and spec.tick_every_seconds is None
+            },
+            lanes={
+                name: source.lanes(self.ledger.positions[name])
+                for name, source in spec.sources.items()
+                if hasattr(source, "lanes")
+            },
         )
 
 
@@ -82,7 +92,7 @@ def begin_generation(
     may fail; the next try then asks this ledger, and not an older one, whether somebody else took over.
     """
     journal: Journal[Entry] = Journal.open(spec.storage, Entry, writer=writer, query=spec.query_id)
-    sink = spec.sink.for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
+    sink = _staging(spec).for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
     publisher = sink.publisher()
     # A flow that does not fit, for the journal or for the sink, is refused before anything is written: it has
     # not fenced the driver of the one that does, which goes on as if nothing had happened.
@@ -114,6 +124,12 @@ def begin_generation(
         decoded_bytes_max=spec.decoded_bytes_max,
     )
     return Beginning(generation, ledger, publisher, chain, mission)
+
+
+def _staging(spec: QuerySpec) -> Sink:
+    """The sink, which stages in the checkpoint if it has no other place."""
+    staging_in = getattr(spec.sink, "staging_in", None)
+    return spec.sink if staging_in is None else staging_in(spec.storage)
 
 
 def _shape_now(spec: QuerySpec, before: FlowShape | None) -> FlowShape:

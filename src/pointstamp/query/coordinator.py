@@ -18,7 +18,7 @@ sources offer is collected for the next one.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from pointstamp.errors import InternalError
@@ -26,6 +26,7 @@ from pointstamp.journal.history import Committed, SnapshotChain, Ticked
 from pointstamp.journal.ledger import Ledger
 from pointstamp.query.event_time_words import epochs_words
 from pointstamp.query.intake import Intake
+from pointstamp.query.lanes import Lanes
 from pointstamp.query.policy import BYTES_IN_FLIGHT_MAX, EPOCHS_IN_FLIGHT_MAX, SnapshotPolicy
 from pointstamp.query.silence import Silence
 from pointstamp.query.totals import total_kept
@@ -60,18 +61,21 @@ class Coordinator:
         closes: bool = False,
         tick_every_seconds: float | None = None,
         idle_seconds: Mapping[str, float] | None = None,
+        shares: Mapping[str, Callable[[Unit], float]] | None = None,
+        lanes: Mapping[str, Collection[int]] | None = None,
     ) -> None:
         self.ledger = ledger
         self.workers = workers
         self.policy = policy or SnapshotPolicy()
         self._publisher = publisher
         self._columns = epoch_columns or {}
-        self._intake = Intake(units_per_tick, self._columns, ledger.open_from, ledger.promises)
+        self._intake = Intake(units_per_tick, self._columns, ledger.open_from, ledger.promises, shares)
         self._epochs_max = epochs_max
         self._bytes_max = bytes_max
         self._closes = closes
         self._tick_every_seconds = tick_every_seconds
         self.silence = Silence(units_per_tick, idle_seconds or {}, now_seconds)
+        self._lanes = Lanes(lanes or {}, idle_seconds or {}, now_seconds)
         self._said_silent: frozenset[str] = frozenset()
         self._last_given: dict[str, int] = {}  # the last tick with units of an input
         self._ahead: Ahead | None = None
@@ -145,10 +149,13 @@ class Coordinator:
         """The orders for members now: at most one tick, and a snapshot if one is due."""
         orders: list[tuple[int, Order]] = []
         self.silence.look([name for name in self.silence.names if self._is_heard(name)], now_seconds)
+        self._lanes.look(now_seconds)
+        self._pass_lanes()
         if self._has_room():
             tick = self._read_again() if self._waiting else self._record(now_seconds)
             if tick is not None:
                 orders.extend(self._dispatch(tick))
+                self._give_lanes(tick, now_seconds)
                 self._last_tick_seconds = now_seconds
             orders.extend(self._questions)
             self._questions.clear()
@@ -161,9 +168,9 @@ class Coordinator:
         times = []
         if self._tick_every_seconds is not None and not (self.is_held or self._intake.has_ended):
             times.append(self._last_tick_seconds + self._tick_every_seconds)
-        silent = None if self.is_held or self._waiting else self.silence.seconds_until_due(now_seconds)
-        if silent is not None:
-            times.append(now_seconds + silent)
+        if not (self.is_held or self._waiting):
+            silent = [each.seconds_until_due(now_seconds) for each in (self.silence, self._lanes)]
+            times.extend(now_seconds + each for each in silent if each is not None)
         if self._last_target >= self.opened:
             return max(0.0, min(times) - now_seconds) if times else None
         if self.policy.seconds is not None:
@@ -205,7 +212,8 @@ class Coordinator:
     def event_time_words(self, now_seconds: float) -> list[str]:
         """What holds event time back where epochs are event time, in words."""
         complete = {name: self._intake.complete(name) for name in self._intake.still_open}
-        return epochs_words(self._columns, complete, self.silence, now_seconds)
+        words = epochs_words(self._columns, complete, self.silence, now_seconds)
+        return [*words, *(self._lanes.words() if words else ())]
 
     # What the members tell.
 
@@ -233,6 +241,22 @@ class Coordinator:
             latest = [report.latest[name] for report in reads if name in report.latest]
             if isinstance(epochs, EventEpochs) and latest:
                 self._intake.reach(name, epochs.complete_by(max(latest)))
+            for report in reads:
+                self._lanes.read(name, report.lanes.get(name, {}))
+        self._pass_lanes()
+
+    def _pass_lanes(self) -> None:
+        """Inputs with lanes are complete up to what the lane says that is farthest behind."""
+        for name, epochs in self._columns.items():
+            latest = self._lanes.latest(name)
+            if isinstance(epochs, EventEpochs) and latest is not None:
+                self._intake.reach(name, epochs.complete_by(latest))
+
+    def _give_lanes(self, tick: Ticked, now_seconds: float) -> None:
+        for name, units in tick.units.items():
+            parts = [part for unit in units for part in unit.parts]
+            lanes = {part.lane: bool(part.size_bytes) for part in parts if part.lane is not None}
+            self._lanes.given(name, lanes, now_seconds)
 
     def left_ahead(self, report: Ahead) -> None:
         """A member reports what is left for epochs that the inputs have not reached."""

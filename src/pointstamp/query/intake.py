@@ -10,11 +10,17 @@ Invariant: no unit is taken twice, units of one input are taken in order, and ``
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pointstamp.errors import FlowError
 from pointstamp.journal.promises import Promises
 from pointstamp.sources.port import Unit
+
+
+def _no_share(unit: Unit) -> float:
+    """Where a source says nothing of the sizes of its units."""
+    del unit
+    return 0.0
 
 
 class Intake:
@@ -26,8 +32,10 @@ class Intake:
         columns: Collection[str],
         open_from: int,
         said: Mapping[str, Promises] | None = None,
+        shares: Mapping[str, Callable[[Unit], float]] | None = None,
     ) -> None:
         self._limits = units_per_tick
+        self._shares = shares or {}
         self._offered: dict[str, deque[tuple[Unit, int]]] = {name: deque() for name in units_per_tick}
         self._ended: set[str] = set()
         before = {name: each.entries(name) for name, each in (said or {}).items()}
@@ -91,8 +99,13 @@ class Intake:
             limit = self._limits[name]
             promises = self._promises.get(name)
             held = offered[0][1] if offered else 0
+            share_of = self._shares.get(name, _no_share)
             units: list[Unit] = []
+            taken_up = 0.0
             while offered and offered[0][1] == held and (limit is None or len(units) < limit):
+                taken_up += share_of(offered[0][0])
+                if units and taken_up > 1.0:
+                    break
                 units.append(offered.popleft()[0])
             taken[name] = units
             if promises is not None:

@@ -106,9 +106,11 @@ class Member:
         self._last_epochs: deque[tuple[int, int]] = deque()  # of each tick that is not settled
         self._settled = -1
         self._latest: dict[str, int] = {}  # event times of the tick that is read
+        self._latest_of_lanes: dict[str, dict[int, int]] = {}
         self.rows_in = dict.fromkeys(mission.sources, 0)
         self.rows_out = dict.fromkeys(mission.plan.named(NodeKind.OUTPUT), 0)
         self.rows_late: dict[str, int] = {}
+        self.rows_skipped: dict[str, int] = {}
         self._is_finishing = False
         self._told: tuple[int, int] | None = None
         self._asked_ahead: int | None = None
@@ -176,7 +178,7 @@ class Member:
         self._is_decoding = any(tick.parts.values())
         yield
         last = self._restored_epoch
-        self._latest = {}
+        self._latest, self._latest_of_lanes = {}, {}
         if tick.open_from > self._restored_epoch:
             for name in tick.silent:
                 worker.inputs[name].mark_silent(at=tick.open_from)
@@ -188,11 +190,12 @@ class Member:
                     self._pacing.decoded(batch.nbytes, worker.messages_in - messages)
                     del batch  # while it pauses, only those who need the rows hold them
                     yield
+                self._count_skipped(name, part, tick)
         self._is_decoding = False
         # A tick without rows is not settled either before the epochs that it completes are saved.
         self._last_epochs.append((tick.number, max(last, tick.complete_to - 1)))
         if mission.epoch_columns:
-            self._tell(TickRead(tick.number, last, self._latest))
+            self._tell(TickRead(tick.number, last, self._latest, self._latest_of_lanes))
         for handle in worker.inputs.values():
             if handle.time < tick.complete_to:
                 handle.advance_to(tick.complete_to)
@@ -215,6 +218,12 @@ class Member:
         except SourceError as error:
             raise SourceError(f"input '{name}': {error}") from error
 
+    def _count_skipped(self, name: str, part: Part, tick: Tick) -> None:
+        """Ask a source that may leave rows out how many of a part these were."""
+        skipped = getattr(self.mission.sources[name], "skipped", None)
+        if skipped is not None and (count := skipped(part)) and tick.open_from > self._restored_epoch:
+            self.rows_skipped[name] = self.rows_skipped.get(name, 0) + count
+
     def _send(self, name: str, part: Part, batch: pa.RecordBatch, tick: Tick) -> int:
         """Send each row of a batch at its epoch, late ones at the first open one; return the last epoch."""
         column = self.mission.epoch_columns.get(name)
@@ -225,8 +234,12 @@ class Member:
         last = self._restored_epoch
         if isinstance(column, EventEpochs) and batch.num_rows:
             latest = pc.max(column.instants(batch)).as_py()
-            if latest is not None:
+            lane = part.lane
+            if latest is not None and lane is None:
                 self._latest[name] = max(latest, self._latest.get(name, latest))
+            elif latest is not None and lane is not None:
+                lanes = self._latest_of_lanes.setdefault(name, {})
+                lanes[lane] = max(latest, lanes.get(lane, latest))
         for epoch, rows in by_epoch(batch, column, self.mission.declared(name), f"input '{name}'"):
             if epoch >= promised:
                 self._send_at(name, epoch, rows)
@@ -331,10 +344,12 @@ class Member:
         frontier = self.worker.view.tracker.frontier
         before = min((time[0] for at in self._watched for time in frontier(at)), default=NOTHING_OPEN)
         self._done_before = before
-        now = (before, sum(self.rows_in.values()) + sum(self.rows_late.values()))
+        counts = (self.rows_in, self.rows_late, self.rows_skipped)
+        now = (before, sum(sum(each.values()) for each in counts))
         if self._told is None or now[0] != self._told[0] or (is_idle and now != self._told):
             self._told = now
-            self._tell(Progressed(before, dict(self.rows_in), dict(self.rows_out), dict(self.rows_late)))
+            late, skipped = dict(self.rows_late), dict(self.rows_skipped)
+            self._tell(Progressed(before, dict(self.rows_in), dict(self.rows_out), late, skipped))
 
     def _look_ahead(self, epoch: int) -> None:
         """Answer what is left beyond the inputs, once nothing of an earlier epoch is on its way.

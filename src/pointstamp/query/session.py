@@ -67,6 +67,7 @@ class Session:
         self.rows_in: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_out: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_late: list[dict[str, int]] = [{} for _ in range(workers)]
+        self.rows_skipped: list[dict[str, int]] = [{} for _ in range(workers)]
         self.kept: list[dict[str, tuple[int, int]]] = [{} for _ in range(workers)]
         self.latest: dict[str, int] = {}
         self.members: dict[int, Ready] = {}
@@ -278,7 +279,7 @@ class Session:
                     self.verification.hold(worker, report)
             case Progressed():
                 self.rows_in[worker], self.rows_out[worker] = report.rows_in, report.rows_out
-                self.rows_late[worker] = report.rows_late
+                self.rows_late[worker], self.rows_skipped[worker] = report.rows_late, report.rows_skipped
                 self.coordinator.progressed(worker, report)
             case TickRead():
                 self.coordinator.read(worker, report)

@@ -322,6 +322,7 @@ class Supervisor:
                 "rowsIn": rows_in,
                 "rowsOut": total(session.rows_out),
                 "rowsLate": total(session.rows_late),
+                "rowsSkipped": total(session.rows_skipped),
                 "kept": {
                     name: {"rows": rows, "bytes": size}
                     for name, (rows, size) in total_kept(session.kept).items()

@@ -234,24 +234,28 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
 class Progressed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The member's outputs can receive nothing before this epoch any more; what it has read and staged.
 
-    ``rows_late`` are rows that came after their input had promised that there would be none, by input.
+    ``rows_late`` are rows that came after their input had promised that there would be none, by input, and
+    ``rows_skipped`` those that the source has left out because it could not read them.
     """
 
     done_before: int
     rows_in: dict[str, int]
     rows_out: dict[str, int]
     rows_late: dict[str, int] = {}
+    rows_skipped: dict[str, int] = {}
 
 
 class TickRead(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The member has read its parts of a tick; no row so far was of a later epoch than this.
 
-    ``latest`` is the greatest event time that it has read in this tick, of each input whose epochs are that.
+    ``latest`` is the greatest event time that it has read in this tick, of each input whose epochs are that;
+    ``lanes`` are those of each lane, of an input that has lanes.
     """
 
     number: int
     last_epoch: int
     latest: dict[str, int] = {}
+    lanes: dict[str, dict[int, int]] = {}
 
 
 class Ahead(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -118,7 +118,9 @@ class Compactor(Protocol):
 class Sink(Protocol):
     """Where output goes: a plain value that is pickled to the workers, and opens nothing by itself.
 
-    A sink may also have a method ``compactor() -> Compactor | None``, for work beside a query.
+    A sink may also have a method ``compactor() -> Compactor | None``, for work beside a query, and a method
+    ``staging_in(storage) -> Sink``: the sink that stages in the storage of the query's checkpoint, for places
+    where nothing can be durable and unseen.
     """
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "Sink":

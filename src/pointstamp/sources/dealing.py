@@ -37,16 +37,18 @@ def deal(parts: Iterable[Part], workers: int, turn: int) -> list[list[Part]]:
     """The parts of each worker: the largest first, each to the worker with the least to read.
 
     Equals are dealt starting at worker ``turn``, so that epochs of one small file go around the workers. Of
-    parts of equal size the earlier is dealt first, so the same arguments give the same hands.
+    parts of equal size the earlier is dealt first, so the same arguments give the same hands. A part with a
+    lane goes to the worker of that lane, whatever its size.
 
     >>> [[part.locator for part in hand] for hand in deal([Part("a", 1), Part("b", 5), Part("c", 3)], 2, 1)]
     [['c', 'a'], ['b']]
     """
     hands: list[list[Part]] = [[] for _ in range(workers)]
     loads = [0] * workers
-    for part in sorted(parts, key=lambda part: -part.load_bytes):
+    for part in sorted(parts, key=lambda part: (part.lane is None, -part.load_bytes)):
+        candidates = range(workers) if part.lane is None else [part.lane % workers]
         least = min(
-            range(workers), key=lambda worker: (loads[worker], len(hands[worker]), (worker - turn) % workers)
+            candidates, key=lambda worker: (loads[worker], len(hands[worker]), (worker - turn) % workers)
         )
         hands[least].append(part)
         loads[least] += part.load_bytes

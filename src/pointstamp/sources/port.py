@@ -12,13 +12,24 @@ journal), ``None`` at the beginning, and only the source itself looks inside. ``
 it: the position after a unit is known from the position before it and from the unit, so a driver that reads
 its journal again comes to the same position.
 
-To add another source (a topic of Kafka, a table with versions), write these two classes: a unit is then a
-range of offsets, a part one partition's range, a position the offsets taken. ``Source`` is a plain value that
-is pickled to the workers; ``Watch`` stays on the driver and may hold sockets and threads.
+To add another source, write these two classes. Of a table a unit may be a version; of topics of Kafka
+(``pointstamp.sources.kafka``) a unit is ranges of offsets, a part one partition's range, a position the
+offsets taken. ``Source`` is a plain value that is pickled to the workers; ``Watch`` stays on the driver and
+may hold sockets and threads.
 
 A unit that is found and not taken has the same name when it is found again. A source whose units may change
 as long as nothing of them is committed has a method ``renewed(unit)``, which returns the unit as it is now,
 or None while it is being written. A driver that goes on from a journal calls it before a unit is read again.
+
+A source whose units are of very different sizes may have a method ``share_of_tick(unit)``, which returns how
+much of what one tick may take a unit is: a tick then takes units up to 1 together, and always one.
+
+A source whose parts have lanes has a method ``lanes(position)``, which returns those that were taken from. A
+unit may have an empty part, of no bytes, to tell of a lane from which nothing has come: event time passes in
+an input with the lane that is farthest behind.
+
+A source that may leave rows out, because they cannot be read and the user wants it so, has a method
+``skipped(part)``: how many these were, asked once after a part was read, where it was read.
 
 What a source does not do: give rows an epoch, remember what was taken, or know of workers.
 """
@@ -39,13 +50,14 @@ class Part(msgspec.Struct, frozen=True):
     ``share`` is ``(k, n)`` where this is the k-th of n shares of what is there. A source says that something
     may be shared by giving it as ``(0, 1)``, the one share of one; None means that one worker reads it whole.
     ``size_bytes`` is the size of what is there, whatever the share, and ``identity`` tells its content from
-    other content, where the source can say.
+    other content, where the source can say. Parts of one ``lane`` are read by one worker, tick after tick.
     """
 
     locator: str
     size_bytes: int
     share: tuple[int, int] | None = None
     identity: str | None = None
+    lane: int | None = None
 
     @property
     def load_bytes(self) -> int:

@@ -25,12 +25,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from pointstamp.errors import SchemaError, SourceError, StorageError
 from pointstamp.rows.schema import check_asked, fit
 from pointstamp.sources.folder import Folder, Handle
+from pointstamp.sources.json_lines import json_lines
 from pointstamp.sources.port import Part
 
 _BLOCK_BYTES: Final = 8 * 1024 * 1024  # also the longest line of CSV or JSON that can be read
@@ -158,28 +158,9 @@ def _json(handle: Handle, part: Part, schema: pa.Schema, who: str) -> Iterator[p
 
 
 def _json_rows(handle: Handle, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    # Arrow's JSON reader takes a date for a number of days. Written as text it is read by a cast.
-    is_date = [pa.types.is_date(column.type) for column in schema]
-    read_as = pa.schema(
-        [
-            pa.field(column.name, pa.string() if dated else column.type)
-            for column, dated in zip(schema, is_date, strict=True)
-        ]
-    )
-    read = pa_json.ReadOptions(block_size=_BLOCK_BYTES)
-    parse = pa_json.ParseOptions(explicit_schema=read_as, unexpected_field_behavior="ignore")
     handle.seek(0)
     with _plain(handle, part) as text:
-        # Before version 20, Arrow could only read all of it at once.
-        is_old = not hasattr(pa_json, "open_json")
-        found = pa_json.read_json(text, read, parse) if is_old else pa_json.open_json(text, read, parse)
-        for batch in found.to_batches() if is_old else found:
-            columns = [batch.column(column.name) for column in schema]
-            cast = [
-                values.cast(column.type) if dated else values
-                for values, column, dated in zip(columns, schema, is_date, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(cast, names=schema.names)
+        yield from json_lines(text, schema, _BLOCK_BYTES)
 
 
 def _json_culprit(handle: Handle, part: Part, schema: pa.Schema) -> str:

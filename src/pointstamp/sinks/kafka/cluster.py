@@ -1,0 +1,126 @@
+"""A cluster of Kafka: its address, the user's settings for it, and what its errors mean in words.
+
+Everything that speaks with Kafka asks here for its settings; confluent-kafka is imported when that happens.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pointstamp.errors import FlowError, StorageError
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+ANSWER_SECONDS_MAX: Final = 60.0
+"""How long Kafka may take for one answer."""
+_PAUSE_SECONDS: Final = 0.05
+_log = logging.getLogger("pointstamp.kafka")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where Kafka is; ``options`` are settings of librdkafka's, such as those of TLS and SASL."""
+
+    bootstrap: str
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # it may hold passwords
+
+    def settings(self, **own: object) -> dict[str, Any]:
+        """The settings of a client; underscores in names stand for dots, and the user's go first."""
+        check_installed()
+        named = {name.replace("_", "."): value for name, value in own.items()}
+        return {**named, "logger": _log, "bootstrap.servers": self.bootstrap, **self.options}
+
+    def admin(self) -> "AdminClient":
+        """A client that asks for topics and offsets."""
+        settings = self.settings()
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient(settings)
+
+    def __str__(self) -> str:
+        return f"Kafka at '{self.bootstrap}'"
+
+
+def check_installed() -> None:
+    """FlowError where confluent-kafka is not installed."""
+    try:
+        import confluent_kafka  # noqa: F401 - whether it is there
+    except ImportError as error:
+        raise FlowError(
+            "Kafka's topics need the package confluent-kafka on the driver and on all workers, which is not "
+            "installed. Install pointstamp[kafka]."
+        ) from error
+
+
+def partitions_of(admin: "AdminClient", topics: Iterable[str]) -> dict[str, list[int]]:
+    """The partitions of those of these topics that are there; StorageError if Kafka does not answer."""
+    found = asked(lambda: admin.list_topics(timeout=ANSWER_SECONDS_MAX), "the list of topics")
+    return {
+        name: sorted(found.topics[name].partitions)
+        for name in topics
+        if name in found.topics and not found.topics[name].error
+    }
+
+
+def ends_of(
+    admin: "AdminClient",
+    places: Iterable[tuple[str, int]],
+    *,
+    is_first: bool = False,
+    is_committed: bool = True,
+) -> dict[tuple[str, int], int]:
+    """The offset after the last record of each partition, or the first offset that is still there.
+
+    With ``is_committed`` the end is the last one before which every transaction has come to its end.
+    """
+    from confluent_kafka import IsolationLevel, TopicPartition
+    from confluent_kafka.admin import OffsetSpec
+
+    spec = OffsetSpec.earliest() if is_first else OffsetSpec.latest()
+    level = IsolationLevel.READ_COMMITTED if is_committed else IsolationLevel.READ_UNCOMMITTED
+    wanted: dict[TopicPartition, Any] = {TopicPartition(*place): spec for place in places}
+    if not wanted:
+        return {}
+
+    def ask() -> dict[tuple[str, int], int]:
+        answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_SECONDS_MAX)
+        return {
+            (place.topic, place.partition): answer.result(ANSWER_SECONDS_MAX).offset
+            for place, answer in answers.items()
+        }
+
+    return asked(ask, "the offsets of its topics")
+
+
+def asked(ask: Callable[[], T], what: str) -> T:
+    """What Kafka answers, asked again while it may yet be able to; StorageError in words if it cannot."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    deadline = monotonic() + ANSWER_SECONDS_MAX
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            # A topic that was just made, or whose leader is being elected, is there in a moment.
+            may_be_soon = error.args[0].retriable() or error.args[0].code() == KafkaError._NOENT  # noqa: SLF001 - public there
+            if not may_be_soon or monotonic() > deadline:
+                raise cannot(f"ask for {what}", error) from error
+            sleep(_PAUSE_SECONDS)
+        except TimeoutError as error:
+            raise cannot(f"ask for {what}", error) from error
+
+
+def cannot(what: str, error: BaseException) -> StorageError:
+    """The error that says what could not be done, and why."""
+    return StorageError(f"Kafka could not be made to {what}: {error_words(error)}.")
+
+
+def error_words(error: BaseException) -> str:
+    """What an error of Kafka's says."""
+    given = error.args[0] if error.args else error
+    text = given.str() if hasattr(given, "str") else str(given)
+    return (text or type(error).__name__).rstrip(".")

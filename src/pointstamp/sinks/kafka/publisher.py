@@ -1,0 +1,211 @@
+"""Publishes commits as transactions of Kafka: the records of all outputs and a note of the commit, at once.
+
+A reader of committed records sees all of a commit or nothing of it. One producer writes it, because no other
+can write into its transaction: so the rows of a commit pass through the driver, encoded by the workers.
+
+Whether a commit is published is decided in this order, and the order is what makes it safe: first the
+transactions of the query are taken over, which ends what another driver has begun and refuses all that it
+tries from then on; then the last commit is read; then the next is written. A driver that was replaced and
+does not know it is refused by Kafka, takes over again, and finds the commit there. So each commit is written
+once, no matter how many drivers write it and when they die.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pointstamp.errors import NotStored, RecoveryError, StorageError
+from pointstamp.sinks import files
+from pointstamp.sinks.files import Origin
+from pointstamp.sinks.kafka import commits
+from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, Cluster, cannot, error_words, partitions_of
+from pointstamp.sinks.kafka.commits import NO_COMMIT, CommitNote
+from pointstamp.sinks.kafka.records import KafkaRecord, records
+from pointstamp.sinks.port import Staged
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaException, Producer
+
+    from pointstamp.sinks.kafka.sink import KafkaSink
+
+_TRIES_MAX: Final = 5
+_QUEUE_RECORDS: Final = 1_000_000
+
+
+class KafkaPublisher:
+    """Writes the commits of one query; used by the driver's thread."""
+
+    def __init__(self, sink: "KafkaSink") -> None:
+        self._sink = sink
+        self._cluster = Cluster(sink.bootstrap, sink.options)
+        self._storage = sink.storage()
+        self._producer: Producer | None = None
+        self._last = NO_COMMIT
+
+    def check_outputs(self, before: Collection[str]) -> None:
+        """An output may begin and end with any commit, but its topic must be there."""
+        del before
+        topics = {self._sink.topic_of(output) for output in self._sink.schemas}
+        there = partitions_of(self._cluster.admin(), topics)
+        if missing := sorted(topics - there.keys()):
+            raise RecoveryError(
+                f"{self._cluster} has no topic {', '.join(map(repr, missing))}, to which output should "
+                "go; nothing was changed. Make the topic, or name another one."
+            )
+
+    def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
+        """Write a commit, unless it is there."""
+        digest = commits.digest(epochs_through, staged)
+        for _ in range(_TRIES_MAX):
+            producer = self._taken_over()
+            if self._is_published(number, digest):
+                self._remove(staged)
+                return
+            note = self._last.after(number, epochs_through, digest)
+            try:
+                content = self._content(staged)
+            except NotStored:
+                # Another driver may have published it meanwhile, and removed what was staged.
+                self._leave()
+                if not self._is_published_by_others(number, digest):
+                    raise
+                return
+            if self._write(producer, content, note):
+                self._last = note
+                self._remove(staged)
+                return
+        raise StorageError(
+            f"commit {number} could not be written into {self._cluster}, which refused the producer of query "
+            f"'{self._sink.query}' {_TRIES_MAX} times. If other drivers of this query run, stop all but one."
+        )
+
+    def published_through(self) -> int | None:
+        """The last epoch that is committed in Kafka."""
+        self._leave()  # others may have published since
+        self._taken_over()
+        return self._last.epochs_through if self._last.number >= 0 else None
+
+    def discard(self, generation: int, keep: Collection[Staged]) -> None:
+        """Remove what earlier generations have staged, unless it is kept and not known to be published."""
+        kept = {piece.path for piece in keep if piece.last_epoch > self._last.epochs_through}
+        folders = list(self._sink.folders().values())
+        files.discard(self._storage, folders, Origin(self._sink.query, generation), kept)
+
+    # Inside.
+
+    def _taken_over(self) -> "Producer":
+        """The producer of the query's transactions, after it is known which commit was the last."""
+        if self._producer is None:
+            from confluent_kafka import KafkaException, Producer
+
+            settings = self._cluster.settings(
+                transactional_id=f"pointstamp-{self._sink.query}",
+                partitioner="murmur2_random",  # a key goes where Java's clients would put it
+                linger_ms=1,
+                queue_buffering_max_messages=_QUEUE_RECORDS,
+            )
+            producer = Producer(settings)
+            try:
+                producer.init_transactions(ANSWER_SECONDS_MAX)
+            except KafkaException as error:
+                raise cannot(f"begin the transactions of query '{self._sink.query}'", error) from error
+            self._last = commits.last_commit(self._cluster, self._sink.commits, self._sink.query)
+            self._producer = producer
+        return self._producer
+
+    def _leave(self) -> None:
+        self._producer = None
+
+    def _is_published_by_others(self, number: int, digest: str) -> bool:
+        self._taken_over()
+        return self._is_published(number, digest)
+
+    def _is_published(self, number: int, digest: str) -> bool:
+        """Whether a commit is there; StorageError if another one is, or if one before it is missing."""
+        last = self._last
+        if number > last.number + 1:
+            raise StorageError(
+                f"commit {number} was given, but {self._cluster} has commits of query "
+                f"'{self._sink.query}' up to {last.number} only; nothing was changed. One of them was lost, "
+                f"or the topic '{self._sink.commits}' was emptied."
+            )
+        if number <= last.number and last.digest_of(number) not in (digest, None):
+            raise StorageError(
+                f"commit {number} of query '{self._sink.query}' is published with other rows than it was "
+                "given now; nothing was changed. Is this the checkpoint that wrote it?"
+            )
+        return number <= last.number
+
+    def _content(self, staged: Sequence[Staged]) -> dict[str, pa.Table]:
+        """The rows of each output, earlier epochs first."""
+        tables: dict[str, list[pa.Table]] = {}
+        for piece in sorted(staged, key=lambda each: each.path):
+            content = self._storage.read(piece.path)
+            if problem := files.damage(self._storage.address, piece, content):
+                raise StorageError(problem)
+            tables.setdefault(piece.output, []).append(files.table_of(content))
+        return {output: pa.concat_tables(each) for output, each in tables.items()}
+
+    def _write(self, producer: "Producer", content: dict[str, pa.Table], note: CommitNote) -> bool:
+        """Write a commit in one transaction; False if the producer is refused, as after a takeover."""
+        from confluent_kafka import KafkaException
+
+        sink = self._sink
+        try:
+            producer.begin_transaction()
+            for output, table in content.items():
+                for epoch in sorted(pc.unique(table.column("epoch")).to_pylist()):
+                    mine = table.filter(pc.equal(table.column("epoch"), epoch))
+                    _send(producer, sink.topic_of(output), records(mine))
+            _send(producer, sink.commits, iter([KafkaRecord(sink.query.encode(), commits.encoded(note))]))
+            producer.commit_transaction(ANSWER_SECONDS_MAX)
+        except KafkaException as error:
+            self._leave()
+            if _is_refused(error):
+                return False
+            if error.args[0].txn_requires_abort():
+                with suppress(KafkaException):
+                    producer.abort_transaction(ANSWER_SECONDS_MAX)
+            raise cannot(f"take commit {note.number} of query '{sink.query}'", error) from error
+        except BaseException:
+            self._leave()
+            raise
+        return True
+
+    def _remove(self, staged: Sequence[Staged]) -> None:
+        """What is published is not needed again: the note of its commit says that it is."""
+        for piece in staged:
+            self._storage.delete(piece.path)
+
+
+def _send(producer: "Producer", topic: str, given: Iterator[KafkaRecord]) -> None:
+    from confluent_kafka import KafkaError, KafkaException
+
+    for record in given:
+        while True:
+            try:
+                producer.produce(topic, record.value, record.key)
+                break
+            except BufferError:  # the queue is full: wait until some of it is sent
+                producer.poll(0.1)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise
+                raise RecoveryError(
+                    f"a record for the topic '{topic}' has {len(record.value or b''):,} bytes, which is more "
+                    f"than Kafka's client takes: {error_words(error)}. The commit is in the journal: allow "
+                    "larger records (options={'message.max.bytes': ...}, and max.message.bytes of the "
+                    "topic), then start the query again."
+                ) from error
+
+
+def _is_refused(error: "KafkaException") -> bool:
+    """Whether a producer is of no use any more; most often because another driver has taken over."""
+    from confluent_kafka import KafkaError
+
+    own = (KafkaError._FENCED, KafkaError._FATAL)  # noqa: SLF001 - public there
+    codes = (*own, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+    return error.args[0].fatal() or error.args[0].code() in codes

@@ -1,0 +1,227 @@
+"""Topics of Kafka as a source: ``kafka(bootstrap, topics)``; needs ``confluent-kafka``.
+
+Workers read the partitions themselves, and the driver finds how far they go. A unit is a range of offsets of
+each partition that has new records, so whoever reads it again reads the same records. Only committed records
+are read. What retention or compaction has removed cannot be read again: records must stay for as long as a
+query may stand still.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import pyarrow as pa
+
+from pointstamp.errors import FlowError
+from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, Cluster, asked, check_installed
+from pointstamp.sources.kafka import ranges
+from pointstamp.sources.kafka.columns import KafkaFormat, OnBad, RecordColumns
+from pointstamp.sources.kafka.fetching import OnLost, fetched
+from pointstamp.sources.kafka.ranges import Place, range_of
+from pointstamp.sources.kafka.watch import EARLIEST, LATEST, KafkaWatch
+from pointstamp.sources.once import AllAtOnce
+from pointstamp.sources.port import Part, Position, Unit, Watch
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+ROWS_PER_TICK: Final = 10_000
+_LOOK_EVERY_SECONDS: Final = 0.005
+_GATHER_SECONDS: Final = 0.005
+_log = logging.getLogger("pointstamp.query")
+_skipped: dict[str, int] = {}  # by part, until whoever has read it asks
+
+
+def kafka(
+    bootstrap: str,
+    topics: str | Iterable[str] = (),
+    *,
+    pattern: str | None = None,
+    format: KafkaFormat = "json",  # noqa: A002  Spark's word for it
+    registry: str | Mapping[int, Any] | None = None,
+    key: str | Sequence[str] = (),
+    columns: Mapping[str, str] | Sequence[str] = (),
+    starting: str | int | datetime = EARLIEST,
+    on_bad: OnBad = "error",
+    on_lost: OnLost = "error",
+    rows_per_tick: int | None = ROWS_PER_TICK,
+    gather_seconds: float = _GATHER_SECONDS,
+    look_every_seconds: float = _LOOK_EVERY_SECONDS,
+    topics_every_seconds: float = 10.0,
+    options: Mapping[str, Any] | None = None,
+) -> "KafkaSource":
+    """The records of topics, those there and those to come, each read exactly once.
+
+    - ``topics``: one or several; or ``pattern``, a regular expression for whole names, which also finds
+      topics that are made later. Partitions that are added are found, too.
+    - ``format``: what values are: ``"json"``, objects whose fields are the input's columns; ``"raw"``, which
+      are not looked at; ``"avro"`` and ``"json_schema"`` in the wire format of a registry. ``registry`` is
+      the address of that, or schemas of Avro by their numbers.
+    - ``key``: the columns that are in a record's key.
+    - ``columns``: columns for what else is known of a record, by name: ``{"at": "timestamp"}``, or a list of
+      names, of key, value, headers, timestamp, topic, partition, offset, tombstone and error.
+    - ``starting``: where a new query begins: ``"earliest"``, ``"latest"``, or with the records since a time,
+      a datetime or milliseconds since 1970.
+    - ``on_bad``: what becomes of records that cannot be decoded: an ``"error"``; ``"skip"``, counted in a
+      warning and in ``query.lastProgress["rowsSkipped"]``; or ``"keep"``, with nulls and the reason in the
+      column that is the error.
+    - ``on_lost``: whether records that are needed and were removed are an ``"error"``, or to ``"skip"``.
+    - ``rows_per_tick``: how many records one epoch takes at most; None takes all that are there.
+    - ``gather_seconds``: how long to wait for more after the first new record, unless there are as many.
+    - ``look_every_seconds``: how often Kafka is asked for new records, and ``topics_every_seconds`` for new
+      topics and partitions.
+    - ``options``: settings of librdkafka's, such as those of TLS and SASL.
+
+    >>> kafka("broker:9092", "orders").describe()
+    "topic 'orders' of Kafka at 'broker:9092'"
+    """
+    names = (topics,) if isinstance(topics, str) else tuple(topics)
+    who = f"kafka {bootstrap!r}"
+    if bool(names) == (pattern is not None):
+        raise FlowError(f"{who}: give the names of topics, or pattern=, and not both.")
+    _check_choice(who, "format", format, get_args(KafkaFormat))
+    _check_choice(who, "on_bad", on_bad, get_args(OnBad))
+    _check_choice(who, "on_lost", on_lost, get_args(OnLost))
+    if rows_per_tick is not None and rows_per_tick < 1:
+        raise FlowError(
+            f"{who}: rows_per_tick must be at least 1, not {rows_per_tick}. Or give None for all."
+        )
+    known = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
+    keys = (key,) if isinstance(key, str) else tuple(key)
+    made = RecordColumns(format, registry, keys, known, on_bad)
+    made.check(who)
+    return KafkaSource(
+        Cluster(bootstrap, dict(options or {})),
+        names,
+        pattern,
+        made,
+        _starting(who, starting),
+        on_lost,
+        rows_per_tick,
+        gather_seconds,
+        look_every_seconds,
+        topics_every_seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSource:
+    """A source of records; made by ``kafka``."""
+
+    cluster: Cluster
+    topics: tuple[str, ...]
+    pattern: str | None
+    columns: RecordColumns
+    starting: str | int
+    on_lost: OnLost
+    rows_per_tick: int | None
+    gather_seconds: float
+    look_every_seconds: float
+    topics_every_seconds: float
+    units_per_tick: int | None = None
+
+    def check(self) -> None:
+        """Raise FlowError if what is needed is not installed."""
+        check_installed()
+
+    def watch(self, position: Position, *, available_now: bool = False) -> Watch:
+        """Find the records after a position, those there and those to come."""
+        watch = KafkaWatch(self, position)
+        if not available_now:
+            return watch
+        try:
+            return AllAtOnce(watch.available_now())
+        finally:
+            watch.close()
+
+    def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The records of a range of offsets, as rows with the columns of the schema."""
+        wanted = range_of(part)
+        who = self.who(wanted.place)
+        skipped = 0
+        for messages in fetched(self.cluster, wanted, who, self.on_lost):
+            rows, left_out = self.columns.rows(messages, schema, who)
+            skipped += left_out
+            if rows.num_rows:
+                yield rows
+        if skipped:
+            _skipped[part.locator] = skipped
+            _log.warning(
+                "%s: of the records from offset %s to %s, %s could not be decoded and were left out.",
+                who,
+                wanted.start,
+                wanted.stop - 1,
+                skipped,
+            )
+
+    def skipped(self, part: Part) -> int:
+        """How many records of a part that was read could not be decoded and were left out."""
+        return _skipped.pop(part.locator, 0)
+
+    def after(self, position: Position, unit: Unit) -> dict[str, list[int]]:
+        """The next offset of each partition, by topic."""
+        return ranges.after(position, unit)
+
+    def lanes(self, position: Position) -> list[int]:
+        """The lanes of the partitions that were taken from."""
+        return [ranges.lane_of(place) for place in ranges.offsets_in(position)]
+
+    def share_of_tick(self, unit: Unit) -> float:
+        """How much of what one tick may take a unit is."""
+        return 0.0 if self.rows_per_tick is None else ranges.records_in(unit) / self.rows_per_tick
+
+    def describe(self) -> str:
+        """A description for messages."""
+        if self.pattern is not None:
+            return f"topics that match '{self.pattern}' of {self.cluster}"
+        names = ", ".join(f"'{name}'" for name in self.topics)
+        return f"topic{'s' if len(self.topics) > 1 else ''} {names} of {self.cluster}"
+
+    def who(self, place: Place) -> str:
+        """A partition, for messages."""
+        return f"topic '{place[0]}', partition {place[1]} of {self.cluster}"
+
+    def starting_offsets(
+        self,
+        admin: "AdminClient",
+        places: Sequence[Place],
+        firsts: Mapping[Place, int],
+        ends: Mapping[Place, int],
+    ) -> dict[Place, int]:
+        """Where a new query begins to read each partition."""
+        if isinstance(self.starting, str):
+            return {place: (firsts if self.starting == EARLIEST else ends)[place] for place in places}
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        spec = OffsetSpec.for_timestamp(self.starting)
+        wanted: dict[TopicPartition, Any] = {TopicPartition(*place): spec for place in places}
+        answers = admin.list_offsets(wanted, request_timeout=ANSWER_SECONDS_MAX)
+        found = {
+            (place.topic, place.partition): asked(answer.result, "offsets by time").offset
+            for place, answer in answers.items()
+        }
+        # There may be no record since then, or one that is not committed yet.
+        return {
+            place: min(found[place], ends[place]) if found[place] >= 0 else ends[place] for place in places
+        }
+
+
+def _starting(who: str, given: str | int | datetime) -> str | int:
+    if isinstance(given, datetime):
+        return int(given.timestamp() * 1000)
+    if isinstance(given, str) and given not in (EARLIEST, LATEST):
+        raise FlowError(
+            f"{who}: starting must be 'earliest', 'latest', a datetime or milliseconds since 1970, not "
+            f"{given!r}."
+        )
+    return given
+
+
+def _check_choice(who: str, what: str, given: str, choices: Sequence[str]) -> None:
+    if given not in choices:
+        raise FlowError(
+            f"{who}: {what} must be one of {', '.join(choices)}, not {given!r}. Choose one of these."
+        )

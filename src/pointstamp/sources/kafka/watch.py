@@ -1,0 +1,208 @@
+"""How far the partitions of topics go: a thread asks Kafka, and a poll never waits but for the first time.
+
+The end of a partition is the offset before which every transaction has ended, so that a unit never holds a
+record that may be rolled back. Topics and partitions that are new are looked for from time to time, and are
+read from their beginning: nothing was there when the query began. Each partition is told of once, by an empty
+range if it has no record: where "latest" was is then in the journal, and event time knows whom to wait for.
+"""
+
+import re
+import socket
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Final
+
+from pointstamp.errors import PointstampError, SourceError
+from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, asked, ends_of, partitions_of
+from pointstamp.sources.kafka.fetching import lost
+from pointstamp.sources.kafka.ranges import OffsetRange, Place, offsets_in, range_of, unit_of, units_up_to
+from pointstamp.sources.port import Position, Unit
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+    from pointstamp.sources.kafka.source import KafkaSource
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+_RECORDS_MAX: Final = 100_000
+_NEW_TOPIC_SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 0.05
+
+
+class KafkaWatch:
+    """The offsets of topics as units; polled by one thread."""
+
+    def __init__(self, source: "KafkaSource", position: Position) -> None:
+        self._source = source
+        self._admin: AdminClient = source.cluster.admin()
+        self._taken = offsets_in(position)
+        self._is_new = position is None
+        self._has_begun = not self._is_new
+        self._ends: dict[Place, int] = {}
+        self._firsts: dict[Place, int] = {}
+        self._seen: dict[Place, int] = {}
+        self._untold: dict[Place, int] = {}
+        self._topics_at = 0.0
+        self._found_at = monotonic()
+        self._failure: BaseException | None = None
+        self._is_closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self._theirs.setblocking(False)
+
+    def poll(self) -> list[Unit]:
+        """The records since the last call, as ranges of offsets."""
+        if self._is_closed.is_set():
+            return []
+        if self._thread is None:
+            self._ends = self._asked()
+            self._thread = threading.Thread(target=self._look_on, name="pointstamp-kafka", daemon=True)
+            self._thread.start()
+        with suppress(BlockingIOError):
+            self._ours.recv(4096)
+        if self._failure is not None:
+            raise self._failure
+        return self._units(dict(self._ends))
+
+    def available_now(self) -> list[Unit]:
+        """The records that are there now, and no others."""
+        self._ends = self._asked()
+        return self._units(dict(self._ends))
+
+    def fileno(self) -> int:
+        """Readable when a partition has become longer."""
+        return self._ours.fileno()
+
+    @property
+    def is_finished(self) -> bool:
+        """A topic has no end."""
+        return False
+
+    def waits_for(self) -> str:
+        """The topics, and since when nothing has come."""
+        seconds = monotonic() - self._found_at
+        return f"records of {self._source.describe()}; the last were found {seconds:.1f} seconds ago"
+
+    def close(self) -> None:
+        """Ask no more; the thread ends after the question that is under way."""
+        self._is_closed.set()
+        self._ours.close()
+        self._theirs.close()
+
+    # Asking; in the thread, after the first time.
+
+    def _look_on(self) -> None:
+        while not self._is_closed.wait(self._source.look_every_seconds):
+            try:
+                ends = self._asked()
+                if ends != self._ends:
+                    self._take_note(self._gathered(ends))
+            except PointstampError as error:
+                self._failure = error
+                self._wake()
+                return
+
+    def _gathered(self, ends: dict[Place, int]) -> dict[Place, int]:
+        """How far partitions go a moment after they began to grow: what is sent together comes together."""
+        new = sum(ends.values()) - sum(self._ends.values())
+        is_enough = new >= (self._source.rows_per_tick or _RECORDS_MAX)
+        if is_enough or self._is_closed.wait(self._source.gather_seconds):
+            return ends
+        return self._asked()
+
+    def _asked(self) -> dict[Place, int]:
+        """How far the partitions go."""
+        if monotonic() >= self._topics_at:
+            self._find_partitions()
+        return ends_of(self._admin, self._firsts)
+
+    def _take_note(self, ends: dict[Place, int]) -> None:
+        self._ends = ends
+        self._wake()
+
+    def _find_partitions(self) -> None:
+        """Look for topics and partitions, and where those begin that are new."""
+        source, is_first = self._source, not self._topics_at
+        self._topics_at = monotonic() + source.topics_every_seconds
+        deadline = monotonic() + _NEW_TOPIC_SECONDS
+        while True:
+            there = partitions_of(self._admin, self._names())
+            missing = [name for name in source.topics if name not in there]
+            if not missing or not is_first or monotonic() > deadline:
+                break
+            sleep(_PAUSE_SECONDS)  # one that was just made is there in a moment
+        if missing and is_first:
+            raise SourceError(
+                f"{source.cluster} has no topic {', '.join(map(repr, missing))}. Make it, or name another "
+                "one; a pattern (ps.kafka(..., pattern='orders-.*')) also finds topics that are made later."
+            )
+        new = [
+            (topic, each)
+            for topic, found in there.items()
+            for each in found
+            if (topic, each) not in self._firsts
+        ]
+        if new:
+            self._firsts = {**self._firsts, **ends_of(self._admin, new, is_first=True)}
+
+    def _names(self) -> list[str]:
+        if self._source.pattern is None:
+            return list(self._source.topics)
+        found = asked(lambda: self._admin.list_topics(timeout=ANSWER_SECONDS_MAX), "the list of topics")
+        return [name for name in found.topics if re.fullmatch(self._source.pattern, name)]
+
+    def _wake(self) -> None:
+        with suppress(OSError):  # it is readable anyway, or nobody looks
+            self._theirs.send(b"!")
+
+    # Making units; in the thread that polls.
+
+    def _units(self, ends: Mapping[Place, int]) -> list[Unit]:
+        if ends == self._seen and self._has_begun:
+            return []
+        self._seen = dict(ends)
+        starts = {
+            place: self._checked(place, start, ends[place]) for place, start in self._starts(ends).items()
+        }
+        self._untold.update({place: start for place, start in starts.items() if place not in self._taken})
+        self._taken.update(starts)
+        records_max = self._source.rows_per_tick or _RECORDS_MAX
+        units = list(units_up_to({p: self._taken[p] for p in ends}, ends, records_max))
+        self._taken.update(ends)
+        if units or not (self._has_begun or self._source.starting == EARLIEST):
+            units = [_telling(self._untold, units), *units[1:]]
+            self._untold = {}
+        self._has_begun = self._has_begun or bool(units)
+        if units:
+            self._found_at = monotonic()
+        return units
+
+    def _starts(self, ends: Mapping[Place, int]) -> dict[Place, int]:
+        """From where on each partition is read: on the first time, as the user says."""
+        new = [place for place in ends if place not in self._taken]
+        if not self._has_begun and self._is_new:
+            said = self._source.starting_offsets(self._admin, new, self._firsts, ends)
+        else:
+            said = {place: self._firsts[place] for place in new}
+        known = {place: self._taken[place] for place in ends if place in self._taken}
+        return {**known, **said}
+
+    def _checked(self, place: Place, start: int, end: int) -> int:
+        """An offset to go on from; where it is not there any more, an error or the first that is."""
+        first = self._firsts[place]
+        if first <= start <= end:
+            return start
+        if self._source.on_lost == "error":
+            raise lost(self._source.who(place), start, end if start < first else start, first, end)
+        return first
+
+
+def _telling(starts: Mapping[Place, int], units: list[Unit]) -> Unit:
+    """The first unit, with a range for each partition that is new, where it has none an empty one."""
+    taken = {each.place: each for each in map(range_of, units[0].parts)} if units else {}
+    empty = {place: OffsetRange(*place, start, start) for place, start in starts.items()}
+    return unit_of([each for _, each in sorted({**empty, **taken}.items())])

@@ -1,0 +1,104 @@
+"""From topic to topic of a real Kafka, exactly once, no matter which process dies and when.
+
+- *Counts*: what a source leaves out is told.
+- *The page*: the examples of docs/connectors.md run.
+- *Deaths*: the driver dies before, in and after the transaction of a commit, and a worker; a reader of
+  committed records finds each number once, in whole epochs and in order.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pointstamp as ps
+from support.kafka_broker import address, committed, new_topic, put
+from support.kafka_drivers import ROWS_PER_TICK
+
+pytestmark = pytest.mark.kafka
+
+TESTS = Path(__file__).parents[1]
+SECONDS_MAX = 600
+
+
+def _run(folder: Path, source: str, target: str, moment: str) -> int:
+    command = [sys.executable, "-m", "support.kafka_drivers", str(folder), source, target, moment]
+    paths = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": paths, "POINTSTAMP_TEST_KAFKA": address()}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode
+
+
+def test_a_driver_and_workers_that_die_at_any_moment_leave_every_epoch_once(tmp_path: Path) -> None:
+    source, target = new_topic(2), new_topic(2)
+    sent = 0
+    for moment in ("before the transaction", "flushed", "committed", "worker", "never"):
+        for partition in (0, 1):
+            put(source, [b'{"n": %d}' % each for each in range(sent, sent + 15)], partition)
+            sent += 15
+        code = _run(tmp_path / "checkpoint", source, target, moment)
+        assert code == (0 if moment in ("worker", "never") else -signal.SIGKILL)
+    found = committed(target)
+    rows = [json.loads(record.value) for record in found]
+    assert sorted(row["n"] for row in rows) == list(range(sent))
+    assert all(row["twice"] == 2 * row["n"] for row in rows)
+    for partition in (0, 1):
+        epochs = [
+            row["epoch"] for row, record in zip(rows, found, strict=True) if record.partition == partition
+        ]
+        assert epochs == sorted(epochs)
+    sizes = [sum(row["epoch"] == epoch for row in rows) for epoch in {row["epoch"] for row in rows}]
+    assert max(sizes) <= ROWS_PER_TICK
+    assert not list((tmp_path / "checkpoint").rglob("*.parquet")), "what is published is not kept"
+
+
+def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
+    page = (TESTS.parent / "docs" / "connectors.md").read_text().partition("## Kafka")[2]
+    orders, totals = new_topic(), new_topic()
+    rows = [("Rome", 2), ("Oslo", 3), ("Rome", 5)]
+    put(orders, [json.dumps({"city": city, "price": price}).encode() for city, price in rows])
+    names: dict[str, object] = {"bootstrap": address(), "checkpoint": str(tmp_path / "checkpoint")}
+    blocks = re.findall(r"```python\n(.*?)```", page.partition("\n## ")[0], re.DOTALL)
+    for block in blocks:
+        code = block.replace('bootstrap, "orders"', f'bootstrap, "{orders}"')
+        exec(code.replace('bootstrap, "totals"', f'bootstrap, "{totals}"'), names)  # noqa: S102 - our own page
+    assert len(blocks) == 2
+    found = {record.key: json.loads(record.value) for record in committed(totals)}
+    assert found == {b"Rome": {"city": "Rome", "total": 7}, b"Oslo": {"city": "Oslo", "total": 3}}
+    put(orders, [b"no JSON"])
+    flow, source = names["flow"], names["source"]
+    assert isinstance(flow, ps.Dataflow)
+    output = str(tmp_path / "checked")
+    query = flow.start_local(
+        orders=source, checkpoint=str(tmp_path / "two"), output=output, available_now=True
+    )
+    query.awaitTermination()
+    assert ps.read_published(output)["bad"].select(["text"]).to_pylist() == [{"text": "no JSON"}]
+    assert ps.read_published(output)["good"].num_rows == 3
+
+
+def test_records_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    topic = new_topic(2)
+    put(topic, [b'{"n": 1}', b"no JSON"])
+    put(topic, [b"{", b"}", b'{"n": 2}'], partition=1)
+    flow = ps.Dataflow("counted")
+    flow.output("numbers", flow.input("numbers", "n long"))
+    query = flow.start_local(
+        numbers=ps.kafka(address(), topic, on_bad="skip"),
+        checkpoint=str(tmp_path / "checkpoint"),
+        output=str(tmp_path / "out"),
+        workers=2,
+        available_now=True,
+    )
+    query.awaitTermination()
+    progress = query.lastProgress
+    assert progress is not None
+    assert (progress["rowsIn"], progress["rowsSkipped"]) == ({"numbers": 2}, {"numbers": 3})

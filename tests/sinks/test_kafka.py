@@ -1,0 +1,150 @@
+"""Records of Kafka that a sink writes, besides the contract of all sinks.
+
+- *Records*: rows, upserts and changes as what a reader of committed records finds.
+- *Round trips*: what one query writes another reads back as the same table.
+- *Mistakes*: refused in words, before anything is written.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pointstamp as ps
+from pointstamp.errors import FlowError, RecoveryError, SchemaError
+from pointstamp.sinks.kafka.records import STAGED, KafkaRecord, records
+from support.kafka_broker import address, committed, new_topic, put
+
+pytestmark = pytest.mark.kafka
+
+PEOPLE = "id long, city string"
+
+
+def _run(flow: ps.Dataflow, folder: Path, sink: ps.KafkaSink, **inputs: Any) -> None:  # noqa: ANN401
+    query = flow.start_local(checkpoint=str(folder), output=sink, available_now=True, **inputs)
+    query.awaitTermination()
+
+
+def _people() -> tuple[ps.Dataflow, ps.Table]:
+    flow = ps.Dataflow("people")
+    return flow, flow.table("people", f"{PEOPLE}, gone boolean", key="id", deleted="gone")
+
+
+def _row(number: int, city: str | None, *, gone: bool = False) -> dict[str, Any]:
+    return {"id": number, "city": city, "gone": gone}
+
+
+EPOCHS = [
+    [_row(1, "Rome"), _row(2, "Oslo")],
+    [_row(1, "Bern"), _row(3, "Wien")],
+    [_row(2, None, gone=True)],
+]
+
+
+def test_upserts_of_a_table_are_keys_with_tombstones_and_are_read_back_as_the_table(tmp_path: Path) -> None:
+    topic, again = new_topic(cleanup_policy="compact"), new_topic()
+    flow, people = _people()
+    flow.output("people", people.upserts("id", deleted="gone"))
+    sink = ps.KafkaSink(address(), topic, key="id", deleted="gone")
+    _run(flow, tmp_path / "one", sink, people=EPOCHS)
+    found = [(record.key, record.value) for record in committed(topic)]
+    assert sorted(found[:2]) == [(b"1", b'{"id":1,"city":"Rome"}'), (b"2", b'{"id":2,"city":"Oslo"}')]
+    assert sorted(found[2:4]) == [(b"1", b'{"id":1,"city":"Bern"}'), (b"3", b'{"id":3,"city":"Wien"}')]
+    assert found[4:] == [(b"2", b"")]
+    reading = ps.Dataflow("read back")
+    schema = f"{PEOPLE}, gone boolean, place long"
+    back = reading.table("people", schema, key="id", order="place", deleted="gone")
+    reading.output("people", back)
+    columns = {"gone": "tombstone", "place": "offset"}
+    source = ps.kafka(address(), topic, key="id", columns=columns)
+    _run(reading, tmp_path / "two", ps.KafkaSink(address(), again, key="id"), people=source)
+    rows = [json.loads(record.value)["after"] for record in committed(again)]
+    assert sorted((row["id"], row["city"]) for row in rows) == [(1, "Bern"), (3, "Wien")]
+
+
+def test_changes_of_a_table_are_events_of_debeziums_and_are_read_back_as_the_table(tmp_path: Path) -> None:
+    topic = new_topic()
+    flow, people = _people()
+    flow.output("people", people)
+    _run(flow, tmp_path / "one", ps.KafkaSink(address(), topic, key="id"), people=EPOCHS)
+    events = [json.loads(record.value) for record in committed(topic)]
+    assert [event["op"] for event in events] == ["c", "c", "c", "u", "d"] or [
+        event["op"] for event in events
+    ] == ["c", "c", "u", "c", "d"]
+    reading = ps.Dataflow("read back")
+    text = reading.input("events", "value string, offset long")
+    back = text.debezium(PEOPLE, value="value", key="id", order="offset")
+    reading.output("people", back)
+    source = ps.kafka(address(), topic, format="raw", columns=["value", "offset"], rows_per_tick=2)
+    query = reading.start_local(
+        checkpoint=str(tmp_path / "two"), output=str(tmp_path / "out"), available_now=True, events=source
+    )
+    query.awaitTermination()
+    table = ps.read_table(str(tmp_path / "out"), "people")
+    assert sorted(zip(*table.select(["id", "city"]).to_pydict().values(), strict=True)) == [
+        (1, "Bern"),
+        (3, "Wien"),
+    ]
+
+
+def test_a_value_is_sent_as_it_is_and_several_key_columns_are_an_object(tmp_path: Path) -> None:
+    source, raw, keyed = new_topic(), new_topic(), new_topic()
+    put(source, [b"\x00\xff", b"text"])
+    flow = ps.Dataflow("raw")
+    flow.output("raw", flow.input("records", "value binary"))
+    given = ps.kafka(address(), source, format="raw", columns=["value"])
+    _run(flow, tmp_path / "raw", ps.KafkaSink(address(), raw, value="raw"), records=given)
+    assert [(record.key, record.value) for record in committed(raw)] == [(None, b"\x00\xff"), (None, b"text")]
+    flow = ps.Dataflow("keyed")
+    flow.output("keyed", flow.input("rows", "a long, b string"))
+    sink = ps.KafkaSink(address(), {"keyed": keyed}, key={"keyed": ["a", "b"]}, epoch="at")
+    _run(flow, tmp_path / "keyed", sink, rows=[[{"a": 1, "b": "x"}]])
+    assert [(record.key, record.value) for record in committed(keyed)] == [
+        (b'{"a":1,"b":"x"}', b'{"at":0,"a":1,"b":"x"}')
+    ]
+
+
+def test_what_is_deleted_comes_before_what_is_inserted_and_both_of_a_key_are_an_update() -> None:
+    rows = [(b"1", b"a", 1), (b"2", b"b", -1), (b"1", b"c", -1), (None, b"d", 2), (None, b"e", -1)]
+    columns = [pa.array(values) for values in zip(*rows, strict=True)]
+    staged = pa.Table.from_arrays(columns, schema=STAGED)
+    assert list(records(staged)) == [
+        KafkaRecord(None, b'{"op":"d","before":e,"after":null}'),
+        KafkaRecord(b"2", b'{"op":"d","before":b,"after":null}'),
+        KafkaRecord(b"1", b'{"op":"u","before":c,"after":a}'),
+        KafkaRecord(None, b'{"op":"c","before":null,"after":d}'),
+        KafkaRecord(None, b'{"op":"c","before":null,"after":d}'),
+    ]
+
+
+ROWS = {"rows": pa.schema([("id", pa.int64()), ("gone", pa.bool_())])}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "words"),
+    [
+        ({"key": "no"}, SchemaError, "output 'rows' has no column 'no', by which its records"),
+        ({"deleted": "gone"}, FlowError, "a deleted row is a record with its key alone. Name the key"),
+        (
+            {"deleted": "id", "key": "id"},
+            SchemaError,
+            "'id' says which rows are deleted; it must be a boolean",
+        ),
+        ({"value": "raw"}, SchemaError, "needs a column 'value' of bytes or text"),
+        ({"topic": {"other": "t"}}, FlowError, "was given no topic for output 'rows'"),
+    ],
+)
+def test_outputs_that_do_not_fit_are_refused(
+    arguments: dict[str, Any], kind: type[Exception], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        ps.KafkaSink("nowhere:1", **{"topic": "t", **arguments}).for_query("q", ROWS)
+
+
+def test_a_topic_that_is_not_there_is_told_before_anything_is_written(tmp_path: Path) -> None:
+    sink = ps.KafkaSink(address(), "not-there", staging=str(tmp_path)).for_query("q", ROWS)
+    with pytest.raises(RecoveryError, match=r"has no topic 'not-there', to which output should go; nothing"):
+        sink.publisher().check_outputs([])
+    assert not list(tmp_path.iterdir())
