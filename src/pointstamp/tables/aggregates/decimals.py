@@ -59,7 +59,7 @@ def without_point(values: pa.Array) -> list[int]:
 def _whole(value: Decimal, scale: int) -> int:
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
-    number = int("".join(map(str, digits))) * 10 ** (scale + exponent)
+    number = int("".join(map(str, digits))) * int(10 ** (scale + exponent))
     return -number if sign else number
 
 

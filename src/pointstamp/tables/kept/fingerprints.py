@@ -26,7 +26,7 @@ _BITS_MAX: Final = 128
 
 
 def has_fingerprints(schema: pa.Schema) -> bool:
-    """Whether rows of these columns, the last of which is their weight, have fingerprints that are shorter."""
+    """Whether rows have fingerprints that are shorter; the last column is their weight."""
     columns = list(schema)[:-1]
     if any(_has_map(field.type) for field in columns):
         return False
