@@ -122,6 +122,26 @@ def test_components_of_a_graph_that_only_grows_are_joined_by_union_find(workers:
         assert found == ORACLES["wcc"](whole)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_forest_of_floats_says_their_weights_as_they_came(workers: int) -> None:
+    flow = ps.Dataflow("floats")
+    edges = flow.input("edges", "src long, dst long, km float, w long").running(weight="w")
+    flow.output("forest", graphs.minimum_spanning_forest(graphs.Graph(edges, weight="km")))
+    built = [
+        (3, 2, -0.5, 1),
+        (1, 2, 0.25, 2),
+        (2, 1, 0.25, 1),
+        (1, 3, 0.5, 1),
+        (1, 3, 7.0, 1),
+        (4, 4, 1.0, 1),
+    ]
+    closed = [(3, 2, -0.5, -1), (1, 2, 0.25, -2)]
+    epochs = [[dict(zip(("src", "dst", "km", "w"), row, strict=True)) for row in e] for e in (built, closed)]
+    results = flow.run_local(edges=epochs, workers=workers)
+    found = [{tuple(r.values()) for r in results.table("forest", as_of=e).to_pylist()} for e in (0, 1)]
+    assert found == [{(2, 3, -0.5), (1, 2, 0.25)}, {(1, 2, 0.25), (1, 3, 0.5)}]
+
+
 # Refusal.
 
 
