@@ -4,8 +4,8 @@
 
 One JSON line for each query is added to ``results.jsonl`` beside this file, or where ``--results`` says; a
 query that has a line there for its scale is not run again, so a run that was stopped goes on. A query that
-fails is told, and the others are run. At the end docs/tpch.md is made of all lines. At scale 0.3 a query
-takes about a minute, most of which goes into making and loading its tables.
+fails is told, and the others are run. At the end docs/tpch.md is made of all lines. At scale 0.3 all queries
+are reckoned to take a quarter of an hour on two idle cores, mostly to make and to load tables.
 
 A query runs in a process of its own: it loads the tables in two epochs (``load_s``), then each epoch changes
 1,000 rows of those that it reads: orders with their lines come and go, customers, parts, offers and lines are
