@@ -1,5 +1,6 @@
 """From topic to topic of a real Kafka, exactly once, no matter which process dies and when.
 
+- *Promises*: units on which a promise rests are the same for the next driver, though it finds more records.
 - *Counts*: what a source leaves out is told.
 - *The page*: the examples of docs/connectors.md run.
 - *Deaths*: the driver dies before, in and after the transaction of a commit, and a worker; a reader of
@@ -17,8 +18,12 @@ from pathlib import Path
 import pytest
 
 import pointstamp as ps
+from pointstamp.query.beginning import begin_generation, found_again
+from pointstamp.running.messages import Tick
+from pointstamp.storage.memory import MemoryStorage
 from support.kafka_broker import address, committed, new_topic, put
 from support.kafka_drivers import ROWS_PER_TICK
+from support.recovering import MemorySink, spec_of
 
 pytestmark = pytest.mark.kafka
 
@@ -102,3 +107,35 @@ def test_records_that_are_left_out_are_counted(tmp_path: Path) -> None:
     progress = query.lastProgress
     assert progress is not None
     assert (progress["rowsIn"], progress["rowsSkipped"]) == ({"numbers": 2}, {"numbers": 3})
+
+
+def test_a_promise_rests_on_the_same_units_when_the_next_driver_finds_more() -> None:
+    topic = new_topic()
+    put(topic, [b'{"day": 1}', b'{"day": 2}'])
+    flow = ps.Dataflow("days")
+    flow.output("days", flow.input("days", "day long"))
+    source = ps.kafka(address(), topic)
+    spec = spec_of(
+        flow,
+        [{}],
+        MemoryStorage(),
+        MemorySink(),
+        workers=1,
+        sources={"days": source},
+        epoch_columns={"days": "day"},
+    )
+    first = begin_generation(spec, "first", 0.0).coordinator(spec, 0.0)
+    first.offer("days", source.watch(None, available_now=True).poll())
+    first.advance("days", 3)
+    put(topic, [b'{"day": 1}'])  # which is late, and found after the promise
+    second = begin_generation(spec, "second", 0.0)
+    position, promised = found_again(source, second.ledger, "days")
+    assert [unit.name for unit in promised] == [f"{topic}:0:0-2"]
+    later = source.watch(position, available_now=True).poll()
+    assert [unit.name for unit in later] == [f"{topic}:0:2-3"]
+    coordinator = second.coordinator(spec, 0.0)
+    coordinator.offer("days", promised)
+    coordinator.offer("days", later)
+    ticks = [order for _ in range(3) for _, order in coordinator.orders(0.0) if isinstance(order, Tick)]
+    assert [(tick.open_from, tick.complete_to) for tick in ticks] == [(0, 3), (3, 3)]
+    assert all(tick.parts["days"] for tick in ticks)

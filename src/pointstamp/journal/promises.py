@@ -55,6 +55,11 @@ class Promises:
         return max([self.complete, *(epoch for epoch, waiting in self._waiting if name not in waiting)])
 
     @property
+    def waited_for(self) -> set[str]:
+        """The names of the units that must be taken before all promises take effect."""
+        return {name for _, waiting in self._waiting for name in waiting}
+
+    @property
     def last(self) -> int:
         """The last promise."""
         return max([self.complete, *(epoch for epoch, _ in self._waiting)])

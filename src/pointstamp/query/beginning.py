@@ -27,6 +27,7 @@ from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.savepoints import adopt_savepoint
 from pointstamp.query.unneeded import remove_unneeded
 from pointstamp.sinks.port import Publisher, Sink
+from pointstamp.sources.port import Position, Source, Unit
 
 _log = logging.getLogger("pointstamp.query")
 
@@ -138,6 +139,18 @@ def _shape_now(spec: QuerySpec, before: FlowShape | None) -> FlowShape:
     if before is not None:
         check_shape(before, shape, accept_changes=spec.accept_changes)
     return shape
+
+
+def found_again(source: Source, ledger: Ledger, name: str) -> tuple[Position, list[Unit]]:
+    """Units on which a promise rests, of a source that would find others; and the position after them."""
+    position, promises = ledger.positions[name], ledger.promises.get(name)
+    units_named = getattr(source, "units_named", None)
+    if promises is None or units_named is None:
+        return position, []
+    units: list[Unit] = units_named(position, promises.waited_for)
+    for unit in units:
+        position = source.after(position, unit)
+    return position, units
 
 
 def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None:

@@ -35,7 +35,7 @@ from pointstamp.errors import (
 )
 from pointstamp.journal.history import Committed
 from pointstamp.journal.ledger import Ledger
-from pointstamp.query.beginning import Beginning, begin_generation
+from pointstamp.query.beginning import Beginning, begin_generation, found_again
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.crew import CrewError, Launcher
 from pointstamp.query.observing import Verification
@@ -162,9 +162,12 @@ class Supervisor:
         self.phase = "starting workers"
         with ExitStack() as opened:
             watches: dict[str, Watch] = {}
+            coordinator = begun.coordinator(spec, monotonic())
             for name, source in spec.sources.items():
                 try:
-                    watch = source.watch(ledger.positions[name], available_now=spec.available_now)
+                    position, promised = found_again(source, ledger, name)
+                    coordinator.offer(name, promised)
+                    watch = source.watch(position, available_now=spec.available_now)
                 except SourceError as error:
                     raise SourceError(f"input '{name}': {error}") from error
                 opened.callback(watch.close)
@@ -172,7 +175,7 @@ class Supervisor:
             verification = self._verify(begun)
             session = Session(
                 self._launcher.launch(replace(begun.mission, is_observed=verification is not None)),
-                begun.coordinator(spec, monotonic()),
+                coordinator,
                 watches,
                 spec.workers,
                 on_commit=self._on_commit,

@@ -17,7 +17,10 @@ To add another source, write these two classes. Of a table a unit may be a versi
 offsets taken. ``Source`` is a plain value that is pickled to the workers; ``Watch`` stays on the driver and
 may hold sockets and threads.
 
-A unit that is found and not taken has the same name when it is found again. A source whose units may change
+A unit that is found and not taken has the same name when it is found again, because a promise may rest on the
+units that were found before it. A source that would find other units has a method ``units_named(position,
+names)``, which makes those of these names that can be taken from a position on, in order; a driver that goes
+on from a journal takes them first. A source whose units may change
 as long as nothing of them is committed has a method ``renewed(unit)``, which returns the unit as it is now,
 or None while it is being written. A driver that goes on from a journal calls it before a unit is read again.
 

@@ -9,7 +9,7 @@ Invariant: the ranges of a partition that units take, one after the other, have 
 """
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -63,6 +63,30 @@ def unit_of(ranges: Sequence[OffsetRange]) -> Unit:
     """
     name = " ".join(f"{each.topic}:{each.partition}:{each.start}-{each.stop}" for each in ranges)
     return Unit(name or "nothing yet", tuple(each.part() for each in ranges))
+
+
+def units_named(position: Position, names: Iterable[str]) -> list[Unit]:
+    """The units of these names, in the order in which they go on from a position.
+
+    >>> [unit.name for unit in units_named({"t": [5]}, ["t:0:7-9", "t:0:5-7 t:1:0-2", "t:0:1-5"])]
+    ['t:0:5-7 t:1:0-2', 't:0:7-9']
+    """
+    left = {name: [_range_named(each) for each in name.split()] for name in names if ":" in name}
+    found: list[Unit] = []
+    while True:
+        offsets = offsets_in(position)
+        fits = [n for n, each in left.items() if all(offsets.get(r.place, r.start) == r.start for r in each)]
+        if not fits:
+            return found
+        # Of those that have no partition in common either may be first.
+        found.append(unit_of(left.pop(min(fits))))
+        position = after(position, found[-1])
+
+
+def _range_named(name: str) -> OffsetRange:
+    topic, partition, offsets = name.split(":")
+    start, _, stop = offsets.partition("-")
+    return OffsetRange(topic, int(partition), int(start), int(stop))
 
 
 def records_in(unit: Unit) -> int:

@@ -164,6 +164,10 @@ class KafkaSource:
         """The next offset of each partition, by topic."""
         return ranges.after(position, unit)
 
+    def units_named(self, position: Position, names: Iterable[str]) -> list[Unit]:
+        """The units of these names: what is found again would be other ranges."""
+        return ranges.units_named(position, names)
+
     def lanes(self, position: Position) -> list[int]:
         """The lanes of the partitions that were taken from."""
         return [ranges.lane_of(place) for place in ranges.offsets_in(position)]
