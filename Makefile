@@ -46,7 +46,7 @@ RESOLUTION = highest
 test-resolution: setup
 	$(UV) venv --quiet --clear --python .venv/bin/python .venv-$(RESOLUTION)
 	$(UV) pip install --quiet --python .venv-$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
-		--editable ".[spark,connect,delta,kafka,sql]" --editable models --group dev
+		--editable ".[spark,connect,delta,kafka,sql,postgres,s3,iceberg]" --editable models --group dev
 	.venv-$(RESOLUTION)/bin/python scripts/test.py
 
 docs: setup
@@ -58,14 +58,14 @@ torture: setup
 bench: setup
 	for each in components incremental epochs keyed gang; do .venv/bin/python -m benchmarks.spark.$$each; done
 	for each in throughput on_spark; do .venv/bin/python -m benchmarks.nexmark.$$each; done
-	for each in commits throughput state kill verify compaction; do .venv/bin/python -m benchmarks.recovery.$$each; done
+	for each in commits throughput state kill verify compaction store_latency; do .venv/bin/python -m benchmarks.recovery.$$each; done
 
 # --universal: one file for every platform and Python; no index address is written.
 UV = $(shell command -v uv || echo .uv/bin/uv)
 COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
 lock: setup
-	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --extra kafka --extra sql --group dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --extra kafka --extra sql --extra postgres --extra s3 --extra iceberg --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 
 clean:

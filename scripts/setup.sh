@@ -1,8 +1,9 @@
 #!/bin/sh
 # Sets up everything that `make run` and `make test` need, into .venv beside this project:
 # Python 3.11+ (found), uv (bootstrapped with pip where it is missing), the locked
-# dependencies, pointstamp itself, and Java 17+ for Spark. Running it again costs a second.
-# With --without-java it leaves Java alone; tests that start Spark will then fail.
+# dependencies, pointstamp itself, Java 17+ for Spark, and PostgreSQL for the tests of its sink.
+# Running it again costs a second. With --without-java it leaves Java and PostgreSQL alone; tests
+# that start Spark will then fail, and those of the sink are skipped.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -68,8 +69,24 @@ need_maven() {
         say "Maven could not be installed: tests of Kafka will fail"
 }
 
+need_postgres() {
+    for found in initdb /usr/lib/postgresql/*/bin/initdb /opt/homebrew/opt/postgresql*/bin/initdb; do
+        if command -v "$found" >/dev/null 2>&1; then return; fi
+    done
+    advice="The tests of ps.PostgresSink need PostgreSQL, which was not found. Install it (Debian: apt-get install postgresql; macOS: brew install postgresql@17)."
+    command -v apt-get >/dev/null 2>&1 || fail "$advice"
+    if [ "$(id -u)" -eq 0 ]; then root=""; elif sudo -n true 2>/dev/null; then root="sudo -n"; else fail "$advice"; fi
+    say "PostgreSQL is missing: installing it with apt-get"
+    $root apt-get update -qq >&2 || fail "apt-get update failed. $advice"
+    DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq --no-install-recommends postgresql >&2 || fail "$advice"
+}
+
 python=$(find_python)
-if [ "${1:-}" != "--without-java" ]; then need_java; need_maven; fi
+if [ "${1:-}" != "--without-java" ]; then
+    need_java
+    need_maven
+    need_postgres
+fi
 stamp=.venv/.pointstamp-setup
 wanted=$(cat requirements/dev.txt pyproject.toml models/pyproject.toml scripts/setup.sh | cksum)
 if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then exit 0; fi

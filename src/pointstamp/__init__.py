@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pointstamp.version import __version__
 
 if TYPE_CHECKING:
+    from pointstamp import testing
     from pointstamp.dataflow import Dataflow
     from pointstamp.errors import PointstampError, PointstampWarning
     from pointstamp.expressions import functions
@@ -68,9 +69,11 @@ if TYPE_CHECKING:
     from pointstamp.sinks.compactor import Compacted, compact
     from pointstamp.sinks.delta import DeltaSink
     from pointstamp.sinks.delta_versions import delta_version
+    from pointstamp.sinks.iceberg import IcebergSink
     from pointstamp.sinks.kafka.sink import KafkaSink
     from pointstamp.sinks.parquet import ParquetSink
     from pointstamp.sinks.port import Compactor, Publisher, Sink, Staged, Writer
+    from pointstamp.sinks.postgres.sink import PostgresSink
     from pointstamp.sinks.reading import published_files, read_published, read_table
     from pointstamp.sinks.tiers import CompactionPolicy
     from pointstamp.sources.delta import delta_changes
@@ -121,6 +124,7 @@ _HOMES = {
     "FlowControl": "running.feeding",
     "FunctionAggregate": "reduce.aggregate",
     "Holder": "progress.why",
+    "IcebergSink": "sinks.iceberg",
     "InputStatus": "running.status",
     "IsNotified": "flow.logic",
     "KafkaSink": "sinks.kafka.sink",
@@ -138,6 +142,7 @@ _HOMES = {
     "Pointstamp": "progress.pointstamp",
     "PointstampError": "errors",
     "PointstampWarning": "errors",
+    "PostgresSink": "sinks.postgres.sink",
     "Probe": "flow.probe",
     "Publisher": "sinks.port",
     "Query": "query.query",
@@ -217,6 +222,7 @@ _HOMES = {
     "stddev_pop": "reduce.asking",
     "stddev_samp": "reduce.asking",
     "sum": "reduce.asking",
+    "testing": "testing",
     "tumbling": "expressions.functions",
     "var_pop": "reduce.asking",
     "var_samp": "reduce.asking",
@@ -242,6 +248,7 @@ __all__ = [
     "FlowControl",
     "FunctionAggregate",
     "Holder",
+    "IcebergSink",
     "InputStatus",
     "IsNotified",
     "KafkaSink",
@@ -259,6 +266,7 @@ __all__ = [
     "Pointstamp",
     "PointstampError",
     "PointstampWarning",
+    "PostgresSink",
     "Probe",
     "Publisher",
     "Query",
@@ -336,6 +344,7 @@ __all__ = [
     "stddev",
     "stddev_pop",
     "stddev_samp",
+    "testing",
     "tumbling",
     "var_pop",
     "var_samp",
@@ -356,8 +365,8 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not listed above is a
             words = import_module("pointstamp.reduce.other_words")
             raise AttributeError(words.no_such_name(name, __dir__()))
         module = import_module(f"pointstamp.{home}")
-        # Two names are modules, every other one is something in a module.
-        value: object = module if name in ("functions", "saved") else getattr(module, name)
+        # Three names are modules, every other one is something in a module.
+        value: object = module if name in ("functions", "saved", "testing") else getattr(module, name)
         globals()[name] = value
         return value
 

@@ -3,11 +3,11 @@
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from unittest import mock
 
 import confluent_kafka
@@ -19,86 +19,22 @@ from pointstamp.errors import FlowError
 from pointstamp.sinks.delta import DeltaSink
 from pointstamp.sinks.kafka.sink import KafkaSink
 from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.port import Sink
+from pointstamp.sinks.port import Sink, Staged
 from pointstamp.sinks.reading import read_published
 from pointstamp.storage.local import LocalStorage
-from pointstamp.storage.port import Content
+from pointstamp.testing import SINK_SCHEMAS, SeenRows, SinkSubject, SteppingStorage, Steps
 from sinks.sqlite_sink import SqliteSink
 from support.kafka_broker import address, committed, new_topic
 
-SCHEMAS = {"counts": pa.schema([("x", pa.int64())]), "_other names": pa.schema([("x", pa.int64())])}
-Seen = dict[str, list[tuple[int, int]]]
+SCHEMAS = SINK_SCHEMAS
 
 
-class Died(BaseException):
-    """The process is gone: nothing that it would have done afterwards is done."""
+def stepping(path: str, steps: Steps) -> SteppingStorage:
+    return SteppingStorage(LocalStorage(path), steps)
 
 
-@dataclass
-class Steps:
-    """Counts the steps that reach the outside; before step number ``dies_before`` the process dies."""
-
-    dies_before: int | None = None
-    taken: int = 0
-    is_dead: bool = False
-
-    def take(self) -> None:
-        if self.is_dead or self.taken == self.dies_before:
-            self.is_dead = True
-            raise Died
-        self.taken += 1
-
-
-@dataclass
-class SteppingStorage:
-    """A local storage that may die before each of its operations."""
-
-    root: str
-    steps: Steps
-
-    def __post_init__(self) -> None:
-        self._inner = LocalStorage(self.root)
-        self.address = self._inner.address
-
-    def create(self, name: str, content: Content) -> None:
-        self.steps.take()
-        self._inner.create(name, content)
-
-    def write(self, name: str, content: Content) -> None:
-        self.steps.take()
-        self._inner.write(name, content)
-
-    def sync(self, name: str) -> None:
-        self.steps.take()
-        self._inner.sync(name)
-
-    def read(self, name: str) -> bytes:
-        self.steps.take()
-        return self._inner.read(name)
-
-    def size(self, name: str) -> int | None:
-        self.steps.take()
-        return self._inner.size(name)
-
-    def list(self, prefix: str = "") -> list[str]:
-        self.steps.take()
-        return self._inner.list(prefix)
-
-    def delete(self, name: str) -> None:
-        self.steps.take()
-        self._inner.delete(name)
-
-
-class Subject(Protocol):
-    """A kind of sink under test, at one place."""
-
-    def sink(self, steps: Steps) -> Sink:
-        """The sink as one process has it."""
-        ...
-
-    def seen(self) -> Seen:
-        """What a reader sees: of each output the pairs of epoch and x, sorted."""
-        ...
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(each): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
 
 
 @dataclass
@@ -106,28 +42,33 @@ class Parquet:
     path: Path
     partition_by: Sequence[str] = ()
 
-    def sink(self, steps: Steps) -> Sink:
-        sink = ParquetSink(
-            str(self.path), lambda path: SteppingStorage(path, steps), partition_by=self.partition_by
-        )
-        return sink.for_query("q", SCHEMAS)
+    @contextmanager
+    def process(self, steps: Steps) -> Iterator[Sink]:
+        yield ParquetSink(str(self.path), lambda path: stepping(path, steps), partition_by=self.partition_by)
 
-    def seen(self) -> Seen:
+    def seen(self) -> SeenRows:
         try:
             return {name: pairs(table) for name, table in read_published(str(self.path)).items()}
         except FlowError:  # nothing has been published
             return {name: [] for name in SCHEMAS}
+
+    def stored(self) -> object:
+        return files_below(self.path)
+
+    def is_stored(self, piece: Staged) -> bool:
+        return (self.path / piece.path).exists()
 
 
 @dataclass
 class Delta:
     path: Path
 
-    def sink(self, steps: Steps) -> Sink:
-        sink = DeltaSink(str(self.path), open_storage=lambda path: SteppingStorage(path, steps))
-        return sink.for_query("q", SCHEMAS)
+    @contextmanager
+    def process(self, steps: Steps) -> Iterator[Sink]:
+        with delta_steps(steps):
+            yield DeltaSink(str(self.path), open_storage=lambda path: stepping(path, steps))
 
-    def seen(self) -> Seen:
+    def seen(self) -> SeenRows:
         places = {"counts": "counts", "_other names": "+5Fother+20names"}
         return {
             name: pairs(DeltaTable(self.path / place).to_pyarrow_table())
@@ -136,12 +77,20 @@ class Delta:
             for name, place in places.items()
         }
 
+    def stored(self) -> object:
+        return files_below(self.path)
+
+    def is_stored(self, piece: Staged) -> bool:
+        return (self.path / piece.path).exists()
+
 
 @dataclass
 class Sqlite:
     path: Path
+    kind: type[SqliteSink] = SqliteSink
 
-    def sink(self, steps: Steps) -> Sink:
+    @contextmanager
+    def process(self, steps: Steps) -> Iterator[Sink]:
         class Stepping(sqlite3.Connection):
             def execute(self, *args: Any) -> sqlite3.Cursor:  # noqa: ANN401 - passed on
                 steps.take()
@@ -154,17 +103,26 @@ class Sqlite:
             return connection
 
         self.path.mkdir(exist_ok=True)
-        return SqliteSink(str(self.path / "db"), connect)
+        yield self.kind(str(self.path / "db"), connect)
 
-    def seen(self) -> Seen:
-        found: Seen = {name: [] for name in SCHEMAS}
-        self.path.mkdir(exist_ok=True)
-        db = sqlite3.connect(self.path / "db")
-        if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'published'").fetchone():
-            for token, epoch, row in db.execute("SELECT * FROM published ORDER BY epoch, row"):
-                found[token.partition("/")[0]].append((epoch, json.loads(row.replace("'", '"'))["x"]))
-        db.close()
+    def seen(self) -> SeenRows:
+        found: SeenRows = {name: [] for name in SCHEMAS}
+        for token, epoch, row in self._rows("published"):
+            found[token.partition("/")[0]].append((epoch, json.loads(row.replace("'", '"'))["x"]))
         return {name: sorted(rows) for name, rows in found.items()}
+
+    def stored(self) -> object:
+        return [self._rows(table) for table in ("staged", "published", "commits")]
+
+    def is_stored(self, piece: Staged) -> bool:
+        return piece.path in [row[0] for row in self._rows("staged")]
+
+    def _rows(self, table: str) -> list[tuple[Any, ...]]:
+        self.path.mkdir(exist_ok=True)
+        with closing(sqlite3.connect(self.path / "db")) as db:
+            if not db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [table]).fetchone():
+                return []
+            return db.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()  # noqa: S608 - ours
 
 
 @dataclass
@@ -175,18 +133,26 @@ class Kafka:
 
     def __post_init__(self) -> None:
         self.topics = {name: new_topic(2) for name in SCHEMAS}
-        self.query = self.topics["counts"]
 
-    def sink(self, steps: Steps) -> Sink:
-        staging = SteppingStorage(str(self.path), steps)
-        sink = KafkaSink(address(), self.topics, epoch="epoch", key="x", staging=staging)
-        return sink.for_query(self.query, SCHEMAS)
+    @contextmanager
+    def process(self, steps: Steps) -> Iterator[Sink]:
+        staging, commits = stepping(str(self.path), steps), f"commits-{self.topics['counts']}"
+        with kafka_steps(steps):
+            yield KafkaSink(
+                address(), self.topics, epoch="epoch", key="x", staging=staging, commits=commits
+            )
 
-    def seen(self) -> Seen:
+    def seen(self) -> SeenRows:
         found = {
             name: [json.loads(record.value) for record in committed(t)] for name, t in self.topics.items()
         }
         return {name: sorted((row["epoch"], row["x"]) for row in rows) for name, rows in found.items()}
+
+    def stored(self) -> object:
+        return files_below(self.path), self.seen()
+
+    def is_stored(self, piece: Staged) -> bool:
+        return (self.path / piece.path).exists()
 
 
 @contextmanager
@@ -238,12 +204,11 @@ def delta_steps(steps: Steps) -> Iterator[None]:
         yield
 
 
-SUBJECTS: dict[str, Callable[[Path], Subject]] = {
+SUBJECTS: dict[str, Callable[[Path], SinkSubject]] = {
     "parquet": Parquet,
     "partitioned": partial(Parquet, partition_by=["x"]),
     "delta": Delta,
     "sqlite": Sqlite,
-    "kafka": Kafka,
 }
 
 

@@ -30,7 +30,8 @@ from pointstamp.sinks.reading import published_files, published_now, read_publis
 from pointstamp.sinks.tiers import CompactionPolicy, chosen_groups
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content
-from sinks.harness import Died, SteppingStorage, Steps, batches, pairs
+from pointstamp.testing import Died, Steps
+from sinks.harness import batches, pairs, stepping
 
 SCHEMAS = {"counts": pa.schema([("x", pa.int64())])}
 AT_ONCE = CompactionPolicy(files=2, keep_seconds=0)
@@ -237,7 +238,7 @@ def _exhaust(compactor: ParquetCompactor) -> None:
 def test_what_a_reader_has_listed_stays_for_the_time_of_the_policy_and_goes_soon_after(
     tmp_path: Path,
 ) -> None:
-    storage = SteppingStorage(str(tmp_path), Steps())
+    storage = stepping(str(tmp_path), Steps())
     _publish(storage, 0, 20)
     listed = published_files(tmp_path, "counts")
     policy = CompactionPolicy(keep_seconds=500)
@@ -259,7 +260,7 @@ def test_what_a_reader_has_listed_stays_for_the_time_of_the_policy_and_goes_soon
 
 
 def test_with_nothing_new_what_was_replaced_goes_when_its_time_has_come(tmp_path: Path) -> None:
-    storage = SteppingStorage(str(tmp_path), Steps())
+    storage = stepping(str(tmp_path), Steps())
     _publish(storage, 0, 20)
     clock = [0.0]
     compactor = _clocked(storage, clock, CompactionPolicy(keep_seconds=500))
@@ -448,7 +449,7 @@ def test_a_compaction_that_comes_very_late_is_not_seen_and_what_it_made_goes() -
 def test_by_hand_everything_small_becomes_one_file_with_the_same_rows_in_the_same_order(
     tmp_path: Path,
 ) -> None:
-    storage = SteppingStorage(str(tmp_path), Steps())
+    storage = stepping(str(tmp_path), Steps())
     _publish(storage, 0, 30, workers=3)
     before = read_published(tmp_path)
     done = ps.compact(tmp_path)
@@ -462,7 +463,7 @@ def test_by_hand_everything_small_becomes_one_file_with_the_same_rows_in_the_sam
 
 
 def test_a_turn_reads_no_more_than_it_may_and_files_grow_no_larger_than_they_should(tmp_path: Path) -> None:
-    storage = SteppingStorage(str(tmp_path), Steps())
+    storage = stepping(str(tmp_path), Steps())
     _publish(storage, 0, 40)
     size = published_now(tmp_path).outputs["counts"].files[0].size_bytes
     policy = CompactionPolicy(files=2, file_bytes=10 * size, keep_seconds=1e6)
@@ -479,7 +480,7 @@ def test_a_turn_reads_no_more_than_it_may_and_files_grow_no_larger_than_they_sho
 def test_a_file_that_is_damaged_or_lost_is_left_alone_and_the_others_are_merged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    storage = SteppingStorage(str(tmp_path), Steps())
+    storage = stepping(str(tmp_path), Steps())
     _publish(storage, 0, 30)
     altered, lost = (Path(published_files(tmp_path, "counts")[number]) for number in (7, 20))
     content = altered.read_bytes()
@@ -498,7 +499,7 @@ def test_a_file_that_is_damaged_or_lost_is_left_alone_and_the_others_are_merged(
 
 
 def test_a_compaction_of_another_format_and_policies_that_make_no_sense_are_refused(tmp_path: Path) -> None:
-    storage = SteppingStorage(str(tmp_path), Steps())
+    storage = stepping(str(tmp_path), Steps())
     _publish(storage, 0, 3)
     ps.compact(tmp_path)
     path = tmp_path / PLACE / "000000000000.json"

@@ -24,7 +24,8 @@ from pointstamp.sinks.delta import DeltaSink
 from pointstamp.sinks.delta_log import DeltaLog
 from pointstamp.sinks.port import Staged
 from pointstamp.tables.kept.weights import DIFF_FIELD
-from sinks.harness import Died, SteppingStorage, Steps, delta_steps
+from pointstamp.testing import Died, Steps
+from sinks.harness import delta_steps, stepping
 
 # As Spark has it, where every column may be null.
 SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string()), DIFF_FIELD.with_nullable(True)])
@@ -34,7 +35,7 @@ Commit = list[dict[Row, int]]
 
 
 def sink_at(path: Path, steps: Steps | None = None) -> DeltaSink:
-    made = DeltaSink(str(path), open_storage=lambda where: SteppingStorage(where, steps or Steps()))
+    made = DeltaSink(str(path), open_storage=lambda where: stepping(where, steps or Steps()))
     return made.for_query("q", {"table": SCHEMA})
 
 

@@ -1,11 +1,13 @@
-"""Records of Kafka that a sink writes, besides the contract of all sinks.
+"""Topics of Kafka as a sink.
 
+- *Contract*: the claims that hold for every sink, on a real broker.
 - *Records*: rows, upserts and changes as what a reader of committed records finds.
 - *Round trips*: what one query writes another reads back as the same table.
 - *Mistakes*: refused in words, before anything is written.
 """
 
 import json
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,16 @@ import pytest
 import pointstamp as ps
 from pointstamp.errors import FlowError, RecoveryError, SchemaError
 from pointstamp.sinks.kafka.records import STAGED, KafkaRecord, records
+from pointstamp.testing.sink_claims import (
+    SinkClaim,
+    a_process_may_die_before_any_step_and_the_next_one_completes_its_work,
+)
+from sinks.harness import Kafka
 from support.kafka_broker import address, committed, new_topic, put
 
 pytestmark = pytest.mark.kafka
+
+DEATHS = a_process_may_die_before_any_step_and_the_next_one_completes_its_work
 
 PEOPLE = "id long, city string"
 
@@ -41,6 +50,20 @@ EPOCHS = [
     [_row(1, "Bern"), _row(3, "Wien")],
     [_row(2, None, gone=True)],
 ]
+
+
+@pytest.mark.parametrize(
+    "claim", [claim for claim in ps.testing.SINK_CLAIMS if claim is not DEATHS], ids=lambda claim: claim.__name__
+)
+def test_it_keeps_the_contract(claim: SinkClaim, tmp_path: Path) -> None:
+    numbers = count()
+    claim(lambda: Kafka(tmp_path / str(next(numbers))))
+
+
+@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.long)])
+def test_a_process_may_die_before_steps_of_its_commits(every: int, tmp_path: Path) -> None:
+    numbers = count()
+    DEATHS(lambda: Kafka(tmp_path / str(next(numbers))), every=every)
 
 
 def test_upserts_of_a_table_are_keys_with_tombstones_and_are_read_back_as_the_table(tmp_path: Path) -> None:

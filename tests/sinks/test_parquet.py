@@ -26,7 +26,8 @@ from pointstamp.sinks.reading import published_now, read_published
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content, Storage
 from pointstamp.storage.sealed_json import seal_json
-from sinks.harness import SCHEMAS, Died, SteppingStorage, Steps, batches, pairs
+from pointstamp.testing import Died, Steps
+from sinks.harness import SCHEMAS, batches, pairs, stepping
 
 
 @given(st.integers(0, 10**7))
@@ -177,7 +178,7 @@ def test_another_driver_may_publish_the_same_commits_between_any_two_steps(numbe
 @pytest.mark.parametrize("number", [9, 10, 19, 99])
 def test_a_driver_may_die_before_any_step_while_a_link_takes_over_others(tmp_path: Path, number: int) -> None:
     def attempt(folder: Path, steps: Steps) -> None:
-        Chain(SteppingStorage(str(folder), steps)).append("q", {}, _commit(number))
+        Chain(stepping(str(folder), steps)).append("q", {}, _commit(number))
 
     whole, folder = Steps(), tmp_path / "whole"
     _grow(folder, number)
@@ -188,7 +189,7 @@ def test_a_driver_may_die_before_any_step_while_a_link_takes_over_others(tmp_pat
         _grow(folder, number)
         with pytest.raises(Died):
             attempt(folder, Steps(dies_before=death))
-        assert _numbers(Chain(SteppingStorage(str(folder), Steps())))[:number] == list(range(number))
+        assert _numbers(Chain(stepping(str(folder), Steps())))[:number] == list(range(number))
         attempt(folder, Steps())
         assert sorted(each.name for each in (folder / FOLDER).iterdir()) == wanted
 
@@ -237,7 +238,7 @@ def test_a_gap_is_refused_and_so_is_what_is_no_manifest(tmp_path: Path) -> None:
         published_now(str(tmp_path))
     link.write_text(content)
     (tmp_path / FOLDER / "notes.txt").write_text("somebody else's")
-    assert len(_numbers(Chain(SteppingStorage(str(tmp_path), Steps())))) == 25
+    assert len(_numbers(Chain(stepping(str(tmp_path), Steps())))) == 25
 
 
 def _publisher(storage: Storage, query: str = "q", **columns: str) -> ParquetPublisher:

@@ -28,7 +28,8 @@ from pointstamp.sinks.reading import read_table
 from pointstamp.sinks.tiers import CompactionPolicy
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.tables.kept.weights import DIFF_FIELD
-from sinks.harness import Died, SteppingStorage, Steps
+from pointstamp.testing import Died, Steps
+from sinks.harness import stepping
 
 SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string()), DIFF_FIELD])
 AT_ONCE = CompactionPolicy(files=2, keep_seconds=0)
@@ -88,20 +89,20 @@ NOW = Counter({(n, "a"): 3 if n < 2 else 2 for n in range(5)})
 
 def test_a_maker_of_bases_may_die_before_any_step_and_may_be_late(tmp_path: Path) -> None:
     place = str(tmp_path)
-    publish(SteppingStorage(place, Steps()), 0, HISTORY)
-    assert seen(SteppingStorage(place, Steps())) == NOW
+    publish(stepping(place, Steps()), 0, HISTORY)
+    assert seen(stepping(place, Steps())) == NOW
     deaths = 0
     for step in range(10_000):
         steps = Steps(dies_before=step)
         try:
-            compact("", AT_ONCE, open_storage=lambda _, steps=steps: SteppingStorage(place, steps))  # type: ignore[misc]
+            compact("", AT_ONCE, open_storage=lambda _, steps=steps: stepping(place, steps))  # type: ignore[misc]
         except Died:
             deaths += 1
-            assert seen(SteppingStorage(place, Steps())) == NOW, f"died before step {step}"
+            assert seen(stepping(place, Steps())) == NOW, f"died before step {step}"
             continue
         break
     assert deaths > 10
-    storage = SteppingStorage(place, Steps())
+    storage = stepping(place, Steps())
     assert [name for name in storage.list(PLACE) if name.endswith(".json")]
     # What those that died have left is removed when there is a newer base.
     publish(storage, len(HISTORY), [{(9, "z"): 1}])

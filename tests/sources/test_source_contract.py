@@ -1,66 +1,41 @@
-"""What every Source promises, tried on each implementation under arrivals, polls, ticks and restarts.
+"""What every Source promises, tried on each implementation: the public claims (``pointstamp.testing``).
 
-Families, and what only each can find:
-- *interleavings* (hypothesis): whatever the order of arrivals, polls, ticks and restarts, every row that has
-  arrived is taken exactly once, no unit twice, and the position alone is enough to go on from;
-- *replay*: a unit from the journal, read by a source that was pickled, gives the same batches again;
-- *manners*: polling without news gives nothing, positions are pure values, available-now finishes, and
-  closing twice is closing.
-
-An implementation joins by adding one line to ``BENCHES``: a class that makes unit number n arrive.
+An implementation joins by adding one line to ``BENCHES``: a class that makes unit number n arrive. Families:
+- the claims, on every source of the project and on the script of the testing kit;
+- broken sources: one mistake each, which a claim must find.
 """
 
 import io
-import pickle
-import select
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
-from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 import fsspec
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sources.dealing import deal, shared
 from pointstamp.sources.delta import delta_changes
 from pointstamp.sources.files import files
 from pointstamp.sources.kafka.source import kafka
 from pointstamp.sources.memory import Rows
 from pointstamp.sources.port import Position, Source, Unit, Watch
 from pointstamp.sources.published import published
+from pointstamp.testing import ARRIVALS_MAX, SOURCE_SCHEMA, SourceSubject
+from pointstamp.testing.source_claims import SourceClaim
 from support.kafka_broker import address, new_topic, put, put_in_transaction
-
-SECONDS_MAX = 180.0
-ARRIVALS_MAX = 8
-SCHEMA = pa.schema([("x", pa.int64())])
-
-Steps = Sequence[tuple[str, int]]
-
-
-class Bench(Protocol):
-    """A source, and how its units come to be."""
-
-    source: Source
-    is_ordered: bool  # units are taken in the order in which they arrived
-
-    def arrive(self, number: int) -> list[int]:
-        """Let unit ``number`` arrive; the rows it has."""
-        ...
 
 
 class RowsBench:
     """All batches are there from the start, so arriving does nothing."""
 
     is_ordered = True
+    is_static = True
 
     def __init__(self, folder: Path) -> None:
         self.source: Source = Rows(
@@ -73,6 +48,8 @@ class RowsBench:
 
 class FilesBench:
     """Each unit is a file, or two and a marker; renamed into a local folder, or put into a far one."""
+
+    is_static = False
 
     def __init__(
         self, folder: Path, *, marker: str = "", lists: bool = False, far: bool = False, **arguments: object
@@ -110,10 +87,11 @@ class PublishedBench:
     """Each unit is an epoch that a sink has published; now and then what is there is merged."""
 
     is_ordered = True
+    is_static = False
 
     def __init__(self, folder: Path, *, merges: bool = False, **arguments: Any) -> None:  # noqa: ANN401
         self._path, self._merges = f"{folder}/out", merges
-        sink = ParquetSink(self._path, compaction=None).for_query("other", {"numbers": SCHEMA})
+        sink = ParquetSink(self._path, compaction=None).for_query("other", {"numbers": SOURCE_SCHEMA})
         self._writer, self._publisher = sink.writer(0, 1), sink.publisher()
         self.source: Source = published(self._path, "numbers", **arguments)
 
@@ -129,6 +107,7 @@ class DeltaBench:
     """Each unit is a version of a Delta table, to which rows are appended."""
 
     is_ordered = True
+    is_static = False
 
     def __init__(self, folder: Path, look_every_seconds: float | None = None) -> None:
         self._path = str(folder / "table")
@@ -149,6 +128,7 @@ class KafkaBench:
     """Each unit is what was sent to a topic since the last poll: in transactions, marks lie between."""
 
     is_ordered = True
+    is_static = False
 
     def __init__(self, folder: Path, *, has_transactions: bool = False, **arguments: Any) -> None:  # noqa: ANN401
         self._topic = new_topic()
@@ -173,11 +153,11 @@ def _parquet(numbers: list[int]) -> bytes:
 
 def bench(
     *, marker: str = "", lists: bool = False, far: bool = False, **arguments: object
-) -> Callable[[Path], Bench]:
+) -> Callable[[Path], SourceSubject]:
     return lambda folder: FilesBench(folder, marker=marker, lists=lists, far=far, **arguments)
 
 
-BENCHES: dict[str, Callable[[Path], Bench]] = {
+BENCHES: dict[str, Callable[[Path], SourceSubject]] = {
     "rows": RowsBench,
     "files": bench(),
     "files in order": bench(in_order=True),
@@ -200,153 +180,101 @@ BENCHES: dict[str, Callable[[Path], Bench]] = {
 }
 
 
-Make = Callable[[Path], Bench]
-of_every_source = pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(make, id=name, marks=[pytest.mark.kafka] if name.startswith("topic") else [])
-        for name, make in BENCHES.items()
-    ],
+class ScriptBench:
+    """The groups of a script, all of them there."""
+
+    is_ordered = True
+    is_static = True
+
+    def __init__(self, folder: Path) -> None:
+        groups = [[{"x": each} for each in numbers_of(number)] for number in range(ARRIVALS_MAX)]
+        self.source: Source = ps.testing.ScriptedSource(*groups)
+
+    def arrive(self, number: int) -> list[int]:
+        return numbers_of(number)
+
+
+BENCHES["script"] = ScriptBench
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.kafka] if kind.startswith("topic") else []) for kind in BENCHES]
 )
+@pytest.mark.parametrize("claim", ps.testing.SOURCE_CLAIMS, ids=lambda claim: claim.__name__)
+def test_every_source_keeps_the_contract(
+    kind: str, claim: SourceClaim, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    claim(lambda: BENCHES[kind](tmp_path_factory.mktemp("in")))
+
+
+# Broken sources.
+
+
+@dataclass(frozen=True)
+class BrokenRows(Rows):
+    """Rows at hand, with a mistake."""
+
+    mistake: str = ""
+
+    def watch(self, position: Position, *, available_now: bool = False) -> Watch:
+        watch = Rows.watch(self, position, available_now=available_now)
+        if self.mistake == "it gives the last unit again":
+            return GivesAgain(watch)
+        return watch
+
+    def after(self, position: Position, unit: Unit) -> tuple[int, int, str]:
+        taken, rows, seen = Rows.after(self, position, unit)
+        if self.mistake == "its positions are not pure":
+            return taken, rows, f"{seen}{next(NUMBERS)}"
+        return taken, rows, seen
+
+    def describe(self) -> str:
+        return "" if self.mistake == "it does not say who it is" else Rows.describe(self)
+
+
+NUMBERS = count()
 
 
 @dataclass
-class Driver:
-    """What a driver does with a source: polls, takes units one by one, restarts from the position."""
+class GivesAgain:
+    """Another watch, whose last unit comes twice."""
 
-    source: Source
-    position: Position = None
-    found: list[Unit] = field(default_factory=list)
-    taken: list[Unit] = field(default_factory=list)
+    inner: Watch
+    last: list[Unit] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.watch: Watch = self.source.watch(self.position)
+    def poll(self) -> list[Unit]:
+        found = [*self.last, *self.inner.poll()]
+        self.last = found[-1:] if not self.last else []
+        return found
 
-    def poll(self) -> None:
-        self.found += self.watch.poll()
+    def fileno(self) -> int | None:
+        return self.inner.fileno()
 
-    def tick(self) -> None:
-        if self.found:
-            unit = self.found.pop(0)
-            before = msgspec.msgpack.encode(self.position)
-            self.position = self.source.after(self.position, unit)
-            assert self.source.after(msgspec.msgpack.decode(before), unit) == self.position
-            self.taken.append(unit)
+    @property
+    def is_finished(self) -> bool:
+        return self.inner.is_finished and not self.last
 
-    def restart(self) -> None:
-        self.watch.close()
-        self.found.clear()
-        self.position = msgspec.msgpack.decode(msgspec.msgpack.encode(self.position))
-        self.watch = self.source.watch(self.position)
-
-    def numbers(self, unit: Unit) -> list[int]:
-        """The rows of a unit, read from the journal by a source that has travelled."""
-        kept = msgspec.msgpack.decode(msgspec.msgpack.encode(unit), type=Unit)
-        source: Source = pickle.loads(pickle.dumps(self.source))  # noqa: S301  our own bytes
-        parts = deal(shared(kept.parts, 2, 1), 2, 0)
-        batches = [batch for hand in parts for part in hand for batch in source.read(part, SCHEMA)]
-        assert all(batch.schema == SCHEMA for batch in batches)
-        return sorted(value for batch in batches for value in batch.column(0).to_pylist())
-
-    def drain(self, count: int) -> list[int]:
-        """Take units until so many rows were taken; all rows, unit by unit."""
-        deadline = monotonic() + SECONDS_MAX
-        numbers = [value for unit in self.taken for value in self.numbers(unit)]
-        polls_left = 3  # after the last row, to see one that comes twice
-        while polls_left:
-            assert monotonic() < deadline, "a unit that arrived was not found"
-            polls_left -= len(numbers) >= count
-            self.poll()
-            while self.found:
-                self.tick()
-                numbers += self.numbers(self.taken[-1])
-        return numbers
+    def close(self) -> None:
+        self.inner.close()
 
 
-STEPS = st.lists(st.sampled_from(["arrive", "poll", "tick", "restart"]), max_size=24)
+class BrokenBench(RowsBench):
+    """Rows with a mistake."""
+
+    def __init__(self, folder: Path, mistake: str) -> None:
+        super().__init__(folder)
+        assert isinstance(self.source, Rows)
+        self.source = BrokenRows(self.source.batches, mistake=mistake)
 
 
-@of_every_source
-@settings(max_examples=30)
-@given(steps=STEPS)
-def test_every_row_is_taken_once_whatever_the_order_of_arrivals_polls_and_restarts(
-    make: Make, steps: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    bench = make(tmp_path_factory.mktemp("in"))
-    driver = Driver(bench.source)
-    arrived: list[int] = []
-    is_static = isinstance(bench, RowsBench)
-    left = list(range(ARRIVALS_MAX))
-    try:
-        for step in [*(["arrive"] * ARRIVALS_MAX if is_static else []), *steps]:
-            if step == "arrive" and left:
-                arrived += bench.arrive(left.pop(0))
-            elif step != "arrive":
-                getattr(driver, step)()
-        taken = driver.drain(len(arrived))
-    finally:
-        driver.watch.close()
-    assert (taken if bench.is_ordered else sorted(taken)) == arrived
-    names = [unit.name for unit in driver.taken]
-    assert len(names) == len(set(names))
-
-
-@of_every_source
-def test_a_unit_gives_the_same_batches_every_time(make: Make, tmp_path: Path) -> None:
-    bench = make(tmp_path)
-    bench.arrive(0)
-    watch = bench.source.watch(None)
-    (unit, *_) = watch.poll()
-    watch.close()
-    once, again = (
-        [batch for part in unit.parts for batch in bench.source.read(part, SCHEMA)] for _ in range(2)
-    )
-    assert once == again
-    assert sum(batch.num_rows for batch in once) == 3
-
-
-@of_every_source
-def test_polling_without_news_gives_nothing_and_does_not_finish(make: Make, tmp_path: Path) -> None:
-    bench = make(tmp_path)
-    bench.arrive(0)
-    watch = bench.source.watch(None)
-    assert watch.poll()
-    assert [watch.poll() for _ in range(5)] == [[]] * 5
-    assert watch.is_finished == isinstance(bench, RowsBench)
-    watch.close()
-    watch.close()
-
-
-@of_every_source
-def test_an_available_now_watch_gives_what_is_there_and_is_finished(make: Make, tmp_path: Path) -> None:
-    bench = make(tmp_path)
-    bench.arrive(0)
-    watch = bench.source.watch(None, available_now=True)
-    bench.arrive(1)
-    was_finished = watch.is_finished
-    units = watch.poll()
-    assert (was_finished, watch.is_finished) == (False, True)
-    assert len(units) == (ARRIVALS_MAX if isinstance(bench, RowsBench) else 1)
-    position: Position = None
-    for unit in units:
-        position = bench.source.after(position, unit)
-    later = bench.source.watch(position, available_now=True).poll()
-    assert len(later) == (0 if isinstance(bench, RowsBench) else 1)
-
-
-@of_every_source
-def test_what_is_waited_for_becomes_readable_when_a_unit_arrives(make: Make, tmp_path: Path) -> None:
-    bench = make(tmp_path)
-    watch = bench.source.watch(None)
-    watch.poll()
-    if (number := watch.fileno()) is not None:
-        bench.arrive(0)
-        assert select.select([number], [], [], SECONDS_MAX)[0]
-        assert len(watch.poll()) == 1
-        assert not select.select([number], [], [], 0)[0]
-    watch.close()
-
-
-@of_every_source
-def test_a_source_says_who_it_is(make: Make, tmp_path: Path) -> None:
-    assert make(tmp_path).source.describe().split()[0] in {"rows", "files", "what", "changes", "topic"}
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        ("it gives the last unit again", "the rows taken with the order of seed"),
+        ("its positions are not pure", "worked out a second time"),
+        ("it does not say who it is", "is a description in one line"),
+    ],
+)
+def test_a_broken_source_is_found_by_a_claim(mistake: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=said):
+        ps.testing.check_source(lambda: BrokenBench(tmp_path, mistake))

@@ -37,9 +37,8 @@ def test_a_scheme_is_left_to_fsspec() -> None:
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("s3://bucket/x", "pip install s3fs, on the driver and on all workers"),
-        ("s3a://bucket/x", "'s3a://bucket/x' needs a package that is not installed: pip install s3fs"),
-        ("gs://bucket/x", "pip install gcsfs"),
+        ("gs://bucket/x", "pip install gcsfs, on the driver and on all workers"),
+        ("gcs://bucket/x", "'gcs://bucket/x' needs a package that is not installed: pip install gcsfs"),
         ("abfss://c@account.dfs.core.windows.net/x", "pip install adlfs"),
         ("nowhere://x", "Protocol not known: nowhere. Give a local folder"),
         ("dbfs:/x", "has one slash after 'dbfs:'"),

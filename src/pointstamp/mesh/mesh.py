@@ -84,7 +84,7 @@ class Mesh:
         self.member = member
         self.generation = generation
         self.dropped_old = 0
-        self._names = names or [f"worker {number}" for number in range(members)]
+        self._names = list(names) or [f"worker {number}" for number in range(members)]
         self._keys: KeyPair | None = None
         if encrypted or (encrypted is None and not listen.startswith("ipc:")) or keys is not None:
             self._keys = keys or KeyPair.new()
@@ -147,6 +147,8 @@ class Mesh:
         for peer, address in enumerate(addresses):
             if peer == self.member:
                 continue
+            # What is lost is then named with its host.
+            self._names[peer] += _place(address.endpoint)
             if (address.public_key is None) != (self._keys is None):
                 raise TransportError(
                     f"{self.name} has {'a' if self._keys else 'no'} key, but {self._names[peer]} has "
@@ -400,6 +402,17 @@ class Mesh:
         self._sockets.append(socket)
         socket.sndhwm = socket.rcvhwm = 0
         return socket
+
+
+def _place(endpoint: str) -> str:
+    """Where a member is, in words that follow its name; nothing where it is on this host.
+
+    >>> _place("tcp://10.0.0.7:4040"), _place("tcp://127.0.0.1:4040"), _place("ipc:///tmp/a")
+    (' at 10.0.0.7', '', '')
+    """
+    host = endpoint.removeprefix("tcp://").rpartition(":")[0]
+    is_elsewhere = endpoint.startswith("tcp://") and not host.startswith("127.")
+    return f" at {host}" if is_elsewhere else ""
 
 
 def _close(

@@ -16,6 +16,7 @@ from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.port import Sink
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
+from pointstamp.storage.proving import check_exclusive
 from pointstamp.storage.sealed import seal, unseal
 from pointstamp.topology.domain import EPOCHS
 
@@ -26,7 +27,11 @@ _SINK_METHODS: Final = ("for_query", "writer", "publisher")
 
 
 def query_id_at(storage: Storage) -> str:
-    """The identity of a checkpoint's query, the same over all restarts; a new one for a new checkpoint."""
+    """The identity of a checkpoint's query, the same over all restarts; a new one for a new checkpoint.
+
+    StorageError where the storage does not tell two drivers apart, which is tried first.
+    """
+    check_exclusive(storage)
     with suppress(AlreadyStored):
         if storage.size(QUERY) is None:
             _check_no_journal(storage)
@@ -78,8 +83,10 @@ def sink_at(output: str | Sink) -> Sink:
 
 
 def check_sink(spec: QuerySpec) -> QuerySpec:
-    """Let the sink refuse outputs that it cannot hold now, before the query starts."""
-    spec.sink.for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
+    """Let the sink refuse outputs and places that it cannot work with now, before the query starts."""
+    sink = spec.sink.for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
+    if hasattr(sink, "check_place"):
+        sink.check_place()
     return spec
 
 

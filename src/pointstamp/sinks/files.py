@@ -12,7 +12,7 @@ columns given (``schemas``), never cut: a value that a type cannot hold is an er
 import hashlib
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -159,11 +159,17 @@ def table_of(content: bytes) -> pa.Table:
 
 def missing(storage: Storage, files: Iterable[Staged]) -> Iterator[str]:
     """Which files are not there as they were written, in words."""
-    for file in files:
-        size = storage.size(file.path)
+    there = list(files)
+    for file, size in zip(there, _sizes(storage, [file.path for file in there]), strict=True):
         if size != file.size_bytes:
             found = "is not there" if size is None else f"has {size} bytes"
             yield f"'{storage.address}/{file.path}' must have {file.size_bytes} bytes, but {found}."
+
+
+def _sizes(storage: Storage, names: Sequence[str]) -> Iterable[int | None]:
+    """The sizes of objects; a far storage is asked for all at once."""
+    at_once: Callable[[Sequence[str]], list[int | None]] | None = getattr(storage, "sizes", None)
+    return map(storage.size, names) if at_once is None else at_once(names)
 
 
 def file_schema(output: str, schema: pa.Schema) -> pa.Schema:

@@ -31,6 +31,7 @@ from pointstamp.sinks.port import Staged
 from pointstamp.sinks.tiers import CompactionPolicy
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
+from pointstamp.storage.proving import check_exclusive
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,10 @@ class ParquetSink:
                 f"{list(schemas)}. Name one of these."
             )
         return replace(self, query=query, schemas=dict(schemas))
+
+    def check_place(self) -> None:
+        """StorageError where the storage does not tell two drivers apart, which is tried."""
+        check_exclusive(self.open_storage(self.path))
 
     def writer(self, worker: int, generation: int) -> StagedFiles:
         """For one worker, on its host."""

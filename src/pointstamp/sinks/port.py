@@ -16,8 +16,8 @@ previous one's ``epochs_through``, up to its own. Two drivers may publish the sa
 one atomic step; the journal sees to it that they publish the same content. Everything else may happen: a
 process may die between any two steps inside any of these calls.
 
-A sink is for rows that must be seen exactly once. ``tests/sinks/sqlite_sink.py`` is a whole one in sixty
-lines, and ``tests/sinks/test_contract.py`` is the contract as a test.
+A sink is for rows that must be seen exactly once. ``examples/12_sqlite_sink.py`` is a whole one, and
+``pointstamp.testing.check_sink`` is the contract as a test.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -118,9 +118,10 @@ class Compactor(Protocol):
 class Sink(Protocol):
     """Where output goes: a plain value that is pickled to the workers, and opens nothing by itself.
 
-    A sink may also have a method ``compactor() -> Compactor | None``, for work beside a query, and a method
-    ``staging_in(storage) -> Sink``: the sink that stages in the storage of the query's checkpoint, for places
-    where nothing can be durable and unseen.
+    A sink may also have these methods: ``compactor() -> Compactor | None``, for work beside a query;
+    ``staging_in(storage) -> Sink``, the sink that stages in the storage of the query's checkpoint, for places
+    where nothing can be durable and unseen; and ``check_place() -> None``, which is called once before a query
+    starts and raises where the sink's place does not keep what the sink rests on.
     """
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "Sink":

@@ -6,13 +6,15 @@ The promise of ``create``, that of two writers one wins, is only as good as the 
 whether it holds:
 
 - S3, Google Cloud Storage and Azure refuse in the store itself (a conditional put), if the fsspec package is
-  new enough to ask for it. A store that only resembles S3 may ignore the condition.
+  new enough to ask for it. A store that only resembles S3 may ignore the condition, or honour it only
+  where nobody else writes at the same time; ``proving`` tries that before a query starts.
 - HDFS refuses a rename to a name that is taken.
 - ``memory://`` is one process's, under a lock here; ``file://`` refuses to open, but a writer that is killed
   may leave half an object, which is why ``storage_at`` takes LocalStorage there.
 - For everything else there is a check and then a write: two drivers at the same instant are not told apart.
 
-The tests run ``memory://`` and ``file://``; the other statements follow the documentation of the packages.
+The tests run ``memory://``, ``file://`` and an S3 of their own; the other statements follow the documentation
+of the packages.
 """
 
 import contextlib
@@ -21,6 +23,8 @@ import os
 import re
 import threading
 import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Literal, TypeAlias
 
 import fsspec
@@ -50,6 +54,7 @@ _CONDITIONS: Final[dict[str, dict[str, Any]]] = {
 }
 _CONDITIONS["gcs"] = _CONDITIONS["gs"]
 _CONDITIONS["az"] = _CONDITIONS["abfs"]
+_ASKED_AT_ONCE_MAX: Final = 16
 _NOT_THERE: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 # What a store may raise: fsspec packages pass on errors of their own libraries.
 _ANY: Final = Exception
@@ -99,6 +104,11 @@ class FsspecStorage:
     def is_exclusive(self) -> bool:
         """Whether ``create`` tells two writers of the same instant apart."""
         return self._way != "look"
+
+    @property
+    def needs_trial(self) -> bool:
+        """Whether ``create`` rests on a promise of the store, which only resembles one that keeps it."""
+        return self._way == "conditional put"
 
     def create(self, name: str, content: Content) -> None:
         """Store a new object; AlreadyStored where there is one. See the module for how far to trust it."""
@@ -150,6 +160,11 @@ class FsspecStorage:
         except _ANY as error:
             raise failed("looked at", name, self.address, error) from error
         return int(info["size"]) if info["type"] == "file" else None
+
+    def sizes(self, names: Sequence[str]) -> "list[int | None]":
+        """The sizes of several objects, asked for side by side, because each answer takes its time."""
+        with ThreadPoolExecutor(max(1, min(len(names), _ASKED_AT_ONCE_MAX))) as asking:
+            return [*asking.map(self.size, names)]
 
     def list(self, prefix: str = "") -> list[str]:
         """The names that begin with a prefix, sorted; objects that are being written are not among them."""

@@ -1,0 +1,274 @@
+"""Output as Apache Iceberg tables, one per output; needs ``pyiceberg`` on the driver alone.
+
+Workers stage Parquet files (``files``) below a path, where no reader of Iceberg sees them. A commit adds them
+to the table in one snapshot, whose properties carry the query, the commit's number, its last epoch and a
+digest of its content. So a repeated publication is recognised from the table itself.
+
+Of two drivers that publish the same commit at once one must fail. The catalog lets a snapshot in only on top
+of the one that was read, but pyiceberg tries again on top of another writer's: rows would come twice. So the
+tables are made with ``commit.retry.num-retries=0``, and a table in which somebody has changed that is
+refused.
+
+All outputs are appended, tables as changes with epochs and weights. Within a table a commit is visible at
+once; of a commit with several outputs a reader may for a moment see one table further than another. Others
+may compact a table; expiring snapshots must keep the newest one of the query.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from pointstamp.errors import FlowError, RecoveryError, SchemaError, StorageError
+from pointstamp.sinks import files
+from pointstamp.sinks.chain import Columns
+from pointstamp.sinks.files import Origin, StagedFiles, folder_name
+from pointstamp.sinks.port import Staged
+from pointstamp.storage.anywhere import storage_at
+from pointstamp.storage.port import Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table as IcebergTable
+
+_COLUMNS: Final = "pointstamp.columns"
+_RETRIES: Final = "commit.retry.num-retries"
+_TRIES_MAX: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergSink:
+    """Iceberg tables in a namespace of a catalog; ``catalog`` are the properties that pyiceberg loads it by.
+
+    ``path`` is where the tables and their files are, for the catalog's files and for ``open_storage`` alike.
+    """
+
+    path: str
+    catalog: Mapping[str, str] = field(repr=False)
+    namespace: str = "pointstamp"
+    catalog_name: str = "default"
+    open_storage: Callable[[str], Storage] = storage_at
+    query: str = ""
+    schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
+
+    def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "IcebergSink":
+        """The sink for one query; SchemaError for columns that Iceberg does not have."""
+        convert = iceberg("io.pyarrow")._pyarrow_to_schema_without_ids  # noqa: SLF001 - there is no other
+        for output, schema in schemas.items():
+            try:
+                convert(files.file_schema(output, schema), format_version=2)
+            except Exception as error:  # pyiceberg's errors have no common kind
+                if isinstance(error, SchemaError):
+                    raise
+                raise SchemaError(
+                    f"output '{output}' has columns for which Iceberg has no types: {error}. Cast them in "
+                    "the flow."
+                ) from error
+        return replace(self, query=query, schemas=dict(schemas))
+
+    def writer(self, worker: int, generation: int) -> StagedFiles:
+        """For one worker, on its host."""
+        folders = {output: data_folder(output) for output in self.schemas}
+        origin = Origin(self.query, generation)
+        return StagedFiles(self.open_storage(self.path), folders, self.schemas, origin, worker)
+
+    def publisher(self) -> "IcebergPublisher":
+        """For the driver."""
+        return IcebergPublisher(self)
+
+
+class IcebergPublisher:
+    """Adds commits to the tables of one query."""
+
+    def __init__(self, sink: IcebergSink) -> None:
+        self._sink = sink
+        self._storage = sink.open_storage(sink.path)
+        self._catalog: Catalog = iceberg("catalog").load_catalog(sink.catalog_name, **dict(sink.catalog))
+
+    def check_outputs(self, before: Collection[str]) -> None:
+        """An output may end with any commit; a new one is refused, because its table would lack commits."""
+        reached = max((self._last(output)[0] for output in before), default=-1)
+        for output, schema in self._sink.schemas.items():
+            problem = None
+            if (table := self._table(output)) is not None:
+                problem = self._problem(output, schema, table)
+            elif before and output not in before and reached >= 0:
+                problem = (
+                    f"output '{output}' is new, but the namespace '{self._sink.namespace}' already has "
+                    f"commits up to {reached} of this query, which the new table would lack."
+                )
+            if problem is not None:
+                raise RecoveryError(
+                    f"{problem} Nothing was changed: take the change back, or begin with a new checkpoint "
+                    "and a new namespace."
+                )
+
+    def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
+        """Add a commit to each table that does not have it yet."""
+        outputs = [*self._sink.schemas, *sorted({file.output for file in staged} - set(self._sink.schemas))]
+        pieces = {output: [file for file in staged if file.output == output] for output in outputs}
+        mark = _mark(self._sink.query, number, epochs_through, staged)
+        waiting = [output for output in outputs if not self._is_published(output, number, mark)]
+        for problem in files.missing(self._storage, [file for o in waiting for file in pieces[o]]):
+            raise StorageError(f"{problem} Give a path on a file system that driver and workers share.")
+        for output in waiting:
+            self._add(output, number, mark, pieces[output])
+
+    def published_through(self) -> int | None:
+        """The last epoch that all tables have; None before the first."""
+        reached = [self._last(output)[1] for output in self._sink.schemas]
+        known = [each for each in reached if each is not None]
+        return min(known) if known and len(known) == len(reached) else None
+
+    def discard(self, generation: int, keep: Collection[Staged]) -> None:
+        """Remove what earlier generations have staged for epochs after the published ones, unless kept."""
+        kept = {file.path for file in keep}
+        origin = Origin(self._sink.query, generation)
+        for output in self._sink.schemas:
+            reached = self._last(output)[1]
+            after = -1 if reached is None else reached
+            files.discard(self._storage, [data_folder(output)], origin, kept, after)
+
+    def close(self) -> None:
+        """Give the catalog's connections back."""
+        self._catalog.close()
+
+    def _add(self, output: str, number: int, mark: dict[str, str], pieces: list[Staged]) -> None:
+        refused = iceberg("exceptions").CommitFailedException
+        addresses = [self._address(file.path) for file in pieces]
+        for _ in range(_TRIES_MAX):
+            table = self._table_to_write(output)
+            if self._is_published(output, number, mark, table):
+                return
+            try:
+                table.add_files(addresses, snapshot_properties=mark, check_duplicate_files=False)
+                return
+            except refused:
+                continue  # somebody was faster: the same commit, or another writer with something else
+            except Exception as error:  # pyiceberg's errors have no common kind
+                if self._is_published(output, number, mark):
+                    return
+                raise StorageError(
+                    f"the table '{self._name(output)}': commit {number} of '{self._sink.query}' cannot be "
+                    f"added: {error}."
+                ) from error
+        raise StorageError(
+            f"the table '{self._name(output)}': commit {number} was overtaken {_TRIES_MAX} times by others "
+            "who write to the table."
+        )
+
+    def _is_published(
+        self, output: str, number: int, mark: dict[str, str], table: "IcebergTable | None" = None
+    ) -> bool:
+        """Whether the table has a commit; StorageError if its number is another one's, or not the next."""
+        table = table or self._table(output)
+        marks = [] if table is None else list(_marks(table, self._sink.query))
+        last = int(marks[0]["pointstamp.number"]) if marks else -1
+        if number > last + 1:
+            raise StorageError(
+                f"the table '{self._name(output)}': commit {last + 1} of '{self._sink.query}' must come "
+                f"next, but commit {number} was given."
+            )
+        for there in marks:
+            if there["pointstamp.number"] == mark["pointstamp.number"] and there != mark:
+                raise StorageError(
+                    f"the table '{self._name(output)}': commit {number} of '{self._sink.query}' was "
+                    "published before with other content."
+                )
+        return number <= last
+
+    def _last(self, output: str) -> tuple[int, int | None]:
+        """The number and the last epoch of the last commit of the query that a table has."""
+        table = self._table(output)
+        mark = None if table is None else next(_marks(table, self._sink.query), None)
+        if mark is None:
+            return -1, None
+        return int(mark["pointstamp.number"]), int(mark["pointstamp.epochs_through"])
+
+    def _table(self, output: str) -> "IcebergTable | None":
+        missing = iceberg("exceptions")
+        try:
+            return self._catalog.load_table((self._sink.namespace, table_name(output)))
+        except (missing.NoSuchTableError, missing.NoSuchNamespaceError):
+            return None
+
+    def _table_to_write(self, output: str) -> "IcebergTable":
+        schema = files.file_schema(output, self._sink.schemas[output])
+        self._catalog.create_namespace_if_not_exists(self._sink.namespace)
+        table = self._catalog.create_table_if_not_exists(
+            (self._sink.namespace, table_name(output)),
+            schema=schema,
+            location=self._address(table_name(output)),
+            properties={_RETRIES: "0", _COLUMNS: Columns.of(schema).arrow},
+        )
+        if problem := self._problem(output, self._sink.schemas[output], table):
+            raise StorageError(problem)
+        return table
+
+    def _problem(self, output: str, schema: pa.Schema, table: "IcebergTable") -> str | None:
+        columns = Columns.of(files.file_schema(output, schema))
+        if table.properties.get(_COLUMNS) != columns.arrow:
+            return (
+                f"the table '{self._name(output)}' was not made for the columns {', '.join(columns.names)} "
+                f"of output '{output}'."
+            )
+        if table.properties.get(_RETRIES) != "0":
+            return (
+                f"the table '{self._name(output)}' has the property {_RETRIES}="
+                f"{table.properties.get(_RETRIES)}, with which a commit may be added twice. Set it to 0."
+            )
+        return None
+
+    def _address(self, name: str) -> str:
+        address = self._storage.address
+        return f"{address if '://' in address else f'file://{address}'}/{name}"
+
+    def _name(self, output: str) -> str:
+        return f"{self._sink.namespace}.{table_name(output)}"
+
+
+def table_name(output: str) -> str:
+    """The name of an output's table, whatever characters the output's has."""
+    return folder_name(output).replace("%", "_")
+
+
+def data_folder(output: str) -> str:
+    """Where the files of an output's table are, below the path."""
+    return f"{table_name(output)}/data"
+
+
+def _mark(query: str, number: int, epochs_through: int, staged: Sequence[Staged]) -> dict[str, str]:
+    content = msgspec.json.encode(sorted(staged, key=lambda file: file.path))
+    return {
+        "pointstamp.query": query,
+        "pointstamp.number": str(number),
+        "pointstamp.epochs_through": str(epochs_through),
+        "pointstamp.content": hashlib.blake2b(content, digest_size=16).hexdigest(),
+    }
+
+
+def _marks(table: "IcebergTable", query: str) -> Iterator[dict[str, str]]:
+    """What the snapshots of a query say of its commits, the newest first."""
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        said: Any = snapshot.summary or {}
+        mark = {key: said[key] for key in _mark("", 0, 0, []) if said.get(key) is not None}
+        if mark.get("pointstamp.query") == query:
+            yield mark
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+
+
+def iceberg(module: str) -> Any:  # noqa: ANN401 - a module of a package that may be missing
+    """A module of the package pyiceberg; FlowError where it is not installed."""
+    try:
+        return import_module(f"pyiceberg.{module}")
+    except ImportError as error:
+        raise FlowError(
+            "Iceberg tables need the package pyiceberg on the driver, which is not installed. Install "
+            "pointstamp[iceberg]."
+        ) from error

@@ -1,0 +1,110 @@
+"""A connection to a database, in transactions that either happen or do not.
+
+A connection is opened when it is first needed, and again after any error: what was begun on the old one is
+undone by the server, as if the process had died. Nothing waits for ever. A server that is gone is noticed
+after a minute, a lock is waited for as long, and the server itself ends the transaction of a client that has
+said nothing for a minute: a driver that was stopped does not hold up the one that replaces it.
+"""
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pointstamp.errors import FlowError, StorageError
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+Connect: TypeAlias = Callable[[str], Any]
+"""Opens a connection of psycopg's by what libpq needs to know of it."""
+
+_SECONDS_MAX: Final = 60
+_BOUNDS: Final[Mapping[str, int]] = {
+    "connect_timeout": 20,
+    "keepalives_idle": 20,
+    "keepalives_interval": 10,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 1000 * _SECONDS_MAX,
+}
+_SETTINGS: Final = """
+    SELECT set_config('lock_timeout', %s, false),
+           set_config('idle_in_transaction_session_timeout', %s, false),
+           set_config('timezone', 'UTC', false),
+           set_config('datestyle', 'ISO', false),
+           set_config('synchronous_commit',
+                      CASE current_setting('synchronous_commit')
+                          WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false)
+"""
+
+
+def connected(conninfo: str) -> "Connection":
+    """A connection with bounds on how long it waits, where none are given."""
+    pg = psycopg_package()
+    given = pg.conninfo.conninfo_to_dict(conninfo)
+    connection: Connection = pg.connect(**{**_BOUNDS, **given}, application_name="pointstamp")
+    return connection
+
+
+class Database:
+    """One connection, which is opened anew after an error; ``conninfo`` may hold a password."""
+
+    def __init__(self, conninfo: str, connect: Connect = connected) -> None:
+        self._conninfo = conninfo
+        self._connect = connect
+        self._open: Connection | None = None
+
+    @property
+    def address(self) -> str:
+        """Where the database is, without what is secret."""
+        said = psycopg_package().conninfo.conninfo_to_dict(self._conninfo)
+        port = f":{said['port']}" if "port" in said else ""
+        return f"{said.get('dbname', 'the default')} at {said.get('host', 'the default host')}{port}"
+
+    @contextmanager
+    def transaction(self) -> "Iterator[Connection]":
+        """All that is done inside happens at the end, or nothing of it does."""
+        pg = psycopg_package()
+        try:
+            connection = self._connection()
+            yield connection
+            connection.commit()
+        except pg.Error as error:
+            self.close()
+            said = " ".join((str(error).splitlines() or [type(error).__name__])[:2])
+            raise StorageError(
+                f"the database {self.address} did not do what it was asked for: {said.rstrip('.')}."
+            ) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give the connection back; the next transaction opens another one."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _connection(self) -> "Connection":
+        if self._open is None:
+            self._open = self._connect(self._conninfo)
+            weakref.finalize(self, self._open.close)
+            limit = f"{_SECONDS_MAX}s"
+            self._open.execute(_SETTINGS, [limit, limit])
+            self._open.commit()
+        return self._open
+
+
+def psycopg_package() -> ModuleType:
+    """The package psycopg; FlowError where it is not installed."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise FlowError(
+            "tables of PostgreSQL need the package psycopg on the driver and on all workers, and it is not "
+            "installed. Install pointstamp[postgres]."
+        ) from error
+    return psycopg

@@ -1,0 +1,128 @@
+"""Output as tables of PostgreSQL, one per output, in which an epoch is there whole and once.
+
+Workers copy their rows into a table beside, which nobody reads. A commit is one transaction of the database:
+it notes the commit's number and moves the rows of all outputs, so that a reader sees all outputs at the same
+epoch, with any isolation that reads one snapshot. Rows pass through the database twice and never through the
+driver.
+
+A stream is appended, with the epoch of each row in a column. An output that is a table becomes a table of the
+rows that are there: with a key each row once, updated and deleted by that key; without one each row once,
+with how often it is there in the column ``weight``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import pyarrow as pa
+
+from pointstamp.errors import FlowError, SchemaError
+from pointstamp.sinks import files
+from pointstamp.sinks.postgres.columns import sql_type
+from pointstamp.sinks.postgres.database import Connect, Database, connected
+from pointstamp.sinks.postgres.publishing import PostgresPublisher
+from pointstamp.sinks.postgres.registry import Registry
+from pointstamp.sinks.postgres.staging import StagedRows
+from pointstamp.sinks.postgres.tables import WEIGHT, OutputColumns, TableKind
+from pointstamp.tables.kept.value import is_changes
+
+_NAME_BYTES_MAX: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresSink:
+    """Tables of a database; ``conninfo`` is what libpq connects with: ``host=db dbname=shop user=me``.
+
+    The tables lie in ``schema``, which is made where it is missing. ``keys`` are the columns that are the key
+    of an output, by output. With ``changes`` all that was changed in a table is appended instead, with the
+    epoch and the weight of each row. Driver and workers need the package psycopg, and reach the database.
+    """
+
+    conninfo: str = field(repr=False)
+    schema: str = "public"
+    query: str = ""
+    schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
+    keys: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
+    changes: bool = field(default=False, kw_only=True)
+    connect: Connect = field(default=connected, kw_only=True, repr=False)
+
+    def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "PostgresSink":
+        """The sink for one query; SchemaError for columns that PostgreSQL does not have."""
+        for output in self.keys:
+            if output not in schemas:
+                raise FlowError(
+                    f"the sink for the schema '{self.schema}' was given keys for '{output}', but the outputs "
+                    f"are {', '.join(schemas)}. Name one of these."
+                )
+        for output, schema in schemas.items():
+            self._check(output, schema)
+        return replace(self, query=query, schemas=dict(schemas))
+
+    def writer(self, worker: int, generation: int) -> StagedRows:
+        """For one worker, on its host."""
+        return StagedRows(
+            Database(self.conninfo, self.connect),
+            Registry(self.schema, self.query),
+            self._outputs(),
+            self.schemas,
+            worker,
+            generation,
+        )
+
+    def publisher(self) -> PostgresPublisher:
+        """For the driver."""
+        database = Database(self.conninfo, self.connect)
+        return PostgresPublisher(database, Registry(self.schema, self.query), self._outputs())
+
+    def _outputs(self) -> dict[str, OutputColumns]:
+        return {output: self._columns(output, schema) for output, schema in self.schemas.items()}
+
+    def _kind(self, output: str, schema: pa.Schema) -> TableKind:
+        if self.changes or not is_changes(schema):
+            return "appended"
+        return "keyed" if self.keys.get(output) else "weighted"
+
+    def _columns(self, output: str, schema: pa.Schema) -> OutputColumns:
+        kind = self._kind(output, schema)
+        own = list(schema) if kind == "appended" else list(schema)[:-1]
+        columns = {column.name: sql_type(column.type) or "" for column in own}
+        return OutputColumns(kind, columns, list(self.keys.get(output, ())) if kind == "keyed" else [])
+
+    def _check(self, output: str, schema: pa.Schema) -> None:
+        files.file_schema(output, schema)
+        for name in (output, *schema.names):
+            if (
+                not name
+                or len(name.encode()) > _NAME_BYTES_MAX
+                or "\0" in name
+                or name.startswith("_pointstamp")
+            ):
+                raise SchemaError(
+                    f"output '{output}': PostgreSQL's names have 1 to {_NAME_BYTES_MAX} bytes, and those "
+                    f"that begin with '_pointstamp' are the sink's own; '{name}' cannot be one. Rename it in "
+                    "the flow."
+                )
+        said = self._columns(output, schema)
+        lacking = [name for name, kind in said.columns.items() if not kind]
+        if lacking:
+            kinds = ", ".join(f"'{name}' ({schema.field(name).type})" for name in lacking)
+            raise SchemaError(
+                f"output '{output}' has columns for which PostgreSQL has no types: {kinds}. Cast them in the "
+                "flow."
+            )
+        key = self.keys.get(output, ())
+        if isinstance(key, str):
+            raise FlowError(f"the key of output '{output}' must be a list of columns: ['{key}'].")
+        unknown = [name for name in key if name not in said.columns]
+        if unknown or (key and said.kind == "appended" and not self.changes):
+            found = (
+                "is a stream, whose rows are appended. Let the output be a table: stream.running()"
+                if not unknown
+                else f"has no column {', '.join(unknown)}; it has {', '.join(said.columns)}"
+            )
+            raise FlowError(f"output '{output}' was given the key {', '.join(key)}, but {found}.")
+        if said.kind == "weighted" and WEIGHT in said.columns:
+            raise SchemaError(
+                f"output '{output}' has a column '{WEIGHT}', which is the name of the column that says how "
+                "often a row is there. Rename it in the flow, or give a key."
+            )

@@ -1,0 +1,97 @@
+"""A trial of a store, before anything rests on it: of several writers of one new object, one wins.
+
+Some stores that resemble S3 refuse a second writer that comes later, and let two pass that come at the same
+time. So the trial races: several writers create the same new object at once, several times. A store that
+fails is refused in words; a store that passes may still lie, but not often.
+"""
+
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from pointstamp.errors import AlreadyStored, StorageError
+from pointstamp.storage.port import Storage
+
+RACERS: Final = 4
+ROUNDS: Final = 8
+"""A store that lets two pass in two races of three is found with a chance of 99.98 %."""
+
+FOLDER: Final = "_pointstamp/trial"
+"""Where the objects of a trial are; each is removed after it."""
+
+_SECONDS_MAX: Final = 120.0
+
+
+def check_exclusive(storage: Storage) -> None:
+    """StorageError if a store that says so does not tell two writers of the same instant apart.
+
+    Stores of this host, and those that cannot say it anyway, are not tried.
+    """
+    if not getattr(storage, "needs_trial", False):
+        return
+    names = [f"{FOLDER}/{uuid.uuid4().hex}-{number}" for number in range(ROUNDS)]
+    race = _Race(storage, names)
+    try:
+        race.run()
+    finally:
+        race.clean()
+    for name in names:
+        won = race.won[name]
+        if len(won) != 1:
+            raise StorageError(
+                f"{storage.address} does not keep what a checkpoint and an output rest on: {RACERS} writers "
+                f"created the same new object at the same time, and {len(won)} of them were told that they "
+                "had created it. Two drivers would not be told apart. Use a store that honours conditional "
+                "writes (If-None-Match: *), as Amazon S3, Google Cloud Storage and Azure do, or a local disk "
+                "or HDFS."
+            )
+
+
+class _Race:
+    """Writers that create the same objects, one after the other and all at once."""
+
+    def __init__(self, storage: Storage, names: Sequence[str]) -> None:
+        self._storage = storage
+        self._names = names
+        self._ready = threading.Barrier(RACERS)
+        self._failed: list[Exception] = []
+        self.won: dict[str, list[int]] = {name: [] for name in names}
+
+    def run(self) -> None:
+        """Let them race; StorageError where the store does not answer."""
+        self._at_once(self._write)
+        for error in self._failed:
+            raise error
+
+    def clean(self) -> None:
+        """Remove what was created; what cannot be removed does no harm."""
+        self._at_once(self._remove)
+
+    def _at_once(self, act: Callable[[int], None]) -> None:
+        threads = [threading.Thread(target=act, args=(number,), daemon=True) for number in range(RACERS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _write(self, racer: int) -> None:
+        try:
+            for name in self._names:
+                self._ready.wait(_SECONDS_MAX)
+                try:
+                    self._storage.create(name, b"%d" % racer)
+                    self.won[name].append(racer)
+                except AlreadyStored:
+                    pass
+        except threading.BrokenBarrierError:
+            pass
+        except Exception as error:  # what a store raises has no common kind
+            self._failed.append(error)
+            self._ready.abort()
+
+    def _remove(self, racer: int) -> None:
+        with suppress(StorageError):
+            for name in self._names[racer::RACERS]:
+                self._storage.delete(name)

@@ -1,0 +1,44 @@
+"""The testing kit: contracts for sinks and sources of your own, a source that follows a script, assertions.
+
+``sink_claims`` and ``source_claims`` are what every sink and every source promises, as functions that raise
+AssertionError in words (``comparing``); ``steps`` lets a process die before any of its steps. ``script``
+sends, pauses, ends and aborts as it is told, and ``published`` compares what was published. None of it needs
+pytest.
+"""
+
+from pointstamp.testing.published import assert_published, assert_table, published_epochs
+from pointstamp.testing.script import ABORT, END, PAUSE, ScriptAbortedError, ScriptCommand, ScriptedSource
+from pointstamp.testing.sink_claims import SINK_CLAIMS, SINK_SCHEMAS, SeenRows, SinkSubject, check_sink
+from pointstamp.testing.source_claims import (
+    ARRIVALS_MAX,
+    SOURCE_CLAIMS,
+    SOURCE_SCHEMA,
+    SourceSubject,
+    check_source,
+)
+from pointstamp.testing.steps import Died, SteppingStorage, Steps
+
+__all__ = [
+    "ABORT",
+    "ARRIVALS_MAX",
+    "END",
+    "PAUSE",
+    "SINK_CLAIMS",
+    "SINK_SCHEMAS",
+    "SOURCE_CLAIMS",
+    "SOURCE_SCHEMA",
+    "Died",
+    "ScriptAbortedError",
+    "ScriptCommand",
+    "ScriptedSource",
+    "SeenRows",
+    "SinkSubject",
+    "SourceSubject",
+    "SteppingStorage",
+    "Steps",
+    "assert_published",
+    "assert_table",
+    "check_sink",
+    "check_source",
+    "published_epochs",
+]

@@ -1,0 +1,64 @@
+"""Assertions on what a query has published as Parquet: which epochs have which rows, and what a table is.
+
+Rows within an epoch have no order, so they are compared as a bag: each row as often as it is there.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from pointstamp.sinks.reading import read_published, read_table
+
+RowLike: TypeAlias = Mapping[str, Any]
+
+
+def published_epochs(path: str | os.PathLike[str], output: str) -> dict[int, list[dict[str, Any]]]:
+    """The rows of an output that are published, by epoch; epochs without rows are left out."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    for row in read_published(path)[output].sort_by("epoch").to_pylist():
+        found.setdefault(row.pop("epoch"), []).append(row)
+    return found
+
+
+def assert_published(
+    path: str | os.PathLike[str], output: str, expected: Mapping[int, Iterable[RowLike]]
+) -> None:
+    """AssertionError unless exactly these epochs have rows, and exactly these."""
+    found = published_epochs(path, output)
+    wanted = {epoch: list(rows) for epoch, rows in expected.items()}
+    wrong = [
+        f"epoch {epoch}: {words}"
+        for epoch in sorted({*found, *wanted})
+        if (words := _difference(found.get(epoch, []), wanted.get(epoch, [])))
+    ]
+    if wrong:
+        raise AssertionError(f"output '{output}' in '{path}' is not as expected. " + " ".join(wrong))
+
+
+def assert_table(
+    path: str | os.PathLike[str], output: str, expected: Iterable[RowLike], *, as_of: int | None = None
+) -> None:
+    """AssertionError unless a table that is published has exactly these rows, after an epoch or now."""
+    found = read_table(path, output, as_of=as_of).to_pylist()
+    if words := _difference(found, list(expected)):
+        when = "" if as_of is None else f" as of epoch {as_of}"
+        raise AssertionError(f"the table '{output}' in '{path}'{when} is not as expected: {words}")
+
+
+def _difference(found: Iterable[RowLike], wanted: Iterable[RowLike]) -> str:
+    """What is missing and what is too much, in words; nothing where both are the same."""
+    there, due = _counted(found), _counted(wanted)
+    lacking, more = due - there, there - due
+    parts = [f"missing {_listed(lacking)}"] if lacking else []
+    parts += [f"not expected {_listed(more)}"] if more else []
+    return ", ".join(parts) + "." if parts else ""
+
+
+def _counted(rows: Iterable[RowLike]) -> "Counter[str]":
+    # As text: values may be lists, which cannot be counted, and NaN, which equals nothing.
+    return Counter("{" + ", ".join(f"{name}: {row[name]!r}" for name in sorted(row)) + "}" for row in rows)
+
+
+def _listed(rows: "Counter[str]") -> str:
+    return ", ".join(row if count == 1 else f"{count} times {row}" for row, count in sorted(rows.items()))

@@ -1,0 +1,86 @@
+"""A process that dies before a step of your choice, without a process: what reaches the outside is counted.
+
+A test counts the steps of a process that lives, and then lets others die before each of them in turn. After
+its death a process does nothing more, not even in a ``finally``: every later step raises again.
+"""
+
+from dataclasses import dataclass
+
+from pointstamp.storage.port import Content, Storage
+
+
+class Died(BaseException):
+    """The process is gone: nothing that it would have done afterwards is done."""
+
+
+@dataclass
+class Steps:
+    """Counts the steps that reach the outside; before step number ``dies_before`` the process dies.
+
+    >>> steps = Steps(dies_before=1)
+    >>> steps.take()
+    >>> try:
+    ...     steps.take()
+    ... except Died:
+    ...     print("died before step", steps.taken)
+    died before step 1
+    """
+
+    dies_before: int | None = None
+    taken: int = 0
+    is_dead: bool = False
+
+    def take(self) -> None:
+        """Call this before everything that changes or reads the outside; Died if the process is dead."""
+        if self.is_dead or self.taken == self.dies_before:
+            self.is_dead = True
+            raise Died
+        self.taken += 1
+
+
+@dataclass
+class SteppingStorage:
+    """Another storage, each of whose operations is a step."""
+
+    inner: Storage
+    steps: Steps
+
+    @property
+    def address(self) -> str:
+        """Where the other storage is."""
+        return self.inner.address
+
+    def create(self, name: str, content: Content) -> None:
+        """A step, and then what the other storage does; so are all that follow."""
+        self.steps.take()
+        self.inner.create(name, content)
+
+    def write(self, name: str, content: Content) -> None:
+        """See ``create``."""
+        self.steps.take()
+        self.inner.write(name, content)
+
+    def sync(self, name: str) -> None:
+        """See ``create``."""
+        self.steps.take()
+        self.inner.sync(name)
+
+    def read(self, name: str) -> bytes:
+        """See ``create``."""
+        self.steps.take()
+        return self.inner.read(name)
+
+    def size(self, name: str) -> int | None:
+        """See ``create``."""
+        self.steps.take()
+        return self.inner.size(name)
+
+    def list(self, prefix: str = "") -> "list[str]":
+        """See ``create``."""
+        self.steps.take()
+        return self.inner.list(prefix)
+
+    def delete(self, name: str) -> None:
+        """See ``create``."""
+        self.steps.take()
+        self.inner.delete(name)
