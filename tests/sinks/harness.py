@@ -138,9 +138,7 @@ class Kafka:
     def process(self, steps: Steps) -> Iterator[Sink]:
         staging, commits = stepping(str(self.path), steps), f"commits-{self.topics['counts']}"
         with kafka_steps(steps):
-            yield KafkaSink(
-                address(), self.topics, epoch="epoch", key="x", staging=staging, commits=commits
-            )
+            yield KafkaSink(address(), self.topics, epoch="epoch", key="x", staging=staging, commits=commits)
 
     def seen(self) -> SeenRows:
         found = {

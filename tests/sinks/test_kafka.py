@@ -53,7 +53,9 @@ EPOCHS = [
 
 
 @pytest.mark.parametrize(
-    "claim", [claim for claim in ps.testing.SINK_CLAIMS if claim is not DEATHS], ids=lambda claim: claim.__name__
+    "claim",
+    [claim for claim in ps.testing.SINK_CLAIMS if claim is not DEATHS],
+    ids=lambda claim: claim.__name__,
 )
 def test_it_keeps_the_contract(claim: SinkClaim, tmp_path: Path) -> None:
     numbers = count()

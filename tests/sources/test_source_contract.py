@@ -198,7 +198,8 @@ BENCHES["script"] = ScriptBench
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[pytest.mark.kafka] if kind.startswith("topic") else []) for kind in BENCHES]
+    "kind",
+    [pytest.param(kind, marks=[pytest.mark.kafka] if kind.startswith("topic") else []) for kind in BENCHES],
 )
 @pytest.mark.parametrize("claim", ps.testing.SOURCE_CLAIMS, ids=lambda claim: claim.__name__)
 def test_every_source_keeps_the_contract(

@@ -120,8 +120,8 @@ class Sink(Protocol):
 
     A sink may also have these methods: ``compactor() -> Compactor | None``, for work beside a query;
     ``staging_in(storage) -> Sink``, the sink that stages in the storage of the query's checkpoint, for places
-    where nothing can be durable and unseen; and ``check_place() -> None``, which is called once before a query
-    starts and raises where the sink's place does not keep what the sink rests on.
+    where nothing can be durable and unseen; and ``check_place() -> None``, which is called once before a
+    query starts and raises where the sink's place does not keep what the sink rests on.
     """
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "Sink":
