@@ -19,8 +19,9 @@ from pointstamp.query.member import Member
 from pointstamp.query.mission import Mission
 from pointstamp.query.scribe import InlineScribe
 from pointstamp.running.failing import error_of, failure_of
+from pointstamp.running.load import LoadMeter
 from pointstamp.running.local import LocalTransport
-from pointstamp.running.messages import Order, Ready, Report, TellEvents
+from pointstamp.running.messages import AskLoad, Order, Ready, Report, TellEvents
 from pointstamp.running.telling import EventTeller, TellRows
 from pointstamp.worker.ports import Message
 
@@ -79,10 +80,14 @@ class InProcessCrew:
                 member = Member(mission, number, transport, tell, InlineScribe(), log=log)
             self.members.append(member)
             self._reports.append((number, Ready(0, "")))
+        self._meter = LoadMeter([member.worker for member in self.members])
 
     def post(self, worker: int, order: Order) -> None:
         """Give an order to a member."""
         teller = self._tellers[worker]
+        if isinstance(order, AskLoad):
+            self._reports.append((worker, self._meter.told(worker)))
+            return
         if isinstance(order, TellEvents):
             if teller is not None:
                 teller.answer(order.number)
@@ -116,6 +121,7 @@ class InProcessCrew:
 
     def end(self) -> None:
         """End all members."""
+        self._meter.end()
         for member in self.members:
             member.close()
 
