@@ -27,6 +27,8 @@ from pointstamp.worker.ports import Message
 
 # How many rounds members in this process may work before the driver looks up.
 _ROUNDS_MAX: Final = 1000
+# And how many before it hears whether somebody has called it.
+_ROUNDS_UNHEARD: Final = 20
 
 
 class CrewError(PointstampError):
@@ -106,8 +108,8 @@ class InProcessCrew:
 
         It returns after a while in any case: an epoch that never ends must not keep the driver from stopping.
         """
-        for _ in range(_ROUNDS_MAX):
-            if self._reports:
+        for number in range(_ROUNDS_MAX):
+            if self._reports or (number % _ROUNDS_UNHEARD == 0 and _is_readable(files)):
                 return
             # Every member takes a step, also after one had something to do.
             stepped = [self._step(member) for member in self.members if not member.has_left]
@@ -151,6 +153,10 @@ def _lost(number: int) -> Iterator[None]:
             raise
         cause = error_of(failure_of(error), f"worker {number}")
         raise CrewError(f"worker {number} has failed: {cause}") from cause
+
+
+def _is_readable(files: Sequence[int]) -> bool:
+    return bool(files) and bool(select.select(files, [], [], 0)[0])
 
 
 class InProcessLauncher:
