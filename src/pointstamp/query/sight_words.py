@@ -6,6 +6,7 @@ from typing import Any, Final
 from pointstamp.dashboard.prometheus import Sample
 from pointstamp.dashboard.sight import Json
 from pointstamp.flow.plan import Node, NodeKind, Plan
+from pointstamp.order.antichain import Antichain
 from pointstamp.progress.tracker import Tracker
 from pointstamp.query.rates import WorkerRates
 from pointstamp.running.messages import Ready
@@ -169,8 +170,9 @@ def _earliest(tracker: Tracker, ports: list[Location]) -> list[Time]:
     """The first times that may still come to one of these ports, in the order of sorting."""
     if not ports:
         return []
-    times = {time for at in ports for time in tracker.frontier(at)}
-    return sorted(times, key=tracker.graph.domains[ports[0]].sort_key)
+    domain = tracker.graph.domains[ports[0]]
+    times = Antichain.of(domain, (time for at in ports for time in tracker.frontier(at)))
+    return sorted(times, key=domain.sort_key)
 
 
 def _times(times: Any) -> list[list[Any]]:  # noqa: ANN401 - times of any kind

@@ -48,7 +48,7 @@ export class FlowView {
         if (event.key !== 'Enter') return;
         const hits = this.graph.search(search.value);
         this.hit = ((this.hit ?? -1) + 1) % Math.max(1, hits.length);
-        if (hits.length) { this.graph.centre(hits[this.hit]); this.choose(hits[this.hit]); }
+        if (hits.length) { this.graph.reveal(hits[this.hit]); this.choose(hits[this.hit]); }
       },
     });
     return make(

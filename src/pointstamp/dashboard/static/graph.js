@@ -19,15 +19,16 @@ export class Graph {
     this.ways = [];
     this.content = draw('g');
     this.svg = draw('svg', { role: 'group', 'aria-label': 'The flow: operators in the order in which rows pass them', tabindex: '-1' }, this.content);
+    this.nodes = new Map();
+    this.regions = new Map();
+    this.edges = [];
+    this.made = null;
     this.listen();
-    this.arrange();
   }
 
   /** Lay out and draw anew, after a loop was folded or opened. */
   arrange() {
-    const sizeOf = (id) => (typeof id === 'string' ? { w: 220, h: 54 } : { w: WIDE, h: HIGH });
-    const ways = [false, true].map((down) => layout(this.graph, this.folded, sizeOf, down));
-    this.made = this.fits(ways[1]) > this.fits(ways[0]) ? ways[1] : ways[0];
+    this.made = this.best();
     this.content.replaceChildren();
     this.nodes = new Map();
     this.regions = new Map();
@@ -37,6 +38,15 @@ export class Graph {
     for (const [id, box] of this.made.nodes) if (typeof id === 'number') this.drawNode(this.names.get(id), box);
     this.update(this.moment);
     this.light(this.ways);
+    this.choose(this.chosen);
+    this.mark();
+  }
+
+  /** The layout that can be drawn largest here, from left to right or downwards. */
+  best() {
+    const sizeOf = (id) => (typeof id === 'string' ? { w: 220, h: 54 } : { w: WIDE, h: HIGH });
+    const [aside, down] = [false, true].map((way) => ({ ...layout(this.graph, this.folded, sizeOf, way), down: way }));
+    return this.fits(down) > this.fits(aside) ? down : aside;
   }
 
   drawRegion(region) {
@@ -79,11 +89,11 @@ export class Graph {
 
   drawNode(node, { x, y, w, h }) {
     const parts = {
-      name: draw('text', { class: 'name', x: x + 14, y: y + 19 }, short(node.name, KINDS[node.kind] ? 17 : 24)),
+      name: draw('text', { class: 'name', x: x + 14, y: y + 19 }, short(node.name, KINDS[node.kind] ? 17 : 19)),
       time: draw('text', { class: 'time', x: x + 14, y: y + 36 }),
       waiting: draw('text', { class: 'right', x: x + w - 12, y: y + 51 }),
       rate: draw('text', { x: x + 14, y: y + 51 }),
-      busy: draw('text', { class: 'right', x: x + w - 12, y: y + 36 }),
+      busy: draw('text', { class: 'right', x: x + w - 12, y: KINDS[node.kind] ? y + 36 : y + 19 }),
       bar: draw('rect', { class: 'bar', x: x + 5, y: y + h - 3, width: 0, height: 2 }),
     };
     const choose = () => this.onChoose(node.id);
@@ -143,6 +153,7 @@ export class Graph {
   /** Light up ways of operators, each from what holds back to what waits. */
   light(ways) {
     this.ways = ways;
+    if (this.made === null) return;
     const shown = (id) => (this.nodes.has(id) ? id : this.made.regions.find((region) => region.folded && this.names.get(id)?.scope.slice(0, region.path.length).join('\n') === region.path.join('\n'))?.key);
     const on = new Set(), pairs = new Set(), origins = new Set();
     for (const way of ways) {
@@ -162,18 +173,29 @@ export class Graph {
     }
   }
 
-  /** Mark the operators whose name has a text in it, and say how many there are; folded loops are opened. */
+  /** Mark the operators whose name has a text in it, and the folded loops that have some; return them all. */
   search(text) {
     const wanted = text.trim().toLowerCase();
     const hits = wanted ? this.graph.nodes.filter((node) => node.name.toLowerCase().includes(wanted)) : [];
-    const hidden = hits.filter((node) => !this.nodes.has(node.id));
-    if (hidden.length) {
-      for (const node of hidden) node.scope.forEach((_, depth) => this.folded.delete(key(node.scope.slice(0, depth + 1))));
+    this.hits = new Set(hits.map((node) => node.id));
+    this.mark();
+    return [...this.hits];
+  }
+
+  mark() {
+    const loops = new Set([...(this.hits ?? [])].filter((id) => !this.nodes.has(id)).flatMap((id) => this.names.get(id).scope.map((_, depth, scope) => key(scope.slice(0, depth + 1)))));
+    for (const [id, parts] of this.nodes) parts.group.classList.toggle('found', this.hits?.has(id) ?? false);
+    for (const [name, region] of this.regions) region.group.classList.toggle('found', loops.has(name));
+  }
+
+  /** Open the loops around an operator, and bring it into the middle. */
+  reveal(id) {
+    const { scope } = this.names.get(id);
+    if (!this.nodes.has(id)) {
+      scope.forEach((_, depth) => this.folded.delete(key(scope.slice(0, depth + 1))));
       this.arrange();
     }
-    const ids = new Set(hits.map((node) => node.id));
-    for (const [id, parts] of this.nodes) parts.group.classList.toggle('found', ids.has(id));
-    return hits.map((node) => node.id);
+    this.centre(id);
   }
 
   // Looking at a part of it.
@@ -186,7 +208,7 @@ export class Graph {
 
   fit() {
     const { clientWidth: w, clientHeight: h } = this.svg;
-    if (!w || !h) return;
+    if (!w || !h || this.made === null) return;
     const scale = this.fits(this.made);
     this.look((w - this.made.width * scale) / 2, TOP + (h - TOP - LOW - this.made.height * scale) / 2, scale);
   }
@@ -200,7 +222,12 @@ export class Graph {
   }
 
   /** Fit again after the page has changed its size, unless somebody looks at a part. */
-  refit() { if (!this.touched) { this.arrange(); this.fit(); } }
+  refit() {
+    if (this.touched || !this.svg.clientWidth) return;
+    // Only then anew: who has gone to a node with the keyboard would lose it.
+    if (this.made === null || this.best().down !== this.made.down) this.arrange();
+    this.fit();
+  }
 
   zoom(factor, x = this.svg.clientWidth / 2, y = this.svg.clientHeight / 2) {
     this.touched = true;
