@@ -170,8 +170,10 @@ def trace(browser: WebDriver, folder: Path) -> None:
         "flow = halving()\ninputs = {'numbers': [numbers(0, 3), numbers(1, 3)]}\n"
     )
     saved = folder / "world.jsonl"
-    command = [sys.executable, "-m", "pointstamp.cli.main", "simulate", str(file), "--replay", "5"]
-    subprocess.run([*command, "--workers", "2", "--trace", str(saved)], check=True, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "pointstamp.cli.main", "simulate", file.name, "--replay", "5"]
+    command += ["--workers", "2", "--trace", str(saved)]
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, env=paths)
     with Dashboard(sight_of(str(saved))) as dashboard:
         browser.get(dashboard.address)
         until(browser, lambda: texts(browser, ".steps li"))

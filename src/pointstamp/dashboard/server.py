@@ -64,8 +64,8 @@ class Dashboard:
     @property
     def address(self) -> str:
         """What to open in a browser; who knows it may look."""
-        host, port = self._server.server_address[:2]
-        name = f"[{host!s}]" if ":" in str(host) else host
+        host, port = cast("tuple[str, int]", self._server.server_address[:2])
+        name = f"[{host}]" if ":" in host else host
         return f"http://{name}:{port}/{self._token}/"
 
     @property

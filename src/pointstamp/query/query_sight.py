@@ -71,6 +71,10 @@ class _Known:
     members: dict[int, Ready]
     in_flight: int
 
+    def is_whole_since(self, begun: float) -> bool:
+        """Whether it was heard after a time, and every worker has told its load."""
+        return self.at > begun and len(self.workers) == len(self.members)
+
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
@@ -220,7 +224,7 @@ class QuerySight:
             with self._lock:
                 self._hear()
                 self._ask()
-                if self._known is not None and self._known.at > begun and self._asked is not None:
+                if self._known is not None and self._known.is_whole_since(begun):
                     return
             sleep(0.01)
 

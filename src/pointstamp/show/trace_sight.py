@@ -49,7 +49,12 @@ class TraceSight:
             "flaw": flaw,
             "graph": _graph(header.shape),
             "ports": [
-                {"name": port.name, "operator": port.operator, "output": port.is_output}
+                {
+                    "name": port.name,
+                    "operator": port.operator,
+                    "output": port.is_output,
+                    "least": None if header.shape.has_own_times else [0] * (1 + port.rounds),
+                }
                 for port in header.shape.ports
             ],
             "figures": [

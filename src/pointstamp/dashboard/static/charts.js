@@ -10,7 +10,7 @@ export class Chart {
     this.format = format;
     this.legend = make('span', { class: 'legend' });
     this.readout = make('p', { class: 'readout' });
-    this.svg = draw('svg', { role: 'img', height: HIGH });
+    this.svg = draw('svg', { role: 'img', height: HIGH, 'aria-label': title });
     this.title = title;
     this.element = make('section', { class: 'card chart' }, make('header', {}, make('h2', {}, title), this.legend), this.svg, this.readout);
     this.svg.addEventListener('pointermove', (event) => this.point(event));

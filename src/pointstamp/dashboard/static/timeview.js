@@ -12,7 +12,7 @@ export class TimeView {
     this.window = 120;
     this.drawn = 0;
     this.buttons = WINDOWS.map(([length, name]) => make('button', { 'aria-pressed': String(length === this.window), onclick: () => this.choose(length) }, name));
-    this.ticks = draw('svg', { role: 'img' });
+    this.ticks = draw('svg', { role: 'img', 'aria-label': 'Epochs' });
     this.note = make('p', { class: 'readout' });
     this.latency = new Chart('From tick to published', { format: seconds, names: ['half', '95 %', '99 %'] });
     this.rows = new Chart('Rows read per second', { format: count, names: ['rows/s'] });

@@ -22,9 +22,9 @@ export class TraceView {
     const button = (name, label, act) => make('button', { 'aria-label': label, title: label, onclick: act }, name);
     this.element = make('div', { class: 'trace', onkeydown: (event) => this.key(event) },
       make('div', { class: 'bar' },
-        button('⏮', 'To the first event', () => this.go(0)), button('◀', 'One event back', () => this.go(this.step - 1)),
-        button('▶', 'One event on', () => this.go(this.step + 1)), button('⏭', 'To the last event', () => this.go(this.events.length - 1)),
-        about.flaw === null ? null : button('⚑ finding', 'To the event that the judge objects to', () => this.go(about.flaw)),
+        button('First', 'To the first event', () => this.go(0)), button('‹', 'One event back', () => this.go(this.step - 1)),
+        button('›', 'One event on', () => this.go(this.step + 1)), button('Last', 'To the last event', () => this.go(this.events.length - 1)),
+        about.flaw === null ? null : button('Finding', 'To the event that the judge objects to', () => this.go(about.flaw)),
         this.slider, make('label', { class: 'quiet' }, 'as seen by ', this.select)),
       make('div', { class: 'canvas' }, this.graph.svg),
       make('aside', { class: 'side', 'aria-label': 'The event and what is known' },
@@ -33,7 +33,7 @@ export class TraceView {
     new ResizeObserver(() => { if (this.graph.svg.clientWidth) this.graph.refit(); }).observe(this.graph.svg);
     ask('history').then(({ events }) => {
       this.events = events;
-      this.world = new World(events, about.workers);
+      this.world = new World(events, about);
       this.slider.max = events.length - 1;
       this.go(about.flaw ?? 0);
     });

@@ -2,9 +2,10 @@
 // Going on is adding events; going back begins anew, which is fast enough for all that a page is given.
 
 export class World {
-  constructor(events, workers) {
+  constructor(events, { workers, ports }) {
     this.events = events;
     this.workers = workers;
+    this.ports = ports;
     this.begin();
   }
 
@@ -22,6 +23,10 @@ export class World {
 
   add(event) {
     const mine = this.state.workers[event.worker];
+    if (event.kind === 'WorkerStarted') {
+      // A worker begins with a capability for the first time of each output.
+      this.ports.forEach((port, at) => { if (port.output && port.least) point(mine.held, at, port.least).number += 1; });
+    }
     if (event.sent) {
       const [target, time, to, rows] = event.sent;
       this.state.messages.push({ target, time, to, rows, from: event.worker });
