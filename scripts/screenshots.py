@@ -27,6 +27,23 @@ ROOT: Final = Path(__file__).parent.parent
 IMAGES: Final = ROOT / "docs" / "images"
 
 
+COUNTING: Final = """
+import pyarrow.compute as pc
+import pointstamp as ps
+from support.sights import halved, numbers
+
+flow = ps.Dataflow("halving")
+given = flow.input("numbers", "start long, x long, rounds long")
+with given.loop("until 0") as loop:
+    again = loop.variable("start long, x long, rounds long")
+    done, going = loop.enter(given).concat(again).exchange("start").branch(pc.field("x") == 0)
+    loop.feedback(again, going.map_batches(halved, name="halve"))
+    left = loop.leave(done)
+flow.output("lengths", left.count("rounds", running=True))
+inputs = {"numbers": [numbers(0, 3), numbers(1, 3)]}
+"""
+
+
 def main() -> int:
     """Make all pictures, or those that are named."""
     wanted = sys.argv[1:] or list(SITUATIONS)
@@ -62,7 +79,7 @@ def loop(browser: WebDriver, folder: Path) -> None:
     flow.output("lengths", left.count("rounds", running=True))
     flow.output("finished", left)
     query = flow.start_local(
-        numbers=[numbers(epoch, 400) for epoch in range(4000)],
+        numbers=[numbers(epoch, 60) for epoch in range(4000)],
         checkpoint=folder / "checkpoint",
         output=folder / "out",
         workers=2,
@@ -72,7 +89,7 @@ def loop(browser: WebDriver, folder: Path) -> None:
         with query.dashboard() as dashboard:
             browser.get(dashboard.address)
             until(browser, lambda: "under way" in "".join(texts(browser, ".region .turn")))
-            until(browser, lambda: "busy" in "".join(texts(browser, ".node text")))
+            until(browser, lambda: texts(browser, "#figures dd")[0] != "none")
             time.sleep(2.0)
             shoot(browser, "loop")
     finally:
@@ -165,10 +182,7 @@ def past(browser: WebDriver, folder: Path) -> None:
 def trace(browser: WebDriver, folder: Path) -> None:
     """A recorded world, in the middle."""
     file = folder / "halving.py"
-    file.write_text(
-        "from support.sights import halving, numbers\n"
-        "flow = halving()\ninputs = {'numbers': [numbers(0, 3), numbers(1, 3)]}\n"
-    )
+    file.write_text(COUNTING)
     saved = folder / "world.jsonl"
     command = [sys.executable, "-m", "pointstamp.cli.main", "simulate", file.name, "--replay", "5"]
     command += ["--workers", "2", "--trace", str(saved)]

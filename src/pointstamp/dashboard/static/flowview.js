@@ -56,7 +56,7 @@ export class FlowView {
       make('div', { class: 'tools' }, search,
         make('button', { 'aria-label': 'Smaller', onclick: () => this.graph.zoom(0.8) }, '−'),
         make('button', { 'aria-label': 'Larger', onclick: () => this.graph.zoom(1.25) }, '+'),
-        make('button', { onclick: () => { this.graph.touched = false; this.graph.refit(); } }, 'Fit'), this.found),
+        make('button', { onclick: () => { this.graph.touched = true; this.graph.fit(); } }, 'Fit'), this.found),
       this.graph.svg,
       make('p', { class: 'key', 'aria-hidden': 'true' },
         make('span', {}, 'up to date'), make('span', { class: 'k-work' }, 'at work'),

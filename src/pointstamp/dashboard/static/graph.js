@@ -4,7 +4,7 @@ import { key, layout } from './layout.js';
 import { count, draw, frontier, percent, plural, say, set } from './words.js';
 
 const WIDE = 188, HIGH = 62;
-const TOP = 52, LOW = 36;
+const TOP = 52, LOW = 36, READABLE = 0.6;
 const KINDS = { input: 'input', output: 'output', operator: '' };
 
 export class Graph {
@@ -206,11 +206,13 @@ export class Graph {
     return Math.min((w - 40) / made.width, (h - TOP - LOW) / made.height, 1.15);
   }
 
-  fit() {
+  /** Show all of it; or its beginning, where all of it would be smaller than can be read. */
+  fit(least = 0) {
     const { clientWidth: w, clientHeight: h } = this.svg;
     if (!w || !h || this.made === null) return;
-    const scale = this.fits(this.made);
-    this.look((w - this.made.width * scale) / 2, TOP + (h - TOP - LOW - this.made.height * scale) / 2, scale);
+    const scale = Math.max(this.fits(this.made), least);
+    const x = (w - this.made.width * scale) / 2, y = (h - TOP - LOW - this.made.height * scale) / 2;
+    this.look(this.made.down ? x : Math.max(20, x), TOP + (this.made.down ? Math.max(0, y) : y), scale);
   }
 
   centre(id) {
@@ -226,7 +228,7 @@ export class Graph {
     if (this.touched || !this.svg.clientWidth) return;
     // Only then anew: who has gone to a node with the keyboard would lose it.
     if (this.made === null || this.best().down !== this.made.down) this.arrange();
-    this.fit();
+    this.fit(READABLE);
   }
 
   zoom(factor, x = this.svg.clientWidth / 2, y = this.svg.clientHeight / 2) {
