@@ -164,6 +164,7 @@ def past(browser: WebDriver, folder: Path) -> None:
     try:
         with query.dashboard() as dashboard:
             browser.get(f"{dashboard.address}#time")
+            until(browser, lambda: texts(browser, "#phase") == ["waiting for data"])
             for epoch in range(1, 60):
                 write(folder / "in", epoch)
                 time.sleep(0.5)
@@ -172,7 +173,7 @@ def past(browser: WebDriver, folder: Path) -> None:
             until(browser, lambda: "went on" in "".join(texts(browser, "#restarts li")))
             query.processAllAvailable()
             time.sleep(1.5)
-            resize(browser, 1280, 1010)
+            resize(browser, 1280, 1140)
             time.sleep(1.5)
             shoot(browser, "time")
     finally:

@@ -22,7 +22,7 @@ from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
 from pointstamp.query.rates import WorkerRates
 from pointstamp.query.session import Session
-from pointstamp.query.sight_words import operators_now, outputs_now, query_samples, workers_now
+from pointstamp.query.sight_words import kept_now, operators_now, outputs_now, query_samples, workers_now
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.query.totals import total, total_kept
 from pointstamp.query.why_held import held_by
@@ -33,6 +33,8 @@ from pointstamp.topology.ports import Location
 
 _FRESH_SECONDS_MAX: Final = 1.0
 _NEWS_SECONDS: Final = 2.0
+_LOAD_SECONDS: Final = 1.0
+"""How often workers are asked how loaded they are, at most."""
 
 
 class Steered(Protocol):
@@ -61,6 +63,16 @@ class Steered(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Driver:
+    """What the query's thread knows by itself."""
+
+    rows: RowCounts
+    loads: dict[int, Load]
+    members: dict[int, Ready]
+    kept: list[dict[str, tuple[int, int]]]
+
+
 @dataclass(slots=True)
 class _Known:
     """What the last answers said, and when they came."""
@@ -68,19 +80,18 @@ class _Known:
     at: float
     status: RunStatus
     workers: dict[int, WorkerRates]
-    members: dict[int, Ready]
-    in_flight: int
+    driver: _Driver
 
     def is_whole_since(self, begun: float) -> bool:
         """Whether it was heard after a time, and every worker has told its load."""
-        return self.at > begun and len(self.workers) == len(self.members)
+        return self.at > begun and len(self.workers) == len(self.driver.members)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """A question on its way: what the query's thread knows, and what a worker has counted."""
 
-    driver: "Future[tuple[RowCounts, dict[int, Load], dict[int, Ready], int]]"
+    driver: "Future[_Driver]"
     counts: "Future[Counts]"
 
 
@@ -98,6 +109,7 @@ class QuerySight:
         self._asked: _Asked | None = None
         self._known: _Known | None = None
         self._told = 0.0
+        self._asked_loads = 0.0
 
     def about(self) -> Json:
         """The flow and its query."""
@@ -177,12 +189,17 @@ class QuerySight:
             return
         counts: Future[Counts] = Future()
 
-        def ask(session: Session) -> tuple[RowCounts, dict[int, Load], dict[int, Ready], int]:
+        now = monotonic()
+        asks_loads = now - self._asked_loads >= _LOAD_SECONDS
+        self._asked_loads = now if asks_loads else self._asked_loads
+
+        def ask(session: Session) -> _Driver:
             session.ask_counts(counts)
-            session.ask_loads()
+            if asks_loads:
+                session.ask_loads()
             rows = RowCounts(total(session.rows_in), total(session.rows_out), total(session.rows_late))
             rows.kept = total_kept(session.kept)
-            return rows, dict(session.loads), dict(session.members), session.coordinator.epochs_in_flight
+            return _Driver(rows, dict(session.loads), dict(session.members), list(session.kept))
 
         self._asked = _Asked(self._supervisor.call(ask), counts)
 
@@ -195,11 +212,9 @@ class QuerySight:
         elif asked.counts.done():
             self._asked = None
             if asked.counts.exception() is None:
-                self._learn(asked.counts.result(), *asked.driver.result())
+                self._learn(asked.counts.result(), asked.driver.result())
 
-    def _learn(
-        self, counts: Counts, rows: RowCounts, loads: dict[int, Load], members: dict[int, Ready], flight: int
-    ) -> None:
+    def _learn(self, counts: Counts, driver: _Driver) -> None:
         found = {(at, tuple(when)): count for at, when, count in counts.counts}
         changed = {
             point: found.get(point, 0) - self._counts.get(point, 0) for point in {*found, *self._counts}
@@ -212,10 +227,10 @@ class QuerySight:
         before = {} if self._known is None else self._known.workers
         workers = {
             number: before[number].then(load) if number in before else WorkerRates.first(load)
-            for number, load in loads.items()
+            for number, load in driver.loads.items()
         }
-        status = status_from(self._plan, self._tracker, rows)
-        self._known = _Known(time(), status, workers, members, flight)
+        status = status_from(self._plan, self._tracker, driver.rows, says_why=False)
+        self._known = _Known(time(), status, workers, driver)
 
     def _freshen(self) -> None:
         """Wait a moment for answers to a question that is asked from now on."""
@@ -258,10 +273,10 @@ class QuerySight:
             return moment
         return moment | {
             "asof": known.at,
-            "inflight": known.in_flight,
             **outputs_now(known.status),
             "operators": operators_now(self._plan, self._tracker, known.workers, supervisor.timeline.opened),
-            **workers_now(self._plan, known.workers, known.members),
+            "workers": workers_now(known.workers, known.driver.members),
+            "kept": kept_now(self._plan, known.driver.kept),
         }
 
     def _calls(self) -> list[Json]:

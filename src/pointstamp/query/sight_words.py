@@ -1,6 +1,6 @@
 """What is known of a query as plain data for a page, and as samples for machines. Pure functions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pointstamp.dashboard.prometheus import Sample
@@ -29,8 +29,6 @@ def outputs_now(status: RunStatus) -> Json:
                 "name": each.name,
                 "rows": each.rows,
                 "frontier": _times(each.frontier),
-                "held": list(each.held_by),
-                "more": each.held_by_more,
             }
             for each in status.outputs
         ],
@@ -79,10 +77,8 @@ def operators_now(plan: Plan, tracker: Tracker, workers: Mapping[int, WorkerRate
     return found
 
 
-def workers_now(plan: Plan, workers: Mapping[int, WorkerRates], members: Mapping[int, Ready]) -> Json:
-    """Each worker with its operators that have something to say, and what all keep."""
-    names = {node.name: node.index for node in plan.nodes if not node.kind.is_door}
-    kept: dict[str, Json] = {}
+def workers_now(workers: Mapping[int, WorkerRates], members: Mapping[int, Ready]) -> list[Json]:
+    """Each worker with its operators that have something to say."""
     shown = []
     for number, rates in sorted(workers.items()):
         where = members.get(number)
@@ -100,16 +96,23 @@ def workers_now(plan: Plan, workers: Mapping[int, WorkerRates], members: Mapping
                 },
             }
         )
-        for name, (rows, size) in rates.last.kept.items():
+    return shown
+
+
+def kept_now(plan: Plan, kept: Sequence[Mapping[str, tuple[int, int]]]) -> list[Json]:
+    """What operators keep, together and by worker; ``kept`` has it by worker."""
+    names = {node.name: node.index for node in plan.nodes if not node.kind.is_door}
+    found: dict[str, Json] = {}
+    for number, mine in enumerate(kept):
+        for name, (rows, size) in mine.items():
             owner, _, what = name.rpartition(": ")
-            one = kept.setdefault(
-                name,
-                {"operator": names.get(owner), "name": owner, "what": what, "rows": 0, "bytes": 0, "by": {}},
-            )
+            operator = names.get(owner)
+            nothing = {"operator": operator, "name": owner, "what": what, "rows": 0, "bytes": 0, "by": {}}
+            one = found.setdefault(name, nothing)
             one["rows"] += rows
             one["bytes"] += size
             one["by"][str(number)] = [rows, size]
-    return {"workers": shown, "kept": list(kept.values())}
+    return list(found.values())
 
 
 def query_samples(

@@ -44,7 +44,6 @@ class LoadMeter:
             process_time(),
             self._looks,
             [_operator(each, seen.get(index, 0)) for index, each in worker.instances.items()],
-            {name: (kept.rows, kept.size_bytes) for name, kept in worker.kept().items()},
         )
 
     def end(self) -> None:

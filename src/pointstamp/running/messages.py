@@ -176,8 +176,7 @@ class OperatorLoad(NamedTuple):
 class Load(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """How loaded the worker is: by its clock, the memory and processor time of its process, its operators.
 
-    ``looks`` is how often somebody has looked which operator the worker is inside of. ``kept`` are the rows
-    and bytes that its operators keep now.
+    ``looks`` is how often somebody has looked which operator the worker is inside of.
     """
 
     seconds: float
@@ -185,7 +184,6 @@ class Load(msgspec.Struct, frozen=True, tag=True, array_like=True):
     processor_seconds: float
     looks: int
     operators: list[OperatorLoad]
-    kept: dict[str, tuple[int, int]] = {}
 
 
 class EventsTold(msgspec.Struct, frozen=True, tag=True, array_like=True):
