@@ -2,12 +2,13 @@
 # make models     judge the formal models, state by state
 # make test       set everything up, run linters, types, import contracts and tests
 # make test-long  what takes longer: the large instances of the models, more random examples
+# make coverage   which lines the tests of each package run
 # make torture    kill and stop workers of a running query for some minutes, and look for lost rows
 # make bench      the figures of benchmarks/spark, nexmark and recovery, against peers in the same run
 # make docs       build the site of all pages and the reference into site/
 # make screenshots  make the pictures of docs/dashboard.md anew, with Chromium
 # make lock       resolve the dependencies anew into the hashed requirements files
-.PHONY: help setup browser run models test test-long test-without-spark test-resolution torture screenshots bench docs lint lock clean
+.PHONY: help setup browser run models test test-long coverage test-without-spark test-resolution torture screenshots bench docs lint lock clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -35,6 +36,9 @@ test: browser lint
 
 test-long: test
 	.venv/bin/python scripts/test.py --long
+
+coverage: setup
+	.venv/bin/python scripts/test.py --coverage
 
 # Where there is no Java, nor a browser: everything but the tests that start Spark or Chromium.
 test-without-spark:
