@@ -47,7 +47,7 @@ test-without-spark:
 
 # With other versions than the locked ones: RESOLUTION=lowest-direct or highest.
 RESOLUTION = highest
-test-resolution: setup
+test-resolution: browser setup
 	$(UV) venv --quiet --clear --python .venv/bin/python .venv-$(RESOLUTION)
 	$(UV) pip install --quiet --python .venv-$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
 		--editable ".[spark,connect,delta,sql]" --editable models --group dev

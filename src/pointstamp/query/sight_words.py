@@ -107,7 +107,14 @@ def kept_now(plan: Plan, kept: Sequence[Mapping[str, tuple[int, int]]]) -> list[
         for name, (rows, size) in mine.items():
             owner, _, what = name.rpartition(": ")
             operator = names.get(owner)
-            nothing = {"operator": operator, "name": owner, "what": what, "rows": 0, "bytes": 0, "by": {}}
+            nothing: Json = {
+                "operator": operator,
+                "name": owner,
+                "what": what,
+                "rows": 0,
+                "bytes": 0,
+                "by": {},
+            }
             one = found.setdefault(name, nothing)
             one["rows"] += rows
             one["bytes"] += size
