@@ -7,7 +7,8 @@ shares one lock with all of them: the hardest place for it. Both ways go over th
 ``cpu_ratio`` is the median processor time of the whole process with a page open by that without; ``ratio`` is
 the same for the clock, which says less where others use the machine, too. The page is a process of its own
 that reads all events, as a browser does. ``moments_per_second`` is how often it was told something, and
-``kilobytes`` the size of one moment.
+``kilobytes`` the size of one moment. ``cores`` is the processor time that the page has cost in each second of
+the clock: it stays the same where the machine is busy and the query gets little of it, and ratios do not.
 
 The aim is a ratio of at most 1.02 in processor time.
 """
@@ -116,6 +117,8 @@ def main() -> None:
         f"{given.operators} operators, {given.workers} workers",
         ratio=clock,
         cpu_ratio=processor,
+        cores=(median(each[1] for each in seen) - median(each[1] for each in alone))
+        / median(each[0] for each in seen),
         rows_per_second_alone=given.epochs * given.rows / median(each[0] for each in alone),
         rows_per_second_watched=given.epochs * given.rows / median(each[0] for each in seen),
         moments_per_second=told[0] / sum(each[0] for each in seen),

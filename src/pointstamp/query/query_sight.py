@@ -22,7 +22,14 @@ from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
 from pointstamp.query.rates import WorkerRates
 from pointstamp.query.session import Session
-from pointstamp.query.sight_words import kept_now, operators_now, outputs_now, query_samples, workers_now
+from pointstamp.query.sight_words import (
+    kept_now,
+    looked_at,
+    operators_now,
+    outputs_now,
+    query_samples,
+    workers_now,
+)
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.query.totals import total, total_kept
 from pointstamp.query.why_held import held_by
@@ -105,6 +112,7 @@ class QuerySight:
         self._plan = supervisor.spec.plan
         self._lock = threading.Lock()
         self._tracker = Tracker(self._plan.graph())
+        self._looked = looked_at(self._plan, self._tracker.graph)
         self._counts: dict[tuple[int, Time], int] = {}
         self._asked: _Asked | None = None
         self._known: _Known | None = None
@@ -271,10 +279,13 @@ class QuerySight:
         }
         if known is None:
             return moment
+        opened = supervisor.timeline.opened
         return moment | {
             "asof": known.at,
             **outputs_now(known.status),
-            "operators": operators_now(self._plan, self._tracker, known.workers, supervisor.timeline.opened),
+            "operators": operators_now(
+                self._looked, self._tracker, known.workers, supervisor.timeline.opened
+            ),
             "workers": workers_now(known.workers, known.driver.members),
             "kept": kept_now(self._plan, known.driver.kept),
         }

@@ -1,7 +1,7 @@
 """What is known of a query as plain data for a page, and as samples for machines. Pure functions."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pointstamp.dashboard.prometheus import Sample
 from pointstamp.dashboard.sight import Json
@@ -12,7 +12,8 @@ from pointstamp.query.rates import WorkerRates
 from pointstamp.running.messages import Ready
 from pointstamp.running.status import RunStatus
 from pointstamp.topology.domain import Time
-from pointstamp.topology.ports import Location, Source, Target
+from pointstamp.topology.graph import Graph
+from pointstamp.topology.ports import Location, OperatorIndex, Source, Target
 
 _TIMES_MAX: Final = 3
 
@@ -46,33 +47,58 @@ def outputs_now(status: RunStatus) -> Json:
     }
 
 
-def operators_now(plan: Plan, tracker: Tracker, workers: Mapping[int, WorkerRates], opened: int) -> Json:
+class Looked(NamedTuple):
+    """Where an operator is looked at: its inputs (of an input of the flow, its output), and its outputs."""
+
+    index: OperatorIndex
+    is_input: bool
+    ports: tuple[Location, ...]
+    outputs: tuple[Location, ...]
+
+
+def looked_at(plan: Plan, graph: Graph) -> list[Looked]:
+    """All operators; it is the same for one plan, so it is made once."""
+    return [
+        Looked(
+            node.index,
+            node.kind is NodeKind.INPUT,
+            tuple(graph.location(port) for port in _ports(node)),
+            tuple(graph.location(Source(node.index, each)) for each in range(len(node.outputs)))
+            if node.kind is NodeKind.OPERATOR
+            else (),
+        )
+        for node in plan.nodes
+        if not node.kind.is_door
+    ]
+
+
+def operators_now(
+    looked: Sequence[Looked], tracker: Tracker, workers: Mapping[int, WorkerRates], opened: int
+) -> Json:
     """Each operator by its number: its frontier, what waits, how fast and how busy it is, who holds others.
 
     Busy is the share of the busiest worker: one that is always inside of an operator is what others wait for.
     An operator ``holds`` if something is counted there at the oldest epoch on its way.
     """
-    graph = tracker.graph
-    counted = [tracker.occurrences(Location(number)) for number in range(len(graph.ports))]
+    counted = [tracker.occurrences(Location(number)) for number in range(len(tracker.graph.ports))]
     oldest = min((time[0] for times in counted for time, count in times.items() if count > 0), default=None)
+    is_open = oldest is not None and oldest <= opened
     found: Json = {}
-    for node in plan.nodes:
-        if node.kind.is_door:
-            continue
-        ports = [graph.location(port) for port in _ports(node)]
-        here = [(time, count) for at in ports for time, count in counted[at].items() if count > 0]
-        rates = [each.operators[node.index] for each in workers.values() if node.index in each.operators]
-        is_target = node.kind is not NodeKind.INPUT
-        found[str(node.index)] = {
+    for index, is_input, ports, outputs in looked:
+        rates = [each.operators[index] for each in workers.values() if index in each.operators]
+        found[str(index)] = {
             "frontier": _times(_earliest(tracker, ports)),
-            "batches": sum(count for _, count in here) if is_target else 0,
+            "batches": 0 if is_input else sum(max(0, n) for at in ports for n in counted[at].values()),
             "waiting": sum(each.rows_waiting for each in rates),
             "in": sum(each.rows_in for each in rates),
             "out": sum(each.rows_out for each in rates),
             "busy": max((each.busy for each in rates), default=0.0),
-            "holds": oldest is not None
-            and oldest <= opened
-            and any(time[0] == oldest for time, _ in [*here, *_held(tracker, node)]),
+            "holds": is_open
+            and any(
+                time[0] == oldest and count > 0
+                for at in (*ports, *outputs)
+                for time, count in counted[at].items()
+            ),
         }
     return found
 
@@ -168,16 +194,10 @@ def _ports(node: Node) -> list[Source | Target]:
     return [Target(node.index, port) for port in range(len(node.inputs))]
 
 
-def _held(tracker: Tracker, node: Node) -> Iterator[tuple[Time, int]]:
-    """The capabilities that an operator holds."""
-    if node.kind is NodeKind.OPERATOR:
-        for port in range(len(node.outputs)):
-            at = tracker.graph.location(Source(node.index, port))
-            yield from ((time, count) for time, count in tracker.occurrences(at).items() if count > 0)
-
-
-def _earliest(tracker: Tracker, ports: list[Location]) -> list[Time]:
+def _earliest(tracker: Tracker, ports: Sequence[Location]) -> Sequence[Time]:
     """The first times that may still come to one of these ports, in the order of sorting."""
+    if len(ports) == 1 and len(tracker.frontier(ports[0])) < 2:
+        return tracker.frontier(ports[0])
     if not ports:
         return []
     domain = tracker.graph.domains[ports[0]]
