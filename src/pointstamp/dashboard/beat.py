@@ -17,7 +17,7 @@ from pointstamp.dashboard.sight import Sight
 BEAT_SECONDS: Final = 0.25
 """There are at most four moments a second."""
 
-SHARE_MAX: Final = 0.01
+SHARE_MAX: Final = 0.005
 """The share of a processor that making moments may take."""
 
 _SLOWEST_SECONDS: Final = 5.0

@@ -283,9 +283,7 @@ class QuerySight:
         return moment | {
             "asof": known.at,
             **outputs_now(known.status),
-            "operators": operators_now(
-                self._looked, self._tracker, known.workers, supervisor.timeline.opened
-            ),
+            "operators": operators_now(self._looked, self._tracker, known.workers, opened),
             "workers": workers_now(known.workers, known.driver.members),
             "kept": kept_now(self._plan, known.driver.kept),
         }
