@@ -50,7 +50,7 @@ def outputs_now(status: RunStatus) -> Json:
 class Looked(NamedTuple):
     """Where an operator is looked at: its inputs (of an input of the flow, its output), and its outputs."""
 
-    index: OperatorIndex
+    operator: OperatorIndex
     is_input: bool
     ports: tuple[Location, ...]
     outputs: tuple[Location, ...]
