@@ -6,8 +6,9 @@
 # make torture    kill and stop workers of a running query for some minutes, and look for lost rows
 # make bench      the figures of benchmarks/spark, nexmark and recovery, against peers in the same run
 # make docs       build the site of all pages and the reference into site/
+# make screenshots  make the pictures of docs/dashboard.md anew, with Chromium
 # make lock       resolve the dependencies anew into the hashed requirements files
-.PHONY: help setup run models test test-long coverage test-without-spark test-resolution torture bench docs lint lock clean
+.PHONY: help setup browser run models test test-long coverage test-without-spark test-resolution torture screenshots bench docs lint lock clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -27,7 +28,10 @@ lint: setup
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
 
-test: lint
+browser:
+	@scripts/setup.sh --with-browser
+
+test: browser lint
 	.venv/bin/python scripts/test.py
 
 test-long: test
@@ -36,14 +40,14 @@ test-long: test
 coverage: setup
 	.venv/bin/python scripts/test.py --coverage
 
-# Where there is no Java: everything but the tests that start Spark, or a broker of Kafka.
+# Where there is no Java, nor a browser: everything but the tests that start Spark, a broker of Kafka or Chromium.
 test-without-spark:
 	@scripts/setup.sh --without-java
-	.venv/bin/pytest -m "not spark and not kafka and not long"
+	.venv/bin/pytest -m "not spark and not kafka and not browser and not long"
 
 # With other versions than the locked ones: RESOLUTION=lowest-direct or highest.
 RESOLUTION = highest
-test-resolution: setup
+test-resolution: browser setup
 	$(UV) venv --quiet --clear --python .venv/bin/python .venv-$(RESOLUTION)
 	$(UV) pip install --quiet --python .venv-$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
 		--editable ".[spark,connect,delta,kafka,sql,postgres,s3,iceberg]" --editable models --group dev
@@ -51,6 +55,9 @@ test-resolution: setup
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+
+screenshots: browser
+	PYTHONPATH=tests .venv/bin/python scripts/screenshots.py
 
 torture: setup
 	.venv/bin/python -m tests.torture.run --seconds 180

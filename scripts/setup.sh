@@ -3,7 +3,8 @@
 # Python 3.11+ (found), uv (bootstrapped with pip where it is missing), the locked
 # dependencies, pointstamp itself, Java 17+ for Spark, and PostgreSQL for the tests of its sink.
 # Running it again costs a second. With --without-java it leaves Java and PostgreSQL alone; tests
-# that start Spark will then fail, and those of the sink are skipped.
+# that start Spark will then fail, and those of the sink are skipped. With --with-browser it also
+# sees to Chromium and its driver, which the tests of the dashboard need.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -81,7 +82,25 @@ need_postgres() {
     DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq --no-install-recommends postgresql >&2 || fail "$advice"
 }
 
+find_any() { for each in "$@"; do if command -v "$each" >/dev/null 2>&1; then return 0; fi; done; return 1; }
+
+has_browser() {
+    find_any chromium chromium-browser google-chrome && find_any chromedriver "${CHROMEWEBDRIVER:-none}/chromedriver"
+}
+
+need_browser() {
+    if has_browser; then return; fi
+    advice="The tests of the dashboard need Chromium and its driver, which were not found (Debian: apt-get install chromium chromium-driver)."
+    command -v apt-get >/dev/null 2>&1 || fail "$advice"
+    if [ "$(id -u)" -eq 0 ]; then root=""; elif sudo -n true 2>/dev/null; then root="sudo -n"; else fail "$advice"; fi
+    say "Chromium is missing: installing it with apt-get"
+    $root apt-get update -qq >&2 || fail "apt-get update failed. $advice"
+    DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq chromium chromium-driver >&2 || fail "$advice"
+    has_browser || fail "$advice"
+}
+
 python=$(find_python)
+if [ "${1:-}" = "--with-browser" ]; then need_browser; fi
 if [ "${1:-}" != "--without-java" ]; then
     need_java
     need_maven

@@ -372,6 +372,7 @@ class Dataflow:
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         verify: bool = False,
         tick_every: str | timedelta | None = None,
+        dashboard: bool | int = False,
         **streams: Any,  # noqa: ANN401 - DataFrames and sources
     ) -> "Query":
         """Start the flow as a Spark job that keeps running; return the query that watches and stops it.
@@ -387,10 +388,13 @@ class Dataflow:
 
         With ``verify`` everything that the workers do is judged while they do it, against the models that the
         runtime implements; an epoch is published after it was found right, and a wrong step ends the query.
+
+        With ``dashboard``, True or a port, the driver serves a page that shows the query, and its address is
+        printed; ``query.dashboard()`` does the same at any later time.
         """
         from pointstamp.spark import streaming  # pyspark is loaded by those who use it
 
-        return streaming.start(
+        query = streaming.start(
             self.plan,
             spark,
             given_inputs(self.plan, self.start, inputs, streams),
@@ -407,6 +411,7 @@ class Dataflow:
             judge=self._judge() if verify else None,
             tick_every=tick_every,
         )
+        return _shown(query, dashboard)
 
     def start_local(
         self,
@@ -425,6 +430,7 @@ class Dataflow:
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         verify: bool = False,
         tick_every: str | timedelta | None = None,
+        dashboard: bool | int = False,
         **streams: Any,  # noqa: ANN401 - sources
     ) -> "Query":
         """Start the flow on this machine as a query that keeps running, as ``start`` does on Spark.
@@ -432,7 +438,7 @@ class Dataflow:
         Inputs are sources (``ps.files``), or lists of tables, each an epoch. It runs on ``workers`` in this
         process, or on one worker in each of ``processes`` processes.
         """
-        return local_query.start(
+        query = local_query.start(
             self.plan,
             given_inputs(self.plan, self.start_local, inputs, streams),
             checkpoint=os.fspath(checkpoint),
@@ -449,6 +455,7 @@ class Dataflow:
             judge=self._judge() if verify else None,
             tick_every=tick_every,
         )
+        return _shown(query, dashboard)
 
     def _folder(self, output: Any, frames: Mapping[str, Any]) -> str | None:  # noqa: ANN401 - whatever came
         if "path" in frames and "path" not in self.plan.named(NodeKind.INPUT):
@@ -527,6 +534,17 @@ class Dataflow:
 
 def _path(given: Any) -> Any:  # noqa: ANN401 - a path in any form, or something that is none
     return os.fspath(given) if isinstance(given, os.PathLike) else given
+
+
+def _shown(query: "Query", dashboard: bool | int) -> "Query":
+    """The query, with a dashboard if one was asked for."""
+    if dashboard is not False:
+        try:
+            query.dashboard(port=0 if dashboard is True else dashboard)
+        except BaseException:
+            query.stop(finish=False)
+            raise
+    return query
 
 
 def _watch(run: LocalRun | ProcessRun, display: LiveDisplay) -> Callable[[], None]:

@@ -13,11 +13,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
-from pointstamp.cli import check, demo, describe, explain, run, simulate, snapshots, sql
+from pointstamp.cli import check, dashboard, demo, describe, explain, run, simulate, snapshots, sql
 from pointstamp.errors import PointstampError, UsageError
 from pointstamp.version import __version__
 
-SUBCOMMANDS: Final = (check, demo, describe, explain, run, simulate, snapshots, sql)
+SUBCOMMANDS: Final = (check, dashboard, demo, describe, explain, run, simulate, snapshots, sql)
 
 _DESCRIPTION: Final = """\
 Timely dataflow for Apache Spark: streams with loops, exact completion, and
@@ -34,6 +34,7 @@ begin here:
   pointstamp sql VIEWS.sql       keep the views of a text in SQL up to date
   pointstamp snapshots PATH      what a checkpoint holds, and whether it is whole
   pointstamp simulate FLOW.py    run a flow of your own in many simulated worlds
+  pointstamp dashboard WHAT      a checkpoint or a trace in a browser
   pointstamp explain WHAT        a run with failures beside the one without that explains it
 """
 

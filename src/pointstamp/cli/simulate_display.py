@@ -136,7 +136,10 @@ def finding_text(simulator: Simulator, found: Outcome) -> str:
     lines += ["", "what was fed:", *_fed(simulator, found)]
     if found.case.epochs is not None and not simulator.shape.has_own_times:
         lines += ["  (epochs are numbered anew from 0)"]
-    lines += ["", f"replay: {found.case.command(simulator.file)}"]
+    command = found.case.command(simulator.file)
+    if found.case.crashes is None:
+        lines += ["", f"look: {command} --trace world.jsonl && pointstamp dashboard world.jsonl"]
+    lines += ["", f"replay: {command}"]
     return "\n".join(lines)
 
 

@@ -205,6 +205,11 @@ class Coordinator:
         return self.ledger.is_final and self._intake.has_ended and self.is_idle
 
     @property
+    def done_before(self) -> int:
+        """Nothing before this epoch can come to the outputs of any member."""
+        return min(self._done_before)
+
+    @property
     def epochs_in_flight(self) -> int:
         """The ticks that members are at."""
         return len(self._in_flight)
@@ -306,7 +311,7 @@ class Coordinator:
         return len(self._in_flight) < self._epochs_max and (held < self._bytes_max or not self._in_flight)
 
     def _forget_done(self) -> None:
-        done = min(self._done_before)
+        done = self.done_before
         while self._in_flight and self._in_flight[0][0].complete_to <= done:
             self._in_flight.popleft()
 

@@ -19,13 +19,16 @@ from pointstamp.query.member import Member
 from pointstamp.query.mission import Mission
 from pointstamp.query.scribe import InlineScribe
 from pointstamp.running.failing import error_of, failure_of
+from pointstamp.running.load import LoadMeter
 from pointstamp.running.local import LocalTransport
-from pointstamp.running.messages import Order, Ready, Report, TellEvents
+from pointstamp.running.messages import AskLoad, Order, Ready, Report, TellEvents
 from pointstamp.running.telling import EventTeller, TellRows
 from pointstamp.worker.ports import Message
 
 # How many rounds members in this process may work before the driver looks up.
 _ROUNDS_MAX: Final = 1000
+# And how many before it hears whether somebody has called it.
+_ROUNDS_UNHEARD: Final = 20
 
 
 class CrewError(PointstampError):
@@ -79,10 +82,14 @@ class InProcessCrew:
                 member = Member(mission, number, transport, tell, InlineScribe(), log=log)
             self.members.append(member)
             self._reports.append((number, Ready(0, "")))
+        self._meter = LoadMeter([member.worker for member in self.members])
 
     def post(self, worker: int, order: Order) -> None:
         """Give an order to a member."""
         teller = self._tellers[worker]
+        if isinstance(order, AskLoad):
+            self._reports.append((worker, self._meter.told(worker)))
+            return
         if isinstance(order, TellEvents):
             if teller is not None:
                 teller.answer(order.number)
@@ -101,8 +108,8 @@ class InProcessCrew:
 
         It returns after a while in any case: an epoch that never ends must not keep the driver from stopping.
         """
-        for _ in range(_ROUNDS_MAX):
-            if self._reports:
+        for number in range(_ROUNDS_MAX):
+            if self._reports or (number % _ROUNDS_UNHEARD == 0 and _is_readable(files)):
                 return
             # Every member takes a step, also after one had something to do.
             stepped = [self._step(member) for member in self.members if not member.has_left]
@@ -116,6 +123,7 @@ class InProcessCrew:
 
     def end(self) -> None:
         """End all members."""
+        self._meter.end()
         for member in self.members:
             member.close()
 
@@ -145,6 +153,10 @@ def _lost(number: int) -> Iterator[None]:
             raise
         cause = error_of(failure_of(error), f"worker {number}")
         raise CrewError(f"worker {number} has failed: {cause}") from cause
+
+
+def _is_readable(files: Sequence[int]) -> bool:
+    return bool(files) and bool(select.select(files, [], [], 0)[0])
 
 
 class InProcessLauncher:

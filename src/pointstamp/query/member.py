@@ -29,6 +29,7 @@ from pointstamp.query.pacing import Pacing
 from pointstamp.query.scribe import Scribe
 from pointstamp.rows.epochcolumn import EventEpochs, by_epoch
 from pointstamp.rows.late import late_rows
+from pointstamp.running.load import memory_bytes
 from pointstamp.running.messages import (
     Ahead,
     AskAhead,
@@ -324,7 +325,7 @@ class Member:
                 staged.extend(self._writer.stage(output_name, epochs))
             part, content = encode_part(snapshot, self.number, mission.workers, name, mission.query)
             mission.storage.create(name, content)
-            return Saved(snapshot.epoch, part, staged, settled, kept, latest)
+            return Saved(snapshot.epoch, part, staged, settled, kept, latest, memory_bytes())
 
         self._scribe.submit(job)
 

@@ -5,6 +5,7 @@ StreamingQuery offers, it says exactly what each output waits for (``why``) and 
 (``frontiers``), and it takes snapshots on demand (``checkpoint``, ``savepoint``).
 """
 
+import sys
 import threading
 import uuid
 from collections.abc import Sequence
@@ -13,10 +14,12 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 
+from pointstamp.dashboard.server import Dashboard
 from pointstamp.errors import BusyError, FlowError, PointstampError, RecoveryError
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
+from pointstamp.query.query_sight import QuerySight
 from pointstamp.query.savepoints import check_kept, check_name, check_new
 from pointstamp.query.session import Session
 from pointstamp.query.supervisor import ENDED, Supervisor
@@ -191,6 +194,17 @@ class Query:
         rows = self._answer(self._supervisor.call(ask))
         tracker = tracker_of(self._supervisor.spec.plan, self._answer(answer))
         return status_from(self._supervisor.spec.plan, tracker, rows)
+
+    def dashboard(self, *, port: int = 0, host: str = "127.0.0.1", control: bool = False) -> Dashboard:
+        """Serve a page that shows the query in a browser, and say its address; a notebook shows a link.
+
+        Only this machine can reach it, unless ``host`` names another interface; and only who knows the
+        address with its token is answered. With ``control`` the page can stop the query and take savepoints.
+        It is served until its ``close`` is called or this process ends, also after the end of the query.
+        """
+        served = Dashboard(QuerySight(self, self._supervisor, control=control), host=host, port=port)
+        sys.stderr.write(f"pointstamp: the dashboard of '{self.name}' is at {served.address}\n")
+        return served
 
     @property
     def epoch(self) -> int:

@@ -19,11 +19,13 @@ from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.crew import Crew, CrewError
 from pointstamp.query.event_time_words import nodes_above, streams_words
 from pointstamp.query.observing import Verification
+from pointstamp.query.timeline import Timeline
 from pointstamp.running.failing import error_of
 from pointstamp.running.lookout import CallsHeard
 from pointstamp.running.messages import (
     Ahead,
     AskCounts,
+    AskLoad,
     Counts,
     EventsTold,
     Failed,
@@ -31,10 +33,14 @@ from pointstamp.running.messages import (
     Finished,
     InCall,
     Leave,
+    Load,
+    Order,
     Progressed,
     Ready,
     Report,
+    Save,
     Saved,
+    Tick,
     TickRead,
 )
 from pointstamp.running.posting import unfit
@@ -61,6 +67,7 @@ class Session:
         on_commit: OnCommit,
         on_ready: Callable[[], None],
         verification: Verification | None = None,
+        timeline: Timeline | None = None,
         now_seconds: Callable[[], float] = monotonic,
     ) -> None:
         self.coordinator = coordinator
@@ -72,6 +79,10 @@ class Session:
         self.latest: dict[str, int] = {}
         self.members: dict[int, Ready] = {}
         self.calls = CallsHeard()
+        self.loads: dict[int, Load] = {}
+        self._loads_asked: set[int] = set()
+        self._timeline = Timeline(now_seconds) if timeline is None else timeline
+        self._done_before = 0
         self._crew = crew
         self._watches = watches
         self._workers = workers
@@ -97,7 +108,15 @@ class Session:
                 has_news = True
                 for worker, order in orders:
                     self._crew.post(worker, order)
+                self._note_orders(orders)
         return has_news
+
+    def _note_orders(self, orders: list[tuple[int, Order]]) -> None:
+        for worker, order in orders:
+            if worker == 0 and isinstance(order, Tick):
+                self._timeline.ticked(order.number, order.open_from, order.complete_to - 1)
+            elif worker == 0 and isinstance(order, Save):
+                self._timeline.save_asked(self.coordinator.opened)
 
     def wait(self, wake: int) -> None:
         """Wait for news, from a member, a source, or another thread."""
@@ -130,6 +149,13 @@ class Session:
             return
         self._counts.append((asked, answer))
         self._crew.post(asked, AskCounts())
+
+    def ask_loads(self) -> None:
+        """Ask all members how loaded they are; none is asked again before it has answered."""
+        for worker in self.members:
+            if worker not in self._loads_asked:
+                self._loads_asked.add(worker)
+                self._crew.post(worker, AskLoad())
 
     def _all_busy(self) -> BusyError:
         return BusyError(f"no worker can answer: {'; '.join(self.calls.words())}.")
@@ -234,12 +260,19 @@ class Session:
         return bool(verified)
 
     def _saved(self, worker: int, report: Saved) -> None:
+        self._timeline.saved(report.epoch)
         commit = self.coordinator.saved(worker, report)
         if commit is not None:
             if self.verification is not None:
                 self.verification.committed(commit.epoch)
             self._on_commit(commit)
             self._look_at_saves()
+
+    def _note_done(self) -> None:
+        done = self.coordinator.done_before
+        if done != self._done_before:
+            self._done_before = done
+            self._timeline.completed(done)
 
     def _look_at_saves(self) -> None:
         committed = self.coordinator.ledger.committed
@@ -272,6 +305,7 @@ class Session:
                     self._on_ready()
             case Saved():
                 self.kept[worker] = report.kept
+                self._timeline.measured(worker, report.memory_bytes)
                 self.latest = report.latest  # all members know the same
                 if self.verification is None:
                     self._saved(worker, report)
@@ -281,6 +315,7 @@ class Session:
                 self.rows_in[worker], self.rows_out[worker] = report.rows_in, report.rows_out
                 self.rows_late[worker], self.rows_skipped[worker] = report.rows_late, report.rows_skipped
                 self.coordinator.progressed(worker, report)
+                self._note_done()
             case TickRead():
                 self.coordinator.read(worker, report)
             case Counts():
@@ -288,6 +323,10 @@ class Session:
                 if mine is not None:
                     self._counts.remove(mine)
                     mine[1].set_result(report)
+            case Load():
+                self._loads_asked.discard(worker)
+                self.loads[worker] = report
+                self._timeline.measured(worker, report.memory_bytes)
             case Ahead():
                 self.coordinator.left_ahead(report)
             case EventsTold():

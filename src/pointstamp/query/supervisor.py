@@ -42,9 +42,11 @@ from pointstamp.query.observing import Verification
 from pointstamp.query.policy import RestartBudget
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.session import Session
+from pointstamp.query.timeline import Timeline
 from pointstamp.query.totals import total, total_kept
 from pointstamp.query.unneeded import remove_unneeded
 from pointstamp.query.upkeep import Upkeep
+from pointstamp.running.messages import InCall
 from pointstamp.sources.port import Watch
 
 _log = logging.getLogger("pointstamp.query")
@@ -86,6 +88,7 @@ class Supervisor:
         self._verified_before = 0
         self.upkeep = Upkeep(getattr(spec.sink, "compactor", None), spec.plan.name)
         self._looked_seconds = monotonic()
+        self.timeline = Timeline()
 
     # From any thread.
 
@@ -102,6 +105,11 @@ class Supervisor:
         """The operators that have been inside one call for long, in words."""
         session = self._session
         return [] if session is None else session.calls.words()
+
+    def calls_inside(self) -> list[tuple[int, InCall, str]]:
+        """The workers that have been inside one call for long, with these, and in words."""
+        session = self._session
+        return [] if session is None else session.calls.inside()
 
     def wait_until_ready(self) -> None:
         """Wait until workers have run for the first time, or the query has ended."""
@@ -157,6 +165,7 @@ class Supervisor:
         owner = f"process {os.getpid()} on {socket.gethostname()}"
         begun = begin_generation(spec, owner, time(), on_taken_over=self._take_over)
         self.generation, ledger = begun.generation, begun.ledger
+        self.timeline.generation = self.generation
         self._note_commit(ledger.committed)
         self._counted = (monotonic(), 0)
         self.phase = "starting workers"
@@ -181,6 +190,7 @@ class Supervisor:
                 on_commit=self._on_commit,
                 on_ready=self._on_ready,
                 verification=verification,
+                timeline=self.timeline,
             )
             opened.callback(session.close)
             self._session = session
@@ -273,6 +283,7 @@ class Supervisor:
                 self.spec.restarts.restarts_max,
             )
         self._lost_seconds, self._lost_words = monotonic(), words
+        self.timeline.lost(words)
         self.phase = f"restarting: {words}"
         # Whoever stops the query must not wait for the pause.
         deadline = monotonic() + pause
@@ -286,6 +297,7 @@ class Supervisor:
         if self._lost_seconds is not None:
             took = monotonic() - self._lost_seconds
             self._lost_seconds = None
+            self.timeline.went_on()
             self.recovery_seconds.append(took)
             _log.warning(
                 "query '%s': %s; the query went on from epoch %s after %.1f s, as generation %s (restart %s "
@@ -312,6 +324,7 @@ class Supervisor:
         rows = sum(rows_in.values())
         seconds = max(now - before, 1e-6)
         self._counted = (now, rows)
+        self.timeline.published(commit, max(0, rows - rows_before))
         self.recent.append(
             {
                 "id": self.spec.query_id,

@@ -92,10 +92,18 @@ class CallsHeard:
 
     def words(self) -> list[str]:
         """Who is inside which operator, and for how long, in words."""
+        return [words for _, _, words in self.inside()]
+
+    def inside(self) -> list[tuple[int, InCall, str]]:
+        """The workers that are inside long calls, with these, and in words."""
         now = monotonic()
         return [
-            f"worker {worker} has been inside operator '{call.operator}' for "
-            f"{call.seconds + now - heard:.0f} s, which was called {call.when}"
-            + (f" at {call.time}" if call.time else "")
+            (
+                worker,
+                call,
+                f"worker {worker} has been inside operator '{call.operator}' for "
+                f"{call.seconds + now - heard:.0f} s, which was called {call.when}"
+                + (f" at {call.time}" if call.time else ""),
+            )
             for worker, (call, heard) in sorted(self._told.copy().items())
         ]

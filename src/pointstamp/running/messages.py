@@ -13,7 +13,7 @@ error becomes a ``Failed``, and a ``Failed`` an error, is said in ``running.fail
 Invariant: a worker's results of a time are sent before the frontier that says that the time is complete.
 """
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -38,6 +38,10 @@ class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 class AskCounts(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Tell every pointstamp that is counted."""
+
+
+class AskLoad(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Tell how loaded the worker is."""
 
 
 class Leave(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -133,6 +137,7 @@ Order: TypeAlias = (
     | AskAhead
     | TellEvents
     | AskCounts
+    | AskLoad
     | Leave
     | Failed
 )
@@ -151,6 +156,34 @@ class Counts(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Every pointstamp that the worker knows to be counted: location, time, count."""
 
     counts: list[tuple[int, Any, int]]
+
+
+class OperatorLoad(NamedTuple):
+    """One operator on a worker: what waits for it, and what was counted since the worker began.
+
+    ``seen`` is how often the worker was inside of it when somebody looked.
+    """
+
+    operator: int
+    batches_waiting: int
+    rows_waiting: int
+    rows_in: int
+    rows_out: int
+    calls: int
+    seen: int
+
+
+class Load(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """How loaded the worker is: by its clock, the memory and processor time of its process, its operators.
+
+    ``looks`` is how often somebody has looked which operator the worker is inside of.
+    """
+
+    seconds: float
+    memory_bytes: int
+    processor_seconds: float
+    looks: int
+    operators: list[OperatorLoad]
 
 
 class EventsTold(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -220,7 +253,8 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
     ``settled`` is the last tick of which all rows, and those of all ticks before, are of epochs up to this
     one. ``staged`` are tokens of the sink. ``kept`` says how many rows and bytes each operator keeps, by its
-    name and what it is, and ``latest`` the greatest event time of each stream that has a promise.
+    name and what it is, ``latest`` the greatest event time of each stream that has a promise, and
+    ``memory_bytes`` what the member's process holds.
     """
 
     epoch: int
@@ -229,6 +263,7 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
     settled: int
     kept: dict[str, tuple[int, int]] = {}
     latest: dict[str, int] = {}
+    memory_bytes: int = 0
 
 
 class Progressed(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -276,6 +311,7 @@ Report: TypeAlias = (
     | Ahead
     | Ready
     | Counts
+    | Load
     | EventsTold
     | InCall
     | Finished

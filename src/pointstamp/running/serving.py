@@ -15,8 +15,9 @@ from typing import Final, Protocol, TypeVar
 from pointstamp.errors import PointstampError
 from pointstamp.mesh.transport import ZmqTransport
 from pointstamp.mesh.wire import Body
+from pointstamp.running.load import LoadMeter
 from pointstamp.running.lookout import Lookout
-from pointstamp.running.messages import InCall, Order, TellEvents
+from pointstamp.running.messages import AskLoad, InCall, Load, Order, TellEvents
 from pointstamp.running.posting import order_in
 from pointstamp.running.telling import EventTeller
 from pointstamp.worker.worker import Worker
@@ -58,20 +59,23 @@ def serve(
     start: Callable[[], AnyServed],
     transport: ZmqTransport,
     *,
-    tell_call: Callable[[InCall], None] | None = None,
+    tell_call: Callable[[InCall | Load], None] | None = None,
     teller: EventTeller | None = None,
 ) -> AnyServed:
     """Start a worker and let it work until it has left; returned is what was started.
 
-    ``tell_call`` is called by a thread of its own; without it, nobody looks out for long calls.
+    ``tell_call`` is called by a thread of its own, too; without it, nobody looks out for long calls, and
+    nobody is told how loaded the worker is.
     """
     served: AnyServed | None = None
     lookout: Lookout | None = None
+    meter: LoadMeter | None = None
     try:
         served = start()
         if tell_call is not None:
             lookout = Lookout(served.worker.instances.values(), tell_call)
-        _serve(served, transport, teller)
+            meter = LoadMeter([served.worker])
+        _serve(served, transport, teller, lambda: _tell_load(meter, tell_call))
     except Exception:
         if teller is not None:
             with suppress(PointstampError):  # the driver may be gone, too
@@ -80,19 +84,30 @@ def serve(
     finally:
         if lookout is not None:
             lookout.end()
+        if meter is not None:
+            meter.end()
         if served is not None:
             served.close()
     return served
 
 
-def _serve(served: Served, transport: ZmqTransport, teller: EventTeller | None) -> None:
+def _tell_load(meter: LoadMeter | None, tell: Callable[[InCall | Load], None] | None) -> None:
+    if meter is not None and tell is not None:
+        tell(meter.told())
+
+
+def _serve(
+    served: Served, transport: ZmqTransport, teller: EventTeller | None, tell_load: Callable[[], None]
+) -> None:
     while not served.has_left:
         busy = served.step()
         while transport.control:
             busy = True
             parcel = transport.control.popleft()
             order = order_in(parcel)
-            if not isinstance(order, TellEvents):
+            if isinstance(order, AskLoad):
+                tell_load()
+            elif not isinstance(order, TellEvents):
                 served.follow(order, parcel.bodies)
             elif teller is not None:
                 teller.answer(order.number)

@@ -149,8 +149,8 @@ def kept_of(run: LocalRun) -> dict[str, tuple[int, int]]:
     return found
 
 
-def status_from(plan: Plan, tracker: Tracker, rows: RowCounts) -> RunStatus:
-    """The status that a tracker knows, between two propagations."""
+def status_from(plan: Plan, tracker: Tracker, rows: RowCounts, *, says_why: bool = True) -> RunStatus:
+    """The status that a tracker knows, between two propagations; to say why costs a search of the graph."""
     inputs = tuple(
         InputStatus(
             name,
@@ -161,7 +161,7 @@ def status_from(plan: Plan, tracker: Tracker, rows: RowCounts) -> RunStatus:
         for name, node in plan.named(NodeKind.INPUT).items()
     )
     outputs = tuple(
-        _output(plan, tracker, node, rows.finished.get(name, 0))
+        _output(plan, tracker, node, rows.finished.get(name, 0), says_why=says_why)
         for name, node in plan.named(NodeKind.OUTPUT).items()
     )
     loops = _loops(plan, tracker.graph, counted_by(tracker).items())
@@ -173,11 +173,12 @@ def _frontier(tracker: Tracker, port: Source | Target) -> tuple[Time, ...]:
     return tuple(tracker.frontier(tracker.graph.location(port)))
 
 
-def _output(plan: Plan, tracker: Tracker, node: Node, rows: int) -> OutputStatus:
+def _output(plan: Plan, tracker: Tracker, node: Node, rows: int, *, says_why: bool) -> OutputStatus:
     port = Target(node.index, 0)
     frontier = _frontier(tracker, port)
     epochs = min(time[0] for time in frontier) if frontier and plan.root == EPOCHS else None
-    upstream = sorted(holders(tracker, port), key=lambda holder: -len(holder.path))
+    found = holders(tracker, port) if says_why else []
+    upstream = sorted(found, key=lambda holder: -len(holder.path))
     places = places_of(tracker.graph, ((holder.pointstamp, holder.count) for holder in upstream))
     # An input with several ports is one holder.
     words = list(dict.fromkeys(place_words(plan, tracker.graph, place) for place in places))

@@ -66,8 +66,11 @@ class Instance:
         self.context = Context(self.authority)
         self.inbox = Inbox()
         self.frontier_moved = False
-        # How many calls of its methods there were, and why it is inside of one; another thread may read them.
+        # How many calls of its methods there were, how many rows it was given and has sent, and why it is
+        # inside of a call; another thread may read them.
         self.calls = 0
+        self.rows_in = 0
+        self.rows_out = 0
         self.calling: str | None = None
         # Where snapshots are taken: the last epoch of which there is one, the last that may be seen, what
         # came too early, and what was sent for epochs beyond.
@@ -131,6 +134,7 @@ class Instance:
         """Hand a batch to the operator."""
         if self._on_receive is None:
             return
+        self.rows_in += batch.num_rows
         state = self.inputs[port]
         self.authority.act_for(state, time)
         self.call(self._on_receive, f"with a batch at input '{state.name}'", state.name, batch, sample=batch)

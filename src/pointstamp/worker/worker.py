@@ -247,6 +247,7 @@ class Worker:
             if output.sent:
                 sent, output.sent = output.sent, []
                 for time, batch in sent:
+                    instance.rows_out += batch.num_rows
                     self._send(instance, number, output, time, batch, changes)
             output.settle()
             if output.changes:

@@ -1,0 +1,215 @@
+"""Make the pictures of docs/dashboard.md: five situations, each as a person would meet it.
+
+Run it with ``make screenshots``, and look at the pictures before you commit them. They need Chromium.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from selenium.webdriver.remote.webdriver import WebDriver
+
+import pointstamp as ps
+from pointstamp.cli.dashboard import sight_of
+from pointstamp.dashboard.server import Dashboard
+from support.browsers import chromium, click, resize, texts, until
+from support.sights import halved, halving, numbers, write
+
+ROOT: Final = Path(__file__).parent.parent
+IMAGES: Final = ROOT / "docs" / "images"
+
+
+COUNTING: Final = """
+import pyarrow.compute as pc
+import pointstamp as ps
+from support.sights import halved, numbers
+
+flow = ps.Dataflow("halving")
+given = flow.input("numbers", "start long, x long, rounds long")
+with given.loop("until 0") as loop:
+    again = loop.variable("start long, x long, rounds long")
+    done, going = loop.enter(given).concat(again).exchange("start").branch(pc.field("x") == 0)
+    loop.feedback(again, going.map_batches(halved, name="halve"))
+    left = loop.leave(done)
+flow.output("lengths", left.count("rounds", running=True))
+inputs = {"numbers": [numbers(0, 3), numbers(1, 3)]}
+"""
+
+
+def main() -> int:
+    """Make all pictures, or those that are named."""
+    wanted = sys.argv[1:] or list(SITUATIONS)
+    with chromium() as browser, tempfile.TemporaryDirectory() as folder:
+        for name in wanted:
+            resize(browser, 1280, 720)
+            (Path(folder) / name).mkdir()
+            SITUATIONS[name](browser, Path(folder) / name)
+            print(name, flush=True)
+    return 0
+
+
+def shoot(browser: WebDriver, name: str) -> None:
+    """Save what the page shows."""
+    browser.save_screenshot(str(IMAGES / f"dashboard-{name}.png"))
+
+
+def slowly(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Half of each number, after a while."""
+    time.sleep(0.004)
+    return halved(batch)
+
+
+def loop(browser: WebDriver, folder: Path) -> None:
+    """A loop in the middle of an epoch."""
+    flow = ps.Dataflow("halving")
+    given = flow.input("numbers", "start long, x long, rounds long")
+    with given.loop("until 0") as around:
+        again = around.variable("start long, x long, rounds long")
+        done, going = around.enter(given).concat(again).exchange("start").branch(pc.field("x") == 0)
+        around.feedback(again, going.map_batches(slowly, name="halve"))
+        left = around.leave(done)
+    flow.output("lengths", left.count("rounds", running=True))
+    flow.output("finished", left)
+    query = flow.start_local(
+        numbers=[numbers(epoch, 60) for epoch in range(4000)],
+        checkpoint=folder / "checkpoint",
+        output=folder / "out",
+        workers=2,
+        snapshots=ps.SnapshotPolicy(seconds=1.0),
+    )
+    try:
+        with query.dashboard() as dashboard:
+            browser.get(dashboard.address)
+            until(browser, lambda: "under way" in "".join(texts(browser, ".region .turn")))
+            until(browser, lambda: texts(browser, "#figures dd")[0] != "none")
+            time.sleep(2.0)
+            shoot(browser, "loop")
+    finally:
+        query.stop(finish=False)
+
+
+def why(browser: WebDriver, folder: Path) -> None:
+    """Two inputs with event time, of which one is silent."""
+    flow = ps.Dataflow("orders and payments")
+    seconds = ps.event_time("at", every="1 second", lateness="0 seconds")
+    orders = flow.input("orders", "at timestamp, customer long, amount long", epoch=seconds)
+    payments = flow.input("payments", "at timestamp, customer long, amount long", epoch=seconds)
+    large = orders.filter(ps.col("amount") > 0, name="above 0")
+    flow.output("balances", large.concat(payments).count("customer", running=True))
+    flow.output("large orders", large)
+    times = pa.array([1_000_000, 9_000_000], pa.timestamp("us", "UTC"))
+    rows = {"at": times, "customer": [1, 2], "amount": [5, 7]}
+    query = flow.start_local(
+        orders=[pa.table(rows)],
+        payments=ps.files(str(folder)),
+        checkpoint=folder / "checkpoint",
+        output=folder / "out",
+        workers=2,
+    )
+    try:
+        with query.dashboard() as dashboard:
+            browser.get(dashboard.address)
+            until(browser, lambda: "epoch" in "".join(texts(browser, ".node .time")))
+            click(browser, '[data-output="balances"]')
+            until(browser, lambda: "holds event time back" in "".join(texts(browser, "#reasons li")))
+            time.sleep(1.0)
+            shoot(browser, "why")
+    finally:
+        query.stop(finish=False)
+
+
+def stuck(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A call that does not return for long."""
+    time.sleep(600.0)
+    return batch
+
+
+def slow(browser: WebDriver, folder: Path) -> None:
+    """A worker that is inside one call for long."""
+    flow = ps.Dataflow("prices")
+    rows = flow.input("rows", "start long, x long, rounds long")
+    priced = rows.exchange("start").map_batches(stuck, name="ask the price service")
+    flow.output("prices", priced.count("rounds", running=True))
+    query = flow.start_local(
+        rows=[numbers(0, 1)] * 3, checkpoint=folder / "checkpoint", output=folder / "out", processes=2
+    )
+    try:
+        with query.dashboard() as dashboard:
+            browser.get(dashboard.address)
+            until(browser, lambda: texts(browser, ".node.slow"))
+            click(browser, '[data-output="prices"]')
+            until(browser, lambda: texts(browser, "#reasons .slow"))
+            shoot(browser, "slow")
+    finally:
+        query.stop(finish=False)
+
+
+def past(browser: WebDriver, folder: Path) -> None:
+    """A query one of whose workers was killed."""
+    write(folder / "in", 0)
+    query = halving().start_local(
+        numbers=ps.files(str(folder / "in")),
+        checkpoint=folder / "checkpoint",
+        output=folder / "out",
+        processes=2,
+    )
+    try:
+        with query.dashboard() as dashboard:
+            browser.get(f"{dashboard.address}#time")
+            until(browser, lambda: texts(browser, "#phase") == ["waiting for data"])
+            for epoch in range(1, 60):
+                write(folder / "in", epoch)
+                time.sleep(0.5)
+                if epoch == 30:
+                    os.kill(query.workers()[0][1], signal.SIGKILL)
+            until(browser, lambda: "went on" in "".join(texts(browser, "#restarts li")))
+            query.processAllAvailable()
+            time.sleep(1.5)
+            resize(browser, 1280, 1140)
+            time.sleep(1.5)
+            shoot(browser, "time")
+    finally:
+        query.stop(finish=False)
+
+
+def trace(browser: WebDriver, folder: Path) -> None:
+    """A recorded world, in the middle."""
+    file = folder / "halving.py"
+    file.write_text(COUNTING)
+    saved = folder / "world.jsonl"
+    command = [sys.executable, "-m", "pointstamp.cli.main", "simulate", file.name, "--replay", "5"]
+    command += ["--workers", "2", "--trace", str(saved)]
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, env=paths)
+    with Dashboard(sight_of(str(saved))) as dashboard:
+        browser.get(dashboard.address)
+        until(browser, lambda: texts(browser, ".steps li"))
+        middle = int(browser.execute_script("return document.querySelector('.bar input').max")) // 2
+        browser.execute_script(
+            "const bar = document.querySelector('.bar input'); bar.value = arguments[0];"
+            "bar.dispatchEvent(new Event('input'))",
+            middle,
+        )
+        time.sleep(0.5)
+        shoot(browser, "trace")
+
+
+SITUATIONS: Final[dict[str, Callable[[WebDriver, Path], Any]]] = {
+    "loop": loop,
+    "why": why,
+    "slow": slow,
+    "time": past,
+    "trace": trace,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""``pointstamp dashboard``: a page for what a checkpoint or a trace holds, until it is interrupted.
+
+A running query serves its own page: ``query.dashboard()``, or ``dashboard=True`` when it is started.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+from pointstamp.errors import UsageError
+
+if TYPE_CHECKING:
+    from pointstamp.dashboard.sight import Sight
+
+AddParser = Callable[..., argparse.ArgumentParser]
+
+_DESCRIPTION = """\
+Serves a page that shows what a checkpoint holds (its journal, its generations, what operators keep), or a
+trace step by step: messages, capabilities, and the counts and frontiers as each worker sees them. Traces are
+written by pointstamp simulate --trace, and by queries with verify=True. The page is for this machine, unless
+--host says otherwise, and for who knows its address. A running query serves its own page: query.dashboard().
+"""
+
+
+def add_to(add_parser: AddParser) -> None:
+    """Add ``dashboard`` to the command line."""
+    dashboard = add_parser(
+        "dashboard",
+        help="look at a checkpoint or a trace in a browser",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    dashboard.add_argument("what", metavar="WHAT", help="the checkpoint of a query, or a file with a trace")
+    dashboard.add_argument("--port", metavar="N", type=int, default=0, help="the port (default: a free one)")
+    dashboard.add_argument(
+        "--host", metavar="HOST", default="127.0.0.1", help="the interface (default: this machine only)"
+    )
+    dashboard.set_defaults(command=dashboard, run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from pointstamp.dashboard.server import Dashboard
+
+    with Dashboard(sight_of(arguments.what), host=arguments.host, port=arguments.port) as served:
+        sys.stdout.write(f"{served.address}\n")
+        sys.stdout.flush()
+        Event().wait()  # until it is interrupted from the keyboard
+    return 0
+
+
+def sight_of(what: str) -> "Sight":
+    """What a path or an address names, to be shown."""
+    if Path(what).is_file():
+        from pointstamp.show.trace_sight import TraceSight
+
+        return TraceSight(Path(what))
+    if "://" not in what and not Path(what).is_dir():
+        raise UsageError(
+            f"dashboard: there is no file and no folder {what}; give the checkpoint of a query, or a trace."
+        )
+    from pointstamp.query.checkpoint_sight import CheckpointSight
+
+    return CheckpointSight(what)

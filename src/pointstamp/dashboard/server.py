@@ -1,0 +1,241 @@
+"""The server of a dashboard: static files, and what a sight says, for who knows the token.
+
+It is the standard library's, with a thread for each request. The token is the first part of every path, so
+the page needs relative addresses only and works behind a proxy that puts something before them. Who does not
+know it gets 403 and no other word. Moments go out as server-sent events. The number of requests at a time is
+bounded, no request waits for a worker, and a reader that does not read is cut off.
+"""
+
+import hmac
+import secrets
+from contextlib import suppress
+from html import escape
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from socket import socket
+from threading import BoundedSemaphore, Thread
+from typing import Any, Final, cast
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import msgspec
+
+from pointstamp.dashboard.beat import Beat
+from pointstamp.dashboard.sight import Sight, SightError
+from pointstamp.errors import PointstampError, UsageError
+
+REQUESTS_MAX: Final = 32
+"""So many requests are answered at a time, open pages among them; further ones are turned away."""
+
+_SILENT_SECONDS: Final = 5.0
+_STUCK_SECONDS: Final = 10.0
+_BODY_BYTES_MAX: Final = 4096
+_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+class Dashboard:
+    """A page that is served until it is closed, or this process ends; its address is ``address``."""
+
+    def __init__(self, sight: Sight, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._sight = sight
+        self._beat = Beat(sight)
+        self._token = secrets.token_urlsafe(18)
+        try:
+            self._server = _Server((host, port), sight, self._beat, self._token)
+        except OSError as error:
+            raise UsageError(
+                f"a dashboard cannot listen at port {port} of {host}: {error.strerror or error}. Give "
+                "another port, or 0 for one that is free."
+            ) from error
+        self._thread = Thread(target=self._server.serve_forever, name="pointstamp-dashboard", daemon=True)
+        self._thread.start()
+        self._is_open = True
+
+    @property
+    def address(self) -> str:
+        """What to open in a browser; who knows it may look."""
+        host, port = cast("tuple[str, int]", self._server.server_address[:2])
+        name = f"[{host}]" if ":" in host else host
+        return f"http://{name}:{port}/{self._token}/"
+
+    @property
+    def port(self) -> int:
+        """The port that the page is served at."""
+        return int(self._server.server_address[1])
+
+    @property
+    def lookers(self) -> int:
+        """How many pages are open."""
+        return self._beat.lookers
+
+    def close(self) -> None:
+        """Serve no more; closing again does nothing."""
+        if self._is_open:
+            self._is_open = False
+            self._beat.end()
+            self._server.shutdown()
+            self._thread.join()
+            self._server.server_close()
+
+    def __enter__(self) -> "Dashboard":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Dashboard('{self.address}'{'' if self._is_open else ', closed'})"
+
+    def _repr_html_(self) -> str:
+        """The link that a notebook shows."""
+        address = escape(self.address, quote=True)
+        return f'<a href="{address}" target="_blank" rel="noopener">dashboard: {address}</a>'
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], sight: Sight, beat: Beat, token: str) -> None:
+        super().__init__(address, _Handler)
+        self.sight = sight
+        self.beat = beat
+        self.token = token
+        self._free = BoundedSemaphore(REQUESTS_MAX)
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the library has it
+        if not self._free.acquire(blocking=False):
+            with suppress(OSError):
+                cast("socket", request).sendall(b"HTTP/1.0 503 Service Unavailable\r\n\r\n")
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
+        """A browser that has gone in the middle of an answer is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    server_version = "pointstamp"
+    sys_version = ""
+    timeout = _STUCK_SECONDS
+
+    def do_GET(self) -> None:
+        """Answer what the page reads."""
+        path = self._path()
+        if path is None:
+            return
+        query = {name: each[0] for name, each in parse_qs(urlsplit(self.path).query).items()}
+        sight = self.server.sight
+        match path:
+            case "events":
+                self._events()
+            case "about":
+                self._json(lambda: sight.about())
+            case "moment":
+                self._json(lambda: sight.moment())
+            case "history":
+                self._json(lambda: sight.history(_number(query.get("since", "0"))))
+            case "why":
+                self._json(lambda: sight.why(query.get("output", "")))
+            case "metrics":
+                self._send(HTTPStatus.OK, _METRICS_TYPE, sight.metrics().encode())
+            case _:
+                self._static(path or "index.html")
+
+    def do_POST(self) -> None:
+        """Do what a person has confirmed."""
+        path = self._path()
+        if path is None:
+            return
+        length = int(_number(self.headers.get("Content-Length", "0")))
+        if self.headers.get("X-Pointstamp") != "confirmed" or not 0 <= length <= _BODY_BYTES_MAX:
+            self._send(HTTPStatus.BAD_REQUEST, _TYPES["html"], b"not confirmed")
+            return
+        given = self.rfile.read(length).decode("utf-8", "replace")
+        self._json(lambda: {"done": self.server.sight.act(path, given)})
+
+    def _path(self) -> str | None:
+        """The path behind the token; None, and 403 was sent, where that is not the right one."""
+        token, _, rest = unquote(urlsplit(self.path).path).lstrip("/").partition("/")
+        if hmac.compare_digest(token.encode(), self.server.token.encode()):
+            if rest or urlsplit(self.path).path.endswith("/"):
+                return rest
+            self.send_response(HTTPStatus.FOUND)  # relative addresses need the slash
+            self.send_header("Location", f"{token}/")
+            self.end_headers()
+            return None
+        self._send(HTTPStatus.FORBIDDEN, "text/plain", b"forbidden")
+        return None
+
+    def _json(self, made: Any) -> None:  # noqa: ANN401 - a function to plain data
+        try:
+            self._send(HTTPStatus.OK, "application/json", msgspec.json.encode(made()))
+        except SightError as error:
+            self._send(HTTPStatus.CONFLICT, "application/json", msgspec.json.encode({"error": str(error)}))
+        except PointstampError as error:
+            self._send(
+                HTTPStatus.SERVICE_UNAVAILABLE, "application/json", msgspec.json.encode({"error": str(error)})
+            )
+
+    def _static(self, path: str) -> None:
+        kind = _TYPES.get(path.rpartition(".")[2])
+        file = files("pointstamp.dashboard").joinpath("static", path)
+        if kind is None or "/" in path or not file.is_file():
+            self._send(HTTPStatus.NOT_FOUND, "text/plain", b"there is nothing here")
+            return
+        self._send(HTTPStatus.OK, kind, file.read_bytes())
+
+    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self._headers(kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _headers(self, kind: str) -> None:
+        self.send_header("Content-Type", kind)
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Content-Security-Policy", _POLICY)
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("X-Content-Type-Options", "nosniff")
+
+    def _events(self) -> None:
+        """Send moments until the page is closed or the server is."""
+        self.send_response(HTTPStatus.OK)
+        self._headers("text/event-stream")
+        self.send_header("X-Accel-Buffering", "no")
+        self.end_headers()
+        beat, number = self.server.beat, 0
+        with suppress(OSError), beat.looking() as after:
+            while not beat.is_over:
+                newest, moment = after(number, _SILENT_SECONDS)
+                # A comment, where there is nothing new, finds out that a browser has gone.
+                self.wfile.write(b": still here\n\n" if newest == number else b"data: " + moment + b"\n\n")
+                number = newest
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ANN401 - as the library has it
+        """Requests are nobody's news; and their paths have the token."""
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,40 @@
+"""The port of the dashboard to what it shows: a query, a checkpoint, a trace."""
+
+from typing import Any, Protocol, TypeAlias
+
+from pointstamp.errors import PointstampError
+
+Json: TypeAlias = dict[str, Any]
+"""Plain data, as JSON has it."""
+
+
+class SightError(PointstampError):
+    """What the page asked for cannot be had; the message says why."""
+
+
+class Sight(Protocol):
+    """Something that a dashboard shows; every method may be called from any thread."""
+
+    def about(self) -> Json:
+        """What never changes: its kind and title, the graph, what the page may do."""
+        ...
+
+    def moment(self) -> Json:
+        """How things are now, as far as is known; it asks for more, and waits for nobody."""
+        ...
+
+    def history(self, since: float) -> Json:
+        """What has happened since a time, in seconds since 1970; with 0, all that is kept."""
+        ...
+
+    def why(self, output: str) -> Json:
+        """What holds an output back, in words and as the way from there; SightError for an unknown one."""
+        ...
+
+    def metrics(self) -> str:
+        """The numbers for machines, as Prometheus reads them."""
+        ...
+
+    def act(self, what: str, given: str) -> str:
+        """Do what a person has confirmed, and say what was done; SightError where that is refused."""
+        ...

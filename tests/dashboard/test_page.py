@@ -1,0 +1,357 @@
+"""The page in a real browser: what a person sees, does and hears of.
+
+Families, and what only each can find:
+- *live*: queries at work, with frontiers that move, an input that holds an output back, a worker that is
+  killed, and a driver that is: only a browser shows what becomes of the page;
+- *drawing*: graphs of any size, whose parts never lie upon each other;
+- *people*: with a keyboard, on a phone, with names that look like markup.
+Every test ends with a look at the console and at what was asked for: nothing may leave this machine.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webdriver import WebDriver
+
+import pointstamp as ps
+from pointstamp.cli.dashboard import sight_of
+from pointstamp.dashboard.server import Dashboard
+from pointstamp.judge.trace import Trace, describe_event, save
+from pointstamp.simulate.case import Case, prepared
+from pointstamp.simulate.seeds import Simulator
+from pointstamp.worker.events import MessagePulled
+from support.browsers import SECONDS_MAX, chromium, click, console, requests, resize, texts, until
+from support.sights import Still, chain, halving, numbers, write
+
+pytestmark = pytest.mark.browser
+TESTS = Path(__file__).parents[1]
+ENDED = "The driver has ended, or cannot be reached"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[WebDriver]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(shared: WebDriver) -> Iterator[WebDriver]:
+    """The browser, with a page of 1,280 by 720; what it has asked for is looked at in the end."""
+    resize(shared, 1280, 720)
+    console(shared), requests(shared)
+    yield shared
+    asked = requests(shared)
+    shared.get("about:blank")
+    assert [url for url in asked if not url.startswith(("http://127.0.0.1:", "about:"))] == []
+
+
+def quiet(browser: WebDriver) -> None:
+    assert console(browser) == []
+
+
+def time_of(browser: WebDriver, operator: str) -> str:
+    return "".join(texts(browser, f'.node[data-name="{operator}"] text.time'))
+
+
+# Live.
+
+
+def test_the_graph_of_a_loop_appears_with_frontiers_that_move(browser: WebDriver, tmp_path: Path) -> None:
+    write(tmp_path / "in", 0)
+    query = halving().start_local(
+        numbers=ps.files(str(tmp_path / "in")),
+        checkpoint=tmp_path / "checkpoint",
+        output=tmp_path / "out",
+        workers=2,
+    )
+    try:
+        with query.dashboard() as dashboard:
+            browser.get(dashboard.address)
+            until(browser, lambda: time_of(browser, "halve") == "epoch 1, round 0")
+            assert texts(browser, ".region text")[0].endswith("loop until 0")
+            assert {"numbers", "concat", "branch", "halve", "count", "lengths"} <= set(
+                texts(browser, ".node title")
+            )
+            assert {"by start", "by rounds"} <= set(texts(browser, ".pact"))
+            assert len(texts(browser, ".edge.again")) == 1
+            write(tmp_path / "in", 1)
+            until(browser, lambda: time_of(browser, "halve") == "epoch 2, round 0")
+            until(browser, lambda: "waits for epoch 2" in texts(browser, ".outputs small")[0])
+            click(browser, "#tab-time")
+            until(browser, lambda: "2 ticks shown" in texts(browser, ".chart .readout")[0])
+            click(browser, "#tab-state")
+            until(browser, lambda: "distinct" in texts(browser, "tbody td.name"))
+            quiet(browser)
+    finally:
+        query.stop(finish=False)
+
+
+def test_an_input_that_holds_an_output_back_is_named_by_a_click(browser: WebDriver, tmp_path: Path) -> None:
+    flow = ps.Dataflow("two inputs")
+    seconds = ps.event_time("at", every="1 second", lateness="0 seconds")
+    left = flow.input("left", "at timestamp, x long", epoch=seconds)
+    right = flow.input("right", "at timestamp, x long", epoch=seconds)
+    flow.output("both", left.concat(right))
+    flow.output("one", right.filter(ps.col("x") > 0))
+    rows = pa.table({"at": pa.array([1_000_000, 9_000_000], pa.timestamp("us", "UTC")), "x": [1, 2]})
+    query = flow.start_local(
+        left=[rows],
+        right=ps.files(str(tmp_path)),
+        checkpoint=tmp_path / "checkpoint",
+        output=tmp_path / "out",
+    )
+    try:
+        with query.dashboard() as dashboard:
+            browser.get(dashboard.address)
+            until(browser, lambda: texts(browser, '[data-output="both"]'))
+            click(browser, '[data-output="both"]')
+            until(browser, lambda: "holds event time back" in "".join(texts(browser, "#reasons li")))
+            holding = [each for each in texts(browser, "#reasons li") if "holds event time back" in each]
+            assert [("'right'" in each, "'left'" in each) for each in holding] == [(True, False)]
+            until(browser, lambda: texts(browser, '.node.lit[data-name="right"]'))
+            assert texts(browser, ".edge.lit")
+            assert not texts(browser, '.node.lit[data-name="one"]')
+            quiet(browser)
+    finally:
+        query.stop(finish=False)
+
+
+def test_a_killed_worker_is_a_restart_and_the_page_survives_the_driver(
+    browser: WebDriver, tmp_path: Path
+) -> None:
+    write(tmp_path / "in", 0)
+    command = [sys.executable, str(TESTS / "support" / "sights.py"), str(tmp_path)]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert driver.stdout is not None
+        browser.get(driver.stdout.readline().strip())
+        click(browser, "#tab-workers")
+        rows = until(browser, lambda: [each for each in texts(browser, "tbody tr") if "process" in each])
+        os.kill(int(rows[0].split("process ")[1].split(" ")[0]), signal.SIGKILL)
+        click(browser, "#tab-time")
+        until(browser, lambda: any("went on after" in each for each in texts(browser, "#restarts li")))
+        assert any("worker 0" in each for each in texts(browser, "#restarts li"))
+        generation, restarts = map(int, texts(browser, "#figures dd")[-2:])
+        assert generation == restarts + 1 >= 2
+        quiet(browser)
+        click(browser, "#tab-flow")
+        driver.kill()
+        until(browser, lambda: ENDED in texts(browser, "#notice")[0])
+        assert texts(browser, "#phase") == ["driver not reachable"]
+        assert "halve" in texts(browser, ".node title")
+        assert all("ERR_" in each or "EventSource" in each for each in console(browser))
+    finally:
+        driver.kill()
+        driver.communicate(timeout=SECONDS_MAX)
+
+
+def test_a_query_stops_after_a_confirmation_and_not_before(browser: WebDriver, tmp_path: Path) -> None:
+    query = halving().start_local(
+        numbers=ps.files(str(tmp_path)), checkpoint=tmp_path / "checkpoint", output=tmp_path / "out"
+    )
+    try:
+        with query.dashboard(control=True) as dashboard:
+            browser.get(dashboard.address)
+            until(browser, lambda: texts(browser, "#phase") == ["waiting for data"])
+            click(browser, "#stop")
+            click(browser, "#confirm button[value=no]")
+            assert query.isActive
+            click(browser, "#stop")
+            click(browser, "#confirm-yes")
+            until(browser, lambda: texts(browser, "#phase") == ["ended"])
+            assert query.exception() is None
+            quiet(browser)
+    finally:
+        query.stop(finish=False)
+
+
+def test_who_was_not_allowed_to_steer_sees_no_buttons_for_it(browser: WebDriver, tmp_path: Path) -> None:
+    query = halving().start_local(numbers=[], checkpoint=tmp_path / "checkpoint", output=tmp_path / "out")
+    query.awaitTermination(SECONDS_MAX)
+    with query.dashboard() as dashboard:
+        browser.get(dashboard.address)
+        until(browser, lambda: texts(browser, "#phase") == ["ended"])
+        assert texts(browser, "#stop") == []
+        status = browser.execute_async_script(
+            "fetch('stop', {method: 'POST', headers: {'X-Pointstamp': 'confirmed'}})"
+            ".then((answer) => arguments[0](answer.status))"
+        )
+        assert status == 409
+
+
+# What was recorded.
+
+
+def test_a_recorded_world_is_stepped_through(browser: WebDriver, tmp_path: Path) -> None:
+    flow = halving()
+    simulator = Simulator(flow.plan, prepared(flow.plan, {"numbers": [numbers(0, 3)]}), file="halving.py")
+    outcome = simulator.run(Case(3, 2))
+    trace = simulator.trace(outcome)
+    save(trace, tmp_path / "world.jsonl")
+    with Dashboard(sight_of(str(tmp_path / "world.jsonl"))) as dashboard:
+        browser.get(dashboard.address)
+        until(browser, lambda: texts(browser, "#event"))
+        until(browser, lambda: texts(browser, "#event")[0].startswith("0 of"))
+        click(browser, "[aria-label='One event on']")
+        assert describe_event(trace.header.shape, trace.events[1]) in texts(browser, "#event")[0]
+        click(browser, "[aria-label='To the last event']")
+        shown = texts(browser, ".known h3")
+        assert shown[:3] == [
+            "Counts that worker 0 knows (0)",
+            "Capabilities that worker 0 holds (0)",
+            "Messages on their way (0)",
+        ]
+        assert texts(browser, "#figures dd") == [str(len(trace.events)), "2", "complete", "valid"]
+        quiet(browser)
+
+
+def test_a_run_that_broke_a_rule_opens_at_the_event_that_did(browser: WebDriver, tmp_path: Path) -> None:
+    flow = halving()
+    simulator = Simulator(flow.plan, prepared(flow.plan, {"numbers": [numbers(0, 3)]}), file="halving.py")
+    trace = simulator.trace(simulator.run(Case(3, 2)))
+    pulled = next(at for at, event in enumerate(trace.events) if isinstance(event, MessagePulled))
+    events = (*trace.events[: pulled + 1], *trace.events[pulled:])  # one message is taken twice
+    save(Trace(trace.header, events), tmp_path / "world.jsonl")
+    flaw = Trace(trace.header, events).judged().event
+    assert flaw is not None
+    with Dashboard(sight_of(str(tmp_path / "world.jsonl"))) as dashboard:
+        browser.get(dashboard.address)
+        until(
+            browser, lambda: texts(browser, "#event") and texts(browser, "#event")[0].startswith(f"{flaw} of")
+        )
+        assert texts(browser, "#figures dd")[-1] == "invalid"
+        quiet(browser)
+
+
+def test_a_checkpoint_shows_its_journal(browser: WebDriver, tmp_path: Path) -> None:
+    halving().run_local(numbers=[numbers(0), numbers(1)], checkpoint=tmp_path / "checkpoint")
+    with Dashboard(sight_of(str(tmp_path / "checkpoint"))) as dashboard:
+        browser.get(dashboard.address)
+        until(browser, lambda: texts(browser, "#figures dd"))
+        assert texts(browser, "#figures dd")[:3] == ["1", "1", "1"]
+        assert {"generation", "flow", "tick", "commit"} <= set(texts(browser, "td.name"))
+        quiet(browser)
+
+
+# Drawing.
+
+BOXES = """
+const box = (each) => { const b = each.getBBox(); return [b.x, b.y, b.x + b.width, b.y + b.height]; };
+return {
+  nodes: [...document.querySelectorAll('.node')].map(
+    (each) => [each.dataset.name, box(each.querySelector('.box'))]),
+  regions: [...document.querySelectorAll('.region > rect:first-child')].map(box),
+};
+"""
+
+
+def drawn(browser: WebDriver) -> dict[str, Any]:
+    return cast("dict[str, Any]", browser.execute_script(BOXES))
+
+
+def apart(one: list[float], other: list[float]) -> bool:
+    return one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+
+
+def within(inner: list[float], outer: list[float]) -> bool:
+    return outer[0] <= inner[0] and outer[1] <= inner[1] and inner[2] <= outer[2] and inner[3] <= outer[3]
+
+
+def check_drawing(found: dict[str, Any], graph: dict[str, Any]) -> None:
+    """No two nodes lie upon each other, and a node is in as many regions as it has loops around it."""
+    boxes = [box for _, box in found["nodes"]]
+    for number, box in enumerate(boxes):
+        assert all(apart(box, other) for other in boxes[:number])
+    depth = {node["name"]: len(node["scope"]) for node in graph["nodes"]}
+    for name, box in found["nodes"]:
+        around = [region for region in found["regions"] if not apart(box, region)]
+        assert all(within(box, region) for region in around)
+        assert len(around) == depth[name], name
+
+
+@pytest.mark.parametrize(("length", "loops"), [(6, 1), (40, 3)])
+def test_nothing_lies_upon_anything_else(browser: WebDriver, length: int, loops: int) -> None:
+    graph = chain(length, loops=loops)
+    with Dashboard(Still(graph)) as dashboard:
+        browser.get(dashboard.address)
+        until(browser, lambda: len(texts(browser, ".node")) == length + 3)
+        check_drawing(drawn(browser), graph)
+        quiet(browser)
+
+
+def test_two_hundred_operators_are_folded_found_and_opened(browser: WebDriver) -> None:
+    graph = chain(200, loops=6)
+    inside = sum(1 for node in graph["nodes"] if node["scope"])
+    with Dashboard(Still(graph)) as dashboard:
+        browser.get(dashboard.address)
+        until(browser, lambda: len(texts(browser, ".node")) == 203 - inside)
+        hidden = next(node for node in graph["nodes"] if len(node["scope"]) == 2)
+        search = browser.find_element(By.CSS_SELECTOR, "input[type=search]")
+        search.send_keys(hidden["name"], Keys.ENTER)
+        until(browser, lambda: texts(browser, ".node.chosen title") == [hidden["name"]])
+        assert texts(browser, ".side h2")[-1] == hidden["name"]
+        assert 203 - inside < len(texts(browser, ".node")) < 203
+        quiet(browser)
+
+
+# People.
+
+
+def test_a_keyboard_is_enough(browser: WebDriver) -> None:
+    with Dashboard(Still(chain(4, loops=1))) as dashboard:
+        browser.get(dashboard.address)
+        until(browser, lambda: texts(browser, ".node"))
+        node = browser.find_element(By.CSS_SELECTOR, '.node[data-name="operator 1"]')
+        browser.execute_script("arguments[0].focus()", node)
+        node.send_keys(Keys.ENTER)
+        assert texts(browser, ".side h2")[-1] == "operator 1"
+        region = browser.find_element(By.CSS_SELECTOR, ".region")
+        region.send_keys(Keys.ENTER)
+        until(
+            browser,
+            lambda: (
+                browser.find_element(By.CSS_SELECTOR, ".region").get_attribute("aria-expanded") == "false"
+            ),
+        )
+        tab = browser.find_element(By.ID, "tab-flow")
+        tab.send_keys(Keys.ARROW_RIGHT)
+        assert browser.switch_to.active_element.get_attribute("id") == "tab-time"
+        unnamed = browser.execute_script(
+            "return [...document.querySelectorAll('button, input, svg, [role=tab]')].filter((each) => "
+            "!each.textContent.trim() && !each.getAttribute('aria-label') && !each.labels?.length).length"
+        )
+        assert unnamed == 0
+        quiet(browser)
+
+
+@pytest.mark.parametrize("view", ["flow", "time", "state", "workers"])
+def test_a_phone_shows_all_of_it_without_scrolling_aside(browser: WebDriver, view: str) -> None:
+    resize(browser, 390, 844, dark=True)
+    with Dashboard(Still(chain(6, loops=1))) as dashboard:
+        browser.get(f"{dashboard.address}#{view}")
+        until(browser, lambda: texts(browser, "#phase") == ["working"])
+        wide = browser.execute_script("return document.documentElement.scrollWidth")
+        assert wide <= 390
+        ground = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert ground == "rgb(20, 23, 27)"
+        quiet(browser)
+
+
+def test_names_that_look_like_markup_are_names(browser: WebDriver) -> None:
+    name = "<img src=x onerror=alert(1)>"
+    with Dashboard(Still(chain(3, loops=1, name=name))) as dashboard:
+        browser.get(dashboard.address)
+        until(browser, lambda: f"{name} 1" in texts(browser, ".node title"))
+        click(browser, f'.node[data-name="{name} 1"] .box')
+        until(browser, lambda: f"{name} 1" in texts(browser, ".side h2"))
+        assert texts(browser, "img") == []
+        quiet(browser)

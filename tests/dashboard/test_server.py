@@ -1,0 +1,227 @@
+"""The server of a dashboard, without a browser: who is answered, with what, and at which cost.
+
+Families, and what only each can find:
+- *strangers*: who does not know the token learns nothing, and changes nothing;
+- *cost*: nobody who does not look costs anything, and many who look cost what one does;
+- *numbers*: what machines are told is what ``query.progress()`` says.
+"""
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+import pytest
+
+import pointstamp as ps
+from pointstamp.dashboard.prometheus import HELP
+from pointstamp.dashboard.server import REQUESTS_MAX, Dashboard
+from pointstamp.errors import UsageError
+from support.sights import Still, chain, halving, write
+
+SECONDS_MAX = 60.0
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def still() -> Still:
+    return Still(chain(4, loops=1))
+
+
+@pytest.fixture
+def served(still: Still) -> Iterator[Dashboard]:
+    with Dashboard(still) as dashboard:
+        yield dashboard
+
+
+def got(address: str) -> tuple[int, bytes]:
+    try:
+        with urlopen(address, timeout=SECONDS_MAX) as answer:  # noqa: S310 - our own address
+            return answer.status, answer.read()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def posted(address: str, body: str, **headers: str) -> int:
+    request = Request(address, body.encode(), headers, method="POST")  # noqa: S310 - our own address
+    try:
+        with urlopen(request, timeout=SECONDS_MAX) as answer:  # noqa: S310
+            return int(answer.status)
+    except HTTPError as error:
+        with error:
+            return error.code
+
+
+def wait_until(is_true: Any) -> None:  # noqa: ANN401
+    deadline = monotonic() + SECONDS_MAX
+    while not is_true():
+        assert monotonic() < deadline
+        sleep(0.01)
+
+
+# Strangers.
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/", "/about", "/events", "/metrics", "/wrong/", "/wrong/about", "/%2e%2e/", "//"]
+)
+def test_who_does_not_know_the_token_gets_403_and_no_other_word(served: Dashboard, path: str) -> None:
+    assert got(f"http://127.0.0.1:{served.port}{path}") == (403, b"forbidden")
+
+
+def test_a_part_of_the_token_is_no_token(served: Dashboard) -> None:
+    assert got(served.address[:-2] + "/about")[0] == 403
+    assert got(served.address + "about")[0] == 200
+
+
+def test_two_dashboards_have_different_tokens(served: Dashboard, still: Still) -> None:
+    with Dashboard(still) as other:
+        token = urlsplit(other.address).path
+        assert got(f"http://127.0.0.1:{served.port}{token}about")[0] == 403
+
+
+def test_only_files_of_the_page_are_served(served: Dashboard) -> None:
+    assert got(served.address + "main.js")[0] == 200
+    for path in ("none.js", "../server.py", "%2e%2e/server.py", "static/main.js", "server.py", "main"):
+        assert got(served.address + path)[0] == 404
+
+
+def test_only_this_machine_can_reach_it_unless_asked(served: Dashboard) -> None:
+    assert urlsplit(served.address).hostname == "127.0.0.1"
+
+
+def test_nothing_is_done_that_was_not_confirmed(served: Dashboard, still: Still) -> None:
+    assert posted(served.address + "stop", "") == 400
+    assert posted(f"http://127.0.0.1:{served.port}/wrong/stop", "", **{"X-Pointstamp": "confirmed"}) == 403
+    assert still.done == []
+    assert posted(served.address + "savepoint", "one", **{"X-Pointstamp": "confirmed"}) == 200
+    assert still.done == [("savepoint", "one")]
+
+
+def test_the_page_names_no_other_host() -> None:
+    for file in (ROOT / "src" / "pointstamp" / "dashboard" / "static").iterdir():
+        found = re.findall(r"https?://[^'\"\s]+", file.read_text())
+        assert set(found) <= {"http://www.w3.org/2000/svg"}, file.name
+
+
+def test_a_port_that_is_taken_is_named(served: Dashboard, still: Still) -> None:
+    with pytest.raises(UsageError, match=f"port {served.port}"):
+        Dashboard(still, port=served.port)
+
+
+# Cost.
+
+
+def events(address: str) -> tuple[HTTPConnection, Any]:
+    parts = urlsplit(address)
+    connection = HTTPConnection(parts.netloc, timeout=SECONDS_MAX)
+    connection.request("GET", f"{parts.path}events")
+    return connection, connection.getresponse()
+
+
+def test_moments_are_made_while_somebody_looks_and_not_longer(served: Dashboard, still: Still) -> None:
+    assert still.moments == 0
+    connection, answer = events(served.address)
+    assert json.loads(answer.readline().removeprefix(b"data: "))["phase"] == "working"
+    assert served.lookers == 1
+    answer.close()
+    connection.close()
+    wait_until(lambda: served.lookers == 0)
+    made = still.moments
+    sleep(1.0)  # four moments long: nothing is there to wait for
+    assert still.moments <= made + 1
+
+
+def test_moments_are_made_once_for_all_who_look(served: Dashboard, still: Still) -> None:
+    opened = [events(served.address) for _ in range(8)]
+    wait_until(lambda: served.lookers == 8)
+    before, begun = still.moments, monotonic()
+    for _ in range(4):
+        for _, answer in opened:
+            answer.readline()
+            answer.readline()
+    assert still.moments - before <= 4 * (monotonic() - begun) + 6
+    for connection, answer in opened:
+        answer.close()
+        connection.close()
+
+
+def test_further_requests_are_turned_away_and_find_a_place_later(served: Dashboard) -> None:
+    parts = urlsplit(served.address)
+    idle = [socket.create_connection((parts.hostname or "", served.port)) for _ in range(REQUESTS_MAX)]
+    with socket.create_connection((parts.hostname or "", served.port), timeout=SECONDS_MAX) as refused:
+        assert b" 503 " in refused.recv(100)
+    for each in idle:
+        each.close()
+    wait_until(lambda: _is_answered(served))
+
+
+def _is_answered(served: Dashboard) -> bool:
+    try:
+        return got(served.address + "about")[0] == 200
+    except OSError:
+        return False
+
+
+# Numbers.
+
+
+def test_machines_are_told_the_numbers_of_progress(tmp_path: Path) -> None:
+    write(tmp_path / "in", 0)
+    query = halving().start_local(
+        numbers=ps.files(str(tmp_path / "in")),
+        checkpoint=tmp_path / "checkpoint",
+        output=tmp_path / "out",
+        workers=2,
+    )
+    try:
+        for epoch in (1, 2):
+            write(tmp_path / "in", epoch)
+        query.processAllAvailable()
+        with query.dashboard() as dashboard:
+            lines = got(dashboard.address + "metrics")[1].decode().splitlines()
+            status = query.progress()
+    finally:
+        query.stop()
+    told = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+
+    def number(name: str, **labels: str) -> float:
+        named = ",".join(f'{label}="{value}"' for label, value in {"flow": "halving", **labels}.items())
+        return float(told[f"pointstamp_{name}{{{named}}}"])
+
+    (put,), out = status.inputs, status.outputs[0]
+    assert number("rows_in_total", input="numbers") == put.rows == 60
+    assert number("rows_out_total", output="lengths") == out.rows
+    assert number("output_epoch", output="lengths") == out.epochs_complete == 3
+    assert number("epoch_published") == 2
+    assert status.kept
+    for kept in status.kept:
+        owner, _, what = kept.name.rpartition(": ")
+        assert number("kept_rows", operator=owner, what=what) == kept.rows
+        assert number("kept_bytes", operator=owner, what=what) == kept.size_bytes
+    assert number("worker_memory_bytes", worker="0") > 0
+
+
+def test_every_metric_is_documented() -> None:
+    page = (ROOT / "docs" / "dashboard.md").read_text()
+    assert [name for name in HELP if f"`{name}`" not in page] == []
+
+
+def test_a_query_that_has_ended_still_says_how(tmp_path: Path) -> None:
+    query = halving().start_local(
+        numbers=[], checkpoint=tmp_path / "checkpoint", output=tmp_path / "out", dashboard=True
+    )
+    query.awaitTermination(SECONDS_MAX)
+    with query.dashboard() as dashboard:
+        moment = json.loads(got(dashboard.address + "moment")[1])
+        assert (moment["active"], moment["phase"], moment["error"]) == (False, "ended", None)
+        assert got(dashboard.address + "why?output=none")[0] == 409
+        assert dashboard.address in dashboard._repr_html_()
