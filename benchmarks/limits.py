@@ -65,7 +65,7 @@ def processor_seconds(session: int | None = None) -> float:
     return sum(sum(map(int, fields[11:15])) for fields in _processes(wanted)) / _TICKS
 
 
-def _watch(child: "subprocess.Popen[str]", limits: Limits) -> tuple[Outcome | None, float]:
+def _watch(child: "subprocess.Popen[bytes]", limits: Limits) -> tuple[Outcome | None, float]:
     """Wait for the end; the limit that was broken, if any, and the most memory that was seen."""
     until, peak = monotonic() + limits.seconds, 0.0
     while child.poll() is None:
@@ -78,7 +78,7 @@ def _watch(child: "subprocess.Popen[str]", limits: Limits) -> tuple[Outcome | No
     return None, peak
 
 
-def _end(child: "subprocess.Popen[str]") -> None:
+def _end(child: "subprocess.Popen[bytes]") -> None:
     """End every process of the session that is still there."""
     for path in list(Path("/proc").glob("[0-9]*")):
         fields = _fields(path)

@@ -9,7 +9,7 @@ added there, so that a run that was interrupted goes on where it was. ``outcome`
 large* or *failed*; ``seconds`` are those of the clock, ``processor_s`` those of the processor for all
 processes of a cell; ``checked`` says whether the answer is that of the oracle, igraph's, scipy's or numpy's,
 ``off`` how far the worst value is off, of itself. With ``--epochs`` so many epochs of ``--change`` inserts
-and as many deletes come after the load (``epochs``); their line has ``measure`` *epochs*.
+and as many deletes come after the load (``epochs``), and the line has the ``measure`` *epochs of 100*.
 
 Pathway is no dependency of ours: PYTHON is the interpreter of an environment that has it. It has two threads,
 and one in epochs, as ours has one worker there; its telemetry is switched off.
@@ -19,14 +19,13 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Final
 
 from benchmarks.figures import Figures, last_of_each, line_of
-from benchmarks.graphs.cell import SYSTEMS
 from benchmarks.graphs.generators import GRAPHS
 from benchmarks.graphs.given import Given, read_answer
 from benchmarks.graphs.libraries import IGRAPH, SCIPY
@@ -35,10 +34,19 @@ from benchmarks.limits import Ended, Limits, run_limited
 
 RESULTS: Final = Path(__file__).parent / "results.jsonl"
 SIX: Final = ("bfs", "pagerank", "wcc", "cdlp", "lcc", "sssp")
-PATHWAY: Final = ("bfs", "pagerank", "sssp")
-GRAPHX: Final = ("bfs", "pagerank", "wcc", "cdlp", "lcc")
-HAVE: Final = {"igraph": tuple(IGRAPH), "scipy": tuple(SCIPY), "GraphX": GRAPHX, "Pathway": PATHWAY}
-"""What each peer has of the six."""
+SCRATCH: Final = "from scratch"
+HAVE: Final[dict[str, Sequence[str]]] = {
+    "one worker": SIX,
+    "two processes": SIX,
+    "Spark": SIX,
+    "igraph": tuple(IGRAPH),
+    "scipy": tuple(SCIPY),
+    "GraphX": ("bfs", "pagerank", "wcc", "cdlp", "lcc"),
+    "Pathway": ("bfs", "pagerank", "sssp"),
+}
+"""What each system has of the six."""
+HAVE_EPOCHS: Final[dict[str, Sequence[str]]] = {"one worker": SIX, "Pathway": ("pagerank",)}
+"""What is measured epoch by epoch; igraph, scipy and numpy are in the line of ours."""
 
 NAMES: Final = ("measure", "case", "graph", "size", "contender")
 """What two lines of one cell have in common."""
@@ -80,10 +88,11 @@ class Runner:
             found["said"] = ended.said.strip().splitlines()[-1][:200] if ended.said.strip() else ""
         elif answer.exists() and "checked" not in found:
             found.update(self._checked(cell, answer))
-        known = {"measure": cell.measure, "graph": given.graph, "size": given.size}
         return line_of(
             cell.case,
-            **known,
+            measure=cell.measure,
+            graph=given.graph,
+            size=given.size,
             contender=cell.contender,
             outcome=ended.outcome,
             limit_s=self._limits.seconds,
@@ -98,12 +107,12 @@ class Runner:
         if cell.contender == "Pathway":
             given.csv()
             script = str(Path(__file__).parent / "pathway_peer.py")
-            updates = self._updates if cell.measure == "epochs" else ()
+            updates = self._updates if cell.measure != SCRATCH else ()
             command = [str(self._pathway), script, *about, *updates]
-            threads = "1" if cell.measure == "epochs" else "2"
+            threads = "1" if cell.measure != SCRATCH else "2"
             settings = {"PATHWAY_THREADS": threads, "PATHWAY_TELEMETRY_SERVER": "", "PYTHONPATH": os.getcwd()}
             return run_limited(command, self._limits, **settings)
-        if cell.measure == "epochs":
+        if cell.measure != SCRATCH:
             return self._module("benchmarks.graphs.epochs", [*about, *self._updates])
         return self._module("benchmarks.graphs.cell", [cell.contender, *about])
 
@@ -126,10 +135,10 @@ class Runner:
 def asked_for(asked: argparse.Namespace, folder: Path) -> Iterator[Cell]:
     """The cells that are asked for."""
     given = Given(asked.graph, asked.size, folder)
+    measure, have = (f"epochs of {asked.change}", HAVE_EPOCHS) if asked.epochs else (SCRATCH, HAVE)
     for case, contender in product(asked.algorithm, asked.system):
-        has = case in HAVE.get(contender, SIX)
-        if has and (contender != "Pathway" or asked.pathway):
-            yield Cell("epochs" if asked.epochs else "from scratch", case, contender, given)
+        if case in have.get(contender, ()) and (contender != "Pathway" or asked.pathway):
+            yield Cell(measure, case, contender, given)
 
 
 def main() -> None:
@@ -138,8 +147,7 @@ def main() -> None:
     parser.add_argument("--graph", choices=GRAPHS, default="uniform")
     parser.add_argument("--size", type=int, default=1 << 14)
     parser.add_argument("--algorithm", nargs="+", choices=SIX, default=SIX)
-    systems = [each for each in SYSTEMS if each != "oracle"] + ["Pathway"]
-    parser.add_argument("--system", nargs="+", choices=systems, default=systems)
+    parser.add_argument("--system", nargs="+", choices=HAVE, default=list(HAVE))
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--megabytes", type=float, default=8_000.0)
     parser.add_argument("--pathway", help="the Python of an environment with pathway")

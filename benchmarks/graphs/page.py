@@ -1,0 +1,125 @@
+"""Writes docs/graphalytics.md: the figures of algorithms, graphs and systems that were measured.
+
+    .venv/bin/python -m benchmarks.graphs.page
+
+The text before them is ``page_head.md``; the figures are the lines of ``results.jsonl``, as ``run`` and
+``streaming`` leave them, and of several for one cell the last counts. A cell that was not run is empty. A
+test keeps the page what this makes of them.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.figures import Figures, last_of_each
+from benchmarks.graphs.run import HAVE, NAMES, RESULTS, SCRATCH, SIX
+
+_FOLDER: Final = Path(__file__).parent
+PAGE: Final = _FOLDER.parent.parent / "docs" / "graphalytics.md"
+HEAD: Final = _FOLDER / "page_head.md"
+
+_NAMES: Final = {
+    "bfs": "BFS",
+    "pagerank": "PageRank",
+    "wcc": "WCC",
+    "cdlp": "CDLP",
+    "lcc": "LCC",
+    "sssp": "SSSP",
+}
+_WHAT: Final = {"r-mat": "R-MAT", "uniform": "uniform", "grid": "grid", "chain": "chain"}
+
+
+def page() -> str:
+    """The whole page."""
+    found = last_of_each(RESULTS.read_text(), *NAMES)
+    lines = sorted(found.values(), key=_order)
+    scratch = [each for each in lines if each["measure"] == SCRATCH]
+    epochs = [each for each in lines if each["measure"].startswith("epochs")]
+    streamed = [each for each in lines if each["measure"] == "streaming"]
+    parts = [HEAD.read_text().rstrip(), "", "## From scratch", ""]
+    parts += _table(["graph", "algorithm", *HAVE], _scratch_rows(scratch))
+    parts += ["", "## Epoch by epoch", ""]
+    heads = ["graph", "algorithm", "inserts and deletes", "system", "load", "epoch", "from scratch", "ratio"]
+    parts += _table(heads, map(_epoch_row, epochs))
+    parts += ["", "## Ranks that stream on Spark", ""]
+    heads = ["graph", "ranks", "edges that change", "load", "median", "95 %", "worst", "rows published"]
+    parts += _table(heads, map(_streamed_row, streamed))
+    return "\n".join([*parts, ""])
+
+
+def _order(line: Figures) -> tuple[Any, ...]:
+    case = SIX.index(line["case"]) if line["case"] in SIX else 0
+    return (
+        list(_WHAT).index(line["graph"]),
+        line["size"],
+        case,
+        line["measure"],
+        line["contender"],
+        line["case"],
+    )
+
+
+def _scratch_rows(lines: Sequence[Figures]) -> Iterable[list[str]]:
+    """A row for each graph and algorithm, in the order of the lines."""
+    rows = dict.fromkeys((each["graph"], each["size"], each["case"]) for each in lines)
+    for graph, size, case in rows:
+        here = {
+            each["contender"]: each
+            for each in lines
+            if (each["graph"], each["size"], each["case"]) == (graph, size, case)
+        }
+        shown = [_seconds(here.get(system), system, case) for system in HAVE]
+        yield [_graph(list(here.values())), _NAMES[case], *shown]
+
+
+def _seconds(line: Figures | None, system: str, case: str) -> str:
+    """Seconds by the clock and, in brackets, of the processor; or why there are none."""
+    if case not in HAVE[system]:
+        return "-"
+    if line is None:
+        return ""
+    if line["outcome"] != "done":
+        limit = f" ({line['limit_s']:.0f} s)" if line["outcome"] == "timed out" else ""
+        return f"{line['outcome']}{limit}"
+    return f"{_figure(line['seconds'])} ({_figure(line['processor_s'])})" + ("" if line["checked"] else " *")
+
+
+def _epoch_row(line: Figures) -> list[str]:
+    what = [_graph([line]), _NAMES[line["case"]], line["measure"].rpartition(" ")[2], line["contender"]]
+    if line["outcome"] != "done":
+        return [*what, "", line["outcome"], "", ""]
+    mark = "" if line["checked"] else " *"
+    epoch = line.get("epoch_processor_ms", line["epoch_ms"])
+    peer = line.get("peer_processor_ms")
+    shown = [f"{_figure(line['load_s'])} s", f"{_figure(line['epoch_ms'])} ms{mark}"]
+    if peer is None:
+        return [*what, *shown, "", ""]
+    return [*what, *shown, f"{_figure(line['peer_ms'])} ms", f"{_figure(peer / epoch)}"]
+
+
+def _streamed_row(line: Figures) -> list[str]:
+    mark = "" if line["checked"] else " *"
+    times = [f"{_figure(line[name])} ms" for name in ("ms_median", "ms_p95", "ms_worst")]
+    first = [_graph([line]), line["case"], str(line["change"]), f"{_figure(line['load_s'])} s{mark}"]
+    return [*first, *times, f"{line['rows']:,.0f}"]
+
+
+def _graph(lines: Sequence[Figures]) -> str:
+    """What graph it is, with its size where a line says it."""
+    line = next((each for each in lines if "edges" in each), lines[0])
+    count = f"{line['vertices']:,} / {line['edges']:,}" if "edges" in line else f"{line['size']:,}"
+    return f"{_WHAT[line['graph']]} {count}"
+
+
+def _figure(number: float) -> str:
+    """Two digits that count, and all before the point."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.2g}" if number < 10 else f"{number:.0f}"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [" | ".join(heads), "|".join("---" for _ in heads), *(" | ".join(row) for row in rows)]
+    return [f"| {line} |" for line in lines]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
