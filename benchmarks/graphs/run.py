@@ -17,6 +17,7 @@ and one in epochs, as ours has one worker there; its telemetry is switched off.
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -129,7 +130,7 @@ class Runner:
                 return {"checked": False, "said": "the oracle did not answer within the limits"}
             answer.rename(kept)
         off = ALGORITHMS[cell.case].off(found, read_answer(kept))
-        return {"checked": off <= ALGORITHMS[cell.case].tolerance, "off": float(f"{off:.1e}")}
+        return {"checked": off <= ALGORITHMS[cell.case].tolerance, "off": f"{off:.1e}"}
 
 
 def asked_for(asked: argparse.Namespace, folder: Path) -> Iterator[Cell]:
@@ -157,6 +158,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "pointstamp-bench-graphs"))
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside, and with it the cell"))
     asked.folder.mkdir(parents=True, exist_ok=True)
     runner = Runner(Limits(asked.seconds, asked.megabytes), asked.pathway, asked.epochs, asked.change)
     for cell in asked_for(asked, asked.folder):

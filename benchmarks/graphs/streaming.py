@@ -5,10 +5,10 @@
 
 The edges lie in a folder as one Parquet file, and a query on Spark with two workers reads the folder
 (``ps.files``). Then files of inserts and deletes are put there, half of each, one after the other, each when
-the ranks of the one before are published. One JSON line: ``load_s`` from the first file to its ranks, with
-the start of the workers; ``ms_median``, ``ms_p95`` and ``ms_worst`` from the rename that makes a file visible
-to the published ranks that changed (``rows``, the median). What was published, added up, is compared with
-igraph's ranks for the graph as it is at the end.
+the ranks of the one before are published. One JSON line, which is added to the results: ``load_s`` from the
+first file to its ranks, with the start of the workers; ``ms_median``, ``ms_p95`` and ``ms_worst`` from the
+rename that makes a file visible to the published ranks that changed (``rows``, the median). What was
+published, added up, is compared with igraph's ranks for the graph as it is at the end.
 
 Ranks are Brin and Page's, which a change moves where it matters; with ``--scaled`` they add up to one, and
 every epoch publishes all of them.
@@ -24,12 +24,13 @@ from time import perf_counter, sleep
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from benchmarks.figures import report
+from benchmarks.figures import line_of
 from benchmarks.graphs.epochs import ChangingGraph
 from benchmarks.graphs.generators import GRAPHS
 from benchmarks.graphs.libraries import IGRAPH
 from benchmarks.graphs.pagerank import TOLERANCE
 from benchmarks.graphs.peers import ALGORITHMS, by_vertex, scaled
+from benchmarks.graphs.run import RESULTS
 from benchmarks.graphs.updates import added_up
 from benchmarks.spark.session import SLOTS, session
 from pyspark.sql import SparkSession
@@ -88,6 +89,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--change", type=int, default=1_000)
     parser.add_argument("--scaled", action="store_true")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     asked = parser.parse_args()
     edges = GRAPHS[asked.graph](asked.size)
     changing = ChangingGraph(edges, asked.change // 2)
@@ -104,7 +106,7 @@ def main() -> None:
     shares[ids] = ranks
     off = ALGORITHMS["pagerank"].off(scaled(shares, changing.now), IGRAPH["pagerank"](changing.now))
     counts = np.bincount(published["epoch"].to_numpy(), minlength=asked.epochs + 1)[1:]
-    report(
+    line = line_of(
         "scaled" if asked.scaled else "as they are",
         measure="streaming",
         contender="Spark",
@@ -122,6 +124,9 @@ def main() -> None:
         checked=off <= ALGORITHMS["pagerank"].tolerance,
         off=f"{off:.1e}",
     )
+    with asked.results.open("a") as results:
+        results.write(line + "\n")
+    print(line)
 
 
 if __name__ == "__main__":
