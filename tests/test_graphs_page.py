@@ -22,7 +22,7 @@ def test_the_page_is_made_of_the_results() -> None:
 def test_every_answer_of_ours_that_is_shown_was_checked() -> None:
     lines = last_of_each(RESULTS.read_text(), *NAMES).values()
     ours = [each for each in lines if each["contender"] in ("one worker", "two processes", "Spark")]
-    assert len(ours) > 10
+    assert len(ours) > 5
     assert [each for each in ours if each["outcome"] == "done" and not each["checked"]] == []
 
 

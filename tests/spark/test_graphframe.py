@@ -170,6 +170,7 @@ def test_a_vertex_program_goes_in_rounds(spark: SparkSession) -> None:
     program = (
         GraphFrame(degrees, edges)
         .pregel.setMaxIter(5)
+        .setCheckpointInterval(2)
         .withVertexColumn("rank", F.lit(1 / 5), F.coalesce(Pregel.msg(), F.lit(0.0)) * 0.85 + 0.15 / 5)
         .sendMsgToDst(Pregel.src("rank") / Pregel.src("outDegree"))
         .aggMsgs(F.sum(Pregel.msg()))
