@@ -2,11 +2,12 @@
 # make models     judge the formal models, state by state
 # make test       set everything up, run linters, types, import contracts and tests
 # make test-long  what takes longer: the large instances of the models, more random examples
+# make coverage   which lines the tests of each package run
 # make torture    kill and stop workers of a running query for some minutes, and look for lost rows
 # make bench      the figures of benchmarks/spark, nexmark, graphs and recovery, against peers in the same run
 # make docs       build the site of all pages and the reference into site/
 # make lock       resolve the dependencies anew into the hashed requirements files
-.PHONY: help setup run models test test-long test-without-spark test-resolution torture bench docs lint lock clean
+.PHONY: help setup run models test test-long coverage test-without-spark test-resolution torture bench docs lint lock clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -31,6 +32,9 @@ test: lint
 
 test-long: test
 	.venv/bin/python scripts/test.py --long
+
+coverage: setup
+	.venv/bin/python scripts/test.py --coverage
 
 # Where there is no Java: everything but the tests that start Spark.
 test-without-spark:

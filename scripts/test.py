@@ -1,12 +1,11 @@
-"""Run the tests in five processes side by side, because each of them waits for others much of its time.
+"""Run the tests in six processes side by side, because each of them waits for others much of its time.
 
 One runs the tests that start Spark, one those of the parts by themselves, one worlds, models and views, one
-tables and graphs, and one all others: runs and queries. The tests of the parts are measured: which lines of
-each package they run is told at the end. To measure all would take half as long again, because worlds, and
-random queries, run the same lines millions of times.
+tables and graphs, one queries, and one all others.
 
 The long tests are left out; with ``--long`` it is them that run, in four processes, and properties with
-more examples besides. The exit code is 0 if all have passed.
+more examples besides. With ``--coverage`` the tests of the parts run alone, and which lines of each package
+they run is told at the end; that takes them 1.7 times as long. The exit code is 0 if all have passed.
 """
 
 import json
@@ -22,8 +21,8 @@ PARTS: Final = (
     *("rows", "expressions", "keyed", "operators", "state", "reduce", "flow", "worker"),
     *("order", "topology", "progress", "storage", "sinks", "sources", "show"),
 )
-"""The packages whose tests are measured, by the names of their folders."""
-PYTEST: Final = ["-m", "pytest", "-p", "no:cacheprovider"]
+"""The packages whose tests need no other package, by the names of their folders."""
+PYTEST: Final = ["-m", "pytest", "-p", "no:cacheprovider", "--durations=15", "--durations-min=4"]
 
 
 TABLES: Final = ("tests/tables", "tests/views")
@@ -32,6 +31,8 @@ TABLES_AND_GRAPHS: Final = ("tests/tables", "tests/graphs")
 """What is made of tables, without SQL."""
 MODELS: Final = ("tests/simulate", "tests/judge", "tests/views", "models/tests")
 """What works and never waits, besides the parts."""
+QUERIES: Final = ("tests/query", "tests/journal", "tests/torture")
+"""What waits most of its time: for processes that start, end and are killed."""
 MORE: Final = {
     "long": ("order", "topology", "progress"),
     "more": ("rows", "keyed", "reduce", "show"),
@@ -41,6 +42,8 @@ MORE: Final = {
 
 def main() -> int:
     """Run all, and say how they ended."""
+    if "--coverage" in sys.argv[1:]:
+        return _coverage()
     return _long() if "--long" in sys.argv[1:] else _short()
 
 
@@ -63,21 +66,30 @@ def _long() -> int:
 
 def _short() -> int:
     with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder) / "coverage"
-        measured = ["-m", "coverage", "run", f"--data-file={data}", "--source=src/pointstamp"]
         parts = [f"tests/{part}" for part in PARTS]
-        elsewhere = (*parts, *MODELS, *TABLES_AND_GRAPHS)
+        elsewhere = (*parts, *MODELS, *TABLES_AND_GRAPHS, *QUERIES)
         apart = ["tests", "src", "models/src", *(f"--ignore={place}" for place in elsewhere)]
         runs = {
             "with Spark": [*PYTEST, "-m", "spark and not long"],
             "runs": [*PYTEST, "-m", "not spark and not long", *apart],
+            "queries": [*PYTEST, "-m", "not spark and not long", *QUERIES],
             "worlds, models, views": [*PYTEST, "-m", "not spark and not long", *MODELS],
             "tables, graphs": [*PYTEST, "-m", "not spark and not long", *TABLES_AND_GRAPHS],
-            "parts": [*measured, *PYTEST, "-m", "not spark and not long", *parts],
+            "parts": [*PYTEST, "-m", "not spark and not long", *parts],
         }
         codes = _run_all(runs, Path(folder))
-        _show_coverage(data)
     return _told(codes)
+
+
+def _coverage() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "coverage"
+        measured = ["-m", "coverage", "run", f"--data-file={data}", "--source=src/pointstamp"]
+        parts = [f"tests/{part}" for part in PARTS]
+        command = [*measured, *PYTEST, "-m", "not spark and not long", *parts]
+        code = subprocess.call([sys.executable, *command], cwd=ROOT)
+        _show_coverage(data)
+    return code
 
 
 def _told(codes: dict[str, int]) -> int:

@@ -32,6 +32,7 @@ from pointstamp.query.starting import (
     tick_seconds,
 )
 from pointstamp.query.supervisor import Supervisor
+from pointstamp.rows.epochcolumn import EpochColumn
 from pointstamp.running.feeding import EpochColumns
 from pointstamp.sinks.port import Sink
 from pointstamp.sources.port import Part, Position, Source, Unit, Watch
@@ -77,19 +78,7 @@ def start(
     use_this_python(spark)
     folder = spark_address(checkpoint)
     storage = storage_at(checkpoint)
-    sources: dict[str, Source] = {}
-    logs: dict[str, StreamLog] = {}
-    specs = {spec.name: spec for spec in input_specs(plan, plan.graph(), columns)}
-    for name, each in streams.items():
-        if not _is_frame(each):
-            sources[name] = _UpToNow(each) if available_now else each
-            continue
-        frame = chosen(each, specs[name])
-        if each.isStreaming:
-            logs[name] = StreamLog(name, frame, folder, available_now=available_now)
-            sources[name] = logs[name].source()
-        else:
-            sources[name] = static_log(name, frame, folder)
+    sources, logs = _sources(plan, streams, columns, folder, available_now=available_now)
     spec = QuerySpec(
         plan,
         sources,
@@ -112,6 +101,31 @@ def start(
     supervisor = Supervisor(check_sink(spec), launcher)
     launcher.is_wanted = lambda: not supervisor.is_dropped
     return begin_query(supervisor, [_AfterWorkers(log, supervisor) for log in logs.values()])
+
+
+def _sources(
+    plan: Plan,
+    streams: Mapping[str, Any],
+    columns: dict[str, EpochColumn],
+    folder: str,
+    *,
+    available_now: bool,
+) -> tuple[dict[str, Source], dict[str, StreamLog]]:
+    """The source of each input, and for streaming DataFrames the log that Structured Streaming writes."""
+    sources: dict[str, Source] = {}
+    logs: dict[str, StreamLog] = {}
+    specs = {spec.name: spec for spec in input_specs(plan, plan.graph(), columns)}
+    for name, each in streams.items():
+        if not _is_frame(each):
+            sources[name] = _UpToNow(each) if available_now else each
+            continue
+        frame = chosen(each, specs[name])
+        if each.isStreaming:
+            logs[name] = StreamLog(name, frame, folder, available_now=available_now)
+            sources[name] = logs[name].source()
+        else:
+            sources[name] = static_log(name, frame, folder)
+    return sources, logs
 
 
 def _checked_streams(streams: Mapping[str, Any], *, begins_with_savepoint: bool) -> list[str]:

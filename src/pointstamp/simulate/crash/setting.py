@@ -97,17 +97,7 @@ class Setting:
             self.durability.draw = self.further.choose
         self.storage = SimulatedStorage(self.durability)
         self.sink = SimulatedSink(self.durability)
-        declared = plan.named(NodeKind.INPUT)
-        self.feed: Feed = (
-            Feed.of(
-                inputs,
-                choices,
-                self.further if self.features.has_columns else None,
-                {name: each.event_epochs for name, each in declared.items() if each.event_epochs is not None},
-            )
-            if begins_with is None
-            else begins_with.of.feed
-        )
+        self.feed: Feed = self._fed(plan, inputs) if begins_with is None else begins_with.of.feed
         self.user = User(self.feed, self.sink, self.further, self.note, lambda: self.newest)
         self.crashes_left = crashes
         self.lives: list[Life] = []
@@ -158,6 +148,16 @@ class Setting:
             Choices(seed, kept),
             further,
             Features.of(further) if self.has_features else NOTHING_FURTHER,
+        )
+
+    def _fed(self, plan: Plan, inputs: Mapping[str, Items]) -> Feed:
+        """The input of a new world."""
+        declared = plan.named(NodeKind.INPUT)
+        return Feed.of(
+            inputs,
+            self.choices,
+            self.further if self.features.has_columns else None,
+            {name: each.event_epochs for name, each in declared.items() if each.event_epochs is not None},
         )
 
     def _before_operation(self, what: str) -> None:
