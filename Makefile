@@ -4,7 +4,7 @@
 # make test-long  what takes longer: the large instances of the models, more random examples
 # make coverage   which lines the tests of each package run
 # make torture    kill and stop workers of a running query for some minutes, and look for lost rows
-# make bench      the figures of benchmarks/spark, nexmark and recovery, against peers in the same run
+# make bench      the figures of benchmarks/spark, nexmark, graphs and recovery, against peers in the same run
 # make docs       build the site of all pages and the reference into site/
 # make screenshots  make the pictures of docs/dashboard.md anew, with Chromium
 # make lock       resolve the dependencies anew into the hashed requirements files
@@ -65,6 +65,7 @@ torture: setup
 bench: setup
 	for each in components incremental epochs keyed gang; do .venv/bin/python -m benchmarks.spark.$$each; done
 	for each in throughput on_spark; do .venv/bin/python -m benchmarks.nexmark.$$each; done
+	for each in r-mat uniform grid chain; do .venv/bin/python -m benchmarks.graphs.run --graph $$each --size 65536; done
 	for each in commits throughput state kill verify compaction store_latency; do .venv/bin/python -m benchmarks.recovery.$$each; done
 
 # --universal: one file for every platform and Python; no index address is written.

@@ -21,6 +21,8 @@ from pointstamp import graphs
 
 Answer = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 SOURCE = 0
+ROUNDS = 10
+"""How often labels are passed on."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,15 @@ class Algorithm:
     prepared: Callable[[Edges], Any]
     peer: Callable[[Any, Edges], Answer]
     answer: Callable[[pa.Table], Answer]
+    tolerance: float = 1e-9
+    """How far apart two values may be, of themselves."""
+
+    def off(self, found: Answer, wanted: Answer) -> float:
+        """How far the worst value is off, of itself; infinitely, if other vertices have one."""
+        if not np.array_equal(found[0], wanted[0]):
+            return float("inf")
+        away = np.abs(found[1] - wanted[1]) / np.maximum(np.abs(wanted[1]), 1e-300)
+        return float(away.max(initial=0.0, where=found[1] != wanted[1]))
 
 
 def by_vertex(table: pa.Table) -> Answer:
@@ -65,16 +76,18 @@ def present(edges: Edges) -> npt.NDArray[np.int64]:
 
 def igraph_bfs(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
     """Levels from the source."""
-    found = np.array(graph.distances(SOURCE)[0])
-    reached = np.flatnonzero(np.isfinite(found))
-    return reached, found[reached]
+    return reached(np.array(graph.distances(SOURCE)[0]))
 
 
 def scipy_sssp(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
     """Distances from the source."""
-    found = dijkstra(graph, indices=SOURCE)
-    reached = np.flatnonzero(np.isfinite(found))
-    return reached, found[reached]
+    return reached(dijkstra(graph, indices=SOURCE))
+
+
+def reached(distances: npt.NDArray[np.float64]) -> Answer:
+    """The distances that are not infinite."""
+    there = np.flatnonzero(np.isfinite(distances))
+    return there, distances[there]
 
 
 def as_matrix(edges: Edges) -> csr_matrix:
@@ -87,13 +100,13 @@ def as_matrix(edges: Edges) -> csr_matrix:
 
 def igraph_reachable(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
     """All that the source leads to."""
-    reached = np.sort(np.array(graph.subcomponent(SOURCE, mode="out")))
-    return reached, np.zeros(len(reached))
+    there = np.sort(np.array(graph.subcomponent(SOURCE, mode="out")))
+    return there, np.zeros(len(there))
 
 
 def scipy_wcc(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
     """Each vertex with the least of its component."""
-    return _by_least(connected_components(graph, directed=False)[1], edges)
+    return by_least(connected_components(graph, directed=False)[1], edges)
 
 
 def as_pattern(edges: Edges) -> csr_matrix:
@@ -104,10 +117,11 @@ def as_pattern(edges: Edges) -> csr_matrix:
 
 def igraph_scc(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
     """Each vertex with the least of its component."""
-    return _by_least(np.array(graph.connected_components("strong").membership), edges)
+    return by_least(np.array(graph.connected_components("strong").membership), edges)
 
 
-def _by_least(component: npt.NDArray[np.int64], edges: Edges) -> Answer:
+def by_least(component: npt.NDArray[np.int64], edges: Edges) -> Answer:
+    """Each vertex with the least of its component, which has any number."""
     there = present(edges)
     least = np.full(component.max() + 1, np.iinfo(np.int64).max)
     np.minimum.at(least, component[there], there)
@@ -148,6 +162,43 @@ def as_weighed(edges: Edges) -> igraph.Graph:
     return graph
 
 
+def igraph_pagerank(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
+    """Ranks that add up to one among the vertices that have edges."""
+    return scaled(np.array(graph.pagerank()), edges)
+
+
+def scaled(ranks: npt.NDArray[np.float64], edges: Edges) -> Answer:
+    """Ranks of the vertices that have edges, which add up to one: others have a share with some peers."""
+    there = present(edges)
+    return there, ranks[there] / ranks[there].sum()
+
+
+def igraph_lcc(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
+    """Local clustering coefficients, 0 of vertices with fewer than two neighbours."""
+    there = present(edges)
+    return there, np.array(graph.transitivity_local_undirected(mode="zero"))[there]
+
+
+def as_heard(edges: Edges) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Who hears whose label: the edges in both directions."""
+    return np.concatenate((edges.src, edges.dst)), np.concatenate((edges.dst, edges.src))
+
+
+def numpy_cdlp(graph: Any, edges: Edges) -> Answer:  # noqa: ANN401 - a peer's graph
+    """Labels after ten rounds: each time the most frequent among neighbours, and of several the least."""
+    said, heard = graph
+    labels = np.arange(edges.vertices)
+    for _ in range(ROUNDS):
+        votes, counts = np.unique(heard * edges.vertices + labels[said], return_counts=True)
+        voters, voted = np.divmod(votes, edges.vertices)
+        order = np.lexsort((voted, -counts, voters))
+        first = order[np.flatnonzero(np.r_[True, np.diff(voters[order]) > 0])]
+        labels = labels.copy()
+        labels[voters[first]] = voted[first]
+    there = present(edges)
+    return there, labels[there].astype(np.float64)
+
+
 ALGORITHMS: dict[str, Algorithm] = {
     "degrees": Algorithm(lambda graph: graphs.degrees(graph), as_igraph, igraph_degrees, by_vertex),
     "bfs": Algorithm(lambda graph: graphs.bfs(graph, SOURCE), as_igraph, igraph_bfs, by_vertex),
@@ -156,6 +207,11 @@ ALGORITHMS: dict[str, Algorithm] = {
         lambda graph: graphs.reachable(graph, SOURCE), as_igraph, igraph_reachable, by_vertex
     ),
     "wcc": Algorithm(lambda graph: graphs.wcc(graph), as_pattern, scipy_wcc, by_vertex),
+    "pagerank": Algorithm(
+        lambda graph: graphs.pagerank(graph), as_igraph, igraph_pagerank, by_vertex, tolerance=2.2e-4
+    ),
+    "cdlp": Algorithm(lambda graph: graphs.cdlp(graph, rounds=ROUNDS), as_heard, numpy_cdlp, by_vertex),
+    "lcc": Algorithm(lambda graph: graphs.lcc(graph.undirected()), as_simple, igraph_lcc, by_vertex),
     "triangles": Algorithm(
         lambda graph: graphs.triangle_count(graph), as_simple, igraph_triangles, total_of("triangles")
     ),

@@ -9,11 +9,11 @@ keeps the page what this makes of them.
 
 import ast
 import inspect
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.figures import Figures, last_of_each
 from examples.nexmark import queries
 
 _FOLDER: Final = Path(__file__).parent
@@ -54,10 +54,9 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def measured(text: str) -> Mapping[tuple[str, str, int], Mapping[str, Any]]:
+def measured(text: str) -> Mapping[tuple[Any, ...], Figures]:
     """The last line of each query, contender and number of events."""
-    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    return {(each["case"], each["contender"], each["events"]): each for each in lines if "events" in each}
+    return last_of_each(text, "case", "contender", "events")
 
 
 def lines_of(name: str) -> int:
@@ -104,7 +103,7 @@ def _shared_sources() -> list[str]:
     return "\n\n\n".join(texts).splitlines()
 
 
-def _rate(figure: Mapping[str, Any] | None) -> str:
+def _rate(figure: Figures | None) -> str:
     if figure is None:
         return ""
     rate = figure["events_per_s"]

@@ -11,17 +11,14 @@ peer's seconds by ours, in this run, with one worker.
 """
 
 import argparse
-import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as csv
-from benchmarks.figures import report
+from benchmarks.figures import Figures, lines_in, report
 from benchmarks.nexmark.answers import added_up, assert_same, made_events
 from benchmarks.nexmark.throughput import turn
 from examples.nexmark import queries
@@ -48,14 +45,14 @@ def written(inputs: Epochs, folder: Path, *, for_pathway: bool) -> Path:
     return folder
 
 
-def lines_of(command: list[str], **environment: str) -> Iterator[dict[str, Any]]:
+def lines_of(command: list[str], **environment: str) -> list[Figures]:
     """The JSON lines that a peer prints; RuntimeError with what it said, where it fails."""
     ran = subprocess.run(  # noqa: S603 - the interpreter that the caller names
         command, capture_output=True, text=True, check=False, env={**os.environ, **environment}
     )
     if ran.returncode:
         raise RuntimeError(f"{' '.join(command[:2])} failed:\n{ran.stderr[-4000:]}")
-    yield from (json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{"))
+    return lines_in(ran.stdout)
 
 
 def read_answer(files: list[Path], names: list[str] | None, like: pa.Table) -> pa.Table:

@@ -1,8 +1,8 @@
-"""Connected components as Spark's users find them today: with GraphX, and with a loop of DataFrames.
+"""Graphs as Spark's users have them today: GraphX's algorithms, and components with a loop of DataFrames.
 
-Both take a DataFrame with the columns src and dst and return one with vertex and component, the least vertex
-of the component, which is computed when it is read. Both keep what they need in Spark's memory until
-``forget`` is called.
+Both find components of a DataFrame with the columns src and dst, and return one with vertex and component,
+the least vertex of the component, which is computed when it is read. Both keep what they need in Spark's
+memory until ``forget`` is called.
 
 GraphX ships with Spark and has no Python: it is reached through py4j, with pairs of longs as its edges. Its
 components are Pregel's label propagation, a round for every step of the longest shortest path.
@@ -21,18 +21,68 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 def graphx(spark: SparkSession, edges: DataFrame) -> DataFrame:
     """The components as GraphX finds them."""
-    inner: Any = spark
-    jvm = inner._jvm  # noqa: SLF001 - GraphX has no Python
-    pairs = jvm.org.apache.spark.sql.Encoders.tuple(*[jvm.org.apache.spark.sql.Encoders.LONG()] * 2)
-    tuples = getattr(_java(edges.toDF("_1", "_2")), "as")(pairs).rdd()
-    memory = jvm.org.apache.spark.storage.StorageLevel.MEMORY_ONLY()
-    whole = jvm.scala.reflect.ClassTag.Int()
-    graph = jvm.org.apache.spark.graphx.Graph.fromEdgeTuples(
-        tuples, 1, jvm.scala.Option.empty(), memory, memory, whole
-    )
-    found = jvm.org.apache.spark.graphx.lib.ConnectedComponents.run(graph, whole, whole)
-    labels = inner._jsparkSession.createDataset(found.vertices(), pairs)  # noqa: SLF001
-    return DataFrame(labels.toDF(), spark).toDF("vertex", "component")
+    return GraphX(spark).components(edges).toDF("vertex", "component")
+
+
+class GraphX:
+    """GraphX's own algorithms: edges are two columns of longs, and answers are ``id`` and ``value``."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        inner: Any = spark
+        self._jvm = inner._jvm  # noqa: SLF001 - GraphX has no Python
+        self._session = inner._jsparkSession  # noqa: SLF001 - as above
+        self._lib = self._jvm.org.apache.spark.graphx.lib
+        self._encoders = self._jvm.org.apache.spark.sql.Encoders
+        self._whole = self._jvm.scala.reflect.ClassTag.Int()
+
+    def components(self, edges: DataFrame) -> DataFrame:
+        """The least vertex of each vertex's component."""
+        found = self._lib.ConnectedComponents.run(self._graph(edges), self._whole, self._whole)
+        return self._frame(found, self._encoders.LONG())
+
+    def labels(self, edges: DataFrame, rounds: int) -> DataFrame:
+        """Label propagation; of labels that are as frequent any."""
+        found = self._lib.LabelPropagation.run(self._graph(edges), rounds, self._whole)
+        return self._frame(found, self._encoders.LONG())
+
+    def ranks(self, edges: DataFrame, *, tolerance: float, reset: float) -> DataFrame:
+        """PageRank, until no rank changes by more than a tolerance."""
+        run = self._lib.PageRank.runUntilConvergence
+        found = run(self._graph(edges), tolerance, reset, self._whole, self._whole)
+        return self._frame(found, self._encoders.DOUBLE())
+
+    def triangles(self, edges: DataFrame) -> DataFrame:
+        """How many triangles each vertex is in."""
+        found = self._lib.TriangleCount.run(self._graph(edges), self._whole, self._whole)
+        return self._frame(found, self._encoders.INT())
+
+    def distances_to(self, edges: DataFrame, landmark: int) -> DataFrame:
+        """How many edges it is from each vertex to a landmark, if it can be reached."""
+        which = self._jvm.java.util.ArrayList()
+        which.add(self._jvm.java.lang.Long.valueOf(landmark))
+        landmarks = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(which).toSeq()
+        found = self._lib.ShortestPaths.run(self._graph(edges), landmarks, self._whole)
+        agnostic = self._jvm.org.apache.spark.sql.catalyst.encoders.AgnosticEncoders
+        kind = self._jvm.scala.reflect.ClassTag.apply(
+            self._jvm.java.lang.Class.forName("scala.collection.Map")
+        )
+        maps = agnostic.MapEncoder(kind, self._encoders.LONG(), self._encoders.INT(), False)
+        frame = self._frame(found, maps)
+        return frame.where(F.size("value") > 0).select("id", F.col("value")[landmark].alias("value"))
+
+    def _graph(self, edges: DataFrame) -> Any:  # noqa: ANN401 - an object of the JVM
+        pairs = self._encoders.tuple(self._encoders.LONG(), self._encoders.LONG())
+        tuples = getattr(_java(edges.toDF("_1", "_2")), "as")(pairs).rdd()
+        memory = self._jvm.org.apache.spark.storage.StorageLevel.MEMORY_ONLY()
+        return self._jvm.org.apache.spark.graphx.Graph.fromEdgeTuples(
+            tuples, 1, self._jvm.scala.Option.empty(), memory, memory, self._whole
+        )
+
+    def _frame(self, found: Any, encoder: Any) -> DataFrame:  # noqa: ANN401 - objects of the JVM
+        pairs = self._encoders.tuple(self._encoders.LONG(), encoder)
+        values = self._session.createDataset(found.vertices(), pairs)
+        return DataFrame(values.toDF(), self._spark).toDF("id", "value")
 
 
 def dataframe_loop(spark: SparkSession, edges: DataFrame) -> DataFrame:

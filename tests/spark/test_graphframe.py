@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as the guide has it
 
 from pointstamp.errors import PointstampError
 from pointstamp.graphs import AggregateMessages as AM  # noqa: N817 - as the guide has it
-from pointstamp.graphs import GraphFrame
+from pointstamp.graphs import GraphFrame, Pregel
 
 pytestmark = pytest.mark.spark
 
@@ -147,6 +147,74 @@ def test_ranks_add_up_to_the_number_of_vertices(friends: GraphFrame) -> None:
     assert by_id(seen, "pagerank") == pytest.approx(from_a, abs=1e-4)
     with pytest.raises(PointstampError, match="pageRank needs maxIter or tol, and not both"):
         friends.pageRank()
+
+
+def test_ranks_are_seen_from_each_of_several_vertices(friends: GraphFrame) -> None:
+    results = friends.parallelPersonalizedPageRank(resetProbability=0.15, sourceIds=["a", "e"], maxIter=10)
+    found = by_id(results.vertices, "pageranks")
+    directed = nx.DiGraph([(src, dst) for src, dst, _ in RELATIONS])
+    directed.add_node("g")
+    for place, source in enumerate("ae"):
+        wanted = nx.pagerank(directed, alpha=0.85, personalization={source: 1}, tol=1e-10, max_iter=1000)
+        assert {vertex: ranks[place] for vertex, ranks in found.items()} == pytest.approx(wanted, abs=1e-4)
+    assert {(row.src, row.dst): row.weight for row in results.edges.collect()}["b", "c"] == 1.0
+    with pytest.raises(PointstampError, match="needs sourceIds, one or more, and maxIter"):
+        friends.parallelPersonalizedPageRank(sourceIds=[], maxIter=1)
+
+
+def test_a_vertex_program_goes_in_rounds(spark: SparkSession) -> None:
+    links = [(0, 1), (1, 2), (2, 4), (2, 0), (3, 4), (4, 0), (4, 2)]
+    edges = spark.createDataFrame(links, "src long, dst long")
+    vertices = spark.range(5)
+    degrees = GraphFrame(vertices, edges).outDegrees
+    program = (
+        GraphFrame(degrees, edges)
+        .pregel.setMaxIter(5)
+        .setCheckpointInterval(2)
+        .withVertexColumn("rank", F.lit(1 / 5), F.coalesce(Pregel.msg(), F.lit(0.0)) * 0.85 + 0.15 / 5)
+        .sendMsgToDst(Pregel.src("rank") / Pregel.src("outDegree"))
+        .aggMsgs(F.sum(Pregel.msg()))
+    )
+    found = program.run()
+    assert found.columns == ["id", "outDegree", "rank"]
+    ranks = dict.fromkeys(range(5), 1 / 5)
+    for _ in range(5):
+        out = {vertex: sum(src == vertex for src, _ in links) for vertex in ranks}
+        came = {vertex: sum(ranks[src] / out[src] for src, dst in links if dst == vertex) for vertex in ranks}
+        ranks = {vertex: 0.85 * each + 0.15 / 5 for vertex, each in came.items()}
+    assert by_id(found, "rank") == pytest.approx(ranks)
+
+
+def test_a_vertex_program_sends_both_ways_and_ends_when_nothing_is_sent(spark: SparkSession) -> None:
+    edges = spark.createDataFrame([(1, 2, 5), (3, 2, 1), (3, 9, 1)], "src long, dst long, km long")
+    far = F.lit(1 << 40)
+    nearer = F.when(
+        Pregel.src("km") + Pregel.edge("km") < Pregel.dst("km"), Pregel.src("km") + Pregel.edge("km")
+    )
+    back = F.when(
+        Pregel.dst("km") + Pregel.edge("km") < Pregel.src("km"), Pregel.dst("km") + Pregel.edge("km")
+    )
+    program = (
+        GraphFrame(spark.createDataFrame([(1,), (2,), (3,), (4,)], "id long"), edges)
+        .pregel.setMaxIter(1000)
+        .setEarlyStopping(True)
+        .withVertexColumn("km", F.when(F.col("id") == 1, 0).otherwise(far), F.least("km", Pregel.msg()))
+        .sendMsgToDst(nearer)
+        .sendMsgToSrc(back)
+        .aggMsgs(F.min(Pregel.msg()))
+    )
+    assert by_id(program.run(), "km") == {1: 0, 2: 5, 3: 6, 4: 1 << 40}
+
+
+def test_a_vertex_program_that_lacks_something_says_what(friends: GraphFrame) -> None:
+    with pytest.raises(
+        PointstampError, match="needs withVertexColumn, sendMsgToSrc or sendMsgToDst, and agg"
+    ):
+        friends.pregel.withVertexColumn("rank", F.lit(1), F.lit(1)).run()
+    with pytest.raises(PointstampError, match="given 'age', and vertices have a column of that name"):
+        friends.pregel.withVertexColumn("age", F.lit(1), F.lit(1))
+    with pytest.raises(PointstampError, match="setMaxIter was given 0"):
+        friends.pregel.setMaxIter(0)
 
 
 def test_distances_to_landmarks_are_maps_and_triangles_are_counted(friends: GraphFrame) -> None:

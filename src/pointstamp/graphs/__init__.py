@@ -36,12 +36,13 @@ from pointstamp.graphs.triangles import triangle_count, triangles
 from pointstamp.graphs.wcc import wcc
 
 if TYPE_CHECKING:
-    from pointstamp.graphs.frames import AggregateMessages, GraphFrame
+    from pointstamp.graphs.frames import AggregateMessages, GraphFrame, Pregel
 
 __all__ = [
     "AggregateMessages",
     "Graph",
     "GraphFrame",
+    "Pregel",
     "aggregate_messages",
     "bfs",
     "cdlp",
@@ -71,7 +72,7 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not listed above is a
 
     def __getattr__(name: str) -> object:
         """What needs PySpark is loaded by those who use it."""
-        if name not in ("AggregateMessages", "GraphFrame"):
+        if name not in ("AggregateMessages", "GraphFrame", "Pregel"):
             raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
         from pointstamp.graphs import frames
 

@@ -1,10 +1,12 @@
 """GraphFrames' names for graphs of DataFrames; loaded when asked for, because it needs PySpark.
 
-``graphframe`` has the class, which runs flows by ``running``, and leaves joins and groups to Spark:
-``along_edges``.
+``graphframe`` has the class, which runs flows by ``running``, ranks by ``ranking``, gives results the
+``columns_of`` GraphFrames, and leaves joins and groups to Spark: ``parts``, made of ``along_edges``.
+``pregel`` has the builder of programs for vertices.
 """
 
 from pointstamp.graphs.frames.along_edges import AggregateMessages
 from pointstamp.graphs.frames.graphframe import GraphFrame
+from pointstamp.graphs.frames.pregel import Pregel
 
-__all__ = ["AggregateMessages", "GraphFrame"]
+__all__ = ["AggregateMessages", "GraphFrame", "Pregel"]

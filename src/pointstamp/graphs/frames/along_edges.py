@@ -36,6 +36,15 @@ class AggregateMessages(metaclass=_MessageColumns):
     """``src``, ``dst`` and ``edge``, of which messages are made, and ``msg``, which is aggregated."""
 
 
+def triplets_of(vertices: DataFrame, edges: DataFrame) -> DataFrame:
+    """Every edge with its ends, as the structs ``src``, ``edge`` and ``dst``."""
+    ends = edges.select(sql.struct("*").alias("edge"))
+    for end in (SRC, DST):
+        there = vertices.select(sql.struct("*").alias(end))
+        ends = ends.join(there, sql.col("edge")[end] == sql.col(end)[ID])
+    return ends.select(SRC, "edge", DST)
+
+
 def aggregated(
     triplets: DataFrame,
     aggregates: str | Column | Iterable[str | Column],

@@ -7,7 +7,7 @@
 
 What goes in rounds is a flow of this package, begun and ended within the call, and its result is a DataFrame
 (``running``). What is a join or a group, such as degrees, messages and the paths of a search, is left to
-Spark, whose expressions these methods take.
+Spark, whose expressions these methods take (``parts``, ``along_edges``); so is ``pregel``, round by round.
 
 Where GraphFrames leaves something open it is decided here: labels and components are always the same, and of
 labels that are equally frequent the least wins. Ranks are those that GraphFrames comes nearer to with every
@@ -17,129 +17,50 @@ out. A graph that changes is a ``Graph`` of tables; this one is the graph at one
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
-from pyspark.sql.types import IntegralType
 
-from pointstamp.errors import FlowError, SchemaError
+from pointstamp.errors import FlowError
 from pointstamp.graphs.bfs import bfs
 from pointstamp.graphs.cdlp import cdlp
-from pointstamp.graphs.frames.along_edges import aggregated, counted, paths_of
-from pointstamp.graphs.frames.running import Algorithm, key_of, known, run_flow
+from pointstamp.graphs.frames.along_edges import paths_of
+from pointstamp.graphs.frames.columns_of import as_struct, labelled, with_distances
+from pointstamp.graphs.frames.parts import PartsOfGraph
+from pointstamp.graphs.frames.pregel import Pregel
+from pointstamp.graphs.frames.ranking import (
+    TOLERANCE_OF_ITERATIONS,
+    allowed,
+    ranked,
+    ranked_from_each,
+    side_by_side,
+)
+from pointstamp.graphs.frames.running import Algorithm, known, run_flow
 from pointstamp.graphs.graph import DST, ID, SRC, Key
 from pointstamp.graphs.motif_text import names_of, terms_of
 from pointstamp.graphs.motifs import find
-from pointstamp.graphs.pagerank import pagerank, personalised_pagerank
 from pointstamp.graphs.scc import scc
 from pointstamp.graphs.shortest_paths import shortest_paths
 from pointstamp.graphs.triangles import triangles
 from pointstamp.graphs.wcc import wcc
 
-_TOLERANCE_OF_ITERATIONS: Final = 1e-6
 
-
-class GraphFrame:
-    """Vertices with ``id`` and edges with ``src`` and ``dst``, as DataFrames with any other columns."""
-
-    def __init__(self, v: DataFrame, e: DataFrame, *, workers: int | None = None) -> None:
-        for frame, what, wanted in ((v, "vertices", (ID,)), (e, "edges", (SRC, DST))):
-            for name in wanted:
-                if name not in frame.columns:
-                    raise SchemaError(
-                        f"a GraphFrame's {what} need the column '{name}', and have "
-                        f"{', '.join(frame.columns)}. Rename the one that it is."
-                    )
-        self._vertices = v
-        self._edges = e
-        self._workers = workers
-
-    @property
-    def vertices(self) -> DataFrame:
-        """The vertices."""
-        return self._vertices
-
-    @property
-    def edges(self) -> DataFrame:
-        """The edges."""
-        return self._edges
-
-    @property
-    def triplets(self) -> DataFrame:
-        """Every edge with its ends, as the structs ``src``, ``edge`` and ``dst``."""
-        edges = self._edges.select(sql.struct("*").alias("edge"))
-        ends = edges
-        for end in (SRC, DST):
-            vertices = self._vertices.select(sql.struct("*").alias(end))
-            ends = ends.join(vertices, sql.col("edge")[end] == sql.col(end)[ID])
-        return ends.select(SRC, "edge", DST)
-
-    # Degrees, messages and parts.
-
-    @property
-    def inDegrees(self) -> DataFrame:  # noqa: N802 - GraphFrames' name
-        """``id`` and ``inDegree`` of vertices to which edges lead."""
-        return counted(self._edges.select(sql.col(DST).alias(ID)), "inDegree")
-
-    @property
-    def outDegrees(self) -> DataFrame:  # noqa: N802 - GraphFrames' name
-        """``id`` and ``outDegree`` of vertices from which edges lead."""
-        return counted(self._edges.select(sql.col(SRC).alias(ID)), "outDegree")
-
-    @property
-    def degrees(self) -> DataFrame:
-        """``id`` and ``degree`` of vertices that have edges."""
-        ends = (self._edges.select(sql.col(end).alias(ID)) for end in (SRC, DST))
-        return counted(next(ends).unionAll(next(ends)), "degree")
-
-    def aggregateMessages(  # noqa: N802 - GraphFrames' name
-        self,
-        aggCol: str | Column | Iterable[str | Column],  # noqa: N803 - GraphFrames' name
-        sendToSrc: str | Column | None = None,  # noqa: N803 - as above
-        sendToDst: str | Column | None = None,  # noqa: N803 - as above
-    ) -> DataFrame:
-        """``id`` and aggregates of messages; ``AggregateMessages`` has the columns to say them in."""
-        return aggregated(self.triplets, aggCol, sendToSrc, sendToDst)
-
-    def filterVertices(self, condition: str | Column) -> "GraphFrame":  # noqa: N802 - GraphFrames' name
-        """The vertices for which a condition holds, and the edges between them."""
-        vertices = self._vertices.filter(condition)
-        edges = self._edges
-        for end in (SRC, DST):
-            edges = edges.join(vertices.select(sql.col(ID).alias(end)), end, "left_semi")
-        return self._with(vertices, edges.select(*self._edges.columns))
-
-    def filterEdges(self, condition: str | Column) -> "GraphFrame":  # noqa: N802 - GraphFrames' name
-        """All vertices, and the edges for which a condition holds."""
-        return self._with(self._vertices, self._edges.filter(condition))
-
-    def dropIsolatedVertices(self) -> "GraphFrame":  # noqa: N802 - GraphFrames' name
-        """The vertices that have edges, and all edges."""
-        return self._with(self._vertices.join(self.degrees, ID, "left_semi"), self._edges)
-
-    def cache(self) -> "GraphFrame":
-        """Keep vertices and edges in memory, as Spark does."""
-        return self._with(self._vertices.cache(), self._edges.cache())
-
-    def unpersist(self, blocking: bool = False) -> "GraphFrame":
-        """Keep them no longer."""
-        return self._with(self._vertices.unpersist(blocking), self._edges.unpersist(blocking))
-
-    # What goes in rounds, and motifs.
+class GraphFrame(PartsOfGraph):
+    """A graph of two DataFrames, with what goes in rounds, and motifs."""
 
     def connectedComponents(self, **options: Any) -> DataFrame:  # noqa: ANN401, N802 - GraphFrames' own
         """The vertices with ``component``, a long; options of GraphFrames' algorithms make no difference."""
-        return self._labelled(self._run("connected components", wcc), "component")
+        return labelled(self._vertices, self._run("connected components", wcc), "component")
 
     def stronglyConnectedComponents(self, maxIter: int = 10) -> DataFrame:  # noqa: N802, N803 - as above
         """The vertices with ``component``, a long; it goes on until all components are found."""
-        return self._labelled(self._run("strongly connected components", scc), "component")
+        return labelled(self._vertices, self._run("strongly connected components", scc), "component")
 
     def labelPropagation(self, maxIter: int) -> DataFrame:  # noqa: N802, N803 - GraphFrames' names
         """The vertices with ``label``, a long: the community after so many rounds."""
         made = self._run("label propagation", lambda graph: cdlp(graph, rounds=maxIter))
-        return self._labelled(made, "label")
+        return labelled(self._vertices, made, "label")
 
     def pageRank(  # noqa: N802 - GraphFrames' name
         self,
@@ -154,29 +75,35 @@ class GraphFrame:
         """
         if (maxIter is None) == (tol is None):
             raise FlowError("pageRank needs maxIter or tol, and not both.")
-        tolerance = _TOLERANCE_OF_ITERATIONS if tol is None else min(max(tol, 1e-9), 0.1)
-        options: dict[str, Any] = {"damping": 1 - resetProbability, "tolerance": tolerance}
-        ranks = self._run(
-            "pageRank",
-            lambda graph: (
-                pagerank(graph, sums_to="vertices", **options)
-                if sourceId is None
-                else personalised_pagerank(graph, sourceId, sums_to="one", **options)
-            ),
-        )
-        vertices = self._vertices.join(ranks.withColumnRenamed("rank", "pagerank"), ID)
-        shares = self.outDegrees.select(sql.col(ID).alias(SRC), (1 / sql.col("outDegree")).alias("weight"))
-        edges = self._edges.drop("weight").join(shares, SRC)
-        return self._with(vertices, edges)
+        damping, tolerance = 1 - resetProbability, TOLERANCE_OF_ITERATIONS if tol is None else allowed(tol)
+        ranks = self._run("pageRank", partial(ranked, sourceId, damping, tolerance))
+        return self._with_ranks(ranks.withColumnRenamed("rank", "pagerank"))
+
+    def parallelPersonalizedPageRank(  # noqa: N802 - GraphFrames' name
+        self,
+        resetProbability: float = 0.15,  # noqa: N803 - GraphFrames' name
+        sourceIds: Iterable[Key] | None = None,  # noqa: N803 - as above
+        maxIter: int | None = None,  # noqa: N803 - as above
+    ) -> "GraphFrame":
+        """The graph with ``pageranks`` of vertices: a vector of the ranks as seen from each source.
+
+        Ranks of one source add up to one. All sources are one job, which keeps the edges for each of them.
+        """
+        sources = list(sourceIds or ())
+        if not sources or maxIter is None:
+            raise FlowError("parallelPersonalizedPageRank needs sourceIds, one or more, and maxIter.")
+        ranks = self._run("pageRanks", partial(ranked_from_each, sources, 1 - resetProbability))
+        return self._with_ranks(side_by_side(ranks, len(sources)))
+
+    @property
+    def pregel(self) -> Pregel:
+        """A program for vertices in rounds, to be said step by step and run."""
+        return Pregel(self)
 
     def shortestPaths(self, landmarks: Iterable[Key]) -> DataFrame:  # noqa: N802 - GraphFrames' name
         """The vertices with ``distances``, a map from each landmark in reach to a number of edges."""
         paths = self._run("shortest paths", lambda graph: shortest_paths(graph, list(landmarks)))
-        entry = sql.struct("landmark", sql.col("distance").cast("int"))
-        maps = paths.groupBy(ID).agg(sql.map_from_entries(sql.collect_list(entry)).alias("distances"))
-        none = sql.map_from_entries(sql.array().cast(f"array<struct<k: {key_of(self._vertices)}, v: int>>"))
-        found = self._vertices.join(maps, ID, "left")
-        return found.withColumn("distances", sql.coalesce("distances", none))
+        return with_distances(self._vertices, paths)
 
     def triangleCount(self, **options: Any) -> DataFrame:  # noqa: ANN401, N802 - GraphFrames' own
         """``count``, the number of triangles of which each vertex is a corner, and the vertices."""
@@ -188,12 +115,10 @@ class GraphFrame:
         vertices, edges = known(self._vertices, self._edges)
         frames = {"vertices": vertices, "edges": edges}
         found = run_flow("find", frames, partial(find, motif=pattern), self._workers)
-        structs = []
-        for name, is_edge in names_of(terms_of(pattern)):
-            columns = edges.columns if is_edge else vertices.columns
-            fields = [sql.col(f"`{name}.{column}`").alias(column) for column in columns]
-            structs.append(sql.struct(*fields).alias(name))
-        return found.select(*structs)
+        columns = {False: vertices.columns, True: edges.columns}
+        return found.select(
+            *(as_struct(name, columns[is_edge]) for name, is_edge in names_of(terms_of(pattern)))
+        )
 
     def bfs(
         self,
@@ -213,7 +138,10 @@ class GraphFrame:
             return nobody.select(sql.struct("*").alias("from"), sql.struct("*").alias("to"))
         return paths_of(length, self._vertices.join(levels, ID), edges, starts, ends)
 
-    # How a flow is run.
+    def _with_ranks(self, ranks: DataFrame) -> "GraphFrame":
+        """The vertices with their ranks, and the edges with their shares."""
+        shares = self.outDegrees.select(sql.col(ID).alias(SRC), (1 / sql.col("outDegree")).alias("weight"))
+        return self._with(self._vertices.join(ranks, ID), self._edges.drop("weight").join(shares, SRC))
 
     def _run(
         self,
@@ -230,22 +158,3 @@ class GraphFrame:
         if sources is not None:
             frames["sources"] = sources.select(ID)
         return run_flow(name, frames, algorithm, self._workers)
-
-    def _labelled(self, made: DataFrame, column: str) -> DataFrame:
-        """The vertices with a label each, as a long: an id, or the place of an id that is no number."""
-        if isinstance(self._vertices.schema[ID].dataType, IntegralType):
-            made = made.withColumn(column, sql.col(column).cast("long"))
-        else:
-            names = made.select(column).distinct()
-            number = sql.row_number().over(Window.orderBy(column)).cast("long") - 1
-            places = names.select(sql.col(column).alias("name"), number.alias("place"))
-            made = made.join(places, sql.col(column) == sql.col("name")).select(
-                ID, sql.col("place").alias(column)
-            )
-        return self._vertices.drop(column).join(made, ID)
-
-    def _with(self, vertices: DataFrame, edges: DataFrame) -> "GraphFrame":
-        return GraphFrame(vertices, edges, workers=self._workers)
-
-    def __repr__(self) -> str:
-        return f"GraphFrame(v:{self._vertices}, e:{self._edges})"

@@ -1,0 +1,138 @@
+"""GraphFrames' builder of vertex programs: what is sent along edges, and what vertices make of it, in rounds.
+
+    ranks = (
+        g.pregel.setMaxIter(5)
+        .withVertexColumn("rank", lit(1.0), coalesce(Pregel.msg(), lit(0.0)) * 0.85 + 0.15)
+        .sendMsgToDst(Pregel.src("rank") / Pregel.src("outDegree"))
+        .aggMsgs(sum(Pregel.msg()))
+        .run()
+    )
+
+It takes Spark's expressions, so Spark works them out: a round is a join of the edges with both ends, a group
+and a join, and its result is kept before the next begins. ``pointstamp.graphs.pregel`` takes expressions of
+this package instead; it is one job for all rounds, and of a graph that changes.
+"""
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final, Self
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+
+from pointstamp.errors import FlowError
+from pointstamp.graphs.frames.along_edges import triplets_of
+from pointstamp.graphs.graph import DST, ID, SRC
+
+if TYPE_CHECKING:
+    from pointstamp.graphs.frames.parts import PartsOfGraph
+
+_MESSAGE: Final = "_pregel_msg_"
+
+
+class Pregel:
+    """A program for the vertices of a ``GraphFrame``; each method returns it, and ``run`` runs it."""
+
+    def __init__(self, graph: "PartsOfGraph") -> None:
+        self._graph = graph
+        self._rounds = 10
+        self._stops_early = False
+        self._columns: dict[str, tuple[Column, Column]] = {}
+        self._sent: list[tuple[str, Column]] = []
+        self._aggregate: Column | None = None
+
+    def setMaxIter(self, value: int) -> Self:  # noqa: N802 - GraphFrames' name
+        """How many rounds there are; 10, if nothing is said."""
+        if value < 1:
+            raise FlowError(f"pregel needs a number of rounds from 1 on, and setMaxIter was given {value!r}.")
+        self._rounds = value
+        return self
+
+    def setCheckpointInterval(self, value: int) -> Self:  # noqa: N802 - GraphFrames' name
+        """Accepted, and makes no difference: every round is kept, in the memory and on the disks of Spark."""
+        return self
+
+    def setEarlyStopping(self, value: bool) -> Self:  # noqa: N802 - GraphFrames' name
+        """Whether the program ends with the first round in which no message is sent."""
+        self._stops_early = value
+        return self
+
+    def withVertexColumn(  # noqa: N802 - GraphFrames' name
+        self,
+        colName: str,  # noqa: N803 - GraphFrames' name
+        initialExpr: Column,  # noqa: N803 - as above
+        updateAfterAggMsgsExpr: Column,  # noqa: N803 - as above
+    ) -> Self:
+        """A column of vertices: how it begins, and what it becomes of them and ``Pregel.msg()`` in a round.
+
+        The message is null where none has come.
+        """
+        if colName in self._columns or colName in self._graph.vertices.columns:
+            raise FlowError(
+                f"pregel: withVertexColumn was given '{colName}', and vertices have a column of that name. "
+                "Name the new one otherwise."
+            )
+        self._columns[colName] = (initialExpr, updateAfterAggMsgsExpr)
+        return self
+
+    def sendMsgToSrc(self, msgExpr: Column) -> Self:  # noqa: N802, N803 - GraphFrames' names
+        """What each edge sends to its source, of ``Pregel.src``, ``dst`` and ``edge``; null is not sent."""
+        self._sent.append((SRC, msgExpr))
+        return self
+
+    def sendMsgToDst(self, msgExpr: Column) -> Self:  # noqa: N802, N803 - GraphFrames' names
+        """What each edge sends to where it leads, as above."""
+        self._sent.append((DST, msgExpr))
+        return self
+
+    def aggMsgs(self, aggExpr: Column) -> Self:  # noqa: N802, N803 - GraphFrames' names
+        """What becomes of the messages to one vertex: an aggregate of ``Pregel.msg()``."""
+        self._aggregate = aggExpr
+        return self
+
+    def run(self) -> DataFrame:
+        """The vertices after the last round, with their columns and the new ones."""
+        if not self._columns or not self._sent or self._aggregate is None:
+            raise FlowError(
+                "pregel needs withVertexColumn, sendMsgToSrc or sendMsgToDst, and aggMsgs before it is run."
+            )
+        given = self._graph.vertices
+        begin = {name: each[0] for name, each in self._columns.items()}
+        updates = [each[1].alias(name) for name, each in self._columns.items()]
+        vertices = given.select("*", *(each.alias(name) for name, each in begin.items())).localCheckpoint()
+        for _ in range(self._rounds):
+            messages = self._messages(vertices)
+            if self._stops_early and (messages := messages.localCheckpoint()).isEmpty():
+                break
+            come = messages.groupBy(ID).agg(self._aggregate.alias(_MESSAGE))
+            beside = vertices.join(come, ID, "left")
+            vertices = beside.select(*(beside[each] for each in given.columns), *updates).localCheckpoint()
+        return vertices
+
+    def _messages(self, vertices: DataFrame) -> DataFrame:
+        """What edges send in a round: who gets it, and what."""
+        triplets = triplets_of(vertices, self._graph.edges)
+        sent = [
+            triplets.select(sql.col(end)[ID].alias(ID), message.alias(_MESSAGE))
+            for end, message in self._sent
+        ]
+        return reduce(DataFrame.unionAll, sent).where(sql.col(_MESSAGE).isNotNull())
+
+    @staticmethod
+    def msg() -> Column:
+        """The message: one in ``aggMsgs``, and what was made of all in ``withVertexColumn``."""
+        return sql.col(_MESSAGE)
+
+    @staticmethod
+    def src(colName: str) -> Column:  # noqa: N803 - GraphFrames' name
+        """A column of the source of an edge."""
+        return sql.col(SRC)[colName]
+
+    @staticmethod
+    def dst(colName: str) -> Column:  # noqa: N803 - GraphFrames' name
+        """A column of the vertex to which an edge leads."""
+        return sql.col(DST)[colName]
+
+    @staticmethod
+    def edge(colName: str) -> Column:  # noqa: N803 - GraphFrames' name
+        """A column of an edge."""
+        return sql.col("edge")[colName]

@@ -1,0 +1,48 @@
+"""Ranks as GraphFrames has them: of all vertices, as seen from one, and as seen from each of several."""
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Final
+
+from pyspark.ml.functions import array_to_vector
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from pointstamp import Table, lit
+from pointstamp.graphs.graph import ID, Graph, Key
+from pointstamp.graphs.pagerank import pagerank, personalised_pagerank
+
+TOLERANCE_OF_ITERATIONS: Final = 1e-6
+"""How exact ranks are where a number of iterations was asked for."""
+
+_PLACE: Final = "place"
+
+
+def allowed(tolerance: float) -> float:
+    """The nearest tolerance that ranks can have."""
+    return min(max(tolerance, 1e-9), 0.1)
+
+
+def ranked(source: Key | None, damping: float, tolerance: float, graph: Graph) -> Table:
+    """``id`` and ``rank``; the ranks of all add up to the number of vertices, those from a source to one."""
+    if source is None:
+        return pagerank(graph, damping=damping, tolerance=tolerance, sums_to="vertices")
+    return personalised_pagerank(graph, source, damping=damping, tolerance=tolerance, sums_to="one")
+
+
+def ranked_from_each(sources: Sequence[Key], damping: float, graph: Graph) -> Table:
+    """``id``, ``rank`` and ``place``, which is that of a source among the sources."""
+    each = (
+        ranked(source, damping, TOLERANCE_OF_ITERATIONS, graph).select(
+            ID, "rank", name=f"ranks from {place}", place=lit(place, "long")
+        )
+        for place, source in enumerate(sources)
+    )
+    return reduce(Table.union, each)
+
+
+def side_by_side(ranks: DataFrame, sources: int) -> DataFrame:
+    """``id`` and ``pageranks``, a vector with a rank for each place."""
+    at = [sql.max(sql.when(sql.col(_PLACE) == place, sql.col("rank"))) for place in range(sources)]
+    vector = array_to_vector(sql.array(*(sql.coalesce(each, sql.lit(0.0)) for each in at)))
+    return ranks.groupBy(ID).agg(vector.alias("pageranks"))
