@@ -47,7 +47,7 @@ from pointstamp.query.totals import total, total_kept
 from pointstamp.query.unneeded import remove_unneeded
 from pointstamp.query.upkeep import Upkeep
 from pointstamp.running.messages import InCall
-from pointstamp.sources.port import Watch
+from pointstamp.sources.port import Unit, Watch
 
 _log = logging.getLogger("pointstamp.query")
 
@@ -171,11 +171,10 @@ class Supervisor:
         self.phase = "starting workers"
         with ExitStack() as opened:
             watches: dict[str, Watch] = {}
-            coordinator = begun.coordinator(spec, monotonic())
+            promised: dict[str, list[Unit]] = {}
             for name, source in spec.sources.items():
                 try:
-                    position, promised = found_again(source, ledger, name)
-                    coordinator.offer(name, promised)
+                    position, promised[name] = found_again(source, ledger, name)
                     watch = source.watch(position, available_now=spec.available_now)
                 except SourceError as error:
                     raise SourceError(f"input '{name}': {error}") from error
@@ -184,7 +183,7 @@ class Supervisor:
             verification = self._verify(begun)
             session = Session(
                 self._launcher.launch(replace(begun.mission, is_observed=verification is not None)),
-                coordinator,
+                begun.coordinator(spec, monotonic()),
                 watches,
                 spec.workers,
                 on_commit=self._on_commit,
@@ -193,6 +192,8 @@ class Supervisor:
                 timeline=self.timeline,
             )
             opened.callback(session.close)
+            for name, units in promised.items():
+                session.coordinator.offer(name, units)
             self._session = session
             opened.callback(self.upkeep.stop)
             self.upkeep.start()
