@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS_MAX: Final = 300.0
 READ_SECONDS_MAX: Final = 180.0
+SETTLE_SECONDS_MAX: Final = 2.0
 # A small heap, and the fast start of a compiler that does less.
 JVM: Final = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
@@ -163,14 +164,26 @@ def _producer() -> Producer:
     return Producer({"bootstrap.servers": address(), "log_level": 2})
 
 
-def _ends(topic: str) -> dict[int, int]:
-    """The last stable offset of each partition, once Kafka knows the topic."""
+def _settled(topic: str) -> dict[int, int]:
+    """The last stable offsets, a moment after a commit: Kafka writes its marks after it has answered.
+
+    The transaction of a dead process stays open, and is not waited for longer than that.
+    """
+    deadline = time.monotonic() + SETTLE_SECONDS_MAX
+    while (ends := _ends(topic)) != _ends(topic, IsolationLevel.READ_UNCOMMITTED):
+        if time.monotonic() > deadline:
+            break
+    return ends
+
+
+def _ends(topic: str, level: IsolationLevel = IsolationLevel.READ_COMMITTED) -> dict[int, int]:
+    """The last stable offset of each partition, or the last of all, once Kafka knows the topic."""
     deadline = time.monotonic() + READ_SECONDS_MAX
     while True:
         try:
             partitions = admin().list_topics(topic, READ_SECONDS_MAX).topics[topic].partitions
             wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in partitions}
-            stable = admin().list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED)
+            stable = admin().list_offsets(wanted, isolation_level=level)
             return {place.partition: each.result(READ_SECONDS_MAX).offset for place, each in stable.items()}
         except KafkaException as error:
             if time.monotonic() > deadline:
@@ -219,10 +232,10 @@ def put_in_transaction(
 def committed(topic: str) -> list[Seen]:
     """All records of a topic that readers of committed records see now, by partition and offset.
 
-    It waits for nothing: up to the last stable offset of each partition.
+    That is up to the last stable offset of each partition.
     """
     settings = {"bootstrap.servers": address(), "group.id": "reader", "enable.auto.commit": False}
-    ends = _ends(topic)
+    ends = _settled(topic)
     consumer = Consumer({**settings, "isolation.level": "read_committed", "enable.partition.eof": True})
     left = {number for number, end in ends.items() if end}
     consumer.assign([TopicPartition(topic, number, 0) for number in left])
