@@ -21,6 +21,7 @@ from benchmarks.figures import Figures, lines_in
 Outcome = Literal["done", "timed out", "too large", "failed"]
 
 _LOOK_SECONDS = 0.2
+_END_SECONDS_MAX = 60.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -86,6 +87,9 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
             with suppress(ProcessLookupError):
                 os.kill(int(path.name), signal.SIGKILL)
     child.wait()
+    until = monotonic() + _END_SECONDS_MAX
+    while monotonic() < until and any(fields[0] != "Z" for fields in _processes(child.pid)):
+        sleep(0.01)
 
 
 def _processes(session: int) -> Iterator[list[str]]:

@@ -90,7 +90,10 @@ def _others(storage: MemoryStorage, *donors: MemoryStorage) -> Iterator[tuple[st
                     yield name, other, swapped
 
 
-@pytest.mark.parametrize("is_summarized", [False, True], ids=["entries", "summary"])
+@pytest.mark.parametrize(
+    "is_summarized",
+    [pytest.param(False, id="entries", marks=pytest.mark.long), pytest.param(True, id="summary")],
+)
 def test_an_object_in_the_place_of_another_gives_the_right_rows_or_a_refusal(is_summarized: bool) -> None:
     ours, foreign = (_stopped(seed, is_summarized=is_summarized) for seed in (6, 7))
     wanted = expected(FLOW, ours.data)

@@ -42,6 +42,7 @@ def _run(folder: Path, source: str, target: str, moment: str) -> int:
     return done.returncode
 
 
+@pytest.mark.long
 def test_a_driver_and_workers_that_die_at_any_moment_leave_every_epoch_once(tmp_path: Path) -> None:
     source, target = new_topic(2), new_topic(2)
     sent = 0

@@ -100,6 +100,7 @@ def _found(lines: Iterator[str], wanted: str) -> str:
     raise AssertionError("".join(said[-30:]))
 
 
+@pytest.mark.long
 def test_a_loop_on_two_executor_processes_of_local_cluster_gives_what_it_gives_here(tmp_path: Path) -> None:
     report = report_of_job("local-cluster[2,1,1024]", tmp_path)
     assert report == {"same": True, "rows": report["rows"], "processes": 2}

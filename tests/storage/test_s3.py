@@ -119,6 +119,7 @@ def count_words(s3: S3, address: str, dies_before: int | None = None) -> tuple[i
     return process.returncode, len(s3.requests())
 
 
+@pytest.mark.long
 def test_a_commit_takes_few_requests_and_a_killed_driver_loses_and_doubles_nothing(s3: S3) -> None:
     requests = check_deaths(s3, f"s3://{BUCKET}/killed", [DIES_BEFORE])
     assert requests <= TRIALS + BEGINNING_MAX + EPOCHS * REQUESTS_PER_COMMIT_MAX

@@ -30,7 +30,7 @@ from pointstamp.testing import (
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "connectors.md"
-BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n```text\n(?P<printed>.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```python\n(?P<code>(?:(?!```).)*)```\n```text\n(?P<printed>.*?)```", re.DOTALL)
 SCHEMA = pa.schema([("x", pa.int64())])
 SECONDS_MAX = 180
 
