@@ -12,7 +12,7 @@ from pointstamp.simulate.seeds import cases, simulate
 from support.broken_recovery import simulator_of, sound_flows
 
 
-@pytest.mark.parametrize("name", ["running", "carried"])
+@pytest.mark.parametrize("name", ["running", pytest.param("carried", marks=pytest.mark.long)])
 def test_a_bound_of_one_byte_changes_nothing_that_is_published(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,7 +123,10 @@ def test_a_flow_with_times_of_its_own_is_refused_in_words() -> None:
 # What must survive.
 
 
-@pytest.mark.parametrize("name", sound_flows())
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] if name == "uneven" else []) for name in sound_flows()],
+)
 def test_what_is_published_does_not_depend_on_crashes(name: str) -> None:
     check_valid(simulate(simulator_of(sound_flows()[name]()), cases(range(20, 45), 1, 4, (0, 4))))
 

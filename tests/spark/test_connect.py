@@ -134,6 +134,7 @@ def rows(frame: DataFrame) -> list[tuple[object, ...]]:
 # Answers.
 
 
+@pytest.mark.long
 def test_a_loop_through_connect_gives_what_a_classic_session_and_this_process_give(
     connect: SparkSession, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -81,7 +81,13 @@ def test_every_mistake_has_a_judge() -> None:
     assert JUDGES.keys() == BROKEN.keys()
 
 
-@pytest.mark.parametrize("mistake", BROKEN)
+LONG = ("what is shared is saved by nobody", "a snapshot of what changed has nothing")
+"""Mistakes that show in few worlds."""
+
+
+@pytest.mark.parametrize(
+    "mistake", [pytest.param(each, marks=[pytest.mark.long] if each in LONG else []) for each in BROKEN]
+)
 def test_a_mistake_is_found_and_what_is_right_is_not(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     JUDGES[mistake](False)
     BROKEN[mistake](monkeypatch)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS_MAX: Final = 60.0
 """How long Kafka may take for one answer."""
+_TRY_SECONDS_MAX: Final = 5.0
+"""After so long it is asked again, since a request for a leader that is not there yet only waits."""
 _PAUSE_SECONDS: Final = 0.05
 _log = logging.getLogger("pointstamp.kafka")
 T = TypeVar("T")
@@ -87,7 +89,7 @@ def ends_of(
         return {}
 
     def ask() -> dict[tuple[str, int], int]:
-        answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_SECONDS_MAX)
+        answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=_TRY_SECONDS_MAX)
         return {
             (place.topic, place.partition): answer.result(ANSWER_SECONDS_MAX).offset
             for place, answer in answers.items()
@@ -100,13 +102,14 @@ def asked(ask: Callable[[], T], what: str) -> T:
     """What Kafka answers, asked again while it may yet be able to; StorageError in words if it cannot."""
     from confluent_kafka import KafkaError, KafkaException
 
+    # A topic that was just made, or whose leader is being elected, is there in a moment.
+    soon = (KafkaError._NOENT, KafkaError._TIMED_OUT)  # noqa: SLF001 - public there
     deadline = monotonic() + ANSWER_SECONDS_MAX
     while True:
         try:
             return ask()
         except KafkaException as error:
-            # A topic that was just made, or whose leader is being elected, is there in a moment.
-            may_be_soon = error.args[0].retriable() or error.args[0].code() == KafkaError._NOENT  # noqa: SLF001 - public there
+            may_be_soon = error.args[0].retriable() or error.args[0].code() in soon
             if not may_be_soon or monotonic() > deadline:
                 raise cannot(f"ask for {what}", error) from error
             sleep(_PAUSE_SECONDS)

@@ -72,6 +72,7 @@ def last_commit(cluster: Cluster, topic: str, query: str) -> CommitNote:
     admin = cluster.admin()
     if not partitions_of(admin, [topic]):
         _make(admin, topic)
+        admin = cluster.admin()  # the other one believes for a while that there is no such topic
     end = ends_of(admin, [(topic, _PLACE)], is_committed=False)[topic, _PLACE]
     found = NO_COMMIT
     for key, value in _records(cluster, topic, end):
