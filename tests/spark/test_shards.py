@@ -13,6 +13,8 @@ import pointstamp as ps
 from pointstamp.errors import OperatorError
 from pointstamp.spark.packing import input_specs
 
+pytestmark = pytest.mark.spark
+
 
 class Where:
     """Says for each number on which worker it is."""
