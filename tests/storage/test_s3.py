@@ -126,15 +126,18 @@ def test_a_commit_takes_few_requests_and_a_killed_driver_loses_and_doubles_nothi
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(TRIALS + 2, TRIALS + 100, 7))
+@pytest.mark.parametrize("first", range(TRIALS + 2, TRIALS + 93, 7))
 def test_a_driver_may_be_killed_before_any_request(first: int, s3: S3) -> None:
     check_deaths(s3, f"s3://{BUCKET}/killed-{first}", [first, first + 3])
 
 
 def check_deaths(s3: S3, address: str, deaths: list[int]) -> int:
     """Drivers that die before these requests, counted from each one's start; how many a living one needs."""
-    for before in deaths:
-        assert count_words(s3, address, before)[0] == -signal.SIGKILL
+    first, *others = deaths
+    assert count_words(s3, address, first)[0] == -signal.SIGKILL
+    for before in others:
+        # One that goes on may be at its end before it has asked so often.
+        assert count_words(s3, address, before)[0] in (-signal.SIGKILL, 0)
     code, requests = count_words(s3, address)
     assert code == 0
     assert ordered(published(s3, address)) == ordered(answers(EPOCHS - 1))
