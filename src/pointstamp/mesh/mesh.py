@@ -407,7 +407,7 @@ class Mesh:
 def _place(endpoint: str) -> str:
     """Where a member is, in words that follow its name; nothing where it is on this host.
 
-    >>> _place("tcp://10.0.0.7:4040"), _place("tcp://127.0.0.1:4040"), _place("ipc:///tmp/a")
+    >>> _place("tcp://10.0.0.7:4040"), _place("tcp://127.0.0.1:4040"), _place("ipc://a")
     (' at 10.0.0.7', '', '')
     """
     host = endpoint.removeprefix("tcp://").rpartition(":")[0]
