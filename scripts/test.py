@@ -1,7 +1,8 @@
 """Run the tests in six processes side by side, because each of them waits for others much of its time.
 
 One runs the tests that start Spark, one those of the parts by themselves, one worlds, models and views, one
-tables and graphs, one queries, and one all others.
+tables and graphs, one queries, and one all others. Where the core is compiled, those of the parts run it as
+Python, all others as it is compiled, and a seventh process runs the tests of its own packages so, too.
 
 The long tests are left out; with ``--long`` it is them that run, in four processes, and properties with
 more examples besides. With ``--coverage`` the tests of the parts run alone, and which lines of each package
@@ -34,6 +35,10 @@ MODELS: Final = ("tests/simulate", "tests/judge", "tests/views", "models/tests")
 """What works and never waits, besides the parts."""
 QUERIES: Final = ("tests/query", "tests/journal", "tests/torture")
 """What waits most of its time: for processes that start, end and are killed."""
+AS_PYTHON: Final = ("tests/simulate/test_runtime_mutants.py",)
+"""What replaces methods of the core, besides the parts; those of compiled classes cannot be replaced."""
+COMPILED: Final = tuple(f"tests/{part}" for part in ("order", "topology", "progress", "operators", "worker"))
+"""Tests of parts that run with the compiled core, too."""
 MORE: Final = {
     "long": ("order", "topology", "progress"),
     "more": ("rows", "keyed", "reduce", "show"),
@@ -70,18 +75,30 @@ def _long() -> int:
 def _short() -> int:
     with tempfile.TemporaryDirectory() as folder:
         parts = [f"tests/{part}" for part in PARTS]
-        elsewhere = (*parts, *MODELS, *TABLES_AND_GRAPHS, *QUERIES)
-        apart = ["tests", "src", "models/src", *(f"--ignore={place}" for place in elsewhere)]
+        short = [*PYTEST, "-m", "not spark and not long"]
+        elsewhere = (*parts, *MODELS, *TABLES_AND_GRAPHS, *QUERIES, *AS_PYTHON)
+        apart = ["tests", "models/src", *(f"--ignore={place}" for place in elsewhere)]
         runs = {
             "with Spark": [*PYTEST, "-m", "spark and not long"],
-            "runs": [*PYTEST, "-m", "not spark and not long", *apart],
-            "queries": [*PYTEST, "-m", "not spark and not long", *QUERIES],
-            "worlds, models, views": [*PYTEST, "-m", "not spark and not long", *MODELS],
-            "tables, graphs": [*PYTEST, "-m", "not spark and not long", *TABLES_AND_GRAPHS],
-            "parts": [*PYTEST, "-m", "not spark and not long", *parts],
+            "runs": [*short, *apart],
+            "queries": [*short, *QUERIES],
+            "worlds, models, views": [*short, *MODELS, *(f"--ignore={place}" for place in AS_PYTHON)],
+            "tables, graphs": [*short, *TABLES_AND_GRAPHS],
+            "parts as Python": [*short, *parts, "src", *AS_PYTHON],
         }
-        codes = _run_all(runs, Path(folder))
+        compiled = _is_compiled()
+        if compiled:
+            runs = {"core, compiled": [*short, *COMPILED], **runs}
+        else:
+            print("the core is not compiled here: all tests run it as Python", flush=True)
+        codes = _run_all(runs, Path(folder), compiled=compiled)
     return _told(codes)
+
+
+def _is_compiled() -> bool:
+    """Whether the core was compiled for these sources: asked of a process that must have it so."""
+    asked = {**os.environ, "POINTSTAMP_CORE": "compiled"}
+    return subprocess.run([sys.executable, "-c", "import pointstamp"], env=asked, stderr=-3).returncode == 0
 
 
 def _coverage() -> int:
@@ -100,12 +117,18 @@ def _told(codes: dict[str, int]) -> int:
     return 1 if any(codes.values()) else 0
 
 
-def _run_all(runs: dict[str, list[str]], folder: Path) -> dict[str, int]:
-    """Run the last one here and the others beside it; what they have printed is printed after it."""
+def _run_all(runs: dict[str, list[str]], folder: Path, *, compiled: bool = False) -> dict[str, int]:
+    """Run the last one here and the others beside it; what they have printed is printed after it.
+
+    With ``compiled`` all but the last one must have the compiled core.
+    """
+    beside_of = {**os.environ, "POINTSTAMP_CORE": "compiled" if compiled else "python"}
     said = {name: (folder / f"{number}.txt").open("w+") for number, name in enumerate(runs)}
     *beside, here = runs
     started = {
-        name: subprocess.Popen([sys.executable, *runs[name]], cwd=ROOT, stdout=said[name], stderr=said[name])
+        name: subprocess.Popen(
+            [sys.executable, *runs[name]], cwd=ROOT, stdout=said[name], stderr=said[name], env=beside_of
+        )
         for name in beside
     }
     try:

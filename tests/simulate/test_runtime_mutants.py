@@ -147,8 +147,8 @@ def the_initial_multiplicity_is_1(patch: Patch) -> None:
 
 
 def times_are_compared_lexicographically(patch: Patch) -> None:
-    patch.setattr(domain, "_less_equal_2", operators.le)
-    patch.setattr(domain, "_less_equal_n", operators.le)
+    patch.setattr(domain, "less_equal_2", operators.le)
+    patch.setattr(domain, "less_equal_n", operators.le)
 
 
 def negative_counts_are_clamped(patch: Patch) -> None:

@@ -46,6 +46,7 @@ class WordColumn:
         self._count = 0
         self._words: Words = np.empty(0, np.int64)
         self._valid: Validity = np.empty(0, np.bool_)
+        self._has_nulls = False
 
     @property
     def words(self) -> Words:
@@ -62,17 +63,21 @@ class WordColumn:
         first, self._count = self._count, self._count + len(coded)
         self._words, self._valid = grown(self._words, self._count), grown(self._valid, self._count)
         self._words[first : self._count] = words_of(coded)
+        self._has_nulls = self._has_nulls or coded.null_count > 0
         self._valid[first : self._count] = valid_of(coded)
 
     def take(self, slots: Slots) -> pa.Array:
         """The values of these slots."""
-        valid = self._valid[slots]
-        return pa.array(self._words[slots], WORDS, mask=None if valid.all() else ~valid)
+        words = self._words[slots]
+        if not self._has_nulls:
+            # As pa.array does, which takes three times as long for a few values.
+            return pa.Array.from_buffers(WORDS, len(words), [None, pa.py_buffer(words)])
+        return pa.array(words, WORDS, mask=~self._valid[slots])
 
     def equal(self, coded: pa.Array, rows: Slots, slots: Slots) -> Validity:
         """Where the values of these rows are those of these slots; null is equal to null."""
         same: Validity = words_of(coded)[rows] == self._words[slots]
-        if coded.null_count or not self._valid[slots].all():
+        if coded.null_count or self._has_nulls:
             same &= valid_of(coded)[rows] == self._valid[slots]
         return same
 

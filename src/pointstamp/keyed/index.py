@@ -62,7 +62,7 @@ class KeyIndex:
             slots[unknown] = self._append([column.take(pa.array(unknown)) for column in coded])
             return slots[codes]
         slots = self._lookup.find(coded)
-        unknown = np.flatnonzero(slots < 0)
+        (unknown,) = (slots < 0).nonzero()
         if len(unknown):
             new, codes = distinct_rows([column.take(pa.array(unknown)) for column in coded])
             slots[unknown] = self._append(new)[codes]
@@ -77,11 +77,13 @@ class KeyIndex:
         return self._lookup.find(coded)
 
     def keys(self, slots: Slots) -> pa.RecordBatch:
-        """The key columns of these slots, in this order."""
+        """The keys of these slots, in this order."""
+        return pa.RecordBatch.from_arrays(self.key_columns(slots), schema=self._schema)
+
+    def key_columns(self, slots: Slots) -> list[pa.Array]:
+        """The columns of the keys of these slots, in this order."""
         coded = zip(self._codecs, self._columns, strict=True)
-        return pa.RecordBatch.from_arrays(
-            [codec.decode(column.take(slots)) for codec, column in coded], schema=self._schema
-        )
+        return [codec.decode(column.take(slots)) for codec, column in coded]
 
     def _coded(self, batch: pa.RecordBatch, *, inserts: bool) -> list[pa.Array]:
         named = zip(self._codecs, self._schema.names, strict=True)

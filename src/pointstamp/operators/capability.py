@@ -57,13 +57,17 @@ class Capability:
 
     def delayed(self, time: Time) -> "Capability":
         """A second capability for a later time."""
-        output = self._held(f"delayed to {time}")
+        output = _holder(self)
+        if output is None:
+            raise CapabilityError(_why_not_held(self, f"delayed to {time}"))
         self._check_not_before(output, time, "delayed to")
         return hold(output, time)
 
     def downgrade(self, time: Time) -> None:
         """Give up the times before a later one."""
-        output = self._held(f"downgraded to {time}")
+        output = _holder(self)
+        if output is None:
+            raise CapabilityError(_why_not_held(self, f"downgraded to {time}"))
         self._check_not_before(output, time, "downgraded to")
         if time != self._time:
             output.move(self, time)
@@ -82,7 +86,8 @@ class Capability:
         return output
 
     def _check_not_before(self, output: OutputState, time: Time, act: str) -> None:
-        output.domain.check(time, f"operator '{output.operator}' has a capability that was {act}")
+        if not output.domain.has(time):
+            output.domain.check(time, f"operator '{output.operator}' has a capability that was {act}")
         if not output.less_equal(self._time, time):
             raise CapabilityError(
                 f"operator '{output.operator}' has a capability for {self._time} that was {act} {time}; "

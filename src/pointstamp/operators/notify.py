@@ -12,7 +12,6 @@ nobody waiting: what it may lead to comes later in the same order, and so does e
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
 
@@ -23,13 +22,15 @@ from pointstamp.topology.domain import Time
 P = TypeVar("P")
 
 
-@dataclass(frozen=True, slots=True)
 class Request(Generic[P]):
     """A request to be told that a time is complete, made while handling something of ``port``."""
 
-    time: Time
-    port: P | None
-    held: Sequence[Capability]
+    __slots__ = ("held", "port", "time")
+
+    def __init__(self, time: Time, port: P | None, held: Sequence[Capability]) -> None:
+        self.time = time
+        self.port = port
+        self.held = held
 
 
 class Notifications(Generic[P]):

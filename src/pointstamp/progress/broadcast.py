@@ -14,16 +14,16 @@ take the place of the full mesh of ``DirectBroadcast``.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pointstamp.errors import ProgressError
 from pointstamp.order.multiset import SignedMultiset
-from pointstamp.progress.pointstamp import Change, Pointstamp, WorkerIndex
+from pointstamp.progress.pointstamp import Change, WorkerIndex
+from pointstamp.topology.domain import Time
+from pointstamp.topology.ports import Location
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressBatch:
+class ProgressBatch(NamedTuple):
     """Changes that one worker made, to be applied together; ``sequence`` counts a sender's batches from 0."""
 
     sender: WorkerIndex
@@ -59,7 +59,7 @@ class DirectBroadcast:
             raise ProgressError(f"worker {worker} cannot be one of {workers} workers, numbered from 0.")
         self.worker = worker
         self.workers = workers
-        self._pending: SignedMultiset[Pointstamp] = SignedMultiset()
+        self._pending: SignedMultiset[tuple[Location, Time]] = SignedMultiset()
         self._sent = 0
         self._expected = [0] * workers
 
@@ -70,21 +70,22 @@ class DirectBroadcast:
 
     def record(self, changes: Iterable[Change]) -> None:
         """Take in all changes of one activation; what cancels out is never sent."""
+        pending = self._pending
         for location, time, count in changes:
-            self._pending.add(Pointstamp(location, time), count)
+            pending.add((location, time), count)
 
     def flush(self) -> Sequence[tuple[WorkerIndex, ProgressBatch]]:
         """Everything that has gathered, as one batch to each worker; nothing where nothing changed."""
         if not self._pending:
             return ()
-        changes = tuple(Change(*point, count) for point, count in self._pending.drain())
+        changes = tuple([Change(at, time, count) for (at, time), count in self._pending.drain()])
         batch = ProgressBatch(self.worker, self._sent, changes)
         self._sent += 1
         return [(WorkerIndex(peer), batch) for peer in range(self.workers)]
 
     def unsent(self) -> tuple[Change, ...]:
         """What has gathered and was not sent yet."""
-        return tuple(Change(*point, count) for point, count in self._pending.items())
+        return tuple([Change(at, time, count) for (at, time), count in self._pending.items()])
 
     def receive(self, batch: ProgressBatch) -> tuple[Change, ...]:
         """Accept the next batch of its sender; a gap or a repetition raises ProgressError."""

@@ -69,7 +69,8 @@ class Groups:
         groups, batch = rows.groups, rows.take_waiting()
         group_slots = _NO_SLOTS if groups is None else self.index.slots(groups.keys())
         batch_slots = _NO_SLOTS if batch is None else self.index.slots(batch)
-        touched = self._distinct(np.concatenate((group_slots, batch_slots)))
+        slots = batch_slots if groups is None else np.concatenate((group_slots, batch_slots))
+        touched = slots if len(slots) == 1 else self._distinct(slots)
         changed = touched >= known
         for name, state in self.states.items():
             state.grow(len(self))
@@ -81,11 +82,11 @@ class Groups:
             changed |= state.differ(touched, before)
             # The first value of a key need not change its state: a sum stays 0, and is not null any more.
             changed |= state.has_value[touched] != had_value
-        slots: Slots = touched[changed]
+        found: Slots = touched[changed]
         if self._has_changed is not None:
             self._has_changed = grown(self._has_changed, len(self))
-            self._has_changed[slots] = True
-        return slots
+            self._has_changed[found] = True
+        return found
 
     def keys(self) -> pa.RecordBatch:
         """All keys, by slot."""
@@ -93,13 +94,13 @@ class Groups:
 
     def results(self, slots: Slots, operator: str) -> pa.RecordBatch:
         """The keys and aggregates of these slots; an error names the operator."""
-        keys = self.index.keys(slots)
-        columns = list(keys.columns)
+        columns = self.index.key_columns(slots)
         for name, state in self.states.items():
             try:
                 columns.append(state.results(slots, f"operator '{operator}': '{name}'"))
             except SumTooLarge as too_large:
-                raise _sum_error(operator, name, state.bound, keys.slice(too_large.row, 1)) from None
+                key = self.index.keys(slots[too_large.row : too_large.row + 1])
+                raise _sum_error(operator, name, state.bound, key) from None
         return pa.RecordBatch.from_arrays(columns, schema=self.reduction.result)
 
     def save(self, operator: str, *, changes_only: bool) -> Piece:
@@ -131,7 +132,7 @@ class Groups:
                 state.restore(slots, batch.column(name), f"operator '{operator}': the aggregate '{name}'")
 
     def _saved(self, slots: Slots, schema: pa.Schema, operator: str) -> pa.RecordBatch:
-        columns = list(self.index.keys(slots).columns)
+        columns = self.index.key_columns(slots)
         for name, state in self.states.items():
             columns.append(state.saved(slots, f"operator '{operator}': the aggregate '{name}'"))
         return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -162,7 +163,8 @@ class TimeRows:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take a batch in."""
-        self._waiting.append(batch.select(self._reduction.columns))
+        columns = self._reduction.columns
+        self._waiting.append(batch if batch.num_columns == len(columns) else batch.select(columns))
         self._waiting_rows += batch.num_rows
         if self._waiting_rows > _WAITING_ROWS_MAX:
             self.folded()

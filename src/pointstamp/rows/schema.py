@@ -117,6 +117,8 @@ def to_batches(
     ignored with ``leaves_others``.
     """
     if isinstance(value, pa.RecordBatch):
+        if value.schema.equals(schema):
+            return [value] if value.num_rows else []
         batches = [value]
     elif isinstance(value, pa.Table):
         batches = _from_table(value)

@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pointstamp.errors import FlowError
 from pointstamp.order.partial import Naturals, PartialOrder
+from pointstamp.topology.times import less_equal_2, less_equal_n
 
 Time: TypeAlias = tuple[Any, ...]
 """A root time followed by one round for each enclosing loop."""
@@ -108,7 +109,7 @@ class Domain:
         self.root = root
         self.rounds = rounds
         if type(root) is Epochs:  # a subclass may order its times in its own way
-            self.less_equal = (le, _less_equal_2)[rounds] if rounds < 2 else _less_equal_n
+            self.less_equal = (le, less_equal_2)[rounds] if rounds < 2 else less_equal_n
             self.sort_key = _itself
         else:
             self.less_equal = _product_with(root)
@@ -119,18 +120,27 @@ class Domain:
         chain_of_root = getattr(self.root, "chain", _itself)
         return (chain_of_root(time[0]), time[1:])
 
+    def has(self, time: object) -> bool:
+        """Whether this can stand here: a root time, then a whole number for each loop."""
+        if not isinstance(time, tuple) or len(time) != self.rounds + 1:
+            return False
+        for each in time if type(self.root) is Epochs else time[1:]:  # noqa: SIM110 - all() takes longer
+            if type(each) is not int:
+                return False
+        return True
+
     def check(self, time: object, who: str) -> None:
-        """Raise FlowError unless this can stand here: a root time, then a whole number for each loop.
+        """Raise FlowError unless this can stand here.
 
         The message begins with ``who``: who did what. Times that only look alike would be compared as if they
         belonged to this domain: (0.5,) lies between two epochs, (0, 1) after (0,), and where they do not
         belong nobody waits for either.
         """
+        if self.has(time):
+            return
         is_counted = type(self.root) is Epochs
         if isinstance(time, tuple) and len(time) == self.rounds + 1:
             other = [each for each in (time if is_counted else time[1:]) if type(each) is not int]
-            if not other:
-                return
             came = f"{time} with {other[0]!r} of type {type(other[0]).__name__} in it"
         else:
             came = repr(time)
@@ -161,14 +171,6 @@ class Domain:
     def __str__(self) -> str:
         root = "epoch" if isinstance(self.root, Epochs) else type(self.root).__name__
         return "(" + ", ".join([root, *(f"round {i + 1}" for i in range(self.rounds))]) + ")"
-
-
-def _less_equal_2(a: Time, b: Time) -> bool:
-    return bool(a[0] <= b[0] and a[1] <= b[1])
-
-
-def _less_equal_n(a: Time, b: Time) -> bool:
-    return all(map(le, a, b))
 
 
 def _product_with(root: TimeOrder[Any]) -> Callable[[Time, Time], bool]:

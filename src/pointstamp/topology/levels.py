@@ -27,6 +27,7 @@ from pointstamp.order.components import strongly_connected_components
 from pointstamp.topology.domain import Domain, Epochs, Time
 from pointstamp.topology.ports import Location
 from pointstamp.topology.summary import Summary
+from pointstamp.topology.times import interleaver
 
 Levels: TypeAlias = tuple[tuple[int, ...], ...]
 """For each location its position in the whole graph, then in its component, and so on inwards.
@@ -80,28 +81,11 @@ def levels_of(graph: Hops) -> Levels:
 
 def point_key(domain: Domain, positions: tuple[int, ...]) -> PointKey:
     """How to sort the times of one location among the pointstamps of the whole graph."""
-    inner = _interleave(positions)
+    inner = interleaver(positions)
     if type(domain.root) is Epochs:
         return inner
     root_key = domain.root.sort_key
     return lambda time: inner((root_key(time[0]), *time[1:]))
-
-
-def _interleave(positions: tuple[int, ...]) -> PointKey:
-    """Alternate positions and coordinates; the shapes outside and inside one loop are spelt out."""
-    first = positions[0]
-    if len(positions) == 1:
-        return lambda time: (first, *time)
-    if len(positions) == 3:
-        _, second, third = positions
-        return lambda time: (first, time[0], second, time[1], third, *time[2:])
-    depth = len(positions) - 1
-
-    def key(time: Time) -> tuple[Any, ...]:
-        mixed = [part for pair in zip(time, positions[1:], strict=False) for part in pair]
-        return (first, *mixed, *time[depth:])
-
-    return key
 
 
 def _standing_hops(graph: Hops, members: Collection[Location], level: int) -> dict[Location, list[Hop]]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pointstamp.topology.domain import Domain, MovesRows, RootSummary, Time
+from pointstamp.topology.times import mover
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +92,7 @@ class Summary:
         """A faster function with the same results, where the root stays and at most one round is kept."""
         if self.root is not STAY or len(self.increments) > 1:
             return self.results_in
-        appended = self.appended
-        if not self.increments:
-            return lambda time: (time[0], *appended)
-        step = self.increments[0]
-        return lambda time: (time[0], time[1] + step, *appended)
+        return mover(self.increments, self.appended)
 
     def for_rows(self) -> Callable[[Time], Time | None]:
         """What becomes of the time of a row: the same, unless a root summary knows that more exactly."""

@@ -71,7 +71,9 @@ class InputHandle:
 
     def advance_to(self, time: Any) -> None:  # noqa: ANN401 - a root time
         """Promise that nothing will be sent before this time any more."""
-        capability = self._held(f"advanced to {time}")
+        capability = self._capability
+        if capability is None:
+            capability = self._held(f"advanced to {time}")
         if self._output.domain.root is EPOCHS and type(time) is not int:
             raise FlowError(
                 f"input '{self.name}' was advanced to {time!r} of type {type(time).__name__}; it is advanced "
