@@ -1,8 +1,9 @@
-"""Run the tests in six processes side by side, because each of them waits for others much of its time.
+"""Run the tests in some processes side by side, because each of them waits for others much of its time.
 
 One runs the tests that start Spark, one those of the parts by themselves, one worlds, models and views, one
-tables and graphs, one queries, and one all others. Where the core is compiled, those of the parts run it as
-Python, all others as it is compiled, and a seventh process runs the tests of its own packages so, too.
+tables and graphs, one queries, and one all others. Where the core was compiled, those of the parts run it as
+Python, and so do those of worlds, queries and tables, where tests replace methods of it to see that found.
+Those with Spark and all others run it compiled, and one process more runs the tests of its packages so, too.
 
 The long tests are left out; with ``--long`` it is them that run, in four processes, and properties with
 more examples besides. With ``--coverage`` the tests of the parts run alone, and which lines of each package
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -35,10 +37,13 @@ MODELS: Final = ("tests/simulate", "tests/judge", "tests/views", "models/tests")
 """What works and never waits, besides the parts."""
 QUERIES: Final = ("tests/query", "tests/journal", "tests/torture")
 """What waits most of its time: for processes that start, end and are killed."""
-AS_PYTHON: Final = ("tests/simulate/test_runtime_mutants.py",)
-"""What replaces methods of the core, besides the parts; those of compiled classes cannot be replaced."""
-COMPILED: Final = tuple(f"tests/{part}" for part in ("order", "topology", "progress", "operators", "worker"))
-"""Tests of parts that run with the compiled core, too."""
+AS_PYTHON: Final = ("src", "tests/running/test_verify_runs.py")
+"""Examples in docstrings, which only source has, and what replaces methods, which compiled classes keep."""
+COMPILED: Final = (
+    *(f"tests/{part}" for part in ("order", "topology", "progress", "operators", "worker")),
+    *("tests/simulate/test_world.py", "tests/simulate/test_simulate.py"),
+)
+"""What runs both ways: the tests of the core's packages, and worlds of whole workers."""
 MORE: Final = {
     "long": ("order", "topology", "progress"),
     "more": ("rows", "keyed", "reduce", "show"),
@@ -82,16 +87,17 @@ def _short() -> int:
             "with Spark": [*PYTEST, "-m", "spark and not long"],
             "runs": [*short, *apart],
             "queries": [*short, *QUERIES],
-            "worlds, models, views": [*short, *MODELS, *(f"--ignore={place}" for place in AS_PYTHON)],
+            "worlds, models, views": [*short, *MODELS],
             "tables, graphs": [*short, *TABLES_AND_GRAPHS],
-            "parts as Python": [*short, *parts, "src", *AS_PYTHON],
+            "parts": [*short, *parts, *AS_PYTHON],
         }
-        compiled = _is_compiled()
-        if compiled:
+        compiled: tuple[str, ...] = ()
+        if _is_compiled():
             runs = {"core, compiled": [*short, *COMPILED], **runs}
+            compiled = ("core, compiled", "with Spark", "runs")
         else:
             print("the core is not compiled here: all tests run it as Python", flush=True)
-        codes = _run_all(runs, Path(folder), compiled=compiled)
+        codes = _run_all(runs, Path(folder), compiled)
     return _told(codes)
 
 
@@ -117,17 +123,21 @@ def _told(codes: dict[str, int]) -> int:
     return 1 if any(codes.values()) else 0
 
 
-def _run_all(runs: dict[str, list[str]], folder: Path, *, compiled: bool = False) -> dict[str, int]:
+def _run_all(runs: dict[str, list[str]], folder: Path, compiled: Sequence[str] = ()) -> dict[str, int]:
     """Run the last one here and the others beside it; what they have printed is printed after it.
 
-    With ``compiled`` all but the last one must have the compiled core.
+    Those that are named in ``compiled`` must have the compiled core, all others run it as Python.
     """
-    beside_of = {**os.environ, "POINTSTAMP_CORE": "compiled" if compiled else "python"}
+    cores = {name: "compiled" if name in compiled else "python" for name in runs}
     said = {name: (folder / f"{number}.txt").open("w+") for number, name in enumerate(runs)}
     *beside, here = runs
     started = {
         name: subprocess.Popen(
-            [sys.executable, *runs[name]], cwd=ROOT, stdout=said[name], stderr=said[name], env=beside_of
+            [sys.executable, *runs[name]],
+            cwd=ROOT,
+            stdout=said[name],
+            stderr=said[name],
+            env={**os.environ, "POINTSTAMP_CORE": cores[name]},
         )
         for name in beside
     }

@@ -2,10 +2,12 @@
 
 Families, and what only each can find:
 - stand-ins for compiled files beside a copy of the sources: an edit that old machine code would hide;
-- the variable of the environment: a choice that is ignored.
+- the variable of the environment: a choice that is ignored;
+- the sources of the core, read: what the compiler takes without a word, and what then crashes.
 That compiled modules do what their sources say is found by the tests of their packages, which run both ways.
 """
 
+import ast
 import os
 import shutil
 import subprocess
@@ -73,3 +75,15 @@ def test_a_module_more_that_the_compiler_sees_is_an_edit(copied: Path) -> None:
 def test_the_environment_can_ask_for_python_and_for_nothing_unknown(copied: Path) -> None:
     assert asked(copied, "python").stdout.startswith("False ")
     assert "it is 'python' or 'compiled', or not there at all" in asked(copied, "fast").stderr
+
+
+def test_no_class_of_the_core_has_what_cannot_be_compiled() -> None:
+    bases = {"Generic", "NamedTuple", "Protocol"}
+    for name in CORE:
+        for node in ast.walk(ast.parse((SOURCE / name).read_text())):
+            if isinstance(node, ast.ClassDef):
+                assert not node.decorator_list, f"{name}: {node.name} is decorated"
+                above = {ast.unparse(base).partition("[")[0] for base in node.bases}
+                assert above <= bases, (
+                    f"{name}: {node.name} is made of {above - bases}, which is not compiled"
+                )

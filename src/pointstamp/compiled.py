@@ -46,7 +46,7 @@ def digest_of_core(source: Path = _SOURCE) -> str:
     for name in SEEN:
         place = source / name
         files.update(place.glob("*.py") if place.is_dir() else (place,))
-    digest = sha256()
+    digest = sha256(repr(CORE).encode())
     for file in sorted(files):
         digest.update(f"{file.relative_to(source).as_posix()}\n".encode())
         digest.update(file.read_bytes())
@@ -83,7 +83,7 @@ def choose_core() -> None:
         )
     files = {} if wanted == "python" or is_compiled() else _compiled_files()
     if files:
-        sys.meta_path.insert(0, CoreFinder(files))  # type: ignore[arg-type] # it has what is called
+        sys.meta_path.insert(0, CoreFinder(files))
     elif wanted == "compiled" and not is_compiled():
         raise UsageError(
             f"the environment has {VARIABLE}=compiled, but the core was not compiled for these sources and "

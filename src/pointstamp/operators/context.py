@@ -18,7 +18,7 @@ from pointstamp.operators.capability import Capability, check_may_send, hold
 from pointstamp.operators.notify import Request
 from pointstamp.order.antichain import Antichain
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.rows.schema import fit, to_batches
+from pointstamp.rows.schema import to_batches
 from pointstamp.topology.domain import Time
 
 
@@ -92,12 +92,12 @@ class Context:
             at = authority.of_rows(port)
         else:
             authority.check(port, at, "sent at")
-        who = f"operator '{self.operator}', output '{port.name}'"
-        if isinstance(data, pa.RecordBatch):
-            batches = [data if data.schema is port.schema else fit(data, port.schema, who)]
+        if isinstance(data, pa.RecordBatch) and data.schema.equals(port.schema):
+            batches = [data]
         else:
+            who = f"operator '{self.operator}', output '{port.name}'"
             batches = to_batches(data, port.schema, who)
-        port.sent.extend((at, batch) for batch in batches if batch.num_rows)
+        port.sent.extend([(at, batch) for batch in batches if batch.num_rows])
 
     def session(self, capability: Capability, *, at: Time | None = None) -> "SendSession":
         """Send several times with one capability: ``with context.session(capability) as session``.
@@ -128,7 +128,8 @@ class Context:
         wanted = now if time is None else time
         domain = (authority.inputs or authority.outputs)[0].domain
         if wanted is not now:
-            domain.check(wanted, f"operator '{self.operator}' asked to be notified at")
+            if not domain.has(wanted):
+                domain.check(wanted, f"operator '{self.operator}' asked to be notified at")
             if not domain.less_equal(now, wanted):
                 raise CapabilityError(
                     f"operator '{self.operator}' asked at {now} to be notified at {wanted}, which is not "
@@ -165,7 +166,8 @@ class Context:
         authority = self._authority
         ports = authority.inputs if input is None else (authority.named_input(input),)
         for port in ports:
-            port.domain.check(time, f"operator '{self.operator}' asked about")
+            if not port.domain.has(time):
+                port.domain.check(time, f"operator '{self.operator}' asked about")
         return not any(authority.may_come(port, time) for port in ports)
 
     def is_settled(self, time: Time) -> bool:
@@ -176,7 +178,8 @@ class Context:
         settled times only, the earliest first, takes them in the same order whatever the workers do.
         """
         for port in self._authority.inputs:
-            port.domain.check(time, f"operator '{self.operator}' asked about")
+            if not port.domain.has(time):
+                port.domain.check(time, f"operator '{self.operator}' asked about")
         return self._authority.is_first(time)
 
 

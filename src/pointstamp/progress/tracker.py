@@ -172,9 +172,7 @@ class Tracker:
                 for target, move in edges[location]:
                     push = loop.push if ranks[target] == rank else self._push
                     push(target, move, changes)
-        return [
-            location for location, old in before.items() if set(old) != set(implications[location].frontier)
-        ]
+        return [location for location, old in before.items() if _moved(old, implications[location].frontier)]
 
 
 class _LoopWork:
@@ -204,6 +202,11 @@ class _LoopWork:
             # The number breaks ties of a user's sort keys, so that times themselves are never compared.
             self._pushed += 1
             heappush(self.heap, (self._keys[location](after), self._pushed, location, after))
+
+
+def _moved(old: Sequence[Time], new: Sequence[Time]) -> bool:
+    """Whether a frontier has other elements than before; they are few, and in no order."""
+    return len(old) != len(new) or any(time not in new for time in old)
 
 
 def _move(summary: Summary, origin: Domain) -> Move:

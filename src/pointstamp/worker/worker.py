@@ -249,7 +249,8 @@ class Worker:
                 for time, batch in sent:
                     instance.rows_out += batch.num_rows
                     self._send(instance, number, output, time, batch, changes)
-            output.settle()
+            if output.lost:
+                output.settle()
             if output.changes:
                 if self._log is not None:
                     for location, time, diff in output.changes:
