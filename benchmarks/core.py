@@ -1,4 +1,4 @@
-"""The core compiled and as Python, side by side: processor time of what costs nothing but the core, or little.
+"""The core compiled and as Python, side by side: processor time of what costs little but the core.
 
     .venv/bin/python -m benchmarks.core
 
@@ -19,8 +19,8 @@ from time import process_time
 
 import numpy as np
 import pyarrow as pa
-
 from benchmarks.rounds import empty_epochs, empty_rounds
+
 from pointstamp.dataflow import Dataflow
 from pointstamp.running.local import LocalRun
 
