@@ -1,9 +1,7 @@
-"""Run the tests in some processes side by side, because each of them waits for others much of its time.
+"""Run the tests in six processes side by side, because each of them waits for others much of its time.
 
 One runs the tests that start Spark, one those of the parts by themselves, one worlds, models and views, one
-tables and graphs, one queries, and one all others. Where the core was compiled, those of the parts run it as
-Python, and so do those of worlds, queries and tables, where tests replace methods of it to see that found.
-Those with Spark and all others run it compiled, and one process more runs the tests of its packages so, too.
+tables and graphs, one queries, and one all others.
 
 The long tests are left out; with ``--long`` it is them that run, in four processes, and properties with
 more examples besides. With ``--coverage`` the tests of the parts run alone, and which lines of each package
@@ -16,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -37,13 +34,6 @@ MODELS: Final = ("tests/simulate", "tests/judge", "tests/views", "models/tests")
 """What works and never waits, besides the parts."""
 QUERIES: Final = ("tests/query", "tests/journal", "tests/torture")
 """What waits most of its time: for processes that start, end and are killed."""
-AS_PYTHON: Final = ("src", "tests/running/test_verify_runs.py")
-"""Examples in docstrings, which only source has, and what replaces methods, which compiled classes keep."""
-COMPILED: Final = (
-    *(f"tests/{part}" for part in ("order", "topology", "progress", "operators", "worker")),
-    *("tests/simulate/test_world.py", "tests/simulate/test_simulate.py"),
-)
-"""What runs both ways: the tests of the core's packages, and worlds of whole workers."""
 MORE: Final = {
     "long": ("order", "topology", "progress"),
     "more": ("rows", "keyed", "reduce", "show"),
@@ -80,31 +70,18 @@ def _long() -> int:
 def _short() -> int:
     with tempfile.TemporaryDirectory() as folder:
         parts = [f"tests/{part}" for part in PARTS]
-        short = [*PYTEST, "-m", "not spark and not long"]
-        elsewhere = (*parts, *MODELS, *TABLES_AND_GRAPHS, *QUERIES, *AS_PYTHON)
-        apart = ["tests", "models/src", *(f"--ignore={place}" for place in elsewhere)]
+        elsewhere = (*parts, *MODELS, *TABLES_AND_GRAPHS, *QUERIES)
+        apart = ["tests", "src", "models/src", *(f"--ignore={place}" for place in elsewhere)]
         runs = {
             "with Spark": [*PYTEST, "-m", "spark and not long"],
-            "runs": [*short, *apart],
-            "queries": [*short, *QUERIES],
-            "worlds, models, views": [*short, *MODELS],
-            "tables, graphs": [*short, *TABLES_AND_GRAPHS],
-            "parts": [*short, *parts, *AS_PYTHON],
+            "runs": [*PYTEST, "-m", "not spark and not long", *apart],
+            "queries": [*PYTEST, "-m", "not spark and not long", *QUERIES],
+            "worlds, models, views": [*PYTEST, "-m", "not spark and not long", *MODELS],
+            "tables, graphs": [*PYTEST, "-m", "not spark and not long", *TABLES_AND_GRAPHS],
+            "parts": [*PYTEST, "-m", "not spark and not long", *parts],
         }
-        compiled: tuple[str, ...] = ()
-        if _is_compiled():
-            runs = {"core, compiled": [*short, *COMPILED], **runs}
-            compiled = ("core, compiled", "with Spark", "runs")
-        else:
-            print("the core is not compiled here: all tests run it as Python", flush=True)
-        codes = _run_all(runs, Path(folder), compiled)
+        codes = _run_all(runs, Path(folder))
     return _told(codes)
-
-
-def _is_compiled() -> bool:
-    """Whether the core was compiled for these sources: asked of a process that must have it so."""
-    asked = {**os.environ, "POINTSTAMP_CORE": "compiled"}
-    return subprocess.run([sys.executable, "-c", "import pointstamp"], env=asked, stderr=-3).returncode == 0
 
 
 def _coverage() -> int:
@@ -123,22 +100,12 @@ def _told(codes: dict[str, int]) -> int:
     return 1 if any(codes.values()) else 0
 
 
-def _run_all(runs: dict[str, list[str]], folder: Path, compiled: Sequence[str] = ()) -> dict[str, int]:
-    """Run the last one here and the others beside it; what they have printed is printed after it.
-
-    Those that are named in ``compiled`` must have the compiled core, all others run it as Python.
-    """
-    cores = {name: "compiled" if name in compiled else "python" for name in runs}
+def _run_all(runs: dict[str, list[str]], folder: Path) -> dict[str, int]:
+    """Run the last one here and the others beside it; what they have printed is printed after it."""
     said = {name: (folder / f"{number}.txt").open("w+") for number, name in enumerate(runs)}
     *beside, here = runs
     started = {
-        name: subprocess.Popen(
-            [sys.executable, *runs[name]],
-            cwd=ROOT,
-            stdout=said[name],
-            stderr=said[name],
-            env={**os.environ, "POINTSTAMP_CORE": cores[name]},
-        )
+        name: subprocess.Popen([sys.executable, *runs[name]], cwd=ROOT, stdout=said[name], stderr=said[name])
         for name in beside
     }
     try:

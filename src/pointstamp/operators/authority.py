@@ -110,11 +110,10 @@ class Authority:
             return self.time
         return self._first(self.input, self.input.row_moves, port, self.time)
 
-    def check(self, port: OutputState, time: object, act: str) -> None:
+    def check(self, port: OutputState, time: Time, act: str) -> None:
         """Raise CapabilityError unless what is being handled gives the right to this time at this output."""
         if not port.domain.has(time):
             port.domain.check(time, f"operator '{self.operator}' {act}")
-        assert isinstance(time, tuple)
         least: list[Time] = []
         if self.time is not None and self.input is None:
             least = [self.time]
@@ -128,7 +127,7 @@ class Authority:
                 "Keep an earlier capability, or use a later time."
             )
 
-    def output(self, wanted: object) -> OutputState:
+    def output(self, wanted: int | str) -> OutputState:
         """An output by its number or name."""
         if isinstance(wanted, int) and 0 <= wanted < len(self.outputs):
             return self.outputs[wanted]
@@ -138,7 +137,7 @@ class Authority:
         known = ", ".join(repr(port.name) for port in self.outputs) or "none"
         raise FlowError(f"operator '{self.operator}' has no output {wanted!r}; it has {known}.")
 
-    def named_input(self, wanted: object) -> InputState:
+    def named_input(self, wanted: int | str) -> InputState:
         """An input by its number or name."""
         if isinstance(wanted, int) and 0 <= wanted < len(self.inputs):
             return self.inputs[wanted]

@@ -12,6 +12,7 @@ nobody waiting: what it may lead to comes later in the same order, and so does e
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
 
@@ -22,15 +23,13 @@ from pointstamp.topology.domain import Time
 P = TypeVar("P")
 
 
+@dataclass(frozen=True, slots=True)
 class Request(Generic[P]):
     """A request to be told that a time is complete, made while handling something of ``port``."""
 
-    __slots__ = ("held", "port", "time")
-
-    def __init__(self, time: Time, port: P | None, held: Sequence[Capability]) -> None:
-        self.time = time
-        self.port = port
-        self.held = held
+    time: Time
+    port: P | None
+    held: Sequence[Capability]
 
 
 class Notifications(Generic[P]):

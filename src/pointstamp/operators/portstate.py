@@ -6,18 +6,27 @@ what counts; what such an object says of itself does not.
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
+from weakref import ref
 
 import pyarrow as pa
 
 from pointstamp.errors import PointstampWarning
-from pointstamp.operators.rights import Right
 from pointstamp.progress.pointstamp import Change
 from pointstamp.topology.domain import Domain, Time
 from pointstamp.topology.ports import Location
 from pointstamp.topology.summary import Summary
 
 Moves: TypeAlias = Sequence[Callable[[Time], Time | None]]
+
+
+class Right(ref[Any]):
+    """An entry of the record: the object that stands for a right, watched but not kept, and the time."""
+
+    __slots__ = ("number", "time")
+
+    number: int
+    time: Time
 
 
 class OutputState:

@@ -65,4 +65,4 @@ class Inbox:
         return bool(self._batches)
 
     def __iter__(self) -> Iterator[tuple[int, Time, pa.RecordBatch]]:
-        return iter([(*place, batch) for place, batches in self._batches.items() for batch in batches])
+        return ((*place, batch) for place, batches in self._batches.items() for batch in batches)

@@ -16,8 +16,7 @@ from typing import Final
 
 import pointstamp
 
-# The frames of compiled modules name their source without the folder that holds it.
-_OURS: Final = (os.path.join(os.path.dirname(pointstamp.__file__), ""), "pointstamp/")
+_OURS: Final = os.path.join(os.path.dirname(pointstamp.__file__), "")
 _INSTALLED: Final = ("site-packages", "dist-packages")
 # Names in angle brackets that no user has typed; others are cells, prompts and strings of theirs.
 _GENERATED: Final = ("<frozen ", "<__array_function__ ")
