@@ -1,8 +1,8 @@
 """The accumulating broadcast as an executable model.
 
 *Counts* fix the size of the state space, and judge every property in every state, Refines in every step: a
-state here is one of the exchange protocol, and a step is none there or some. *Mutants* show that each property
-can fail. *Hand cases* fix what is held back and by whom.
+state here is one of the exchange protocol, and a step is none there or some. *Mutants* show that each
+property can fail. *Hand cases* fix what is held back and by whom.
 """
 
 import pytest

@@ -18,8 +18,12 @@ ACCUMULATES_FROM: Final = 32
 
 def check_broadcast(kind: str | None, flow: str) -> BroadcastKind | None:
     """The kind of broadcast that was asked for; FlowError for one that there is not."""
-    if kind is None or kind == "direct" or kind == "accumulating":
-        return kind
+    if kind is None:
+        return None
+    if kind == "direct":
+        return "direct"
+    if kind == "accumulating":
+        return "accumulating"
     known = " or ".join(f"'{each}'" for each in BROADCAST_KINDS)
     raise FlowError(
         f"flow '{flow}' was given broadcast={kind!r}; it is {known}, or None, which leaves it to the number "

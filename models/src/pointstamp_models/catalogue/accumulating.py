@@ -36,8 +36,9 @@ class OneHost(Accumulating):
 
 
 class StartedAgain(Accumulating):
-    """With one restart after the last operation: workers go on from what exists, and nothing of before is on
-    its way. Fewer than no operations are left then, so that a state says whether it has been.
+    """With one restart after the last operation: nothing of before is on its way, and all views are exact.
+
+    Fewer than no operations are left then, so that a state says whether it has been.
     """
 
     def steps(self, state: AccumulatingState) -> Iterator[tuple[Label, AccumulatingState]]:

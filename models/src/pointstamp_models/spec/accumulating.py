@@ -2,9 +2,9 @@
 
 This refines the exchange protocol (Brun et al. 2021, section 4) by the broadcast of Naiad (Murray et al.
 2013, section 3.3). Worker w tells all that it has to tell as one batch, which its root takes; a root sends
-what it has added up to the top, which adds up again and sends each sum to everybody. The root of a host is its
-first worker; the top is worker 0. On the way down a sum passes the root of a host: two queues one after the
-other are a queue, so there is one from the top to each worker.
+what it has added up to the top, which adds up again and sends each sum to everybody. The root of a host is
+its first worker; the top is worker 0. On the way down a sum passes the root of a host: two queues one after
+the other are a queue, so there is one from the top to each worker.
 
 The refinement: a batch of w that q has not heard is in msg[w][q], no matter whether it waits in a queue, at a
 root, at the top or in a sum; its order there is the order of the stations. Telling is send_upd, hearing a sum
