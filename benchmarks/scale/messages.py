@@ -3,8 +3,8 @@
     .venv/bin/python -m benchmarks.scale.messages
 
 One JSON line per kind of connection: ``us_each`` is the processor time of sending, carrying and receiving one
-batch of two changes when 1,000 are sent in a row, in this process with the threads of zmq; ``trip_us`` is half
-the time of a message there and another one back, and ``trip_cpu_us`` its processor time.
+batch of two changes when 1,000 are sent in a row, in this process with the threads of zmq; ``trip_us`` is
+half the time of a message there and another one back, and ``trip_cpu_us`` its processor time.
 """
 
 import tempfile
