@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import connected_components as scipy_components
 from pointstamp import Dataflow, LocalRun, count
 from pointstamp.graphs import connected_components
 
-RUNS: Final = 3
+RUNS: Final = 7
 ROWS: Final = 1_000_000
 KEYS: Final = 10_000
 EPOCHS: Final = 200
