@@ -5,10 +5,11 @@
 # make coverage   which lines the tests of each package run
 # make torture    kill and stop workers of a running query for some minutes, and look for lost rows
 # make bench      the figures of benchmarks/spark, nexmark, graphs and recovery, against peers in the same run
+# make bench-short  a few figures against peers, in some seconds, as CI prints them
 # make docs       build the site of all pages and the reference into site/
 # make screenshots  make the pictures of docs/dashboard.md anew, with Chromium
 # make lock       resolve the dependencies anew into the hashed requirements files
-.PHONY: help setup browser run models test test-long coverage test-without-spark test-resolution torture screenshots bench docs lint lock clean
+.PHONY: help setup browser run models test test-long coverage test-without-spark test-resolution torture screenshots bench bench-short docs lint lock clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -62,11 +63,17 @@ screenshots: browser
 torture: setup
 	.venv/bin/python -m tests.torture.run --seconds 180
 
+# What is printed is also kept, with the commit and the machine, in benchmarks/history.jsonl.
+RECORD = .venv/bin/python -m benchmarks.history record
 bench: setup
-	for each in components incremental epochs keyed gang; do .venv/bin/python -m benchmarks.spark.$$each; done
-	for each in throughput on_spark; do .venv/bin/python -m benchmarks.nexmark.$$each; done
-	for each in r-mat uniform grid chain; do .venv/bin/python -m benchmarks.graphs.run --graph $$each --size 65536; done
-	for each in commits throughput state kill verify compaction store_latency; do .venv/bin/python -m benchmarks.recovery.$$each; done
+	for each in components incremental epochs keyed gang; do .venv/bin/python -m benchmarks.spark.$$each; done | $(RECORD)
+	for each in throughput on_spark; do .venv/bin/python -m benchmarks.nexmark.$$each; done | $(RECORD)
+	for each in r-mat uniform grid chain; do .venv/bin/python -m benchmarks.graphs.run --graph $$each --size 65536; done | $(RECORD)
+	for each in commits throughput state kill verify compaction store_latency; do .venv/bin/python -m benchmarks.recovery.$$each; done | $(RECORD)
+	.venv/bin/python -m benchmarks.short | $(RECORD)
+
+bench-short: setup
+	.venv/bin/python -m benchmarks.short
 
 # --universal: one file for every platform and Python; no index address is written.
 UV = $(shell command -v uv || echo .uv/bin/uv)

@@ -25,6 +25,7 @@ from pointstamp.flow.plan import InputPort, NodeKind, Plan
 from pointstamp.flow.stream import Stream
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
 from pointstamp.operators.endpoints import Collect
+from pointstamp.progress.choosing import BroadcastKind, check_broadcast
 from pointstamp.query import local_query
 from pointstamp.rows.late import LATE_PORT, LatePolicy, check_policy, late_schema
 from pointstamp.rows.schema import as_schema
@@ -70,12 +71,17 @@ OnEpoch: TypeAlias = Callable[[Any, dict[str, pa.Table]], None]
 class Dataflow:
     """A flow with named inputs and outputs; writing it runs nothing.
 
-    ``times`` is the order of the root times, epochs unless a flow brings its own.
+    ``times`` is the order of the root times, epochs unless a flow brings its own. ``broadcast`` says how
+    workers tell each other their progress: "direct" to everybody, or "accumulating" along a tree; None leaves
+    it to their number.
     """
 
-    def __init__(self, name: str, *, times: TimeOrder[Any] = EPOCHS) -> None:
+    def __init__(
+        self, name: str, *, times: TimeOrder[Any] = EPOCHS, broadcast: BroadcastKind | None = None
+    ) -> None:
         self.name = name
         self._builder = PlanBuilder(name, times, table_of, looked_up, within_times, rolled)
+        self._builder.plan.broadcast = check_broadcast(broadcast, name)
 
     @property
     def plan(self) -> Plan:

@@ -26,6 +26,7 @@ from hypothesis.stateful import (
 
 from pointstamp.errors import ProgressError
 from pointstamp.order.multiset import SignedMultiset
+from pointstamp.progress.accumulating import BroadcastTree
 from pointstamp.progress.broadcast import DirectBroadcast, ProgressBatch
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.view import ProgressView
@@ -210,6 +211,44 @@ class ProtocolMachine(RuleBasedStateMachine):
         for me in range(self.workers):
             self.look(me)
             assert self.seen[me] == implied
+
+
+class TreeMachine(ProtocolMachine):
+    """The same along a tree: what moves no frontier may be held back, so only frontiers are exact."""
+
+    @initialize(net=nets(), workers=st.integers(2, 6), data=st.data())
+    def start(self, net: Net, workers: int, data: st.DataObject) -> None:
+        super().start(net, workers)
+        tree = BroadcastTree(data.draw(st.lists(st.integers(0, 2), min_size=workers, max_size=workers)))
+        self.views = [ProgressView(net.graph, WorkerIndex(w), workers, tree=tree) for w in range(workers)]
+
+    @rule()
+    def settle(self) -> None:
+        """Deliver and conclude until nobody has anything to send: then every frontier is exact."""
+        is_moving = True
+        while is_moving:
+            is_moving = False
+            for me, view in enumerate(self.views):
+                for peer, batch in view.flush():
+                    is_moving = True
+                    self.queues[me, peer].append(batch)
+            for (_, receiver), queue in self.queues.items():
+                while queue:
+                    is_moving = True
+                    self.views[receiver].receive(queue.popleft())
+            for me in range(self.workers):
+                self.look(me)
+        implied = self.net.implied_frontiers(self.exists())
+        assert self.seen == [implied] * self.workers
+
+
+def test_every_view_along_a_tree_is_safe_at_every_step_and_exact_when_nobody_sends() -> None:
+    run_state_machine_as_test(TreeMachine, settings=settings(stateful_step_count=40, max_examples=25))
+
+
+@pytest.mark.long
+def test_every_view_along_a_tree_is_safe_in_long_runs() -> None:
+    run_state_machine_as_test(TreeMachine, settings=settings(stateful_step_count=120, max_examples=1_500))
 
 
 def test_every_view_is_safe_at_every_step_and_exact_when_all_is_delivered() -> None:

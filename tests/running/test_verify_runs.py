@@ -69,6 +69,16 @@ def test_a_judged_run_puts_out_what_any_other_does(flow: Callable[[], ps.Dataflo
     assert rows_of(found) == rows_of(flow().run_local(inputs_of(flow())))
 
 
+@pytest.mark.parametrize("form", [{"workers": 5}, {"processes": 4}], ids=str)
+def test_workers_that_tell_their_progress_along_a_tree_put_out_the_same_and_are_judged(
+    form: dict[str, Any],
+) -> None:
+    flow = nested_flow()
+    flow.plan.broadcast = "accumulating"
+    found = flow.run_local(inputs_of(flow), verify=True, **form)
+    assert rows_of(found) == rows_of(nested_flow().run_local(inputs_of(flow)))
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_every_event_is_judged_before_its_epoch_is_yielded(form: str, monkeypatch: Patch) -> None:
     judged: list[BoundedJudge] = []

@@ -20,6 +20,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.flow.pact import STAY, Pact
 from pointstamp.flow.updates import Passes, Reduces, Replaces
+from pointstamp.progress.choosing import BroadcastKind
 from pointstamp.rows.epochcolumn import EventEpochs
 from pointstamp.rows.late import LatePolicy
 from pointstamp.topology.domain import EPOCHS, Domain, TimeOrder
@@ -111,6 +112,8 @@ class Plan:
     name: str
     root: TimeOrder[Any] = EPOCHS
     nodes: list[Node] = field(default_factory=list)
+    broadcast: BroadcastKind | None = None
+    """How its workers tell each other their progress; None leaves it to their number."""
 
     def graph(self) -> Graph:
         """The graph of ports; node i of the plan is operator i of the graph."""

@@ -14,13 +14,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pointstamp.judge.roots import Stamp
 from pointstamp.judge.shape import Point, Walker, first_points
 
 Counts: TypeAlias = dict[Point, int]
 """A signed multiset that changes; no count is zero."""
+
+Parts: TypeAlias = tuple[tuple[int, int], ...]
+"""Batches of progress by worker and number."""
+
+TOP: Final = 0
+"""The root whose sums everybody hears."""
 
 
 @dataclass(slots=True)
@@ -83,6 +89,14 @@ class AbstractState:
         """The batches of progress that w has sent; msg[w][q] are those that q has yet to hear."""
         self.heard: list[list[int]] = [[0] * workers for _ in everybody]
         """heard[q][w]: how many batches of w were applied by q."""
+        self.sums: list[deque[Parts]] = [deque() for _ in everybody]
+        """What the sums of each root are made of, those alone that were not taken on yet."""
+        self.sums_taken: list[int] = [0] * workers
+        """How many sums of each root were taken on: by the top, or, of the top, by everybody."""
+        self.summed: list[int] = [0] * workers
+        """How many batches of each worker are in a sum."""
+        self.sums_heard: list[int] = [0] * workers
+        """How many sums of the top were applied by each worker."""
         self.shown: list[list[frozenset[Stamp]] | None] = [None for _ in everybody]
         """None until w has propagated for the first time: an empty frontier would mean complete."""
         self.activations = [Activation() for _ in everybody]
@@ -147,6 +161,30 @@ class AbstractState:
             add(self.glob[q], point, count)
         return batch
 
+    def sum_made(self, root: int, parts: Parts, batches: Mapping[int, int]) -> None:
+        """A root has made its next sum: all its parts, and how many of them it took from each worker."""
+        for w, number in batches.items():
+            self.summed[w] += number
+        self.sums[root].append(parts)
+
+    def sums_made(self, root: int) -> int:
+        """How many sums a root has made."""
+        return self.sums_taken[root] + len(self.sums[root])
+
+    def sum_taken(self, root: int) -> Parts:
+        """The top takes the next sum of another root."""
+        self.sums_taken[root] += 1
+        return self.sums[root].popleft()
+
+    def sum_heard(self, q: int) -> Parts:
+        """Worker q hears the next sum of the top; what everybody has heard is forgotten."""
+        parts = self.sums[TOP][self.sums_heard[q] - self.sums_taken[TOP]]
+        self.sums_heard[q] += 1
+        while self.sums_taken[TOP] < min(self.sums_heard):
+            self.sums_taken[TOP] += 1
+            self.sums[TOP].popleft()
+        return parts
+
     def unheard(self, q: int) -> Counts:
         """The sum of everything that is on its way to q."""
         total: Counts = {}
@@ -175,6 +213,8 @@ class AbstractState:
         fresh.temp, fresh.glob = list(map(moved, self.temp)), list(map(moved, self.glob))
         fresh.sent = [batches.each(moved) for batches in self.sent]
         fresh.heard, fresh.shown = self.heard, self.shown
+        fresh.sums, fresh.sums_taken = self.sums, self.sums_taken
+        fresh.summed, fresh.sums_heard = self.summed, self.sums_heard
         fresh.notified, fresh.asked = self.notified, self.asked
         fresh.activations = [
             Activation(

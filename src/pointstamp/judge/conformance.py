@@ -36,7 +36,9 @@ from pointstamp.worker.events import (
     Notified,
     ProgressReceived,
     ProgressSent,
+    ProgressSummed,
     SnapshotTaken,
+    SumReceived,
     WorkerStarted,
 )
 
@@ -146,6 +148,8 @@ class ModelRules:
             ActivationEnded: (exchange.activation_ended,),
             ProgressSent: (exchange.progress_sent,),
             ProgressReceived: (exchange.progress_received,),
+            ProgressSummed: (exchange.progress_summed,),
+            SumReceived: (exchange.sum_received,),
             FrontiersMoved: (frontiers.frontiers_moved,),
             FrontiersShown: (frontiers.frontiers_shown,),
             NotificationAsked: (notifications.asked,),

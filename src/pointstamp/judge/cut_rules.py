@@ -28,7 +28,9 @@ from pointstamp.worker.events import (
     Notified,
     ProgressReceived,
     ProgressSent,
+    ProgressSummed,
     SnapshotTaken,
+    SumReceived,
     WorkerStarted,
 )
 
@@ -79,6 +81,8 @@ class SnapshotRules(Rules):
             SnapshotTaken: (self._snapshot_taken,),
             ProgressSent: (self._progress_sent,),
             ProgressReceived: (),
+            ProgressSummed: (),
+            SumReceived: (),
             FrontiersMoved: (),
             ActivationEnded: (),
             WorkerStarted: (),

@@ -5,16 +5,22 @@ send_upd and recv_upd for a batch of progress. Guards look at what a worker owns
 activation pulled it owns already. Capabilities minted and dropped in one activation are netted first.
 """
 
-from pointstamp.judge.abstract import Counts, add, summed
+from collections import Counter
+from collections.abc import Iterable
+
+from pointstamp.judge.abstract import TOP, Counts, add, summed
 from pointstamp.judge.rules import Rules, broken
 from pointstamp.judge.shape import Walker
 from pointstamp.worker.events import (
     ActivationEnded,
     CapabilityChanged,
+    Counted,
     MessagePulled,
     MessageSent,
     ProgressReceived,
     ProgressSent,
+    ProgressSummed,
+    SumReceived,
     WorkerStarted,
 )
 
@@ -143,7 +149,11 @@ class ExchangeRules(Rules):
                 f"worker {q} applied progress batch {event.sequence} of worker {w} after {heard} of the "
                 f"{sent} that it has sent",
             )
-        batch = state.recv_upd(w, q)
+        self._check_counted(q, self._heard(q, w), event.counts)
+
+    def _heard(self, q: int, w: int) -> Counts:
+        """recv_upd of the next batch of w at q."""
+        batch = self.state.recv_upd(w, q)
         for point in batch:
             if not self.expects(q, point):
                 broken(
@@ -151,14 +161,57 @@ class ExchangeRules(Rules):
                     f"worker {q} heard from worker {w} about {self.describe(point)}, which its frontier has "
                     "passed",
                 )
-        counted = {self.walker.point(at, time): count for at, time, count in event.counts}
-        for point in {**batch, **counted}:
-            told = state.glob[q].get(point, 0)
+        return batch
+
+    def _check_counted(self, q: int, heard: Counts, counts: Iterable[Counted]) -> None:
+        counted = {self.walker.point(at, time): count for at, time, count in counts}
+        for point in {**heard, **counted}:
+            told = self.state.glob[q].get(point, 0)
             if counted.get(point) != told:
                 broken(
                     "PtsEqGlob",
                     f"worker {q} counts {counted.get(point)} of {self.describe(point)}, but heard of {told}",
                 )
+
+    # The broadcast along a tree: sums of whole batches, each an order of recv_upd.
+
+    def progress_summed(self, event: ProgressSummed) -> None:
+        """A root adds up the next batches of workers, and the top the next sums of other roots: no action."""
+        state, root = self.state, event.worker
+        if event.sequence != state.sums_made(root):
+            broken(
+                "GaplessSequence",
+                f"root {root} made sum {event.sequence} after {state.sums_made(root)} sums",
+            )
+        parts: list[tuple[int, int]] = []
+        batches: Counter[int] = Counter()
+        for other, number in event.sums:
+            self._check_next(root, other, number, state.sums_taken[other], state.sums_made(other))
+            parts.extend(state.sum_taken(other))
+        for w, number in event.batches:
+            self._check_next(root, w, number, state.summed[w] + batches[w], len(state.sent[w]))
+            batches[w] += 1
+            parts.append((w, number))
+        state.sum_made(root, tuple(parts), batches)
+
+    def sum_received(self, event: SumReceived) -> None:
+        """One recv_upd after another, of all batches in the next sum; then the counts are exact."""
+        state, q = self.state, event.worker
+        self._check_next(q, TOP, event.sequence, state.sums_heard[q], state.sums_made(TOP))
+        heard: Counts = {}
+        for w, number in state.sum_heard(q):
+            self._check_next(q, w, number, state.heard[q][w], len(state.sent[w]))
+            for point, count in self._heard(q, w).items():
+                add(heard, point, count)
+        self._check_counted(q, heard, event.counts)
+
+    def _check_next(self, q: int, w: int, number: int, before: int, sent: int) -> None:
+        if number != before or before >= sent:
+            broken(
+                "GaplessSequence",
+                f"worker {q} took progress batch {number} of worker {w} after {before} of the {sent} that it "
+                "has sent",
+            )
 
     # The whole.
 

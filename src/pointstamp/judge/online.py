@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Final, NoReturn
 
-from pointstamp.judge.abstract import AbstractState
+from pointstamp.judge.abstract import TOP, AbstractState
 from pointstamp.judge.conformance import ModelRules
 from pointstamp.judge.cut_rules import CommitRules, SnapshotRules
 from pointstamp.judge.shape import Walker
@@ -31,11 +31,17 @@ from pointstamp.worker.events import (
     MessageSent,
     ProgressReceived,
     ProgressSent,
+    ProgressSummed,
     SnapshotTaken,
+    SumReceived,
 )
 
 RENUMBER_EVENTS: Final = 5_000
 """After this many events everything that has passed is forgotten."""
+
+
+_CAUSED: Final = frozenset({MessagePulled, ProgressReceived, ProgressSummed, SumReceived})
+"""The events that have their cause on another worker."""
 
 
 class Online:
@@ -121,7 +127,7 @@ class Online:
         while queue:
             event = queue[0]
             kind = type(event)
-            if (kind is MessagePulled or kind is ProgressReceived) and not self._has_cause(event):
+            if kind in _CAUSED and not self._has_cause(event):
                 break
             if record is not None:
                 record(event)
@@ -139,8 +145,14 @@ class Online:
         state = self.state
         if isinstance(event, MessagePulled):
             return state.data[event.worker].get(state.walker.point(event.location, event.time), 0) > 0
-        assert isinstance(event, ProgressReceived)
-        return event.sequence < len(state.sent[event.sender])
+        if isinstance(event, ProgressReceived):
+            return event.sequence < len(state.sent[event.sender])
+        if isinstance(event, SumReceived):
+            return event.sequence < state.sums_made(TOP)
+        assert isinstance(event, ProgressSummed)
+        return all(number < len(state.sent[sender]) for sender, number in event.batches) and all(
+            number < state.sums_made(root) for root, number in event.sums
+        )
 
     def _unexplained(self) -> NoReturn:
         """Raise BrokenError for an event that waits for a cause that cannot come."""
@@ -162,10 +174,18 @@ class Online:
                 isinstance(other, MessageSent) and (other.receiver, other.target, other.time) == place
                 for other in later
             )
-        return isinstance(event, ProgressReceived) and any(
-            isinstance(other, ProgressSent)
-            and (other.worker, other.sequence) == (event.sender, event.sequence)
+        if isinstance(event, ProgressReceived):
+            batches, sums = {(event.sender, event.sequence)}, set()
+        elif isinstance(event, SumReceived):
+            batches, sums = set(), {(TOP, event.sequence)}
+        elif isinstance(event, ProgressSummed):
+            batches, sums = set(event.batches), set(event.sums)
+        else:
+            return False
+        return any(
+            (other.worker, other.sequence) in (batches if isinstance(other, ProgressSent) else sums)
             for other in later
+            if isinstance(other, ProgressSent | ProgressSummed)
         )
 
     def _renumber(self) -> None:

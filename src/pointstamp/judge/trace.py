@@ -34,7 +34,9 @@ from pointstamp.worker.events import (
     Notified,
     ProgressReceived,
     ProgressSent,
+    ProgressSummed,
     SnapshotTaken,
+    SumReceived,
     WorkerStarted,
 )
 
@@ -207,6 +209,12 @@ def describe_event(shape: Shape, event: Event) -> str:
             return f"{who} told everybody, as batch {event.sequence}: {_changes(shape, event.changes)}"
         case ProgressReceived():
             return f"{who} heard batch {event.sequence} of worker {event.sender}"
+        case ProgressSummed():
+            parts = [f"batch {number} of worker {sender}" for sender, number in event.batches]
+            parts += [f"sum {number} of worker {sender}" for sender, number in event.sums]
+            return f"{who} added up, as sum {event.sequence}: {', '.join(parts)}"
+        case SumReceived():
+            return f"{who} heard sum {event.sequence}"
         case FrontiersMoved():
             return f"{who} propagated: {_frontiers(shape, event.frontiers) or 'no frontier moved'}"
         case FrontiersShown():

@@ -9,8 +9,8 @@ wrong for ever, so it is an error and never a guess (Brun et al. 2021, section 4
 Sending everything at once leaves nothing behind that could lack its justification, which makes every flush
 a legal ``send_upd`` of the exchange protocol.
 
-The broadcast stands behind the ``Broadcast`` protocol, so that one that accumulates before it sends can
-take the place of the full mesh of ``DirectBroadcast``.
+The broadcast stands behind the ``Broadcast`` protocol, so that one that accumulates before it sends
+(``pointstamp.progress.accumulating``) can take the place of the full mesh of ``DirectBroadcast``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,8 +42,16 @@ class Broadcast(Protocol):
         """What is to be sent now, and to whom; self included."""
         ...
 
-    def receive(self, batch: ProgressBatch) -> tuple[Change, ...]:
-        """Accept a batch and return the changes to apply."""
+    def receive(self, batch: ProgressBatch) -> tuple[Change, ...] | None:
+        """Accept a batch and return the changes to apply; None if it is only on its way to others."""
+        ...
+
+    def has_relay(self) -> bool:
+        """Whether something came that others may wait for, so that the next flush should come soon."""
+        ...
+
+    def look_again(self) -> None:
+        """Frontiers have moved; for a broadcast that holds back what moves none."""
         ...
 
     def unsent(self) -> tuple[Change, ...]:
@@ -82,6 +90,13 @@ class DirectBroadcast:
         batch = ProgressBatch(self.worker, self._sent, changes)
         self._sent += 1
         return [(WorkerIndex(peer), batch) for peer in range(self.workers)]
+
+    def has_relay(self) -> bool:
+        """Never: nothing goes on from here."""
+        return False
+
+    def look_again(self) -> None:
+        """Nothing is held back."""
 
     def unsent(self) -> tuple[Change, ...]:
         """What has gathered and was not sent yet."""

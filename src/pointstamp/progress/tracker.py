@@ -113,6 +113,22 @@ class Tracker:
                 return True
         return False
 
+    def is_covered(self, location: Location, time: Time) -> bool:
+        """Whether another counted pointstamp could result in this one, as of the last propagation.
+
+        As long as one does, no frontier anywhere depends on how often this one is counted.
+        """
+        implied = self._implications[location]
+        less_equal = self.graph.domains[location].less_equal
+        for lower in implied.frontier:
+            if lower == time:
+                # The port's own occurrences imply it once at most; what is more has come along edges.
+                own = 1 if time in self._occurrences[location].frontier else 0
+                return implied.counts[time] > own
+            if less_equal(lower, time):
+                return True
+        return False
+
     def occurrences(self, location: Location) -> dict[Time, int]:
         """The counts at a location as they are known here; counts may be negative for a while."""
         return dict(self._occurrences[location].counts)

@@ -9,6 +9,7 @@ This is a state machine without I/O: whoever drives it carries the batches from 
 
 from collections.abc import Iterable, Sequence
 
+from pointstamp.progress.accumulating import AccumulatingBroadcast, BroadcastTree
 from pointstamp.progress.broadcast import Broadcast, DirectBroadcast, ProgressBatch
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.tracker import Tracker
@@ -20,11 +21,17 @@ class ProgressView:
     """What one worker knows of the progress of all; changed by the worker that owns it."""
 
     def __init__(
-        self, graph: Graph, worker: WorkerIndex, workers: int, *, broadcast: Broadcast | None = None
+        self, graph: Graph, worker: WorkerIndex, workers: int, *, tree: BroadcastTree | None = None
     ) -> None:
         self.worker = worker
         self.tracker = Tracker(graph)
-        self._broadcast = broadcast or DirectBroadcast(worker, workers)
+        self.accumulating: AccumulatingBroadcast | None = None
+        """The broadcast, where workers tell their progress along a tree."""
+        self._broadcast: Broadcast
+        if tree is None:
+            self._broadcast = DirectBroadcast(worker, workers)
+        else:
+            self._broadcast = self.accumulating = AccumulatingBroadcast(worker, tree, self.tracker)
         self.tracker.update_all(initial_changes(graph, workers))
         self.tracker.propagate()
 
@@ -36,9 +43,20 @@ class ProgressView:
         """The batches to carry to the workers, this one included."""
         return self._broadcast.flush()
 
-    def receive(self, batch: ProgressBatch) -> None:
-        """Apply a batch to the counts; frontiers move at the next ``propagate``."""
-        self.tracker.update_all(self._broadcast.receive(batch))
+    def receive(self, batch: ProgressBatch) -> bool:
+        """Apply a batch to the counts; False if it is only on its way to others.
+
+        Frontiers move at the next ``propagate``.
+        """
+        changes = self._broadcast.receive(batch)
+        if changes is None:
+            return False
+        self.tracker.update_all(changes)
+        return True
+
+    def has_relay(self) -> bool:
+        """Whether something came that others may wait for, so that the next flush should come soon."""
+        return self._broadcast.has_relay()
 
     def unsent(self) -> tuple[Change, ...]:
         """What this worker has done and told nobody yet."""
@@ -46,7 +64,10 @@ class ProgressView:
 
     def propagate(self) -> list[Location]:
         """Draw all conclusions; return the locations whose frontier moved."""
-        return self.tracker.propagate()
+        moved = self.tracker.propagate()
+        if moved:
+            self._broadcast.look_again()
+        return moved
 
 
 def initial_changes(graph: Graph, workers: int) -> list[Change]:

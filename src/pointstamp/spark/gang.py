@@ -29,7 +29,7 @@ from pointstamp.running.messages import Failed, FileWritten, Finished, Order, Re
 from pointstamp.running.posting import post_failure, unfit
 from pointstamp.running.serving import serve
 from pointstamp.spark.early import EarlyTransport
-from pointstamp.spark.meeting import meet, own_address, report_batch
+from pointstamp.spark.meeting import hosts_of, meet, own_address, report_batch
 from pointstamp.spark.output import EpochFiles
 from pointstamp.spark.packing import NO_INPUT, REFUSED, InputSpec, from_bytes
 from pointstamp.topology.domain import Time
@@ -80,7 +80,8 @@ class SparkGang:
         reports: list[Report] = []
 
         def work() -> None:
-            member = serve(lambda: GangMember(self, number, early, batches), transport)
+            hosts = hosts_of(context)
+            member = serve(lambda: GangMember(self, number, early, batches, hosts), transport)
             reports.extend(map(FileWritten, member.files.finish()))
             reports.append(Finished())
 
@@ -108,11 +109,18 @@ class GangMember:
     """One worker of the gang while it runs: it reads its share, does what it can in between, and writes."""
 
     def __init__(
-        self, gang: SparkGang, number: int, early: EarlyTransport, batches: Iterator[pa.RecordBatch]
+        self,
+        gang: SparkGang,
+        number: int,
+        early: EarlyTransport,
+        batches: Iterator[pa.RecordBatch],
+        hosts: Sequence[int],
     ) -> None:
         self.gang = gang
         self.files = EpochFiles(gang.path, gang.run, number, gang.outputs)
-        self.worker = Worker(gang.plan, early, WorkerIndex(number), gang.workers, deliver=self._deliver)
+        self.worker = Worker(
+            gang.plan, early, WorkerIndex(number), gang.workers, deliver=self._deliver, hosts=hosts
+        )
         self._early = early
         self._reading: Iterator[None] | None = self._read(batches)
 

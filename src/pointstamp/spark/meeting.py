@@ -114,6 +114,12 @@ def versions() -> dict[str, str]:
     }
 
 
+def hosts_of(context: BarrierTaskContext) -> list[int]:
+    """For each task the first task on its host: who shares a host, as every task knows it alike."""
+    names = [info.address.rpartition(":")[0] for info in context.getTaskInfos()]
+    return [names.index(name) for name in names]
+
+
 def own_address(context: BarrierTaskContext, driver: Address | None = None) -> str:
     """The address at which the other tasks (and the driver, if it is a member) reach this one, and no wider.
 

@@ -84,6 +84,23 @@ class ProgressReceived(msgspec.Struct, frozen=True, tag=True, gc=False):
     counts: tuple[Counted, ...]
 
 
+class ProgressSummed(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """A root added up batches of workers and, at the top, sums of other roots; each by sender and number."""
+
+    worker: WorkerIndex
+    sequence: int
+    batches: tuple[tuple[WorkerIndex, int], ...]
+    sums: tuple[tuple[WorkerIndex, int], ...]
+
+
+class SumReceived(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """A sum of the top was applied to the counts, which for its pointstamps are now these."""
+
+    worker: WorkerIndex
+    sequence: int
+    counts: tuple[Counted, ...]
+
+
 class FrontiersMoved(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Propagation ended; these locations, maybe none, have another frontier than before."""
 
@@ -131,6 +148,8 @@ Event: TypeAlias = (
     | ActivationEnded
     | ProgressSent
     | ProgressReceived
+    | ProgressSummed
+    | SumReceived
     | FrontiersMoved
     | NotificationAsked
     | Notified

@@ -18,7 +18,9 @@ from pointstamp.flow.pact import ExchangeBy, ExchangeByFunction, StayHere
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.operators.endpoints import Collect, Deliver
 from pointstamp.operators.portstate import OutputState
+from pointstamp.progress.accumulating import Parts
 from pointstamp.progress.broadcast import ProgressBatch
+from pointstamp.progress.choosing import broadcast_tree
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.view import ProgressView
 from pointstamp.rows.partition import partition, split
@@ -38,7 +40,9 @@ from pointstamp.worker.events import (
     Notified,
     ProgressReceived,
     ProgressSent,
+    ProgressSummed,
     SnapshotTaken,
+    SumReceived,
     WorkerStarted,
 )
 from pointstamp.worker.input import InputHandle
@@ -74,12 +78,21 @@ class Worker:
         log: EventLog | None = None,
         on_snapshot: OnSnapshot | None = None,
         restored: Restored | None = None,
+        hosts: Sequence[int] | None = None,
     ) -> None:
         self.plan = plan
         self.graph: Graph = plan.graph()
         self.worker = worker
         self.workers = workers
-        self.view = ProgressView(self.graph, worker, workers)
+        self.view = ProgressView(
+            self.graph, worker, workers, tree=broadcast_tree(plan.broadcast, workers, hosts)
+        )
+        self._is_root = False
+        if self.view.accumulating is not None:
+            self._is_root = self.view.accumulating.is_root
+            if log is not None:
+                self.view.accumulating.on_told = self._log_told
+                self.view.accumulating.on_summed = self._log_summed
         self._transport = transport
         self._chooser = chooser
         self._log = log
@@ -143,7 +156,8 @@ class Worker:
         messages = self._transport.receive()
         if messages:
             self._take_in(messages)
-        if self._active and self._silent_activations < self.silent_activations_max:
+        silent_max = 1 if self._is_root and self.view.has_relay() else self.silent_activations_max
+        if self._active and self._silent_activations < silent_max:
             self._silent_activations += 1
             self._activate(self.instances[self._next_active()])
             return True
@@ -186,12 +200,16 @@ class Worker:
                 self._enqueue(message.location, message.time, message.batch)
 
     def _receive_progress(self, batch: ProgressBatch) -> None:
-        self.view.receive(batch)
+        if not self.view.receive(batch):
+            return
         self._received_progress = True
         if self._log is not None:
             count = self.view.tracker.count
             counts = tuple([Counted(at, time, count(at, time)) for at, time, _ in batch.changes])
-            self._log.record(ProgressReceived(self.worker, batch.sender, batch.sequence, counts))
+            if self.view.accumulating is None:
+                self._log.record(ProgressReceived(self.worker, batch.sender, batch.sequence, counts))
+            else:
+                self._log.record(SumReceived(self.worker, batch.sequence, counts))
 
     def _enqueue(self, location: Location, time: Time, batch: pa.RecordBatch) -> None:
         instance, port = self._readers[location]
@@ -328,9 +346,8 @@ class Worker:
     def _exchange_progress(self) -> bool:
         """Send what has gathered, draw conclusions from what has come; False where there is neither."""
         outgoing = self.view.flush()
-        if outgoing and self._log is not None:
-            batch = outgoing[0][1]
-            self._log.record(ProgressSent(self.worker, batch.sequence, batch.changes))
+        if outgoing and self._log is not None and self.view.accumulating is None:
+            self._log_told(outgoing[0][1])
         for peer, batch in outgoing:
             if peer == self.worker:
                 self._receive_progress(batch)
@@ -437,6 +454,14 @@ class Worker:
 
     def _frontiers(self, locations: Iterable[Location]) -> dict[Location, tuple[Time, ...]]:
         return {at: tuple(self.view.tracker.frontier(at)) for at in locations}
+
+    def _log_told(self, batch: ProgressBatch) -> None:
+        if self._log is not None:
+            self._log.record(ProgressSent(self.worker, batch.sequence, batch.changes))
+
+    def _log_summed(self, sequence: int, batches: Parts, sums: Parts) -> None:
+        if self._log is not None:
+            self._log.record(ProgressSummed(self.worker, sequence, batches, sums))
 
     def _log_snapshot(self, index: OperatorIndex, epoch: int) -> None:
         if self._log is not None:

@@ -3,6 +3,7 @@
 from typing import Final
 
 from pointstamp_models.catalogue import (
+    accumulating,
     borders,
     clocks,
     combined,
@@ -23,4 +24,5 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     timely.ENTRY,
     recursion.ENTRY,
     snapshots.ENTRY,
+    accumulating.ENTRY,
 )

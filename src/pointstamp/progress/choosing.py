@@ -1,0 +1,47 @@
+"""Which broadcast the workers of a flow use: every one of them must come to the same answer by itself."""
+
+from collections.abc import Sequence
+from math import isqrt
+from typing import Final, Literal, TypeAlias
+
+from pointstamp.errors import FlowError
+from pointstamp.progress.accumulating import BroadcastTree
+
+BroadcastKind: TypeAlias = Literal["direct", "accumulating"]
+"""To everybody at once, or along a tree of roots that add up."""
+
+BROADCAST_KINDS: Final = ("direct", "accumulating")
+
+ACCUMULATES_FROM: Final = 32
+"""With so many workers or more the tree is chosen; docs/scale.md has the measurement."""
+
+
+def check_broadcast(kind: str | None, flow: str) -> BroadcastKind | None:
+    """The kind of broadcast that was asked for; FlowError for one that there is not."""
+    if kind is None:
+        return None
+    if kind == "direct":
+        return "direct"
+    if kind == "accumulating":
+        return "accumulating"
+    known = " or ".join(f"'{each}'" for each in BROADCAST_KINDS)
+    raise FlowError(
+        f"flow '{flow}' was given broadcast={kind!r}; it is {known}, or None, which leaves it to the number "
+        "of workers."
+    )
+
+
+def broadcast_tree(
+    kind: BroadcastKind | None, workers: int, hosts: Sequence[int] | None = None
+) -> BroadcastTree | None:
+    """The tree along which this many workers tell their progress; None if each tells all others.
+
+    ``hosts`` says where each worker runs. Where it is not known, neighbours in number make groups as many as
+    they have members.
+    """
+    if kind == "direct" or (kind is None and workers < ACCUMULATES_FROM):
+        return None
+    if hosts is None:
+        size = max(1, isqrt(workers - 1) + 1)
+        hosts = [worker // size for worker in range(workers)]
+    return BroadcastTree(hosts)
