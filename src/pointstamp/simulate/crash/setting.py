@@ -13,7 +13,8 @@ from typing import NamedTuple
 from pointstamp.errors import InternalError
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.journal.history import Committed, Ticked
-from pointstamp.journal.ledger import Ledger
+from pointstamp.journal.ledger import TICKS_GATHERED_MAX, Ledger
+from pointstamp.journal.parts import INLINE_BYTES_MAX
 from pointstamp.query.member import Member
 from pointstamp.query.queryspec import QuerySpec, SavepointPlace
 from pointstamp.simulate.choices import Choices
@@ -111,12 +112,18 @@ class Setting:
             self.storage,
             workers,
             "simulated",
-            replace(self.makeup.snapshots, keep=self.features.chains_kept),
+            replace(
+                self.makeup.snapshots,
+                keep=self.features.chains_kept,
+                # By the seed, and not by a choice: in some worlds every write is one of its own.
+                inline_bytes_max=0 if seed % 3 == 0 else INLINE_BYTES_MAX,
+            ),
             epochs_max=self.makeup.epochs_max,
             closes=self.features.closes,
             epoch_columns=self.feed.columns,
             waits_for_silent=True,
             savepoint=None if begins_with is None else begins_with.place,
+            ticks_gathered_max=1 if seed % 2 == 0 else TICKS_GATHERED_MAX,
         )
         self.recover_at: int | None = 0
         """When the next driver takes over, if one is to."""
@@ -173,7 +180,7 @@ class Setting:
         self.note(life.generation, EpochCommitted(commit.number, commit.epoch))
 
     def _note_ticks(self, ledger: Ledger, generation: int) -> None:
-        for tick in ledger.ticks:
+        for tick in ledger.ticks_stored():
             known = self.result.ticks.get(tick.number)
             if known is None:
                 self.result.ticks[tick.number] = tick
