@@ -1,4 +1,4 @@
-"""What is small is stored with its commit: how many writes an epoch takes, and what may be lost with a driver.
+"""What is small is stored with its commit: how many writes that takes, and what may be lost with a driver.
 
 - *Counts*: an epoch of few rows is one durable write, and two calls of fsync on a local disk.
 - *Ticks*: one that no commit has stored is forgotten with its driver, and its units come again; the first of
@@ -58,7 +58,9 @@ def test_an_epoch_of_few_rows_is_one_durable_write(
     counted, synced = [], []
     create, fsync = LocalStorage.create, os.fsync
     monkeypatch.setattr(
-        LocalStorage, "create", lambda self, name, content: (counted.append(name), create(self, name, content))
+        LocalStorage,
+        "create",
+        lambda self, name, content: (counted.append(name), create(self, name, content)),
     )
     monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(handle), fsync(handle)))
     flow = FLOWS["running"]()

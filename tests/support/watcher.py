@@ -17,7 +17,7 @@ LOOK_SECONDS = 0.5
 
 
 def watched(pid_file: Path, folder: Path, by: signal.Signals) -> "subprocess.Popen[bytes]":
-    """A process that ends a server, and removes its folder, when this process is gone; kill it to call it off."""
+    """A process that ends a server, and removes its folder, when this process is gone."""
     told = [str(os.getpid()), str(pid_file), str(folder), str(by.value)]
     return subprocess.Popen([sys.executable, "-I", "-S", __file__, *told], start_new_session=True)
 

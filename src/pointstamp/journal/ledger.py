@@ -1,8 +1,9 @@
 """The ledger: what a query has taken in and published, kept in its journal and rebuilt from it.
 
 A tick says which units of which source were taken. A commit says that every worker has saved an epoch: where
-the parts of the snapshot are, and which staged output is published with it. Everything that a new driver needs to go on follows from these, in order: where each source stands,
-which ticks must be read again, and which snapshot they come after.
+the parts of the snapshot are, and which staged output is published with it. Everything that a new driver
+needs to go on follows from these, in order: where each source stands, which ticks must be read again, and
+which snapshot they come after.
 
 A snapshot is a chain of commits: a whole one, and those after it that hold what changed. The last chains are
 kept, and every savepoint; a summary replaces entries that no longer matter, and names the files that are

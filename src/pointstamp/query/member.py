@@ -6,9 +6,9 @@ simulated world.
 
 Output waits in memory until the snapshot of its epoch, or until there is much of it; then it is staged. A
 member reports that an epoch is saved when the worker's part of the snapshot and all its output up to that
-epoch are durable, or in the report, because they are small; the report does not include output of later epochs, which one operator may have reached
-before another has saved. What was published before this generation began may be computed again, but is never
-staged again.
+epoch are durable, or in the report, because they are small. The report does not include output of later
+epochs, which one operator may have reached before another has saved. What was published before this
+generation began may be computed again, but is never staged again.
 """
 
 from collections import deque
