@@ -8,7 +8,7 @@ both are one case. Nothing happens here: drivers are ``drivers``, and what goes 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pointstamp.errors import InternalError
 from pointstamp.flow.plan import NodeKind, Plan
@@ -29,6 +29,8 @@ from pointstamp.simulate.crash.user import User
 from pointstamp.simulate.feed import Items
 from pointstamp.simulate.network import SimulatedClock
 from pointstamp.simulate.world import STEPS_MAX, WorldRun
+
+_LANES_MAX: Final = 3
 
 
 class Doom(NamedTuple):
@@ -98,7 +100,7 @@ class Setting:
             self.durability.draw = self.further.choose
         self.storage = SimulatedStorage(self.durability)
         self.sink = SimulatedSink(self.durability)
-        self.feed: Feed = self._fed(plan, inputs) if begins_with is None else begins_with.of.feed
+        self.feed: Feed = self._fed(plan, inputs, seed) if begins_with is None else begins_with.of.feed
         self.user = User(self.feed, self.sink, self.further, self.note, lambda: self.newest)
         self.crashes_left = crashes
         self.lives: list[Life] = []
@@ -157,14 +159,15 @@ class Setting:
             Features.of(further) if self.has_features else NOTHING_FURTHER,
         )
 
-    def _fed(self, plan: Plan, inputs: Mapping[str, Items]) -> Feed:
-        """The input of a new world."""
+    def _fed(self, plan: Plan, inputs: Mapping[str, Items], seed: int) -> Feed:
+        """The input of a new world; the seed itself says how many lanes it has."""
         declared = plan.named(NodeKind.INPUT)
         return Feed.of(
             inputs,
             self.choices,
             self.further if self.features.has_columns else None,
             {name: each.event_epochs for name, each in declared.items() if each.event_epochs is not None},
+            1 + seed % _LANES_MAX,
         )
 
     def _before_operation(self, what: str) -> None:
