@@ -124,7 +124,7 @@ def _streaming(
     with _folder() as folder:
         writer = made.writeStream.format("kafka").option("kafka.bootstrap.servers", address)
         writer = writer.outputMode("update").option("topic", target).option("checkpointLocation", folder)
-        query = (writer.trigger(**trigger) if trigger else writer).start()  # type: ignore[arg-type]
+        query = (writer.trigger(**trigger) if trigger else writer).start()
         try:
             yield
         finally:

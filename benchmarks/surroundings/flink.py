@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyspark
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.java_gateway import (  # type: ignore[import-untyped]
+    GatewayParameters,
+    JavaGateway,
+    launch_gateway,
+)
 from scripts.jars import jars
 
 CHECKPOINT_MS: Final = 10

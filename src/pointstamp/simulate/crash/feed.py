@@ -150,7 +150,7 @@ class Feed:
         splits_max = SPLITS_MAX[choices.choose(len(SPLITS_MAX))]
         comes_later = bool(choices.choose(2))
         for name, items in inputs.items():
-            parts = laned.get(name) or [split(item.batch, splits_max, choices) for item in items]
+            parts = laned.get(name) or [list(split(item.batch, splits_max, choices)) for item in items]
             units = [[[batch] for batch in unit] for unit in parts]
             sizes = [[_SIZES[choices.choose(len(_SIZES))] for _ in unit] for unit in units]
             complete = complete_after(items) if name in stamped else None
