@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from pointstamp.journal.history import Entry, FlowShape, Gathered, Ticked
+from pointstamp.journal.history import Entry, FlowShape, StoredAsOne, Ticked
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
 from pointstamp.journal.saved_part import PartSaved
@@ -93,7 +93,7 @@ def test_ticks_are_stored_with_the_commit_that_follows_them() -> None:
     for number in range(3):
         _tick(ledger, number)
     ledger.commit(1, [PartSaved("part", 1, 0, b"x")], [], is_whole=True, settled=1)
-    assert _stored(storage) == ["GenerationStarted", "FlowShape", "Ticked", "Gathered"]
+    assert _stored(storage) == ["GenerationStarted", "FlowShape", "Ticked", "StoredAsOne"]
     after = _ledger(storage)
     assert [tick.number for tick in after.ticks_after(after.chain())] == [2]
     assert after.positions["words"] == 3
@@ -110,7 +110,7 @@ def test_the_first_tick_of_an_input_and_the_final_one_are_stored_at_once() -> No
     _tick(ledger, 0, "others")
     assert ledger.ticks_stored() == ledger.ticks
     _tick(ledger, 2, final=True)
-    assert _stored(storage)[2:] == ["Ticked", "Gathered", "Ticked"]
+    assert _stored(storage)[2:] == ["Ticked", "StoredAsOne", "Ticked"]
     assert _ledger(storage).is_final
 
 
@@ -169,5 +169,5 @@ def test_entries_that_were_written_before_are_read() -> None:
     old = msgspec.msgpack.encode(["snapshots/1", 10, 7])
     assert msgspec.msgpack.decode(old, type=PartSaved) == PartSaved("snapshots/1", 10, 7)
     tick = Ticked(0, {}, 0, 1)
-    stored = msgspec.msgpack.encode(Gathered([tick]))
-    assert msgspec.msgpack.decode(stored, type=Entry) == Gathered([tick])
+    stored = msgspec.msgpack.encode(StoredAsOne([tick]))
+    assert msgspec.msgpack.decode(stored, type=Entry) == StoredAsOne([tick])

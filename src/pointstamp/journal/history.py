@@ -125,7 +125,7 @@ class JournalSummary(msgspec.Struct, frozen=True, tag=True):
     promises: list[Said] = []
 
 
-class Gathered(msgspec.Struct, frozen=True, tag=True):
+class StoredAsOne(msgspec.Struct, frozen=True, tag=True):
     """Ticks that were made one after the other, and what followed them: entries that were stored as one."""
 
     ticks: list[Ticked]
@@ -133,7 +133,7 @@ class Gathered(msgspec.Struct, frozen=True, tag=True):
 
 
 Entry: TypeAlias = (
-    FlowShape | Ticked | Renewed | Committed | KeptSnapshot | Dropped | Said | JournalSummary | Gathered
+    FlowShape | Ticked | Renewed | Committed | KeptSnapshot | Dropped | Said | JournalSummary | StoredAsOne
 )
 
 
@@ -142,7 +142,7 @@ E = TypeVar("E")
 
 def each_of(entry: Entry | E) -> Iterator[Entry | E]:
     """The entries that were stored as one, in order; most often there is one."""
-    if isinstance(entry, Gathered):
+    if isinstance(entry, StoredAsOne):
         yield from entry.ticks
         if entry.entry is not None:
             yield entry.entry

@@ -28,13 +28,13 @@ from pointstamp.journal.history import (
     Dropped,
     Entry,
     FlowShape,
-    Gathered,
     JournalSummary,
     KeptSnapshot,
     Renewed,
     Said,
     Savepoint,
     SnapshotChain,
+    StoredAsOne,
     Ticked,
     each_of,
 )
@@ -176,7 +176,7 @@ class Ledger:
         is_first = any(self.positions.get(name) is None for name in taken)
         gathered = [*self._gathered, tick]
         if final or is_first or len(gathered) >= self._ticks_gathered_max:
-            self._store(tick if len(gathered) == 1 else Gathered(gathered))
+            self._store(tick if len(gathered) == 1 else StoredAsOne(gathered))
         else:
             self._gathered = gathered
         self._apply(tick)
@@ -294,8 +294,8 @@ class Ledger:
     # Inside.
 
     def _append(self, entry: Entry) -> None:
-        if self._gathered and not isinstance(entry, Ticked | JournalSummary | Gathered):
-            self._store(Gathered(self._gathered, entry))
+        if self._gathered and not isinstance(entry, Ticked | JournalSummary | StoredAsOne):
+            self._store(StoredAsOne(self._gathered, entry))
         else:
             self._store(entry)
         self._apply(entry)
@@ -308,7 +308,7 @@ class Ledger:
     def _apply(self, entry: Entry | GenerationStarted) -> None:
         self._entries += 1
         match entry:
-            case GenerationStarted() | Gathered():
+            case GenerationStarted() | StoredAsOne():
                 pass  # what was gathered is applied one by one
             case FlowShape():
                 self.shape = entry

@@ -15,11 +15,11 @@ from pointstamp.journal.history import (
     Dropped,
     Entry,
     FlowShape,
-    Gathered,
     JournalSummary,
     KeptSnapshot,
     Renewed,
     Said,
+    StoredAsOne,
     Ticked,
     each_of,
 )
@@ -160,5 +160,5 @@ def _told(entry: Entry | GenerationStarted) -> tuple[str, str, int | None]:
             return "promise", f"input '{entry.input}' is complete before epoch {entry.epoch}", None
         case JournalSummary():
             return "summary", f"ticks up to {entry.last_tick}, {len(entry.commits)} commits", None
-        case Gathered():
+        case StoredAsOne():
             return "ticks", f"{len(entry.ticks)} ticks", None
