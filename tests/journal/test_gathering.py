@@ -26,6 +26,7 @@ from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Unit
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.memory import MemoryStorage
+from pointstamp.storage.port import Content
 from support.recoverables import FLOWS, expected, rows_of
 from support.recovering import APART, TOGETHER, Growing, MemorySink, spec_of
 
@@ -55,14 +56,20 @@ def test_an_epoch_of_few_rows_is_one_durable_write(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    counted, synced = [], []
+    counted: list[str] = []
+    synced: list[int] = []
     create, fsync = LocalStorage.create, os.fsync
-    monkeypatch.setattr(
-        LocalStorage,
-        "create",
-        lambda self, name, content: (counted.append(name), create(self, name, content)),
-    )
-    monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(handle), fsync(handle)))
+
+    def counting(self: LocalStorage, name: str, content: Content) -> None:
+        counted.append(name)
+        create(self, name, content)
+
+    def syncing(handle: int) -> None:
+        synced.append(handle)
+        fsync(handle)
+
+    monkeypatch.setattr(LocalStorage, "create", counting)
+    monkeypatch.setattr(os, "fsync", syncing)
     flow = FLOWS["running"]()
     data, sink = rows_of(flow, EPOCHS, seed=1), MemorySink()
     storage = LocalStorage(tmp_path / "checkpoint")

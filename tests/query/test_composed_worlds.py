@@ -110,7 +110,7 @@ class ComposedWorld:
         for epoch, keys in enumerate(self.rows):
             counts = sorted(Counter(keys).items())
             if counts:
-                wanted["both", epoch] = counts
+                wanted["both", epoch] = [*counts]
                 before = [(k, sums[k], -1) for k, _ in counts if sums[k]]
                 sums.update(keys)
                 wanted["sums", epoch] = sorted([*before, *((k, sums[k], 1) for k, _ in counts)])
