@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -80,11 +81,18 @@ def copy(task: str, address: str, source: str, target: str) -> Iterator[None]:
 
 
 @contextmanager
-def pointstamp(task: str, address: str, source: str, target: str) -> Iterator[None]:
+def pointstamp(
+    task: str,
+    address: str,
+    source: str,
+    target: str,
+    rows_per_tick: int = 200_000,
+    bytes_per_tick: int | None = None,
+) -> Iterator[None]:
     """A query in this process."""
     flow = ps.Dataflow(task)
     sink = ps.KafkaSink(address, target)
-    records = ps.kafka(address, source)
+    records = ps.kafka(address, source, rows_per_tick=rows_per_tick, bytes_per_tick=bytes_per_tick)
     if task == DOUBLED:
         numbers = flow.input("records", "n long")
         flow.output(task, numbers.with_columns(twice=ps.col("n") * 2))
@@ -92,7 +100,6 @@ def pointstamp(task: str, address: str, source: str, target: str) -> Iterator[No
         counts = flow.input("records", "k long").running().reduce("k", n=ps.count())
         flow.output(task, counts.upserts("k", deleted="gone"))
         sink = ps.KafkaSink(address, target, key="k", deleted="gone")
-        records = ps.kafka(address, source, rows_per_tick=200_000)
     with _folder() as folder:
         query = flow.start_local(records=records, checkpoint=folder, output=sink)
         try:
@@ -184,3 +191,8 @@ CONTENDERS: dict[str, Contender] = {
     "Flink": flink,
 }
 """By name, in the order in which they are measured."""
+TICKS: dict[str, Contender] = {
+    **{f"pointstamp, {rows} rows": partial(pointstamp, rows_per_tick=rows) for rows in (100, 10_000)},
+    **{f"pointstamp, {size} bytes": partial(pointstamp, bytes_per_tick=size) for size in (10_000, 1_000_000)},
+}
+"""The same with ticks of so much at most: what a limit costs, and gives."""

@@ -10,6 +10,8 @@
 - *throughput*: a topic is filled once, and each contender counts its records by key (1,000 of them), until a
   reader finds counts that add up to all. ``rows_per_second``, and ``ratio``, by that of pointstamp.
 
+``--only "pointstamp, 100 rows" "pointstamp, 10000 bytes"`` and others measure ticks of so much at most.
+
 One JSON line for each cell. Every contender is on the same broker, which is started on loopback, in a process
 of its own, and is ended after ``--seconds-max``; a cell that fails or takes longer is a line that says so.
 With ``--out``, lines are added to a file, and cells that have a line there are not run again. ``cpu_seconds``
@@ -25,7 +27,7 @@ from time import monotonic, perf_counter
 import numpy as np
 from benchmarks.figures import Figures, line_of, lines_in
 from benchmarks.limits import Limits, processor_seconds, run_limited
-from benchmarks.surroundings.contenders import CONTENDERS, COUNTED, DOUBLED, reader
+from benchmarks.surroundings.contenders import CONTENDERS, COUNTED, DOUBLED, TICKS, reader
 from confluent_kafka import Producer
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
@@ -36,6 +38,7 @@ WARM_UP = 20
 KEYS = 1_000
 TASKS = ("latency", "throughput")
 ARRIVE_SECONDS_MAX = 300.0
+_EVERYBODY = {**CONTENDERS, **TICKS}
 
 
 def arrivals(source: str, target: str, epochs: int, rows: int) -> list[float]:
@@ -87,7 +90,7 @@ def counted(target: str, records: int) -> None:
 def latency(contender: str, epochs: int, rows: int) -> dict[str, float]:
     """The delay of epochs one after the other."""
     source, target = new_topic(), new_topic()
-    with CONTENDERS[contender](DOUBLED, address(), source, target):
+    with _EVERYBODY[contender](DOUBLED, address(), source, target):
         taken = arrivals(source, target, epochs, rows)
         cpu_seconds = processor_seconds()
     return {
@@ -101,7 +104,7 @@ def throughput(contender: str, source: str, records: int) -> dict[str, float]:
     """How long it takes to count what is there, from the start to the last count."""
     target = new_topic()
     begin = perf_counter()
-    with CONTENDERS[contender](COUNTED, address(), source, target):
+    with _EVERYBODY[contender](COUNTED, address(), source, target):
         counted(target, records)
         seconds = perf_counter() - begin
         cpu_seconds = processor_seconds()
@@ -187,7 +190,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--rows", type=int, default=1_000)
     parser.add_argument("--records", type=int, default=10_000_000)
-    parser.add_argument("--only", nargs="+", choices=[*CONTENDERS], default=[*CONTENDERS])
+    parser.add_argument("--only", nargs="+", choices=[*_EVERYBODY], default=[*CONTENDERS])
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=[*TASKS])
     parser.add_argument("--seconds-max", type=float, default=900.0)
     parser.add_argument("--megabytes-max", type=float, default=8_000.0)
