@@ -1,56 +1,49 @@
-"""From a topic of Kafka to another: how long until what was sent can be read there, committed.
+"""From a topic of Kafka to another: how long until what was sent can be read there, and how many a second.
 
-    .venv/bin/python -m benchmarks.surroundings.kafka [--epochs 200] [--rows 1000] [--without-spark]
+    .venv/bin/python -m benchmarks.surroundings.kafka [--epochs 200] [--rows 1000] [--records 10000000]
+        [--only pointstamp Flink] [--tasks latency throughput] [--seconds-max 900] [--megabytes-max 8000]
+        [--out FILE]
 
-Some records are sent, and when a reader of committed records has all that was made of them, the next are
-sent. One JSON line per contender, with ``ms_median`` and ``ms_p99`` from the first record's sending to the
-last one's arrival, and ``cpu_ms``, the processor time of this process for each epoch, sender and reader with
-it:
+- *latency*: some records are sent, and when a reader of committed records has all that was made of them, the
+  next are sent. ``ms_median`` and ``ms_p99`` are from the first record's sending to the last one's arrival;
+  ``ratio`` is by the copy, which does nothing else. The aim is a median below 25 ms, exactly once.
+- *throughput*: a topic is filled once, and each contender counts its records by key (1,000 of them), until a
+  reader finds counts that add up to all. ``rows_per_second``, and ``ratio``, by that of pointstamp.
 
-- *copy*: a process that reads and writes, in a transaction an epoch, and does nothing else: what Kafka and
-  its client cost. ``ratio`` is by this one;
-- *pointstamp*: one worker in the driver's process, exactly once;
-- *Structured Streaming*: the same with Spark's source and sink, which writes at least once.
+``--only "pointstamp, 100 rows" "pointstamp, 10000 bytes"`` and others measure ticks of so much at most.
 
-A broker is started on loopback. Flink is not measured: it is not to be had by a package of Python alone.
-The aim is a median below 25 ms, exactly once.
+One JSON line for each cell. Every contender is on the same broker, which is started on loopback, in a process
+of its own, and is ended after ``--seconds-max``; a cell that fails or takes longer is a line that says so.
+With ``--out``, lines are added to a file, and cells that have a line there are not run again. ``cpu_seconds``
+is the processor time of sender, contender and reader together, JVMs included.
 """
 
 import argparse
+import json
 import sys
-import tempfile
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic, perf_counter, process_time
+from time import monotonic, perf_counter
 
 import numpy as np
-from benchmarks.figures import report
-from confluent_kafka import Consumer, Producer, TopicPartition
-from scripts.jars import jars
-
-import pointstamp as ps
+from benchmarks.figures import Figures, line_of, lines_in
+from benchmarks.limits import Limits, processor_seconds, run_limited
+from benchmarks.surroundings.contenders import CONTENDERS, COUNTED, DOUBLED, TICKS, reader
+from confluent_kafka import Producer
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from support.kafka_broker import address, new_topic
 
 WARM_UP = 20
+KEYS = 1_000
+TASKS = ("latency", "throughput")
 ARRIVE_SECONDS_MAX = 300.0
-
-
-def reader(topic: str) -> Consumer:
-    """A reader of committed records, which waits as little as it can."""
-    settings = {"bootstrap.servers": address(), "group.id": "bench", "enable.auto.commit": False}
-    consumer = Consumer({**settings, "isolation.level": "read_committed", "fetch.wait.max.ms": 100})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    return consumer
+_EVERYBODY = {**CONTENDERS, **TICKS}
 
 
 def arrivals(source: str, target: str, epochs: int, rows: int) -> list[float]:
     """The ms that each epoch took, one after the other."""
-    producer, consumer = Producer({"bootstrap.servers": address(), "linger.ms": 0}), reader(target)
+    producer, consumer = Producer({"bootstrap.servers": address(), "linger.ms": 0}), reader(address(), target)
     taken = []
     for epoch in range(epochs + WARM_UP):
         begin = perf_counter()
@@ -61,114 +54,153 @@ def arrivals(source: str, target: str, epochs: int, rows: int) -> list[float]:
         while left > 0:
             if monotonic() > deadline:
                 raise SystemExit(f"of epoch {epoch}, {left} records did not arrive")
-            message = consumer.poll(1.0)
-            left -= 0 if message is None or message.error() else 1
+            for message in consumer.consume(left, 1.0):
+                left -= 0 if message.error() else 1
         taken.append((perf_counter() - begin) * 1000)
     consumer.close()
     return taken[WARM_UP:]
 
 
-@contextmanager
-def copying(source: str, target: str) -> Iterator[None]:
-    """Copy records in transactions, in a thread."""
-    stop = threading.Event()
+def fill(topic: str, records: int) -> None:
+    """Send the records that are to be counted."""
+    producer = Producer({"bootstrap.servers": address(), "linger.ms": 50, "batch.num.messages": 100_000})
+    values = [b'{"k": %d}' % key for key in range(KEYS)]
+    for number in range(records):
+        while True:
+            try:
+                producer.produce(topic, values[number % KEYS])
+                break
+            except BufferError:
+                producer.poll(0.1)
+    producer.flush()
 
-    def copy() -> None:
-        consumer = reader(source)
-        producer = Producer({"bootstrap.servers": address(), "transactional.id": target, "linger.ms": 0})
-        producer.init_transactions(60)
-        while not stop.is_set():
-            first = consumer.poll(0.1)
-            if first is None or first.error():
+
+def counted(target: str, records: int) -> None:
+    """Return when the counts by key that can be read add up."""
+    consumer = reader(address(), target)
+    counts: dict[int, int] = {}
+    while sum(counts.values()) < records:
+        for message in consumer.consume(10_000, 0.2):
+            if not message.error() and message.value() is not None:
+                row = json.loads(message.value())
+                counts[row["k"]] = row["n"]
+    consumer.close()
+
+
+def latency(contender: str, epochs: int, rows: int) -> dict[str, float]:
+    """The delay of epochs one after the other."""
+    source, target = new_topic(), new_topic()
+    with _EVERYBODY[contender](DOUBLED, address(), source, target):
+        taken = arrivals(source, target, epochs, rows)
+        cpu_seconds = processor_seconds()
+    return {
+        "ms_median": float(np.median(taken)),
+        "ms_p99": float(np.percentile(taken, 99)),
+        "cpu_seconds": cpu_seconds,
+    }
+
+
+def throughput(contender: str, source: str, records: int) -> dict[str, float]:
+    """How long it takes to count what is there, from the start to the last count."""
+    target = new_topic()
+    begin = perf_counter()
+    with _EVERYBODY[contender](COUNTED, address(), source, target):
+        counted(target, records)
+        seconds = perf_counter() - begin
+        cpu_seconds = processor_seconds()
+    return {"rows_per_second": records / seconds, "seconds": seconds, "cpu_seconds": cpu_seconds}
+
+
+# The cells, each in a process of its own.
+
+
+def cell(given: argparse.Namespace, task: str, contender: str, topic: str) -> Figures:
+    """Run one cell in a session that is ended in time; its figures, or why there are none."""
+    sizes = ["--epochs", given.epochs, "--rows", given.rows, "--records", given.records]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.surroundings.kafka",
+        *sizes,
+        "--cell",
+        task,
+        contender,
+        topic,
+    ]
+    limits = Limits(given.seconds_max, given.megabytes_max)
+    ended = run_limited([str(each) for each in command], limits, POINTSTAMP_TEST_KAFKA=address())
+    if ended.lines:
+        return {**ended.lines[-1], "peak_megabytes": round(ended.peak_megabytes)}
+    words = ended.said.strip().splitlines()[-1:] if ended.outcome == "failed" else []
+    return {"failed": " ".join([ended.outcome, *words])[:300]}
+
+
+def one_cell(given: argparse.Namespace, task: str, contender: str, topic: str) -> None:
+    """What a process of a cell does."""
+    if task == "latency":
+        figures = latency(contender, given.epochs, given.rows)
+    else:
+        figures = throughput(contender, topic, given.records)
+    print(line_of(contender, **figures), flush=True)
+
+
+def run(given: argparse.Namespace) -> None:
+    """Measure what has no line yet."""
+    done = lines_in(given.out.read_text()) if given.out is not None and given.out.exists() else []
+    topic = ""
+    for task in given.tasks:
+        base = 0.0
+        for contender in given.only:
+            if task == "throughput" and contender == "copy":
                 continue
-            producer.begin_transaction()
-            for message in [first, *consumer.consume(10_000, 0)]:
-                producer.produce(target, message.value())
-            producer.commit_transaction(60)
-        consumer.close()
-
-    thread = threading.Thread(target=copy)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
-@contextmanager
-def with_pointstamp(source: str, target: str) -> Iterator[None]:
-    """A query that doubles numbers."""
-    flow = ps.Dataflow("doubled")
-    flow.output("doubled", flow.input("numbers", "n long").with_columns(twice=ps.col("n") * 2))
-    with tempfile.TemporaryDirectory(prefix="pointstamp-bench-", dir=Path.cwd()) as folder:
-        query = flow.start_local(
-            numbers=ps.kafka(address(), source),
-            checkpoint=folder,
-            output=ps.KafkaSink(address(), target),
-        )
-        try:
-            yield
-        finally:
-            query.stop(finish=False)
+            about = _about(given, task, contender)
+            figures = next((each for each in done if about.items() <= each.items()), None)
+            is_new = figures is None
+            if figures is None:
+                if task == "throughput" and not topic:
+                    topic = new_topic()
+                    fill(topic, given.records)
+                figures = cell(given, task, contender, topic)
+            value = float(figures.get("ms_median" if task == "latency" else "rows_per_second") or 0)
+            base = base or value
+            if is_new:
+                ratio = {"ratio": value / base} if value else {}
+                _tell({**figures, **about, **ratio}, given.out)
 
 
-@contextmanager
-def with_spark(source: str, target: str) -> Iterator[None]:
-    """The same by Structured Streaming, as fast as it goes."""
-    from pyspark.sql import SparkSession
+def _about(given: argparse.Namespace, task: str, contender: str) -> Figures:
+    """What tells a cell from others."""
+    sizes = {"epochs": given.epochs, "rows": given.rows} if task == "latency" else {"records": given.records}
+    return {"case": f"{task}, {contender}", **sizes}
 
-    found = ",".join(str(jar) for jar in sorted(jars("spark-kafka").glob("*.jar")))
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.jars", found)
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .getOrCreate()
+
+def _tell(figures: Figures, out: Path | None) -> None:
+    line = line_of(
+        figures["case"], **{name: each for name, each in figures.items() if name not in ("case", "load")}
     )
-    spark.sparkContext.setLogLevel("OFF")
-    rows = spark.readStream.format("kafka").option("kafka.bootstrap.servers", address())
-    read = rows.option("subscribe", source).option("startingOffsets", "earliest").load()
-    twice = read.selectExpr("get_json_object(cast(value as string), '$.n') n").selectExpr(
-        "to_json(struct(n, 2 * n as twice)) value"
-    )
-    with tempfile.TemporaryDirectory(prefix="pointstamp-bench-", dir=Path.cwd()) as folder:
-        written = twice.writeStream.format("kafka").option("kafka.bootstrap.servers", address())
-        query = written.option("topic", target).option("checkpointLocation", folder).start()
-        try:
-            yield
-        finally:
-            query.stop()
-            spark.stop()
+    print(line, flush=True)
+    if out is not None:
+        with out.open("a") as file:
+            print(line, file=file)
 
 
 def main() -> None:
     """Measure each contender."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description="From topic to topic of Kafka.")
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--rows", type=int, default=1_000)
-    parser.add_argument("--without-spark", action="store_true")
-    options = parser.parse_args()
-    contenders: dict[str, Callable[[str, str], object]] = {"copy": copying, "pointstamp": with_pointstamp}
-    if not options.without_spark:
-        contenders["Structured Streaming"] = with_spark
-    best = 0.0
-    for name, contender in contenders.items():
-        source, target = new_topic(), new_topic()
-        begin = process_time()
-        with contender(source, target):  # type: ignore[attr-defined]  # each is a context
-            taken = arrivals(source, target, options.epochs, options.rows)
-        median = float(np.median(taken))
-        best = best or median
-        report(
-            name,
-            ms_median=median,
-            ms_p99=float(np.percentile(taken, 99)),
-            cpu_ms=(process_time() - begin) * 1000 / (options.epochs + WARM_UP),
-            ratio=median / best,
-        )
+    parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--only", nargs="+", choices=[*_EVERYBODY], default=[*CONTENDERS])
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=[*TASKS])
+    parser.add_argument("--seconds-max", type=float, default=900.0)
+    parser.add_argument("--megabytes-max", type=float, default=8_000.0)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--cell", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.cell is not None:
+        one_cell(given, *given.cell)
+    else:
+        run(given)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ def checkpoint(tmp_path: Path) -> Path:
             checkpoint=str(tmp_path / "saved"),
             output=str(tmp_path / "out"),
             workers=2,
+            snapshots=ps.SnapshotPolicy(inline_bytes_max=0),
         )
         for number in range(2):
             place = tmp_path / "in" / f"{generation}{number}.parquet"

@@ -23,7 +23,7 @@ from pointstamp.query.starting import known_query_id
 from pointstamp.storage.local import LocalStorage
 from support.streams import SECONDS_MAX, published_by_epoch, put, words_flow
 
-POLICY = SnapshotPolicy(epochs=1, chain_max=1, keep=1)
+POLICY = SnapshotPolicy(epochs=1, chain_max=1, keep=1, inline_bytes_max=0)
 
 
 def _open(folder: Path, name: str = "first", **options: object) -> ps.Query:

@@ -38,6 +38,16 @@ def _counts(path: Path) -> list[tuple[int, str, int]]:
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
     """A checkpoint with the savepoint 'monday' at epoch 4, of a query that went on to epoch 8."""
+    return _kept(tmp_path, ps.SnapshotPolicy())
+
+
+@pytest.fixture
+def kept_in_files(tmp_path: Path) -> Path:
+    """The same, with snapshots in files, which can be damaged one by one."""
+    return _kept(tmp_path, ps.SnapshotPolicy(inline_bytes_max=0))
+
+
+def _kept(tmp_path: Path, snapshots: ps.SnapshotPolicy) -> Path:
     folder = tmp_path / "in"
     folder.mkdir()
     query = _flow().start_local(
@@ -45,6 +55,7 @@ def kept(tmp_path: Path) -> Path:
         checkpoint=str(tmp_path / "first"),
         output=str(tmp_path / "all"),
         workers=2,
+        snapshots=snapshots,
     )
     try:
         for number, batch in enumerate(BATCHES[:5]):
@@ -115,7 +126,8 @@ WORDS = {"gone": "there is no object", "altered": "was altered", "another's": "h
 
 
 @pytest.mark.parametrize("how", WORDS)
-def test_a_savepoint_with_a_part_that_is_not_its_own_is_refused(kept: Path, how: str) -> None:
+def test_a_savepoint_with_a_part_that_is_not_its_own_is_refused(kept_in_files: Path, how: str) -> None:
+    kept = kept_in_files
     _damaged(kept, how, "whole")
     with pytest.raises(RecoveryError, match=rf"savepoint 'monday' of .* is damaged: .*{WORDS[how]}"):
         _again(kept, "monday")
@@ -123,8 +135,9 @@ def test_a_savepoint_with_a_part_that_is_not_its_own_is_refused(kept: Path, how:
 
 @pytest.mark.parametrize("how", WORDS)
 def test_where_what_changed_last_is_not_its_own_what_came_before_is_gone_on_from(
-    kept: Path, how: str, caplog: pytest.LogCaptureFixture
+    kept_in_files: Path, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    kept = kept_in_files
     _damaged(kept, how, "changes")
     _again(kept, "monday")
     assert WORDS[how] in caplog.text

@@ -26,9 +26,12 @@ import pointstamp as ps
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.flow.event_epochs import ToLaterEpochs
 from pointstamp.query.coordinator import Coordinator
+from pointstamp.query.lanes import Lanes
 from pointstamp.rows.epochcolumn import EventEpochs
 from pointstamp.simulate.case import prepared
+from pointstamp.simulate.crash.columns import in_lanes
 from pointstamp.simulate.crash.seeds import CrashSimulator
+from pointstamp.simulate.feed import FedItem
 from pointstamp.simulate.seeds import FindingKind, Simulator, cases, simulate
 from pointstamp.simulate.world import Ended
 from support.broken_recovery import Rescaled
@@ -240,6 +243,20 @@ def test_a_bound_that_forgets_the_lateness_is_found(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(EventEpochs, "complete_by", lambda self, latest: self.epoch_of(latest))
     with pytest.raises(AssertionError, match="differs"):
         crashes(8)
+
+
+def test_a_driver_that_forgets_the_lanes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lanes, "read", lambda self, name, latest: None)
+    with pytest.raises(AssertionError):
+        crashes(4)
+
+
+def test_rows_in_lanes_are_the_same_rows_each_lane_in_its_order() -> None:
+    items = [FedItem(pa.record_batch({"x": [10 * unit + each for each in range(5)]})) for unit in range(3)]
+    units = in_lanes(items, 2)
+    lanes = [[x for unit in units for x in unit[lane]["x"].to_pylist()] for lane in (0, 1)]
+    assert lanes == [[0, 2, 4, 10, 12, 14, 20, 22, 24], [1, 3, 11, 13, 21, 23]]
+    assert not units[0][1].num_rows
 
 
 def test_an_input_that_waits_for_its_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,15 @@ def test_state_without_keys_stays_with_as_many_workers_as_saved_it() -> None:
 def test_a_part_that_is_not_as_it_was_written_is_refused_by_name() -> None:
     flow = FLOWS["running"]()
     storage = MemoryStorage()
-    mission = Mission(flow.plan, {"numbers": MemoryRows((numbers([(1, 1)]),))}, MemorySink(), storage, 1, 1)
+    mission = Mission(
+        flow.plan,
+        {"numbers": MemoryRows((numbers([(1, 1)]),))},
+        MemorySink(),
+        storage,
+        1,
+        1,
+        inline_bytes_max=0,
+    )
     crew = InProcessCrew(mission)
     crew.post(0, Tick(0, {"numbers": [Part("0", 1)]}, 0, 1))
     crew.post(0, Save(is_whole=True))

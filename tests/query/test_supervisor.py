@@ -9,7 +9,7 @@
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -27,7 +27,7 @@ from pointstamp.state import saved
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content, Storage
 from support.recoverables import FLOWS, Published, Rows, expected, numbers, rows_of
-from support.recovering import Died, Growing, MemorySink, Mortal, copied, spec_of
+from support.recovering import APART, TOGETHER, Died, Growing, MemorySink, Mortal, copied, spec_of
 
 WAIT_SECONDS_MAX = 180.0
 QUICK = RestartPolicy(restarts_max=20, pause_seconds=0.0)
@@ -59,8 +59,11 @@ def running(supervisor: Supervisor) -> "Future[None]":
 
 
 @pytest.mark.parametrize("is_done_first", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("how", [APART, TOGETHER], ids=["apart", "together"])
 @pytest.mark.parametrize("name", ["running", "carried", "uneven"])
-def test_the_driver_may_die_at_any_of_its_writes(name: str, is_done_first: bool) -> None:
+def test_the_driver_may_die_at_any_of_its_writes(
+    name: str, how: Mapping[str, int], is_done_first: bool
+) -> None:
     flow = FLOWS[name]()
     data = rows_of(flow, 5, seed=2)
     wanted = expected(flow, data)
@@ -70,14 +73,14 @@ def test_the_driver_may_die_at_any_of_its_writes(name: str, is_done_first: bool)
         mortal = Mortal(storage, lives, is_done_first)
         snapshots = SnapshotPolicy(epochs=2, chain_max=2)
         try:
-            run(spec_of(flow, data, mortal, sink, snapshots=snapshots))
+            run(spec_of(flow, data, mortal, sink, snapshots=snapshots, **how))
         except Died:
-            run(spec_of(flow, data, storage, sink, snapshots=snapshots))
+            run(spec_of(flow, data, storage, sink, snapshots=snapshots, **how))
         assert sink.rows() == wanted, f"after {lives} writes"
         if mortal.lives >= 0:
             break
         lives += 1
-    assert lives > 10
+    assert lives > (10 if how is APART else 5)
 
 
 @pytest.mark.parametrize("name", ["delayed", "windows", "reminders"])

@@ -16,6 +16,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, RecoveryError, SchemaError
+from pointstamp.sinks.kafka import sink as sink_module
 from pointstamp.sinks.kafka.records import STAGED, KafkaRecord, records
 from pointstamp.testing.sink_claims import (
     SinkClaim,
@@ -52,7 +53,15 @@ EPOCHS = [
 ]
 
 
+@pytest.fixture(params=["in the journal", "in files"])
+def staged_where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are staged with their commit, as small ones are, or in files, as large ones."""
+    if request.param == "in files":
+        monkeypatch.setattr(sink_module, "INLINE_BYTES_MAX", 0)
+
+
 @pytest.mark.long
+@pytest.mark.usefixtures("staged_where")
 @pytest.mark.parametrize(
     "claim",
     [claim for claim in ps.testing.SINK_CLAIMS if claim is not DEATHS],
@@ -64,6 +73,7 @@ def test_it_keeps_the_contract(claim: SinkClaim, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("staged_where")
 def test_a_process_may_die_before_any_step_of_its_commits(tmp_path: Path) -> None:
     numbers = count()
     DEATHS(lambda: Kafka(tmp_path / str(next(numbers))))

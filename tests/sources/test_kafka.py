@@ -24,13 +24,14 @@ from confluent_kafka.admin import NewPartitions
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pointstamp as ps
 from pointstamp.errors import FlowError, SourceError
 from pointstamp.query.intake import Intake
 from pointstamp.sources.dealing import deal
 from pointstamp.sources.kafka.decoding import decode_json, decode_json_schema
-from pointstamp.sources.kafka.ranges import offsets_in, range_of, units_up_to
+from pointstamp.sources.kafka.ranges import offsets_in, range_of, records_in, units_up_to
 from pointstamp.sources.kafka.source import KafkaSource, kafka
-from pointstamp.sources.port import Position, Unit
+from pointstamp.sources.port import Part, Position, Unit
 from support.kafka_broker import address, admin, new_topic, put, put_in_transaction
 
 pytestmark = pytest.mark.kafka
@@ -93,6 +94,33 @@ def test_a_tick_takes_small_units_together_and_a_large_one_by_itself() -> None:
         taken, _ = intake.take()
         sizes.append([int(unit.parts[0].size_bytes) // 200 for unit in taken["in"]])
     assert sizes == [[3, 3, 3], [5], [26], [1]]
+
+
+def test_a_tick_takes_as_many_bytes_as_it_may_and_a_larger_unit_by_itself() -> None:
+    units = [Unit(str(size), (Part(str(size), size),)) for size in (30, 60, 20, 250, 10)]
+    for source in (
+        kafka("nowhere:1", "t", rows_per_tick=None, bytes_per_tick=100),
+        ps.files("nowhere", bytes_per_tick=100),
+        ps.published("nowhere", "counts", bytes_per_tick=100),
+    ):
+        intake = Intake({"in": source.units_per_tick}, [], 0, shares={"in": source.share_of_tick})
+        intake.offer("in", units)
+        sizes = []
+        while intake.has_units:
+            taken, _ = intake.take()
+            sizes.append([unit.name for unit in taken["in"]])
+        assert sizes == [["30", "60"], ["20"], ["250"], ["10"]]
+        with pytest.raises(FlowError, match="bytes_per_tick must be at least 1, not 0"):
+            ps.files("nowhere", bytes_per_tick=0)
+
+
+def test_units_have_as_many_records_as_fit_into_the_bytes_of_a_tick() -> None:
+    topic = new_topic()
+    put(topic, [b"x" * 400] * 50)
+    watch = kafka(address(), topic, bytes_per_tick=4_000).watch(None, available_now=True)
+    units = watch.poll()
+    assert [records_in(unit) for unit in units] == [10] * 5
+    assert {part.size_bytes for unit in units for part in unit.parts} == {4_000}
 
 
 def test_a_partition_stays_at_its_worker() -> None:

@@ -31,7 +31,7 @@ SECONDS_MAX = 300
 REQUESTS_PER_COMMIT_MAX = 20
 TRIALS = 80  # of checkpoint and output
 BEGINNING_MAX = 60
-DIES_BEFORE = TRIALS + 55  # in the second commit or the third
+DIES_BEFORE = TRIALS + 50  # in the second commit or the third
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_a_commit_takes_few_requests_and_a_killed_driver_loses_and_doubles_nothi
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(TRIALS + 2, TRIALS + 93, 7))
+@pytest.mark.parametrize("first", range(TRIALS + 2, TRIALS + 86, 7))
 def test_a_driver_may_be_killed_before_any_request(first: int, s3: S3) -> None:
     check_deaths(s3, f"s3://{BUCKET}/killed-{first}", [first, first + 3])
 

@@ -23,6 +23,8 @@ from uuid import uuid4
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from support.watcher import call_off, watched
+
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS_MAX: Final = 300.0
 READ_SECONDS_MAX: Final = 180.0
@@ -132,16 +134,20 @@ def address() -> str:
     if given:
         return given
     folder = Path(tempfile.mkdtemp(prefix="pointstamp-kafka-"))
-    broker = Broker(folder)
+    broker = Broker(folder).start()
+    assert broker.process is not None
+    (folder / "pid").write_text(str(broker.process.pid))
+    watcher = watched(folder / "pid", folder, signal.SIGKILL)
     owner = os.getpid()
 
     def end() -> None:
         if os.getpid() == owner:  # and not a child that was forked
             broker.stop(signal.SIGKILL)
+            call_off(watcher)
             shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(end)
-    return broker.start().address
+    return broker.address
 
 
 def new_topic(partitions: int = 1, *, name: str | None = None, **settings: str) -> str:

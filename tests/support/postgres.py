@@ -1,12 +1,13 @@
 """A PostgreSQL of the tests' own: a folder, a socket in it, no port, and no service of the system.
 
 As root it runs as the user ``postgres``, because the server refuses to run as root. It is stopped by
-``pg_ctl``, which knows its process.
+``pg_ctl``, which knows its process, and by a watcher if the tests are killed.
 """
 
 import glob
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ from typing import Any, Final
 
 import psycopg
 import pytest
+
+from support.watcher import call_off, watched
 
 SECONDS_MAX: Final = 120
 
@@ -72,6 +75,7 @@ class Server:
 
     def __enter__(self) -> "Server":
         self._run("initdb", "-U", "test", "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync")
+        self._watcher = watched(self._data / "postmaster.pid", self._folder, signal.SIGQUIT)
         self.start()
         return self
 
@@ -79,4 +83,5 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop("immediate")
+        call_off(self._watcher)
         shutil.rmtree(self._folder)

@@ -11,14 +11,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp.errors import StorageError
 from pointstamp.flow.plan import Plan
-from pointstamp.journal.parts import SavedPart, decode_part, encode_part, restored_from
+from pointstamp.journal.ledger import TICKS_GATHERED_MAX
+from pointstamp.journal.parts import INLINE_BYTES_MAX, SavedPart, decode_part, encode_part, restored_from
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.query.queryspec import QuerySpec
@@ -321,6 +322,15 @@ class GrowingWatch:
         """Nothing is held."""
 
 
+APART: Final[Mapping[str, int]] = {"inline_bytes_max": 0, "ticks_gathered_max": 1}
+"""Every part of a snapshot is a file, and every tick an entry: there are more places at which to die."""
+TOGETHER: Final[Mapping[str, int]] = {
+    "inline_bytes_max": INLINE_BYTES_MAX,
+    "ticks_gathered_max": TICKS_GATHERED_MAX,
+}
+"""As queries do: what is small is stored with the commit."""
+
+
 def spec_of(
     flow: ps.Dataflow,
     data: Sequence[Rows],
@@ -328,15 +338,18 @@ def spec_of(
     sink: Sink,
     **given: object,
 ) -> QuerySpec:
-    """A query over data at hand, one epoch for each item."""
+    """A query over data at hand, one epoch for each item; what it writes is apart, unless told."""
     sources = {name: MemoryRows(tuple(each[name] for each in data)) for name in data[0]}
     settings: dict[str, Any] = {
         "workers": 2,
         "query_id": "query",
         "snapshots": SnapshotPolicy(epochs=1, chain_max=3),
         "restarts": RestartPolicy(restarts_max=0),
+        **APART,
         **given,
     }
+    inline_bytes_max = settings.pop("inline_bytes_max")
+    settings["snapshots"] = replace(settings["snapshots"], inline_bytes_max=inline_bytes_max)
     return QuerySpec(flow.plan, settings.pop("sources", sources), sink, storage, **settings)
 
 

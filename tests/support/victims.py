@@ -141,7 +141,7 @@ class Victim:
             storage or LocalStorage(folder / "checkpoint"),
             workers,
             "query",
-            SnapshotPolicy(epochs=1),
+            SnapshotPolicy(epochs=1, inline_bytes_max=0),
             restarts or RestartPolicy(restarts_max=5, pause_seconds=0.0),
             epochs_max=EPOCHS_AHEAD,
         )

@@ -8,10 +8,19 @@ It reads and never writes.
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pointstamp.errors import UsageError
 from pointstamp.journal.entries import GenerationStarted, Record
-from pointstamp.journal.history import Committed, Entry, FlowShape, JournalSummary, Renewed, Ticked
+from pointstamp.journal.history import (
+    Committed,
+    Entry,
+    FlowShape,
+    JournalSummary,
+    Renewed,
+    Ticked,
+    each_of,
+)
 from pointstamp.journal.journal import Journal
 from pointstamp.query.starting import known_query_id
 from pointstamp.storage.anywhere import storage_at
@@ -23,7 +32,7 @@ def checkpoint_text(address: str) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a storage is not exclusive matters to writers
         journal: Journal[Entry] = Journal.open(storage, Entry, query=known_query_id(storage))
-    records = journal.records()
+    records = [replace(each, entry=entry) for each in journal.records() for entry in each_of(each.entry)]
     if not records:
         raise UsageError(
             f"explain: {address} is not a checkpoint: it holds no journal. Give the folder that was given as "

@@ -164,10 +164,10 @@ class _Found:
 
     def inputs(self) -> "dict[str, Source]":
         """The inputs that the journal knows of, with nothing behind them."""
-        from pointstamp.journal.history import JournalSummary, Ticked
+        from pointstamp.journal.history import JournalSummary, Ticked, each_of
 
         inputs: set[str] = set()
-        for entry in self._journal().entries():
+        for entry in (each for stored in self._journal().entries() for each in each_of(stored)):
             if isinstance(entry, Ticked):
                 inputs.update(entry.units)
             elif isinstance(entry, JournalSummary):
@@ -185,13 +185,13 @@ class _Found:
 
     def _verify_parts(self) -> set[str]:
         """The names of the parts that are whole."""
-        from pointstamp.journal.parts import decode_part
+        from pointstamp.journal.parts import decode_part, read_part
 
         whole: set[str] = set()
         for part in self._ledger.parts_needed() if self._ledger is not None else ():
-            self.files += 1
+            self.files += not part.content
             try:
-                decode_part(self._storage.read(part.name), part, self.query)
+                decode_part(read_part(part, self._storage), part, self.query)
                 whole.add(part.name)
             except StorageError as error:
                 self.damages.append(str(error))

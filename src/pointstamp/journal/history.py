@@ -3,9 +3,9 @@
 All of it is msgpack with a type. A field that is added has a default, so that older journals can be read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -71,6 +71,11 @@ class Committed(msgspec.Struct, frozen=True, tag=True):
         """How much was saved."""
         return sum(part.size_bytes for part in self.parts)
 
+    def without_rows(self) -> "Committed":
+        """The commit after it is published: pieces that hold their rows need them no more."""
+        staged = [msgspec.structs.replace(each, content=b"") for each in self.staged]
+        return msgspec.structs.replace(self, staged=staged)
+
 
 class KeptSnapshot(msgspec.Struct, frozen=True, tag=True):
     """The last snapshot is kept, under a name."""
@@ -120,7 +125,29 @@ class JournalSummary(msgspec.Struct, frozen=True, tag=True):
     promises: list[Said] = []
 
 
-Entry: TypeAlias = FlowShape | Ticked | Renewed | Committed | KeptSnapshot | Dropped | Said | JournalSummary
+class StoredAsOne(msgspec.Struct, frozen=True, tag=True):
+    """Ticks that were made one after the other, and what followed them: entries that were stored as one."""
+
+    ticks: list[Ticked]
+    entry: FlowShape | Renewed | Committed | KeptSnapshot | Dropped | Said | None = None
+
+
+Entry: TypeAlias = (
+    FlowShape | Ticked | Renewed | Committed | KeptSnapshot | Dropped | Said | JournalSummary | StoredAsOne
+)
+
+
+E = TypeVar("E")
+
+
+def each_of(entry: Entry | E) -> Iterator[Entry | E]:
+    """The entries that were stored as one, in order; most often there is one."""
+    if isinstance(entry, StoredAsOne):
+        yield from entry.ticks
+        if entry.entry is not None:
+            yield entry.entry
+    else:
+        yield entry
 
 
 @dataclass(frozen=True, slots=True)

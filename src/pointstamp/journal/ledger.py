@@ -1,13 +1,19 @@
 """The ledger: what a query has taken in and published, kept in its journal and rebuilt from it.
 
-A tick says which units of which source were taken; it is durable before a worker sees it. A commit says that
-every worker has saved an epoch: where the parts of the snapshot are, and which staged output is published
-with it. Everything that a new driver needs to go on follows from these, in order: where each source stands,
-which ticks must be read again, and which snapshot they come after.
+A tick says which units of which source were taken. A commit says that every worker has saved an epoch: where
+the parts of the snapshot are, and which staged output is published with it. Everything that a new driver
+needs to go on follows from these, in order: where each source stands, which ticks must be read again, and
+which snapshot they come after.
 
 A snapshot is a chain of commits: a whole one, and those after it that hold what changed. The last chains are
 kept, and every savepoint; a summary replaces entries that no longer matter, and names the files that are
 needed, so that all others can be removed.
+
+Ticks may be gathered: they are stored with the next commit, as one entry. That is sound because nothing of a
+tick is seen before a commit, and every tick before a commit is stored with it or earlier. If the driver dies
+meanwhile, the tick never was: the source offers its units again, and members that read it commit nothing. Two
+ticks are stored at once: the final one, and the first of an input, since only the journal says where
+"latest" was.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +34,9 @@ from pointstamp.journal.history import (
     Said,
     Savepoint,
     SnapshotChain,
+    StoredAsOne,
     Ticked,
+    each_of,
 )
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.promises import Promises
@@ -38,17 +46,28 @@ from pointstamp.sources.port import Position, Source, Unit
 
 SUMMARY_ENTRIES_MAX: Final = 256
 """A summary replaces the entries when there are more than this."""
+SUMMARY_BYTES_MAX: Final = 8 * 1024 * 1024
+"""A summary replaces the entries when commits hold more output than this."""
+TICKS_GATHERED_MAX: Final = 64
+"""So many ticks are stored together at most."""
 
 
 class Ledger:
     """The state of a query as its journal has it; changed by the driver that holds the generation."""
 
     def __init__(
-        self, journal: Journal[Entry], sources: Mapping[str, Source], *, chains_kept: int = 2
+        self,
+        journal: Journal[Entry],
+        sources: Mapping[str, Source],
+        *,
+        chains_kept: int = 2,
+        ticks_gathered_max: int = 1,
     ) -> None:
         self._journal = journal
         self._sources = sources
         self._chains_kept = chains_kept
+        self._ticks_gathered_max = ticks_gathered_max
+        self._gathered: list[Ticked] = []
         self.shape: FlowShape | None = None
         self.positions: dict[str, Position] = dict.fromkeys(sources)
         self.last_tick = -1
@@ -60,8 +79,10 @@ class Ledger:
         self.promises: dict[str, Promises] = {}
         self._gone_on_from: SnapshotChain | None = None
         self._entries = 0
-        for entry in journal.entries():
-            self._apply(entry)
+        self._bytes_held = 0
+        for stored in journal.entries():
+            for entry in each_of(stored):
+                self._apply(entry)
 
     # Reading.
 
@@ -89,6 +110,10 @@ class Ledger:
         settled = -1 if chain is None else chain.commits[-1].settled
         return [tick for tick in self.ticks if tick.number > settled]
 
+    def ticks_stored(self) -> list[Ticked]:
+        """The ticks that a new driver would find."""
+        return self.ticks[: len(self.ticks) - len(self._gathered)]
+
     def go_on_from(self, chain: SnapshotChain) -> None:
         """Take note that this snapshot is in use, and that all later ones are damaged."""
         self._gone_on_from = chain
@@ -100,7 +125,7 @@ class Ledger:
 
     def names_needed(self) -> set[str]:
         """The files of snapshots that are still needed."""
-        return {part.name for part in self.parts_needed()}
+        return {part.name for part in self.parts_needed() if not part.content}
 
     def staged(self) -> list[Staged]:
         """The output of commits that are kept, which may not have been published yet."""
@@ -144,11 +169,17 @@ class Ledger:
         promised: Mapping[str, int] | None = None,
         silent: Iterable[str] = (),
     ) -> Ticked:
-        """Record the next tick; it is durable when this returns."""
+        """Record the next tick; it is durable when this returns, or before the next commit is."""
         taken = {name: list(each) for name, each in units.items() if each}
         held = {n: epoch for n, epoch in (promised or {}).items() if n in taken and epoch > self.open_from}
         tick = Ticked(self.last_tick + 1, taken, self.open_from, complete_to, final, held, sorted(silent))
-        self._append(tick)
+        is_first = any(self.positions.get(name) is None for name in taken)
+        gathered = [*self._gathered, tick]
+        if final or is_first or len(gathered) >= self._ticks_gathered_max:
+            self._store(tick if len(gathered) == 1 else StoredAsOne(gathered))
+        else:
+            self._gathered = gathered
+        self._apply(tick)
         return tick
 
     def renew(self, tick: Ticked) -> Ticked | None:
@@ -227,7 +258,8 @@ class Ledger:
 
     def summarize_if_long(self) -> list[Ticked] | None:
         """Replace the entries by a summary if there are many; return the ticks that are no longer needed."""
-        if self._entries < SUMMARY_ENTRIES_MAX or self.shape is None:
+        is_long = self._entries >= SUMMARY_ENTRIES_MAX or self._bytes_held > SUMMARY_BYTES_MAX
+        if not is_long or self.shape is None:
             return None
         return self.summarize()
 
@@ -255,20 +287,29 @@ class Ledger:
             [said for name, each in self.promises.items() for said in each.entries(name)],
         )
         self._journal.summarize(summary)
-        self._entries = 0
+        self._gathered = []
+        self._entries = self._bytes_held = 0
         return gone
 
     # Inside.
 
     def _append(self, entry: Entry) -> None:
-        self._journal.append(entry)
+        if self._gathered and not isinstance(entry, Ticked | JournalSummary | StoredAsOne):
+            self._store(StoredAsOne(self._gathered, entry))
+        else:
+            self._store(entry)
         self._apply(entry)
+
+    def _store(self, entry: Entry) -> None:
+        """Append an entry that holds the ticks that were gathered."""
+        self._journal.append(entry)
+        self._gathered = []
 
     def _apply(self, entry: Entry | GenerationStarted) -> None:
         self._entries += 1
         match entry:
-            case GenerationStarted():
-                pass
+            case GenerationStarted() | StoredAsOne():
+                pass  # what was gathered is applied one by one
             case FlowShape():
                 self.shape = entry
             case Ticked():
@@ -292,7 +333,10 @@ class Ledger:
                     for tick in self.ticks
                 ]
             case Committed():
+                if self.commits:  # it is published, as this one comes after it
+                    self.commits[-1] = self.commits[-1].without_rows()
                 self.commits.append(entry)
+                self._bytes_held += sum(len(each.content) for each in entry.staged)
                 self._gone_on_from = None
                 if entry.savepoint is not None:
                     self._keep_last()
@@ -321,7 +365,7 @@ class Ledger:
         self.savepoints = list(summary.savepoints)
         names = dict.fromkeys(said.input for said in summary.promises)
         self.promises = {n: Promises.of(said for said in summary.promises if said.input == n) for n in names}
-        self._entries = 0
+        self._entries = self._bytes_held = 0
 
     def _chain_at(self, place: int) -> SnapshotChain:
         first = next(number for number in reversed(range(place + 1)) if self.commits[number].is_whole)

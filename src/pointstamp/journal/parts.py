@@ -21,8 +21,9 @@ from pointstamp.errors import RecoveryError, StorageError
 from pointstamp.journal.dealers import Dealer, Dealers
 from pointstamp.journal.saved_part import PartSaved
 from pointstamp.state.pieces import Piece, merged, owned
-from pointstamp.storage.port import Content
+from pointstamp.storage.port import Content, Storage
 from pointstamp.storage.sealed import checksum_of, sealed_parts, unseal
+from pointstamp.storage.words import joined
 from pointstamp.worker.snapshots import (
     Awaited,
     Held,
@@ -35,6 +36,8 @@ from pointstamp.worker.snapshots import (
 
 KIND = "snapshot part"
 VERSION = 1
+INLINE_BYTES_MAX = 4096
+"""The parts of a commit are in the journal with it if they have together no more than about this."""
 T = TypeVar("T")
 
 
@@ -83,6 +86,19 @@ def encode_part(
         {place: _saved(each) for place, each in snapshot.instances.items()},
     )
     return _sealed(msgspec.msgpack.encode(saved), name, query)
+
+
+def stored_part(part: PartSaved, content: Content, storage: Storage, inline_bytes_max: int) -> PartSaved:
+    """A part that is durable, or that holds itself if it has no more bytes than this."""
+    if part.size_bytes <= inline_bytes_max:
+        return msgspec.structs.replace(part, content=joined(content))
+    storage.create(part.name, content)
+    return part
+
+
+def read_part(part: PartSaved, storage: Storage) -> bytes:
+    """The sealed bytes of a part: its own, or those in storage; NotStored where there are none."""
+    return part.content or storage.read(part.name)
 
 
 def decode_part(content: bytes, part: PartSaved, query: str) -> SavedPart:

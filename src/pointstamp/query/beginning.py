@@ -18,7 +18,7 @@ from pointstamp.journal.entries import Generation
 from pointstamp.journal.history import Entry, FlowShape, SnapshotChain
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
-from pointstamp.journal.parts import decode_part
+from pointstamp.journal.parts import decode_part, read_part
 from pointstamp.journal.saved_part import PartSaved
 from pointstamp.journal.shape import check_outputs, check_shape, shape_of
 from pointstamp.query.coordinator import Coordinator
@@ -100,7 +100,12 @@ def begin_generation(
     before = Ledger(journal, spec.sources).shape
     check_outputs(sink, publisher, before, _shape_now(spec, before))
     generation = journal.start_generation(owner, at_seconds)
-    ledger = Ledger(journal, spec.sources, chains_kept=spec.snapshots.keep)
+    ledger = Ledger(
+        journal,
+        spec.sources,
+        chains_kept=spec.snapshots.keep,
+        ticks_gathered_max=spec.ticks_gathered_max,
+    )
     on_taken_over(ledger)
     shape = _shape_now(spec, ledger.shape)
     if ledger.shape is None and spec.savepoint is not None:
@@ -123,6 +128,7 @@ def begin_generation(
         -1 if ledger.committed is None else ledger.committed.epoch,
         query=spec.query_id,
         decoded_bytes_max=spec.decoded_bytes_max,
+        inline_bytes_max=spec.snapshots.inline_bytes_max,
     )
     return Beginning(generation, ledger, publisher, chain, mission)
 
@@ -217,7 +223,7 @@ def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:
 def _damage(spec: QuerySpec, part: PartSaved) -> str | None:
     """What is wrong with a part of a snapshot; None if it is there, whole, and the one that was committed."""
     try:
-        content = spec.storage.read(part.name)
+        content = read_part(part, spec.storage)
     except NotStored as error:
         return str(error)
     # A storage that does not answer says nothing about the part: that is raised, and tried again.

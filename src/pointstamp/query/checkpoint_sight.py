@@ -5,6 +5,7 @@ It reads once and never writes, so it can be looked at while a query works with 
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pointstamp.dashboard.sight import Json, SightError
 from pointstamp.errors import UsageError
@@ -18,7 +19,9 @@ from pointstamp.journal.history import (
     KeptSnapshot,
     Renewed,
     Said,
+    StoredAsOne,
     Ticked,
+    each_of,
 )
 from pointstamp.journal.journal import Journal
 from pointstamp.query.starting import known_query_id
@@ -33,7 +36,8 @@ class CheckpointSight:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a storage is not exclusive matters to writers
             journal: Journal[Entry] = Journal.open(storage, Entry, query=known_query_id(storage))
-        self._records = journal.records()
+        stored = journal.records()
+        self._records = [replace(each, entry=entry) for each in stored for entry in each_of(each.entry)]
         if not self._records:
             raise UsageError(
                 f"dashboard: {address} is not a checkpoint: it holds no journal. Give the folder that was "
@@ -156,3 +160,5 @@ def _told(entry: Entry | GenerationStarted) -> tuple[str, str, int | None]:
             return "promise", f"input '{entry.input}' is complete before epoch {entry.epoch}", None
         case JournalSummary():
             return "summary", f"ticks up to {entry.last_tick}, {len(entry.commits)} commits", None
+        case StoredAsOne():
+            return "ticks", f"{len(entry.ticks)} ticks", None

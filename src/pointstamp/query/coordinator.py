@@ -1,8 +1,8 @@
 """The coordinator: the driver's part of a query as a state machine, ticks in and commits out.
 
-It knows what the sources offer, records ticks in the ledger before any member sees them, deals their parts
-out, asks for snapshots, and commits an epoch when every member has saved it. It has no clock, starts nothing
-and waits for nothing: its caller tells it the time and carries its orders.
+It knows what the sources offer, records ticks in the ledger, which stores each before or with the next
+commit, deals their parts out, asks for snapshots, and commits an epoch when every member has saved it. It has
+no clock, starts nothing and waits for nothing: its caller tells it the time and carries its orders.
 
 An epoch is a tick: it takes what every source has offered since the last one, which may be nothing. Ticks
 may be those of a clock: then there is one every so often, also where nothing was offered. With epoch columns

@@ -6,9 +6,9 @@ simulated world.
 
 Output waits in memory until the snapshot of its epoch, or until there is much of it; then it is staged. A
 member reports that an epoch is saved when the worker's part of the snapshot and all its output up to that
-epoch are durable; the report does not include output of later epochs, which one operator may have reached
-before another has saved. What was published before this generation began may be computed again, but is never
-staged again.
+epoch are durable, or in the report, because they are small. The report does not include output of later
+epochs, which one operator may have reached before another has saved. What was published before this
+generation began may be computed again, but is never staged again.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from pointstamp.errors import SourceError
 from pointstamp.flow.plan import NodeKind
-from pointstamp.journal.parts import encode_part
+from pointstamp.journal.parts import encode_part, stored_part
 from pointstamp.mesh.wire import Body
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.query.mission import Mission
@@ -305,9 +305,10 @@ class Member:
 
     def _stage_early(self, output: _Output) -> None:
         """Stage each epoch by itself: it is not known yet which of them are saved together."""
+        stage = getattr(self._writer, "stage_early", self._writer.stage)
         for name, epochs in output.items():
             for epoch, batches in epochs.items():
-                self._staged.extend(self._writer.stage(name, {epoch: batches}))
+                self._staged.extend(stage(name, {epoch: batches}))
 
     def _save(self, snapshot: WorkerSnapshot) -> None:
         while self._last_epochs and self._last_epochs[0][1] <= snapshot.epoch:
@@ -324,7 +325,7 @@ class Member:
             for output_name, epochs in output.items():
                 staged.extend(self._writer.stage(output_name, epochs))
             part, content = encode_part(snapshot, self.number, mission.workers, name, mission.query)
-            mission.storage.create(name, content)
+            part = stored_part(part, content, mission.storage, mission.inline_bytes_max // mission.workers)
             return Saved(snapshot.epoch, part, staged, settled, kept, latest, memory_bytes())
 
         self._scribe.submit(job)

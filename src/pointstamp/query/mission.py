@@ -8,7 +8,13 @@ import pyarrow as pa
 
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.journal.dealers import dealers_of
-from pointstamp.journal.parts import decode_part, parts_needed, restored_from
+from pointstamp.journal.parts import (
+    INLINE_BYTES_MAX,
+    decode_part,
+    parts_needed,
+    read_part,
+    restored_from,
+)
 from pointstamp.journal.saved_part import PartSaved
 from pointstamp.query.pacing import DECODED_BYTES_MAX
 from pointstamp.rows.epochcolumn import EpochColumn, with_epochs
@@ -42,6 +48,8 @@ class Mission:
     """The identity of the query, with which everything in its checkpoint is sealed."""
     decoded_bytes_max: int = DECODED_BYTES_MAX
     """How many bytes of unfinished rows a member may have decoded."""
+    inline_bytes_max: int = INLINE_BYTES_MAX
+    """How many bytes of state all members together may put into a commit itself."""
 
     def schema(self, name: str) -> pa.Schema:
         """What is read of an input: its columns, and the epoch column if there is one beside them."""
@@ -58,7 +66,7 @@ class Mission:
             return None
         links = [
             [
-                decode_part(self.storage.read(part.name), part, self.query)
+                decode_part(read_part(part, self.storage), part, self.query)
                 for part in parts_needed(parts, worker, self.workers)
             ]
             for parts in self.chain

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pointstamp.errors import FlowError
+from pointstamp.journal.parts import INLINE_BYTES_MAX
 
 EPOCHS_IN_FLIGHT_MAX: Final = 64
 BYTES_IN_FLIGHT_MAX: Final = 256 * 1024 * 1024
@@ -16,13 +17,15 @@ class SnapshotPolicy:
 
     If neither is given, every epoch is saved. Output is published with the snapshot of its epoch, so this is
     also the longest time that it waits. A chain of snapshots begins anew after ``chain_max`` of them, or when
-    what changed has become larger than the whole; ``keep`` chains are kept.
+    what changed has become larger than the whole; ``keep`` chains are kept. A snapshot of no more than about
+    ``inline_bytes_max`` bytes is in the journal with its commit, which saves writing files; with 0 none is.
     """
 
     epochs: int | None = None
     seconds: float | None = None
     chain_max: int = 256
     keep: int = 2
+    inline_bytes_max: int = INLINE_BYTES_MAX
 
     def __post_init__(self) -> None:
         if (self.epochs is not None and self.epochs < 1) or (self.seconds or 0) < 0:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from pointstamp.flow.plan import Plan
 from pointstamp.journal.history import Ticked
+from pointstamp.journal.ledger import TICKS_GATHERED_MAX
 from pointstamp.query.observing import Judge
 from pointstamp.query.pacing import DECODED_BYTES_MAX
 from pointstamp.query.policy import (
@@ -50,6 +51,7 @@ class QuerySpec:
     epochs_max: int = EPOCHS_IN_FLIGHT_MAX
     bytes_max: int = BYTES_IN_FLIGHT_MAX
     decoded_bytes_max: int = DECODED_BYTES_MAX
+    ticks_gathered_max: int = TICKS_GATHERED_MAX
     tick_every_seconds: float | None = None
     """Where epochs are ticks of a clock: how far apart."""
     waits_for_silent: bool = False

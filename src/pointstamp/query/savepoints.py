@@ -18,7 +18,7 @@ from pointstamp.errors import FlowError, NotStored, RecoveryError, StorageError
 from pointstamp.journal.history import Committed, Entry, FlowShape, Savepoint
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
-from pointstamp.journal.parts import moved_part
+from pointstamp.journal.parts import moved_part, read_part, stored_part
 from pointstamp.journal.saved_part import PartSaved
 from pointstamp.journal.shape import check_shape, shape_of
 from pointstamp.query.mission import part_name
@@ -100,7 +100,7 @@ def _moved(spec: QuerySpec, ledger: Ledger, commit: Committed, worker: int, part
     name = part_name(worker, commit.epoch, ledger.generation)
     content = b""
     try:
-        content = other.checkpoint.read(part.name)
+        content = read_part(part, other.checkpoint)
         moved, sealed = moved_part(content, part, other.query, name, spec.query_id)
     except StorageError as error:
         if not (content or isinstance(error, NotStored)):
@@ -112,8 +112,7 @@ def _moved(spec: QuerySpec, ledger: Ledger, commit: Committed, worker: int, part
             ) from error
         _log.warning("query '%s': %s", spec.plan.name, damage)
         return PartSaved(name, part.size_bytes, part.crc32)
-    spec.storage.create(name, sealed)
-    return moved
+    return stored_part(moved, sealed, spec.storage, len(part.content) and moved.size_bytes)
 
 
 def _found(spec: QuerySpec) -> Savepoint:

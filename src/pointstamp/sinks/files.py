@@ -53,8 +53,11 @@ class StagedFiles:
         self._worker = worker
         self._layout = layout or FileLayout()
 
-    def stage(self, output: str, epochs: Epochs) -> list[Staged]:
-        """Write all rows of these epochs into one file per folder; no file if there are no rows."""
+    def stage(self, output: str, epochs: Epochs, inline_bytes_max: int = 0) -> list[Staged]:
+        """Write all rows of these epochs into one file per folder; no file if there are no rows.
+
+        One that has no more bytes than ``inline_bytes_max`` is not stored: its piece holds it.
+        """
         tables = {
             epoch: table
             for epoch, batches in sorted(epochs.items())
@@ -65,18 +68,20 @@ class StagedFiles:
         with_epochs = [self._with_epoch(output, epoch, table) for epoch, table in tables.items()]
         columns = self._layout.columns.get(output, ())
         partitions = hive.split(output, pa.concat_tables(with_epochs), columns, self._layout.partitions_max)
-        return [self._store(output, min(tables), each) for each in partitions]
+        return [self._store(output, min(tables), each, inline_bytes_max) for each in partitions]
 
-    def _store(self, output: str, epoch: int, partition: hive.Partition) -> Staged:
+    def _store(self, output: str, epoch: int, partition: hive.Partition, inline_bytes_max: int) -> Staged:
         rows = partition.rows
         content = parquet(rows)
         name = self._origin.file_name(epoch, self._worker, partition.ending)
         path = f"{self._folders[output]}{partition.folder}/{name}"
-        # Created, not written: a name that is taken means that two processes think they are this worker.
-        self._storage.create(path, content)
+        held = content if len(content) <= inline_bytes_max else b""
+        if not held:
+            # Created, not written: a name that is taken means that two processes think they are this worker.
+            self._storage.create(path, content)
         # In the order of epochs, as they were put together.
         first, last = rows[EPOCH_COLUMN.name][0].as_py(), rows[EPOCH_COLUMN.name][-1].as_py()
-        return Staged(output, first, last, path, rows.num_rows, len(content), zlib.crc32(content))
+        return Staged(output, first, last, path, rows.num_rows, len(content), zlib.crc32(content), held)
 
     def _with_epoch(self, output: str, epoch: int, table: pa.Table) -> pa.Table:
         try:

@@ -34,7 +34,8 @@ class Staged(msgspec.Struct, frozen=True):
     """A piece of output that is durable and not yet visible; it goes into the journal with its commit.
 
     Its rows are of epochs from ``first_epoch`` to ``last_epoch``. ``path`` is how the sink finds it again: a
-    file's path, or any word that the sink understands; no other piece has the same.
+    file's path, or any word that the sink understands; no other piece has the same. A small piece may hold
+    its rows itself, as ``content``: then it is durable with its commit, and nothing need lie elsewhere.
     """
 
     output: str
@@ -44,13 +45,20 @@ class Staged(msgspec.Struct, frozen=True):
     rows: int
     size_bytes: int
     crc32: int
+    content: bytes = b""
 
 
 class Writer(Protocol):
-    """Stages what one worker has found, in one generation of a run; only that worker calls it."""
+    """Stages what one worker has found, in one generation of a run; only that worker calls it.
+
+    A writer whose pieces may hold their rows has a method ``stage_early``, too, which is called in place of
+    ``stage`` for rows whose commit is far: these must not stay in memory, and its pieces hold nothing.
+    """
 
     def stage(self, output: str, epochs: Epochs) -> list[Staged]:
         """Make rows durable, unseen by readers; they survive this process when the call returns.
+
+        Rows that a piece holds itself are made durable by the journal, with the commit.
 
         The epochs are closed, so each is staged once per output in a generation; another generation may stage
         the same epochs again, beside these. Several epochs come together if they will be committed together,

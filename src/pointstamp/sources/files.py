@@ -29,6 +29,7 @@ from pointstamp.errors import FlowError
 from pointstamp.sources.folder import Folder, LocalFolder, no_folder, open_folder
 from pointstamp.sources.grouping import Grouping, GroupingRules
 from pointstamp.sources.inotify import FolderEvents, can_watch
+from pointstamp.sources.limits import check_bytes_per_tick, share_of_bytes, units_with_bytes
 from pointstamp.sources.port import Part, Position, Unit, Watch
 from pointstamp.sources.reading import read_file
 from pointstamp.sources.watching import EventWatch, Listing, ListingWatch, UpToNow
@@ -56,6 +57,7 @@ def files(
     in_order: bool = False,
     until: str | None = None,
     units_per_tick: int | None = 1,
+    bytes_per_tick: int | None = None,
     list_every_seconds: float | None = None,
     settle_seconds: float = SETTLE_SECONDS,
     skip: Collection[str] = (),
@@ -73,6 +75,8 @@ def files(
     - ``in_order``: files come in the order of their names.
     - ``until``: the name of a file that, once there, says that no more will come.
     - ``units_per_tick``: how many files or groups one epoch takes at most; None takes all that are there.
+    - ``bytes_per_tick``: how many bytes of files one epoch takes at most, in place of one file or group; a
+      larger one comes by itself.
     - ``list_every_seconds``: list the folder at this interval, even where the kernel tells of arrivals.
     - ``settle_seconds``: where it is not known whether a file is being written (network disks, files of
       another user), it is taken when it has not changed for this long; 0 where files appear whole.
@@ -103,6 +107,7 @@ def files(
             f"files {str(path)!r}: units_per_tick must be at least 1, not {units_per_tick}. Give a number "
             "from 1 on, or None for all units that are there."
         )
+    check_bytes_per_tick(f"files {str(path)!r}", bytes_per_tick)
     if list_every_seconds is not None and not list_every_seconds >= 0:
         raise FlowError(
             f"files {str(path)!r}: list_every_seconds must be zero or more, not {list_every_seconds}. Give "
@@ -118,7 +123,15 @@ def files(
     place = str(path) if "://" in str(path) else str(Path(path).absolute())
     options = dict(storage_options or {})
     return FolderSource(
-        place, format, rules, units_per_tick, list_every_seconds, options, frozenset(skip), settle_seconds
+        place,
+        format,
+        rules,
+        units_with_bytes(units_per_tick, bytes_per_tick),
+        list_every_seconds,
+        options,
+        frozenset(skip),
+        settle_seconds,
+        bytes_per_tick,
     )
 
 
@@ -134,6 +147,7 @@ class FolderSource:
     storage_options: Mapping[str, Any] = field(repr=False)  # it may hold keys
     skip: frozenset[str] = frozenset()
     settle_seconds: float = SETTLE_SECONDS
+    bytes_per_tick: int | None = None
 
     def check(self) -> None:
         """Raise StorageError if the folder cannot be listed now; most often the path is wrong."""
@@ -192,6 +206,10 @@ class FolderSource:
     def after(self, position: Position, unit: Unit) -> Position:
         """Every name taken; or, with ``in_order``, the last one."""
         return self.rules.after(position, unit)
+
+    def share_of_tick(self, unit: Unit) -> float:
+        """How much of what one tick may take a unit is."""
+        return share_of_bytes(unit, self.bytes_per_tick)
 
     def describe(self) -> str:
         """A description for messages."""

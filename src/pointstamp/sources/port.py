@@ -2,9 +2,10 @@
 
 Recovery replays what came after the last commit, so a source must guarantee exactly one strong thing: a unit
 that was found once can be read again, and gives the same rows. Everything else follows from how a run uses
-it. The driver holds a ``Watch`` and finds units; a tick takes some of them, is written into the journal with
-their parts, and becomes an epoch; the workers then read the parts themselves and send the rows at that epoch.
-No row passes through the driver. This is the rule of Abadi & Isard (2015) for what comes from outside: an
+it. The driver holds a ``Watch`` and finds units; a tick takes some of them and becomes an epoch; the workers
+read the parts themselves and send the rows at that epoch; the tick is in the journal with its parts before or
+with the commit of the epoch. A tick that is not may be forgotten, and then its units are found again. No row
+passes through the driver. This is the rule of Abadi & Isard (2015) for what comes from outside: an
 input is durable before anything that follows from it is seen.
 
 A *position* says what was taken so far. It is a plain value that msgpack can hold (it is written into the

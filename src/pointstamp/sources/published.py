@@ -36,6 +36,7 @@ from pointstamp.sinks.port import Staged
 from pointstamp.sinks.reading import files_of_epoch
 from pointstamp.sources.epochs_of_files import EpochsOfFiles
 from pointstamp.sources.inotify import FolderEvents, can_watch
+from pointstamp.sources.limits import check_bytes_per_tick, share_of_bytes, units_with_bytes
 from pointstamp.sources.once import AllAtOnce
 from pointstamp.sources.port import Part, Position, Unit, Watch
 from pointstamp.storage.anywhere import storage_at
@@ -57,6 +58,7 @@ def published(
     output: str,
     *,
     units_per_tick: int | None = 1,
+    bytes_per_tick: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> "PublishedSource":
     """What another query publishes, as an input: epoch by epoch, those there and those to come.
@@ -65,6 +67,7 @@ def published(
     column ``epoch`` besides the output's own; name it as the input's epoch column (``epoch="epoch"``) and
     epochs here are the epochs there, also for several outputs side by side. A table has the column ``diff``,
     a weight. ``units_per_tick`` is how many epochs one tick takes at most; None takes all that are there.
+    With ``bytes_per_tick`` it is as many as have together no more bytes in their files, and at least one.
 
     >>> published("/data/out", "counts").describe()
     "what is published in '/data/out' as 'counts'"
@@ -76,7 +79,9 @@ def published(
         )
     # Workers may run in another folder than the driver, so a local path is made absolute here.
     place = str(path) if "://" in str(path) else str(Path(path).absolute())
-    return PublishedSource(place, output, units_per_tick, dict(storage_options or {}))
+    check_bytes_per_tick(f"published {os.fspath(path)!r}", bytes_per_tick)
+    units_max = units_with_bytes(units_per_tick, bytes_per_tick)
+    return PublishedSource(place, output, units_max, dict(storage_options or {}), bytes_per_tick)
 
 
 class _Place(msgspec.Struct, frozen=True, array_like=True):
@@ -94,6 +99,7 @@ class PublishedSource:
     output: str
     units_per_tick: int | None
     storage_options: Mapping[str, Any] = field(repr=False)  # it may hold keys
+    bytes_per_tick: int | None = None
 
     def check(self) -> None:
         """Raise FlowError if the query there has no such output; one that has published nothing may yet."""
@@ -138,6 +144,10 @@ class PublishedSource:
         """The query and the epoch that the unit is of."""
         query, _, epoch = unit.name.rpartition(":")
         return query, int(epoch)
+
+    def share_of_tick(self, unit: Unit) -> float:
+        """How much of what one tick may take a unit is."""
+        return share_of_bytes(unit, self.bytes_per_tick)
 
     def describe(self) -> str:
         """A description for messages."""

@@ -224,6 +224,10 @@ class _UpToNow:
         ask = getattr(self.inner, "renewed", None)
         return unit if ask is None else ask(unit)
 
+    def share_of_tick(self, unit: Unit) -> float:
+        ask = getattr(self.inner, "share_of_tick", None)
+        return 0.0 if ask is None else float(ask(unit))
+
     def describe(self) -> str:
         return self.inner.describe()
 

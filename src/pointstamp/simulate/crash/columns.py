@@ -18,6 +18,7 @@ from pointstamp.simulate.feed import FedItem, Items
 
 COLUMN: Final = "its epoch"
 _MOVES: Final = (0, 0, 1, -1, 2, -2)
+_BEHIND_UNITS: Final = 4
 
 
 def with_columns(inputs: Mapping[str, Items], choices: Choices) -> dict[str, Items]:
@@ -44,13 +45,40 @@ def by_epoch(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         yield epoch, rows.filter(pc.equal(epochs, epoch))
 
 
-def passed_after(items: Items, epochs: EventEpochs) -> list[int]:
-    """For each number of units: the epoch before which they complete the input by their event times."""
-    latest, passed = 0, [0]
-    for item in items:
-        latest = max([latest, *item.batch.column(epochs.at).cast(pa.int64()).to_pylist()])
-        passed.append(max(0, latest - epochs.lateness) // epochs.every)
+def passed_after(
+    units: Sequence[Sequence[Sequence[pa.RecordBatch]]], epochs: EventEpochs, lanes: int = 1
+) -> list[int]:
+    """For each number of units: the epoch before which they complete the input by their event times.
+
+    Of several lanes part n of a unit is of lane n modulo their number, and the one farthest behind counts.
+    """
+    latest: dict[int, int] = {}
+    passed = [0]
+    for parts in units:
+        for number, batches in enumerate(parts):
+            columns = [batch.column(epochs.at).cast(pa.int64()).to_pylist() for batch in batches]
+            instants = [instant for column in columns for instant in column]
+            latest[number % lanes] = max([latest.get(number % lanes, -1), *instants])
+        behind = min(latest.values(), default=-1)
+        passed.append(max(passed[-1], max(0, behind - epochs.lateness) // epochs.every))
     return passed
+
+
+def in_lanes(items: Items, lanes: int) -> list[list[pa.RecordBatch]]:
+    """The same rows in units with a part for each lane, of which each is farther behind than the one before.
+
+    A lane keeps the order of its rows, so none of them is late in it; many would be, were there no lanes.
+    """
+    units: list[list[pa.RecordBatch]] = []
+    for number in range(len(items) + (lanes - 1) * _BEHIND_UNITS if items else 0):
+        parts = []
+        for lane in range(lanes):
+            place = number - lane * _BEHIND_UNITS
+            batch = items[min(max(place, 0), len(items) - 1)].batch
+            mine = range(lane, batch.num_rows, lanes) if 0 <= place < len(items) else ()
+            parts.append(batch.take(pa.array(mine, pa.int64())))
+        units.append(parts)
+    return units
 
 
 def by_event_time(batch: pa.RecordBatch, epochs: EventEpochs) -> Iterator[tuple[int, pa.RecordBatch]]:

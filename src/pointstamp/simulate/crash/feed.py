@@ -8,7 +8,9 @@ so ticks differ from world to world, and the reference run is fed the same ticks
 An input may have an epoch column (``pointstamp.simulate.crash.columns``). Then the source knows for each
 number of units how far it is complete after them, and the last unit of one such input at least is not found
 before everything that was said to be complete is published: so a query that waits for the end of its input
-instead is detected. Where epochs are event time nothing is said, and the rows are to have the same effect.
+instead is detected. Where epochs are event time nothing is said, and the rows are to have the same effect;
+the parts of such an input may be of several lanes, as the partitions of a topic are, and then event time
+passes with the lane that is farthest behind.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +27,7 @@ from pointstamp.simulate.crash.columns import (
     by_epoch,
     by_event_time,
     complete_after,
+    in_lanes,
     passed_after,
     with_columns,
 )
@@ -50,6 +53,12 @@ class SimulatedSource:
     """Whether its last unit waits for what was said to be complete."""
     passed_after: Sequence[int] | None = None
     """Where epochs are event time: before which epoch so many units complete it by themselves."""
+    lanes_count: int = 1
+
+    def lanes(self, position: Position) -> list[int]:
+        """The lanes of the units up to a position."""
+        parts = max((len(sizes) for sizes in self.sizes[: position or 0]), default=0)
+        return [] if self.lanes_count == 1 else [*range(min(parts, self.lanes_count))]
 
     def watch(self, position: Position, *, available_now: bool = False) -> "SimulatedWatch":
         """The units after so many."""
@@ -70,8 +79,11 @@ class SimulatedSource:
 
     def unit(self, number: int) -> Unit:
         """What a tick takes."""
-        sizes = self.sizes[number]
-        return Unit(str(number), tuple(Part(f"{number}.{n}", size) for n, size in enumerate(sizes)))
+        parts = [
+            Part(f"{number}.{n}", size, lane=None if self.lanes_count == 1 else n % self.lanes_count)
+            for n, size in enumerate(self.sizes[number])
+        ]
+        return Unit(str(number), tuple(parts))
 
 
 @dataclass(slots=True)
@@ -120,28 +132,44 @@ class Feed:
         choices: Choices,
         further: Choices | None = None,
         events: Mapping[str, EventEpochs] | None = None,
+        lanes: int = 1,
     ) -> "Feed":
         """Split every input as the choices say; in a plain world everything is there from the beginning.
 
         With ``further`` choices some inputs have epoch columns. ``events`` are those whose epochs are event
-        time; then no other has a column.
+        time; then no other has a column, and these have so many lanes.
         """
         stamped = {} if further is None or events else with_columns(given, further)
-        inputs = {**given, **stamped}
+        laned = {name: in_lanes(given[name], lanes) for name in events or {} if lanes > 1}
+        put_together = {
+            name: [FedItem(pa.concat_batches(parts)) for parts in units] for name, units in laned.items()
+        }
+        inputs = {**given, **stamped, **put_together}
         feed = cls(inputs, columns={**dict.fromkeys(stamped, COLUMN), **(events or {})})
         per_tick = _UNITS_PER_TICK[choices.choose(len(_UNITS_PER_TICK))]
         splits_max = SPLITS_MAX[choices.choose(len(SPLITS_MAX))]
         comes_later = bool(choices.choose(2))
         for name, items in inputs.items():
-            units = [[[batch] for batch in split(item.batch, splits_max, choices)] for item in items]
+            parts = laned.get(name) or [list(split(item.batch, splits_max, choices)) for item in items]
+            units = [[[batch] for batch in unit] for unit in parts]
             sizes = [[_SIZES[choices.choose(len(_SIZES))] for _ in unit] for unit in units]
             complete = complete_after(items) if name in stamped else None
-            passed = passed_after(items, events[name]) if events and name in events else None
+            passed = passed_after(units, events[name], lanes) if events and name in events else None
             is_first = bool(stamped) and name == next(iter(stamped))
             waits = is_first or (further is not None and name in stamped and further.choose(2) == 0)
             waits = waits or passed is not None
             found = 0 if comes_later else max(0, len(units) - waits)
-            feed.sources[name] = SimulatedSource(name, units, sizes, per_tick, found, complete, waits, passed)
+            feed.sources[name] = SimulatedSource(
+                name,
+                units,
+                sizes,
+                per_tick,
+                found,
+                complete,
+                waits,
+                passed,
+                1 if passed is None else lanes,
+            )
         return feed
 
     def unfound(self, *, is_last_due: bool) -> list[SimulatedSource]:

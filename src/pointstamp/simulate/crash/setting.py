@@ -8,12 +8,13 @@ both are one case. Nothing happens here: drivers are ``drivers``, and what goes 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pointstamp.errors import InternalError
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.journal.history import Committed, Ticked
-from pointstamp.journal.ledger import Ledger
+from pointstamp.journal.ledger import TICKS_GATHERED_MAX, Ledger
+from pointstamp.journal.parts import INLINE_BYTES_MAX
 from pointstamp.query.member import Member
 from pointstamp.query.queryspec import QuerySpec, SavepointPlace
 from pointstamp.simulate.choices import Choices
@@ -28,6 +29,8 @@ from pointstamp.simulate.crash.user import User
 from pointstamp.simulate.feed import Items
 from pointstamp.simulate.network import SimulatedClock
 from pointstamp.simulate.world import STEPS_MAX, WorldRun
+
+_LANES_MAX: Final = 3
 
 
 class Doom(NamedTuple):
@@ -97,7 +100,7 @@ class Setting:
             self.durability.draw = self.further.choose
         self.storage = SimulatedStorage(self.durability)
         self.sink = SimulatedSink(self.durability)
-        self.feed: Feed = self._fed(plan, inputs) if begins_with is None else begins_with.of.feed
+        self.feed: Feed = self._fed(plan, inputs, seed) if begins_with is None else begins_with.of.feed
         self.user = User(self.feed, self.sink, self.further, self.note, lambda: self.newest)
         self.crashes_left = crashes
         self.lives: list[Life] = []
@@ -111,12 +114,18 @@ class Setting:
             self.storage,
             workers,
             "simulated",
-            replace(self.makeup.snapshots, keep=self.features.chains_kept),
+            replace(
+                self.makeup.snapshots,
+                keep=self.features.chains_kept,
+                # By the seed, and not by a choice: in some worlds every write is one of its own.
+                inline_bytes_max=0 if seed % 3 == 0 else INLINE_BYTES_MAX,
+            ),
             epochs_max=self.makeup.epochs_max,
             closes=self.features.closes,
             epoch_columns=self.feed.columns,
             waits_for_silent=True,
             savepoint=None if begins_with is None else begins_with.place,
+            ticks_gathered_max=1 if seed % 2 == 0 else TICKS_GATHERED_MAX,
         )
         self.recover_at: int | None = 0
         """When the next driver takes over, if one is to."""
@@ -150,14 +159,15 @@ class Setting:
             Features.of(further) if self.has_features else NOTHING_FURTHER,
         )
 
-    def _fed(self, plan: Plan, inputs: Mapping[str, Items]) -> Feed:
-        """The input of a new world."""
+    def _fed(self, plan: Plan, inputs: Mapping[str, Items], seed: int) -> Feed:
+        """The input of a new world; the seed itself says how many lanes it has."""
         declared = plan.named(NodeKind.INPUT)
         return Feed.of(
             inputs,
             self.choices,
             self.further if self.features.has_columns else None,
             {name: each.event_epochs for name, each in declared.items() if each.event_epochs is not None},
+            1 + seed % _LANES_MAX,
         )
 
     def _before_operation(self, what: str) -> None:
@@ -173,7 +183,7 @@ class Setting:
         self.note(life.generation, EpochCommitted(commit.number, commit.epoch))
 
     def _note_ticks(self, ledger: Ledger, generation: int) -> None:
-        for tick in ledger.ticks:
+        for tick in ledger.ticks_stored():
             known = self.result.ticks.get(tick.number)
             if known is None:
                 self.result.ticks[tick.number] = tick

@@ -143,7 +143,7 @@ class KafkaPublisher:
         """The rows of each output, earlier epochs first."""
         tables: dict[str, list[pa.Table]] = {}
         for piece in sorted(staged, key=lambda each: each.path):
-            content = self._storage.read(piece.path)
+            content = piece.content or self._storage.read(piece.path)
             if problem := files.damage(self._storage.address, piece, content):
                 raise StorageError(problem)
             tables.setdefault(piece.output, []).append(files.table_of(content))
@@ -178,7 +178,8 @@ class KafkaPublisher:
     def _remove(self, staged: Sequence[Staged]) -> None:
         """What is published is not needed again: the note of its commit says that it is."""
         for piece in staged:
-            self._storage.delete(piece.path)
+            if not piece.content:
+                self._storage.delete(piece.path)
 
 
 def _send(producer: "Producer", topic: str, given: Iterator[KafkaRecord]) -> None:

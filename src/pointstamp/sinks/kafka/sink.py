@@ -1,7 +1,8 @@
 """Output as records of Kafka, exactly once for readers of committed records; needs ``confluent-kafka``.
 
 Workers stage encoded rows as files (``pointstamp.sinks.files``) in the query's checkpoint, or below a path
-that is given. The driver writes the files of a commit as one transaction (``publisher``) and removes them.
+that is given; small ones are in the journal, with their commit. The driver writes the files of a commit as
+one transaction (``publisher``) and removes them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,8 @@ from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
 
 COMMITS = "pointstamp-commits"
+INLINE_BYTES_MAX = 64 * 1024
+"""Rows that are encoded in no more bytes are staged inside their commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +127,16 @@ class KafkaWriter:
         self._plans = plans
 
     def stage(self, output: str, epochs: Epochs) -> list[Staged]:
+        """Encode all rows of these epochs into one piece, which holds them if they are few."""
+        return self._staged.stage(output, self._encoded(output, epochs), INLINE_BYTES_MAX)
+
+    def stage_early(self, output: str, epochs: Epochs) -> list[Staged]:
         """Encode all rows of these epochs, and write them into one file."""
+        return self._staged.stage(output, self._encoded(output, epochs))
+
+    def _encoded(self, output: str, epochs: Epochs) -> Epochs:
         plan = self._plans[output]
-        encoded = {
+        return {
             epoch: [plan.staged(epoch, batch) for batch in batches if batch.num_rows]
             for epoch, batches in epochs.items()
         }
-        return self._staged.stage(output, encoded)

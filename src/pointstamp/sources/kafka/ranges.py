@@ -22,7 +22,7 @@ Place: TypeAlias = tuple[str, int]
 UNKNOWN: Final = -1
 """Stands in a position for the offset of a partition that is not known yet."""
 RECORD_BYTES: Final = 200
-"""About what a record has, for dealing ranges out."""
+"""About what a record has, for dealing ranges out, where nobody has measured it."""
 
 
 class OffsetRange(msgspec.Struct, frozen=True, array_like=True):
@@ -38,10 +38,10 @@ class OffsetRange(msgspec.Struct, frozen=True, array_like=True):
         """The partition that it is of."""
         return self.topic, self.partition
 
-    def part(self) -> Part:
+    def part(self, record_bytes: int = RECORD_BYTES) -> Part:
         """The part that a worker reads."""
         # One worker reads a partition from tick to tick, if it can: it has fetched the next records already.
-        size_bytes = (self.stop - self.start) * RECORD_BYTES
+        size_bytes = (self.stop - self.start) * record_bytes
         return Part(msgspec.json.encode(self).decode(), size_bytes, lane=lane_of(self.place))
 
 
@@ -55,14 +55,14 @@ def range_of(part: Part) -> OffsetRange:
     return msgspec.json.decode(part.locator, type=OffsetRange)
 
 
-def unit_of(ranges: Sequence[OffsetRange]) -> Unit:
-    """A unit of these ranges.
+def unit_of(ranges: Sequence[OffsetRange], record_bytes: int = RECORD_BYTES) -> Unit:
+    """A unit of these ranges, whose records have about so many bytes each.
 
     >>> unit_of([OffsetRange("t", 0, 5, 9), OffsetRange("t", 1, 2, 2)]).name
     't:0:5-9 t:1:2-2'
     """
     name = " ".join(f"{each.topic}:{each.partition}:{each.start}-{each.stop}" for each in ranges)
-    return Unit(name or "nothing yet", tuple(each.part() for each in ranges))
+    return Unit(name or "nothing yet", tuple(each.part(record_bytes) for each in ranges))
 
 
 def units_named(position: Position, names: Iterable[str]) -> list[Unit]:
@@ -91,7 +91,7 @@ def _range_named(name: str) -> OffsetRange:
 
 def records_in(unit: Unit) -> int:
     """How many records a unit has at most."""
-    return sum(part.size_bytes for part in unit.parts) // RECORD_BYTES
+    return sum(each.stop - each.start for each in map(range_of, unit.parts))
 
 
 def after(position: Position, unit: Unit) -> dict[str, list[int]]:
@@ -122,7 +122,12 @@ def offsets_in(position: Position) -> dict[Place, int]:
     }
 
 
-def units_up_to(taken: Mapping[Place, int], ends: Mapping[Place, int], records_max: int) -> Iterator[Unit]:
+def units_up_to(
+    taken: Mapping[Place, int],
+    ends: Mapping[Place, int],
+    records_max: int,
+    record_bytes: int = RECORD_BYTES,
+) -> Iterator[Unit]:
     """Units that take everything up to the ends, each of about so many records at most.
 
     Partitions with much have as large a share of a unit as those with little.
@@ -138,4 +143,4 @@ def units_up_to(taken: Mapping[Place, int], ends: Mapping[Place, int], records_m
             stop = min(ends[place], at[place] + share)
             ranges.append(OffsetRange(*place, at[place], stop))
             at[place] = stop
-        yield unit_of(ranges)
+        yield unit_of(ranges, record_bytes)

@@ -21,6 +21,7 @@ from pointstamp.sources.kafka.columns import KafkaFormat, OnBad, RecordColumns
 from pointstamp.sources.kafka.fetching import OnLost, fetched
 from pointstamp.sources.kafka.ranges import Place, range_of
 from pointstamp.sources.kafka.watch import EARLIEST, LATEST, KafkaWatch
+from pointstamp.sources.limits import check_bytes_per_tick, share_of_bytes
 from pointstamp.sources.once import AllAtOnce
 from pointstamp.sources.port import Part, Position, Unit, Watch
 
@@ -47,6 +48,7 @@ def kafka(
     on_bad: OnBad = "error",
     on_lost: OnLost = "error",
     rows_per_tick: int | None = ROWS_PER_TICK,
+    bytes_per_tick: int | None = None,
     gather_seconds: float = _GATHER_SECONDS,
     look_every_seconds: float = _LOOK_EVERY_SECONDS,
     topics_every_seconds: float = 10.0,
@@ -69,6 +71,8 @@ def kafka(
       column that is the error.
     - ``on_lost``: whether records that are needed and were removed are an ``"error"``, or to ``"skip"``.
     - ``rows_per_tick``: how many records one epoch takes at most; None takes all that are there.
+    - ``bytes_per_tick``: how many bytes of keys and values one epoch takes at most, about, by the size that
+      the last records have on average.
     - ``gather_seconds``: how long to wait for more after the first new record, unless there are as many.
     - ``look_every_seconds``: how often Kafka is asked for new records, and ``topics_every_seconds`` for new
       topics and partitions.
@@ -88,6 +92,7 @@ def kafka(
         raise FlowError(
             f"{who}: rows_per_tick must be at least 1, not {rows_per_tick}. Or give None for all."
         )
+    check_bytes_per_tick(who, bytes_per_tick)
     known = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
     keys = (key,) if isinstance(key, str) else tuple(key)
     made = RecordColumns(format, registry, keys, known, on_bad)
@@ -103,6 +108,7 @@ def kafka(
         gather_seconds,
         look_every_seconds,
         topics_every_seconds,
+        bytes_per_tick,
     )
 
 
@@ -120,6 +126,7 @@ class KafkaSource:
     gather_seconds: float
     look_every_seconds: float
     topics_every_seconds: float
+    bytes_per_tick: int | None = None
     units_per_tick: int | None = None
 
     def check(self) -> None:
@@ -174,7 +181,8 @@ class KafkaSource:
 
     def share_of_tick(self, unit: Unit) -> float:
         """How much of what one tick may take a unit is."""
-        return 0.0 if self.rows_per_tick is None else ranges.records_in(unit) / self.rows_per_tick
+        by_rows = 0.0 if self.rows_per_tick is None else ranges.records_in(unit) / self.rows_per_tick
+        return max(by_rows, share_of_bytes(unit, self.bytes_per_tick))
 
     def describe(self) -> str:
         """A description for messages."""

@@ -2,8 +2,11 @@
 
 The end of a partition is the offset before which every transaction has ended, so that a unit never holds a
 record that may be rolled back. Topics and partitions that are new are looked for from time to time, and are
-read from their beginning: nothing was there when the query began. Each partition is told of once, by an empty
-range if it has no record: where "latest" was is then in the journal, and event time knows whom to wait for.
+read from their beginning: nothing was there when the query began. Where ticks are limited by bytes, the last
+records of each partition are looked at, too, since offsets say nothing of sizes.
+
+Each partition is told of once, by an empty range if it has no record: where "latest" was is then in the
+journal, and event time knows whom to wait for.
 """
 
 import re
@@ -16,8 +19,16 @@ from typing import TYPE_CHECKING, Final
 
 from pointstamp.errors import PointstampError, SourceError
 from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, asked, ends_of, partitions_of
-from pointstamp.sources.kafka.fetching import lost
-from pointstamp.sources.kafka.ranges import OffsetRange, Place, offsets_in, range_of, unit_of, units_up_to
+from pointstamp.sources.kafka.fetching import fetched, lost
+from pointstamp.sources.kafka.ranges import (
+    RECORD_BYTES,
+    OffsetRange,
+    Place,
+    offsets_in,
+    range_of,
+    unit_of,
+    units_up_to,
+)
 from pointstamp.sources.port import Position, Unit
 
 if TYPE_CHECKING:
@@ -30,6 +41,7 @@ LATEST: Final = "latest"
 _RECORDS_MAX: Final = 100_000
 _NEW_TOPIC_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.05
+_MEASURED_RECORDS: Final = 100
 
 
 class KafkaWatch:
@@ -46,6 +58,8 @@ class KafkaWatch:
         self._seen: dict[Place, int] = {}
         self._untold: dict[Place, int] = {}
         self._topics_at = 0.0
+        self._record_bytes = RECORD_BYTES
+        self._is_measured = source.bytes_per_tick is None
         self._found_at = monotonic()
         self._failure: BaseException | None = None
         self._is_closed = threading.Event()
@@ -109,7 +123,7 @@ class KafkaWatch:
     def _gathered(self, ends: dict[Place, int]) -> dict[Place, int]:
         """How far partitions go a moment after they began to grow: what is sent together comes together."""
         new = sum(ends.values()) - sum(self._ends.values())
-        is_enough = new >= (self._source.rows_per_tick or _RECORDS_MAX)
+        is_enough = new >= self._records_max
         if is_enough or self._is_closed.wait(self._source.gather_seconds):
             return ends
         return self._asked()
@@ -118,7 +132,35 @@ class KafkaWatch:
         """How far the partitions go."""
         if monotonic() >= self._topics_at:
             self._find_partitions()
-        return ends_of(self._admin, self._firsts)
+            self._is_measured = self._source.bytes_per_tick is None
+        ends = ends_of(self._admin, self._firsts)
+        if not self._is_measured:
+            self._measure(ends)
+        return ends
+
+    @property
+    def _records_max(self) -> int:
+        """How many records a unit has at most."""
+        most = self._source.rows_per_tick or _RECORDS_MAX
+        limit_bytes = self._source.bytes_per_tick
+        return most if limit_bytes is None else max(1, min(most, limit_bytes // self._record_bytes))
+
+    def _measure(self, ends: Mapping[Place, int]) -> None:
+        """Look how large the last records are; until there are some, a size is supposed."""
+        sizes = [
+            len(message.value() or b"") + len(message.key() or b"")
+            for place, end in ends.items()
+            for messages in fetched(
+                self._source.cluster,
+                OffsetRange(*place, max(self._firsts[place], end - _MEASURED_RECORDS), end),
+                self._source.who(place),
+                "skip",
+            )
+            for message in messages
+        ]
+        if sizes:
+            self._record_bytes = max(1, round(sum(sizes) / len(sizes)))
+            self._is_measured = True
 
     def _take_note(self, ends: dict[Place, int]) -> None:
         self._ends = ends
@@ -170,11 +212,11 @@ class KafkaWatch:
         }
         self._untold.update({place: start for place, start in starts.items() if place not in self._taken})
         self._taken.update(starts)
-        records_max = self._source.rows_per_tick or _RECORDS_MAX
-        units = list(units_up_to({p: self._taken[p] for p in ends}, ends, records_max))
+        size = self._record_bytes
+        units = list(units_up_to({p: self._taken[p] for p in ends}, ends, self._records_max, size))
         self._taken.update(ends)
         if units or not (self._has_begun or self._source.starting == EARLIEST):
-            units = [_telling(self._untold, units), *units[1:]]
+            units = [_telling(self._untold, units, size), *units[1:]]
             self._untold = {}
         self._has_begun = self._has_begun or bool(units)
         if units:
@@ -201,8 +243,8 @@ class KafkaWatch:
         return first
 
 
-def _telling(starts: Mapping[Place, int], units: list[Unit]) -> Unit:
+def _telling(starts: Mapping[Place, int], units: list[Unit], record_bytes: int) -> Unit:
     """The first unit, with a range for each partition that is new, where it has none an empty one."""
     taken = {each.place: each for each in map(range_of, units[0].parts)} if units else {}
     empty = {place: OffsetRange(*place, start, start) for place, start in starts.items()}
-    return unit_of([each for _, each in sorted({**empty, **taken}.items())])
+    return unit_of([each for _, each in sorted({**empty, **taken}.items())], record_bytes)

@@ -1,0 +1,27 @@
+"""How much one tick takes of a source at most, in bytes of what is read."""
+
+from pointstamp.errors import FlowError
+from pointstamp.sources.port import Unit
+
+
+def check_bytes_per_tick(who: str, bytes_per_tick: int | None) -> None:
+    """FlowError unless it is a number of bytes, or None."""
+    if bytes_per_tick is not None and bytes_per_tick < 1:
+        raise FlowError(
+            f"{who}: bytes_per_tick must be at least 1, not {bytes_per_tick}. Or give None for no limit."
+        )
+
+
+def share_of_bytes(unit: Unit, bytes_per_tick: int | None) -> float:
+    """How much of what one tick may take a unit is; 0 where there is no limit.
+
+    >>> from pointstamp.sources.port import Part
+    >>> share_of_bytes(Unit("a", (Part("x", 30), Part("y", 20))), 100)
+    0.5
+    """
+    return 0.0 if bytes_per_tick is None else sum(part.size_bytes for part in unit.parts) / bytes_per_tick
+
+
+def units_with_bytes(units_per_tick: int | None, bytes_per_tick: int | None) -> int | None:
+    """How many units one tick takes at most: as many as fit, where bytes are limited and one unit is said."""
+    return None if bytes_per_tick is not None and units_per_tick == 1 else units_per_tick
