@@ -50,7 +50,7 @@ RESOLUTION = highest
 test-resolution: browser setup
 	$(UV) venv --quiet --clear --python .venv/bin/python .venv-$(RESOLUTION)
 	$(UV) pip install --quiet --python .venv-$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
-		--editable ".[spark,connect,delta,kafka,sql,postgres,s3,iceberg]" --editable models --group dev
+		--editable ".[spark,connect,delta,kafka,sql,postgres,s3,iceberg,otel]" --editable models --group dev
 	.venv-$(RESOLUTION)/bin/python scripts/test.py
 
 docs: setup
@@ -73,7 +73,7 @@ UV = $(shell command -v uv || echo .uv/bin/uv)
 COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
 lock: setup
-	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --extra kafka --extra sql --extra postgres --extra s3 --extra iceberg --group dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --extra kafka --extra sql --extra postgres --extra s3 --extra iceberg --extra otel --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 
 clean:

@@ -2,7 +2,7 @@
 
 Families, and what only each can find:
 - *what exists*: the changes that are told add up to the sum of all that activations have reported;
-- *frontiers*: at many steps, against a walk over every way with few rounds that shares no code with the judge;
+- *frontiers*: at many steps, against a walk over all ways of few rounds that shares no code with the judge;
 - *windows*: a page that is given only the end of a run is told where that begins.
 """
 

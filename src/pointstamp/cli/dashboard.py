@@ -20,8 +20,8 @@ AddParser = Callable[..., argparse.ArgumentParser]
 _DESCRIPTION = """\
 Serves a page that shows what a checkpoint holds (its journal, its generations, what operators keep), or a
 trace step by step: messages, capabilities, and the counts and frontiers as each worker sees them. Traces are
-written by pointstamp simulate --trace, with crashes or without, and by queries with verify=True that have broken
-a rule. Beside each step stands the state of the formal models. The page is for this machine, unless
+written by pointstamp simulate --trace, with crashes or without, and by queries with verify=True that have
+broken a rule. Beside each step stands the state of the formal models. The page is for this machine, unless
 --host says otherwise, and for who knows its address. A running query serves its own page: query.dashboard().
 """
 

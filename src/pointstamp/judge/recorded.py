@@ -1,8 +1,8 @@
 """A recorded run as a page shows it: every event in words, what it changes, and the models' state beside it.
 
-``RecordedRun`` is what is shown, of whatever kind the trace was. What a worker holds, counts and knows at a step
-follows from where the run began and the events up to there, and the page adds them up. The models' state goes
-along as far as the judge could follow: up to the event that it objects to, or to the end.
+``RecordedRun`` is what is shown, of whatever kind the trace was. What a worker holds, counts and knows at a
+step follows from where the run began and the events up to there, and the page adds them up. The models' state
+goes along as far as the judge could follow: up to the event that it objects to, or to the end.
 """
 
 from collections.abc import Sequence

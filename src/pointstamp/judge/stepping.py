@@ -1,9 +1,9 @@
 """The models' state beside a trace: what exists after each event, and which frontiers follow from it.
 
 ``ModelSteps`` lets the judge take events one by one, and says after each what has become different in the
-abstract state (``pointstamp.judge.abstract``): the counts of what truly exists, the frontiers that follow from
-them, and the frontiers that follow from what one worker has been told. It checks nothing itself; whether an
-event may happen is said by the rules that it was given.
+abstract state (``pointstamp.judge.abstract``): the counts of what truly exists, the frontiers that follow
+from them, and the frontiers that follow from what one worker has been told. It checks nothing itself; whether
+an event may happen is said by the rules that it was given.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,10 +23,10 @@ Frontiers: TypeAlias = Mapping[int, tuple[Stamp, ...]]
 class ModelChange(NamedTuple):
     """What an event has changed in the models' state; what is not named is as it was."""
 
-    exists: tuple[CountAt, ...] = ()
-    frontiers: Frontiers = {}
+    exists: tuple[CountAt, ...]
+    frontiers: Frontiers
     """What may still come, by what truly exists."""
-    implied: Frontiers = {}
+    implied: Frontiers
     """What may still come, by what the event's worker has been told."""
 
 
@@ -72,12 +72,12 @@ class ModelSteps:
             points = {state.walker.point(at, time) for at, time, _ in event.changes}
             exists = tuple((*state.walker.points[point], state.rec(point)) for point in sorted(points))
             before, self._frontiers = self._frontiers, self._implied(state.all_rec())
-            return ModelChange(exists, frontiers=_moved(before, self._frontiers))
+            return ModelChange(exists, _moved(before, self._frontiers), {})
         if isinstance(event, ProgressReceived):
             known, w = self._told[event.worker], event.worker
             self._told[w] = self._implied(state.glob[w])
-            return ModelChange(implied=_moved(known, self._told[w]))
-        return ModelChange()
+            return ModelChange((), {}, _moved(known, self._told[w]))
+        return ModelChange((), {}, {})
 
     def whole(self) -> ModelState:
         """The whole state as it is now."""

@@ -8,11 +8,12 @@ StreamingQuery offers, it says exactly what each output waits for (``why``) and 
 import sys
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from time import monotonic
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from pointstamp.dashboard.server import Dashboard
 from pointstamp.errors import BusyError, FlowError, PointstampError, RecoveryError
@@ -23,11 +24,15 @@ from pointstamp.query.query_sight import QuerySight
 from pointstamp.query.savepoints import check_kept, check_name, check_new
 from pointstamp.query.session import Session
 from pointstamp.query.supervisor import ENDED, Supervisor
+from pointstamp.query.telemetry import Telemetry
 from pointstamp.query.totals import total, total_kept
 from pointstamp.query.unneeded import remove_unneeded
 from pointstamp.running.messages import Counts
 from pointstamp.running.status import RowCounts, RunStatus, status_from
 from pointstamp.topology.ports import Location
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
 
 _ANSWER_SECONDS_MAX: Final = 30.0
 _LOOK_SECONDS: Final = 0.2
@@ -62,6 +67,8 @@ class Query:
         self._companions = companions
         self._error: BaseException | None = None
         self._run_id = str(uuid.uuid4())
+        self.on_dashboard: Callable[[str], str | None] = lambda _: None
+        """Told the address of a dashboard that is opened; says where else it is found, if anywhere."""
         self._being_taken: set[str] = set()  # the names of savepoints that are not durable yet
         self._thread = threading.Thread(
             target=self._run, name=f"pointstamp-{supervisor.spec.plan.name}", daemon=True
@@ -182,18 +189,19 @@ class Query:
         """
         answer: Future[Counts] = Future()
 
-        def ask(session: Session) -> RowCounts:
+        def ask(session: Session) -> tuple[RowCounts, dict[int, int]]:
             session.ask_counts(answer)
-            return RowCounts(
+            rows = RowCounts(
                 total(session.rows_in),
                 total(session.rows_out),
                 total(session.rows_late),
                 total_kept(session.kept),
             )
+            return rows, dict(session.memory_bytes)
 
-        rows = self._answer(self._supervisor.call(ask))
+        rows, memory_bytes = self._answer(self._supervisor.call(ask))
         tracker = tracker_of(self._supervisor.spec.plan, self._answer(answer))
-        return status_from(self._supervisor.spec.plan, tracker, rows)
+        return replace(status_from(self._supervisor.spec.plan, tracker, rows), memory_bytes=memory_bytes)
 
     def dashboard(self, *, port: int = 0, host: str = "127.0.0.1", control: bool = False) -> Dashboard:
         """Serve a page that shows the query in a browser, and say its address; a notebook shows a link.
@@ -203,8 +211,18 @@ class Query:
         It is served until its ``close`` is called or this process ends, also after the end of the query.
         """
         served = Dashboard(QuerySight(self, self._supervisor, control=control), host=host, port=port)
-        sys.stderr.write(f"pointstamp: the dashboard of '{self.name}' is at {served.address}\n")
+        elsewhere = self.on_dashboard(served.address)
+        also = "" if elsewhere is None else f", and in Spark's UI at {elsewhere}"
+        sys.stderr.write(f"pointstamp: the dashboard of '{self.name}' is at {served.address}{also}\n")
         return served
+
+    def telemetry(self, provider: "MeterProvider | None" = None) -> Telemetry:
+        """Tell OpenTelemetry the numbers of the dashboard's metrics, by the same names, until it is closed.
+
+        ``provider`` is a MeterProvider of opentelemetry's; without one, the program's own is used. It needs
+        ``pointstamp[otel]``.
+        """
+        return Telemetry(QuerySight(self, self._supervisor, control=False).samples, self.name, provider)
 
     @property
     def epoch(self) -> int:

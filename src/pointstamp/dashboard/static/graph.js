@@ -17,6 +17,7 @@ export class Graph {
     this.chosen = null;
     this.moment = {};
     this.ways = [];
+    this.kinds = [];
     this.content = draw('g');
     this.svg = draw('svg', { role: 'group', 'aria-label': 'The flow: operators in the order in which rows pass them', tabindex: '-1' }, this.content);
     this.nodes = new Map();
@@ -37,7 +38,7 @@ export class Graph {
     for (const edge of this.made.edges) this.drawEdge(edge);
     for (const [id, box] of this.made.nodes) if (typeof id === 'number') this.drawNode(this.names.get(id), box);
     this.update(this.moment);
-    this.light(this.ways);
+    this.light(this.ways, this.kinds);
     this.choose(this.chosen);
     this.mark();
   }
@@ -132,7 +133,7 @@ export class Graph {
       const waiting = now.waiting || now.batches;
       say(parts.waiting, waiting ? (now.waiting ? `${count(now.waiting)} waiting` : plural(now.batches, 'batch').replace('batchs', 'batches')) : '');
       const rows = node.kind === 'input' ? now.out : now.in;
-      say(parts.rate, `${count(rows)} rows/s`);
+      say(parts.rate, rows === null ? '' : `${count(rows)} rows/s`);
       say(parts.busy, now.busy > 0.005 ? `busy ${percent(now.busy)}` : '');
       set(parts.bar, 'width', Math.round(parts.width * Math.min(1, now.busy)));
       const words = { slow: 'inside one call for long', hold: 'holds others back', work: 'at work', '': 'up to date' }[mood];
@@ -150,21 +151,23 @@ export class Graph {
     for (const [each, parts] of this.nodes) parts.group.classList.toggle('chosen', each === id);
   }
 
-  /** Light up ways of operators, each from what holds back to what waits. */
-  light(ways) {
+  /** Light up ways of operators, each from what holds back to what waits; kinds say of each how it holds. */
+  light(ways, kinds = []) {
     this.ways = ways;
+    this.kinds = kinds;
     if (this.made === null) return;
     const shown = (id) => (this.nodes.has(id) ? id : this.made.regions.find((region) => region.folded && this.names.get(id)?.scope.slice(0, region.path.length).join('\n') === region.path.join('\n'))?.key);
-    const on = new Set(), pairs = new Set(), origins = new Set();
-    for (const way of ways) {
+    const on = new Set(), pairs = new Set(), origins = new Map();
+    for (const [number_, way] of ways.entries()) {
       const steps = way.map(shown).filter((id, number, all) => id !== undefined && id !== all[number - 1]);
       steps.forEach((id, number) => { on.add(id); if (number) pairs.add(`${steps[number - 1]}>${id}`); });
-      origins.add(steps[0]);
+      if (!origins.has(steps[0])) origins.set(steps[0], kinds[number_] ?? '');
     }
     this.content.classList.toggle('dimmed', on.size > 0);
     for (const [id, parts] of this.nodes) {
       parts.group.classList.toggle('lit', on.has(id));
       parts.group.classList.toggle('origin', origins.has(id));
+      if (origins.get(id)) parts.group.dataset.holds = origins.get(id); else delete parts.group.dataset.holds;
     }
     for (const edge of this.edges) {
       const lit = pairs.has(`${edge.a}>${edge.b}`);

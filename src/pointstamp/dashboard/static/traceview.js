@@ -98,7 +98,7 @@ export class TraceView {
       const times = looked.flatMap((port) => mine.frontiers.get(port.at) ?? []).sort(compare);
       const waiting = state.messages.filter((each) => ports[each.target].operator === node.id);
       operators[node.id] = {
-        frontier: times.slice(0, 3), batches: waiting.length, waiting: waiting.reduce((sum, each) => sum + (each.rows ?? 0), 0), in: 0, out: 0, busy: 0,
+        frontier: times.slice(0, 3), batches: waiting.length, waiting: waiting.reduce((sum, each) => sum + (each.rows ?? 0), 0), in: null, out: null, busy: 0,
         holds: here.some((port) => [...(mine.held.get(port.at)?.values() ?? [])].some((held) => held.number > 0)),
       };
     }
