@@ -286,6 +286,15 @@ def test_every_text_has_enough_contrast(browser: WebDriver, *, dark: bool) -> No
                 click(browser, '[data-output="out 5"]')
                 until(browser, lambda: texts(browser, "#reasons li"))
             assert browser.execute_script(CONTRAST) == []
+        for mood in ("good", "warn", "bad"):  # those that are not shown now
+            browser.execute_script(
+                "document.getElementById('phase').className = `pill ${arguments[0]}`;"
+                "document.getElementById('notice').hidden = false;"
+                "document.getElementById('notice').textContent = 'something';"
+                "document.getElementById('notice').className = `notice ${arguments[0]}`",
+                mood,
+            )
+            assert browser.execute_script(CONTRAST) == []
         quiet(browser)
 
 
@@ -353,7 +362,7 @@ for (const [kind, share] of [['pointerdown', 0.2], ['pointermove', 0.5], ['point
 
 
 def readout(browser: WebDriver, chart: str) -> str:
-    script = f"{CHART} return chart.querySelector('.readout').textContent"
+    script = f"{CHART} return chart?.querySelector('.readout').textContent ?? ''"
     return cast("str", browser.execute_script(script, chart))
 
 

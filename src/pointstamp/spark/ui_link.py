@@ -2,14 +2,13 @@
 
 Spark shows the description of a job as text, with links in it only if they are relative to its own UI. So
 the description of a query's job links to a path of Spark's UI, and that path sends the browser on to the
-dashboard. Whoever may open Spark's UI may follow it: Spark's own filters and access lists are before it. Where
-there is no UI, or no Java behind the session (Spark Connect), there is no link.
+dashboard. Whoever may open Spark's UI may follow it: Spark's own filters and access lists are before it.
+Where there is no UI, or no Java behind the session (Spark Connect), there is no link.
 """
 
 from html import escape
 from typing import Any, Final
 
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from pointstamp.spark.slots import is_connect
@@ -42,8 +41,8 @@ class UiLink:
             ui.attachHandler(handler)
             self._handler = handler
             return f"{ui.webUrl()}{self.path}/"
-        except (Py4JError, TypeError):
-            return None  # a Spark that is built otherwise: the address of the page was printed anyway
+        except Exception:  # py4j's errors say only that another Spark names it otherwise
+            return None
 
 
 def job_description(flow: str, generation: int, link: UiLink | None) -> str:

@@ -95,6 +95,7 @@ export class Graph {
       waiting: draw('text', { class: 'right', x: x + w - 12, y: y + 51 }),
       rate: draw('text', { x: x + 14, y: y + 51 }),
       busy: draw('text', { class: 'right', x: x + w - 12, y: KINDS[node.kind] ? y + 36 : y + 19 }),
+      kept: draw('text', { class: 'right', x: x + w - 12, y: y + 36 }),
       bar: draw('rect', { class: 'bar', x: x + 5, y: y + h - 3, width: 0, height: 2 }),
     };
     const choose = () => this.onChoose(node.id);
@@ -108,7 +109,7 @@ export class Graph {
       draw('title', {}, node.name),
       draw('rect', { class: 'box', x, y, width: w, height: h, rx: node.kind === 'operator' ? 7 : 16 }),
       draw('rect', { class: 'mark', x: x + 5, y: y + 9, width: 3, height: h - 18, rx: 1.5 }),
-      parts.name, parts.time, parts.waiting, parts.rate, parts.busy, parts.bar,
+      parts.name, parts.time, parts.waiting, parts.rate, parts.busy, parts.kept, parts.bar,
       KINDS[node.kind] ? draw('text', { class: 'kind', x: x + w - 12, y: y + 19 }, KINDS[node.kind]) : null,
     );
     parts.width = w - 10;
@@ -120,7 +121,8 @@ export class Graph {
   update(moment) {
     this.moment = moment;
     const slow = new Set((moment.calls ?? []).map((call) => call.operator));
-    const holders = holding(moment.operators ?? {});
+    const holders = holding(moment.operators ?? {}), keeps = new Map();
+    for (const each of moment.kept ?? []) keeps.set(each.operator, (keeps.get(each.operator) ?? 0) + each.rows);
     for (const [id, parts] of this.nodes) {
       const now = moment.operators?.[id];
       if (!now) continue;
@@ -134,6 +136,7 @@ export class Graph {
       say(parts.waiting, waiting ? (now.waiting ? `${count(now.waiting)} waiting` : plural(now.batches, 'batch').replace('batchs', 'batches')) : '');
       const rows = node.kind === 'input' ? now.out : now.in;
       say(parts.rate, rows === null ? '' : `${count(rows)} rows/s`);
+      if (node.kind === 'operator') say(parts.kept, keeps.get(id) ? `${count(keeps.get(id))} kept` : '');
       say(parts.busy, now.busy > 0.005 ? `busy ${percent(now.busy)}` : '');
       set(parts.bar, 'width', Math.round(parts.width * Math.min(1, now.busy)));
       const words = { slow: 'inside one call for long', hold: 'holds others back', work: 'at work', '': 'up to date' }[mood];
