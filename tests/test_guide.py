@@ -83,7 +83,6 @@ def test_the_tutorial_speaks_of_events_of_the_run_that_its_commands_record(
         assert line in page
 
 
-@pytest.mark.spark
 def test_the_table_of_costs_has_every_operation_on_tables() -> None:
     """And those of streams that keep something, each with what it keeps."""
     guide = GUIDE.read_text()
@@ -95,6 +94,7 @@ def test_the_table_of_costs_has_every_operation_on_tables() -> None:
     assert [name for name in sorted(verbs) if not re.search(rf"\b{name}\b", costs)] == []
 
 
+@pytest.mark.spark
 def test_the_spark_blocks_of_the_guide_print_what_they_say() -> None:
     from pyspark.sql import SparkSession
 

@@ -94,7 +94,7 @@ def test_rows_out_are_known_as_soon_as_an_epoch_is_published(tmp_path: Path) -> 
         (last,) = query.recentProgress[-1:]
         published = ps.read_published(tmp_path / "out", "lengths").num_rows
         assert last["rowsOut"]["lengths"] == published > 0
-        ticks = query._supervisor.timeline.since(0.0)["ticks"]
+        ticks = query._supervisor.timeline.since(0.0)["ticks"][:3]  # what comes after has no rows
         # Round by round the largest number of an epoch is halved until it is 0.
         assert [tick["rounds"] for tick in ticks] == [
             (20 * (tick["first"] + 1)).bit_length() + 1 for tick in ticks

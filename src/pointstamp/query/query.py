@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from pointstamp.dashboard.server import Dashboard
 from pointstamp.errors import BusyError, FlowError, PointstampError, RecoveryError
@@ -30,9 +30,6 @@ from pointstamp.query.unneeded import remove_unneeded
 from pointstamp.running.messages import Counts
 from pointstamp.running.status import RowCounts, RunStatus, status_from
 from pointstamp.topology.ports import Location
-
-if TYPE_CHECKING:
-    from opentelemetry.metrics import MeterProvider
 
 _ANSWER_SECONDS_MAX: Final = 30.0
 _LOOK_SECONDS: Final = 0.2
@@ -59,16 +56,29 @@ class Companion(Protocol):
         ...
 
 
+OnDashboard: TypeAlias = Callable[[str], str | None]
+"""Told the address of a dashboard that is opened; it says where else that is found, if anywhere."""
+
+
+def nowhere(address: str) -> None:
+    """A dashboard is found at its own address only."""
+    del address
+
+
 class Query:
     """A running flow; ``stop`` it, or wait for its end with ``awaitTermination``."""
 
-    def __init__(self, supervisor: Supervisor, companions: Sequence[Companion] = ()) -> None:
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        companions: Sequence[Companion] = (),
+        on_dashboard: OnDashboard = nowhere,
+    ) -> None:
         self._supervisor = supervisor
         self._companions = companions
         self._error: BaseException | None = None
         self._run_id = str(uuid.uuid4())
-        self.on_dashboard: Callable[[str], str | None] = lambda _: None
-        """Told the address of a dashboard that is opened; says where else it is found, if anywhere."""
+        self._on_dashboard = on_dashboard
         self._being_taken: set[str] = set()  # the names of savepoints that are not durable yet
         self._thread = threading.Thread(
             target=self._run, name=f"pointstamp-{supervisor.spec.plan.name}", daemon=True
@@ -211,12 +221,12 @@ class Query:
         It is served until its ``close`` is called or this process ends, also after the end of the query.
         """
         served = Dashboard(QuerySight(self, self._supervisor, control=control), host=host, port=port)
-        elsewhere = self.on_dashboard(served.address)
+        elsewhere = self._on_dashboard(served.address)
         also = "" if elsewhere is None else f", and in Spark's UI at {elsewhere}"
         sys.stderr.write(f"pointstamp: the dashboard of '{self.name}' is at {served.address}{also}\n")
         return served
 
-    def telemetry(self, provider: "MeterProvider | None" = None) -> Telemetry:
+    def telemetry(self, provider: Any = None) -> Telemetry:  # noqa: ANN401 - of a package that may be missing
         """Tell OpenTelemetry the numbers of the dashboard's metrics, by the same names, until it is closed.
 
         ``provider`` is a MeterProvider of opentelemetry's; without one, the program's own is used. It needs
@@ -345,9 +355,11 @@ class Query:
         return f"Query('{self.name}', {state}, epoch {self.epoch}, generation {self.generation})"
 
 
-def begin_query(supervisor: Supervisor, companions: Sequence[Companion] = ()) -> Query:
+def begin_query(
+    supervisor: Supervisor, companions: Sequence[Companion] = (), on_dashboard: OnDashboard = nowhere
+) -> Query:
     """Begin a query that a supervisor keeps going and companions feed."""
-    query = Query(supervisor, companions)
+    query = Query(supervisor, companions, on_dashboard)
     query._begin()  # noqa: SLF001 - this function is the one that makes and begins queries
     return query
 

@@ -107,9 +107,8 @@ def start(
     launcher.is_wanted = lambda: not supervisor.is_dropped
     link = UiLink(spark, spec.query_id)
     launcher.link = link if has_dashboard else None
-    query = begin_query(supervisor, [_AfterWorkers(log, supervisor) for log in logs.values()])
-    query.on_dashboard = link.lead_to
-    return query
+    companions = [_AfterWorkers(log, supervisor) for log in logs.values()]
+    return begin_query(supervisor, companions, on_dashboard=link.lead_to)
 
 
 def _sources(
