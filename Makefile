@@ -6,7 +6,7 @@
 # make torture    kill and stop workers of a running query for some minutes, and look for lost rows
 # make bench      the figures of benchmarks/spark, nexmark, graphs and recovery, against peers in the same run
 # make docs       build the site of all pages and the reference into site/
-# make screenshots  make the pictures of docs/dashboard.md anew, with Chromium
+# make screenshots  make the pictures of docs/dashboard.md and docs/tutorial.md anew, with Chromium
 # make lock       resolve the dependencies anew into the hashed requirements files
 .PHONY: help setup browser run models test test-long coverage test-without-spark test-resolution torture screenshots bench docs lint lock clean
 
