@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from pointstamp.spark.slots import is_connect
 
-_UTILS: Final = "createRedirectHandler$default$"
+_DEFAULT: Final = "createRedirectHandler$default$"
+"""What Scala calls the default of an argument, before its number."""
 
 
 class UiLink:
@@ -34,8 +35,8 @@ class UiLink:
             if found.isEmpty():
                 return None
             ui, utils = found.get(), context._jvm.org.apache.spark.ui.JettyUtils  # noqa: SLF001
-            nothing, methods = getattr(utils, f"{_UTILS}3")(), getattr(utils, f"{_UTILS}5")()
-            handler = utils.createRedirectHandler(self.path, address, nothing, "", methods)
+            defaults = [getattr(utils, f"{_DEFAULT}{number}")() for number in (3, 4, 5, 6)]
+            handler = utils.createRedirectHandler(self.path, address, *defaults)
             if self._handler is not None:
                 ui.detachHandler(self._handler)
             ui.attachHandler(handler)
