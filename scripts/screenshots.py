@@ -173,7 +173,7 @@ def past(browser: WebDriver, folder: Path) -> None:
             until(browser, lambda: "went on" in "".join(texts(browser, "#restarts li")))
             query.processAllAvailable()
             time.sleep(1.5)
-            resize(browser, 1280, 1140)
+            resize(browser, 1280, 1430)
             time.sleep(1.5)
             shoot(browser, "time")
     finally:
