@@ -7,7 +7,7 @@
 # make bench      the figures of benchmarks/spark, nexmark, graphs and recovery, against peers in the same run
 # make bench-short  a few figures against peers, in some seconds, as CI prints them
 # make docs       build the site of all pages and the reference into site/
-# make screenshots  make the pictures of docs/dashboard.md anew, with Chromium
+# make screenshots  make the pictures of docs/dashboard.md and docs/tutorial.md anew, with Chromium
 # make lock       resolve the dependencies anew into the hashed requirements files
 .PHONY: help setup browser run models test test-long coverage test-without-spark test-resolution torture screenshots bench bench-short docs lint lock clean
 
@@ -51,7 +51,7 @@ RESOLUTION = highest
 test-resolution: browser setup
 	$(UV) venv --quiet --clear --python .venv/bin/python .venv-$(RESOLUTION)
 	$(UV) pip install --quiet --python .venv-$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
-		--editable ".[spark,connect,delta,kafka,sql,postgres,s3,iceberg]" --editable models --group dev
+		--editable ".[spark,connect,delta,kafka,sql,postgres,s3,iceberg,otel]" --editable models --group dev
 	.venv-$(RESOLUTION)/bin/python scripts/test.py
 
 docs: setup
@@ -80,7 +80,7 @@ UV = $(shell command -v uv || echo .uv/bin/uv)
 COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
 lock: setup
-	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --extra kafka --extra sql --extra postgres --extra s3 --extra iceberg --group dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --extra kafka --extra sql --extra postgres --extra s3 --extra iceberg --extra otel --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 	$(COMPILE) --upgrade requirements/spark-of-delta.in -o requirements/spark-of-delta.txt
 

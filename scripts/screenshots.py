@@ -1,4 +1,4 @@
-"""Make the pictures of docs/dashboard.md: five situations, each as a person would meet it.
+"""Make the pictures of docs/dashboard.md and docs/tutorial.md: situations as a person would meet them.
 
 Run it with ``make screenshots``, and look at the pictures before you commit them. They need Chromium.
 """
@@ -173,7 +173,7 @@ def past(browser: WebDriver, folder: Path) -> None:
             until(browser, lambda: "went on" in "".join(texts(browser, "#restarts li")))
             query.processAllAvailable()
             time.sleep(1.5)
-            resize(browser, 1280, 1140)
+            resize(browser, 1280, 1430)
             time.sleep(1.5)
             shoot(browser, "time")
     finally:
@@ -184,22 +184,55 @@ def trace(browser: WebDriver, folder: Path) -> None:
     """A recorded world, in the middle."""
     file = folder / "halving.py"
     file.write_text(COUNTING)
-    saved = folder / "world.jsonl"
-    command = [sys.executable, "-m", "pointstamp.cli.main", "simulate", file.name, "--replay", "5"]
-    command += ["--workers", "2", "--trace", str(saved)]
-    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, env=paths)
-    with Dashboard(sight_of(str(saved))) as dashboard:
+    record(file, folder, "--replay", "5", "--workers", "2")
+    with Dashboard(sight_of(str(folder / "world.jsonl"))) as dashboard:
         browser.get(dashboard.address)
         until(browser, lambda: texts(browser, ".steps li"))
-        middle = int(browser.execute_script("return document.querySelector('.bar input').max")) // 2
-        browser.execute_script(
-            "const bar = document.querySelector('.bar input'); bar.value = arguments[0];"
-            "bar.dispatchEvent(new Event('input'))",
-            middle,
-        )
-        time.sleep(0.5)
+        go(browser, int(browser.execute_script("return document.querySelector('.bar input').max")) // 2)
         shoot(browser, "trace")
+
+
+def crashes(browser: WebDriver, folder: Path) -> None:
+    """A recorded world at a crash."""
+    file = folder / "halving.py"
+    file.write_text(COUNTING)
+    record(file, folder, "--replay", "5", "--workers", "2", "--crashes", "2")
+    with Dashboard(sight_of(str(folder / "world.jsonl"))) as dashboard:
+        browser.get(dashboard.address)
+        until(browser, lambda: texts(browser, ".steps li"))
+        click(browser, "[aria-label='To the next crash']")
+        time.sleep(0.5)
+        shoot(browser, "crashes")
+
+
+def counting(browser: WebDriver, folder: Path) -> None:
+    """Two moments of the run that docs/tutorial.md steps through."""
+    record(ROOT / "examples" / "14_counting.py", folder, "--replay", "1", "--workers", "2")
+    with Dashboard(sight_of(str(folder / "world.jsonl"))) as dashboard:
+        browser.get(dashboard.address)
+        until(browser, lambda: texts(browser, ".steps li"))
+        resize(browser, 1280, 900)
+        for step, name in ((48, "counting"), (85, "counting-complete")):
+            go(browser, step)
+            shoot(browser, name)
+
+
+def record(flow: Path, folder: Path, *options: str) -> None:
+    """Record a world of a flow into world.jsonl."""
+    command = [sys.executable, "-m", "pointstamp.cli.main", "simulate", flow.name, *options]
+    command += ["--record", str(folder / "world.jsonl")]
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=flow.parent, env=paths)
+
+
+def go(browser: WebDriver, step: int) -> None:
+    """Move to a step of a trace."""
+    browser.execute_script(
+        "const bar = document.querySelector('.bar input'); bar.value = arguments[0];"
+        "bar.dispatchEvent(new Event('input'))",
+        step,
+    )
+    time.sleep(0.5)
 
 
 SITUATIONS: Final[dict[str, Callable[[WebDriver, Path], Any]]] = {
@@ -208,6 +241,8 @@ SITUATIONS: Final[dict[str, Callable[[WebDriver, Path], Any]]] = {
     "slow": slow,
     "time": past,
     "trace": trace,
+    "crashes": crashes,
+    "counting": counting,
 }
 
 

@@ -4,6 +4,8 @@ Families, and what only each can find:
 - the guide's Python blocks, run in order in one namespace as a reader would type them: each prints what the
   text block after it says. Those that need a Spark session say so in their first line, and run in a test of
   their own, among the others;
+- the tutorial's blocks in the same way; its commands, which record a run; and each event that it speaks of,
+  which is an event of that run under that number;
 - the names in docs/architecture.md: each file is there, and has what is said to be in it;
 - the tests that docs/guarantees.md names: each is there, so that no promise stands without one;
 - on every page: each command of ours with its options, each target of make, and each name after ``ps.``.
@@ -22,9 +24,11 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.cli.main import main
+from pointstamp.judge.trace import describe_event, load
 
 ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "docs" / "guide.md"
+TUTORIAL = ROOT / "docs" / "tutorial.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 GUARANTEES = ROOT / "docs" / "guarantees.md"
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -32,17 +36,17 @@ BLOCK = re.compile(r"```python\n(?P<code>.*?)```(?:\n```text\n(?P<printed>.*?)``
 NEEDS_SPARK = "# with a SparkSession named spark"
 
 
-def blocks(*, with_spark: bool) -> Iterator[re.Match[str]]:
-    for block in BLOCK.finditer(GUIDE.read_text()):
+def blocks(page: Path, *, with_spark: bool) -> Iterator[re.Match[str]]:
+    for block in BLOCK.finditer(page.read_text()):
         if with_spark or not block["code"].startswith(NEEDS_SPARK):
             yield block
 
 
-def run(names: dict[str, object], *, with_spark: bool) -> int:
+def run(names: dict[str, object], *, with_spark: bool, page: Path = GUIDE) -> int:
     count = 0
-    for block in blocks(with_spark=with_spark):
+    for block in blocks(page, with_spark=with_spark):
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec(compile(block["code"], str(GUIDE), "exec"), names)  # noqa: S102 - our own guide
+            exec(compile(block["code"], str(page), "exec"), names)  # noqa: S102 - our own page
         assert printed.getvalue().strip() == (block["printed"] or "").strip(), block["code"]
         count += 1
     return count
@@ -52,7 +56,33 @@ def test_every_python_block_of_the_guide_prints_what_it_says() -> None:
     assert run({}, with_spark=False) >= 12
 
 
-@pytest.mark.spark
+def test_every_python_block_of_the_tutorial_prints_what_it_says() -> None:
+    names: dict[str, object] = {}
+    assert run(names, with_spark=False, page=TUTORIAL) == 2
+    assert isinstance(names["broken"], ps.Dataflow)
+
+
+def test_the_tutorial_speaks_of_events_of_the_run_that_its_commands_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = TUTORIAL.read_text()
+    (record,) = re.findall(r"^pointstamp (simulate .*)$", page, re.MULTILINE)
+    assert re.findall(r"^pointstamp (dashboard .*)$", page, re.MULTILINE) == ["dashboard counting.jsonl"]
+    flow = str(ROOT / "examples" / "14_counting.py")
+    monkeypatch.chdir(tmp_path)
+    assert main([flow if each.startswith("examples/") else each for each in record.split()]) == 0
+    trace = load(tmp_path / "counting.jsonl")
+    told = re.findall(r"^ +(\d+)  (worker .*)$", page, re.MULTILINE)
+    assert len(told) >= 15
+    for number, words in told:
+        assert describe_event(trace.header.shape, trace.events[int(number)]) == words
+    assert capsys.readouterr().out.startswith("valid: seed 1 on 2 workers")
+    source = Path(flow).read_text()
+    for line in ("context.notify_at()", "counts = self.counts.pop(context.time)"):
+        assert line in source
+        assert line in page
+
+
 def test_the_table_of_costs_has_every_operation_on_tables() -> None:
     """And those of streams that keep something, each with what it keeps."""
     guide = GUIDE.read_text()
@@ -64,6 +94,7 @@ def test_the_table_of_costs_has_every_operation_on_tables() -> None:
     assert [name for name in sorted(verbs) if not re.search(rf"\b{name}\b", costs)] == []
 
 
+@pytest.mark.spark
 def test_the_spark_blocks_of_the_guide_print_what_they_say() -> None:
     from pyspark.sql import SparkSession
 

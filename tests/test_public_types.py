@@ -143,6 +143,7 @@ def test_what_is_no_operator_is_refused_by_the_type_checker_and_by_the_flow() ->
 
 NOT_EXPORTED: Final = {
     "pointstamp.dashboard.server.Dashboard": "what query.dashboard() serves: an address, and close",
+    "pointstamp.query.telemetry.Telemetry": "what query.telemetry() returns: close ends it",
     "pointstamp.expressions.tree.Choice": "an Expression with when and otherwise, which ps.when begins",
     "pointstamp.flow.plan.Plan": "a flow as plain data, for programs that read it; documented in its module",
     "pointstamp.order.partial.PartialOrder": "what a TimeOrder is without its least time",

@@ -416,6 +416,7 @@ class Dataflow:
             silence_seconds_max=silence_seconds_max,
             judge=self._judge() if verify else None,
             tick_every=tick_every,
+            has_dashboard=dashboard is not False,
         )
         return _shown(query, dashboard)
 

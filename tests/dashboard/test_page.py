@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,37 +24,12 @@ from selenium.webdriver.remote.webdriver import WebDriver
 import pointstamp as ps
 from pointstamp.cli.dashboard import sight_of
 from pointstamp.dashboard.server import Dashboard
-from pointstamp.judge.trace import Trace, describe_event, save
-from pointstamp.simulate.case import Case, prepared
-from pointstamp.simulate.seeds import Simulator
-from pointstamp.worker.events import MessagePulled
-from support.browsers import SECONDS_MAX, chromium, click, console, requests, resize, texts, until
+from support.browsers import SECONDS_MAX, click, console, quiet, resize, texts, until
 from support.sights import Still, chain, halving, numbers, write
 
 pytestmark = pytest.mark.browser
 TESTS = Path(__file__).parents[1]
 ENDED = "The driver has ended, or cannot be reached"
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[WebDriver]:
-    with chromium() as browser:
-        yield browser
-
-
-@pytest.fixture
-def browser(shared: WebDriver) -> Iterator[WebDriver]:
-    """The browser, with a page of 1,280 by 720; what it has asked for is looked at in the end."""
-    resize(shared, 1280, 720)
-    console(shared), requests(shared)
-    yield shared
-    asked = requests(shared)
-    shared.get("about:blank")
-    assert [url for url in asked if not url.startswith(("http://127.0.0.1:", "about:"))] == []
-
-
-def quiet(browser: WebDriver) -> None:
-    assert console(browser) == []
 
 
 def time_of(browser: WebDriver, operator: str) -> str:
@@ -189,47 +163,6 @@ def test_who_was_not_allowed_to_steer_sees_no_buttons_for_it(browser: WebDriver,
 
 
 # What was recorded.
-
-
-def test_a_recorded_world_is_stepped_through(browser: WebDriver, tmp_path: Path) -> None:
-    flow = halving()
-    simulator = Simulator(flow.plan, prepared(flow.plan, {"numbers": [numbers(0, 3)]}), file="halving.py")
-    outcome = simulator.run(Case(3, 2))
-    trace = simulator.trace(outcome)
-    save(trace, tmp_path / "world.jsonl")
-    with Dashboard(sight_of(str(tmp_path / "world.jsonl"))) as dashboard:
-        browser.get(dashboard.address)
-        until(browser, lambda: texts(browser, "#event"))
-        until(browser, lambda: texts(browser, "#event")[0].startswith("0 of"))
-        click(browser, "[aria-label='One event on']")
-        assert describe_event(trace.header.shape, trace.events[1]) in texts(browser, "#event")[0]
-        click(browser, "[aria-label='To the last event']")
-        shown = texts(browser, ".known h3")
-        assert shown[:3] == [
-            "Counts that worker 0 knows (0)",
-            "Capabilities that worker 0 holds (0)",
-            "Messages on their way (0)",
-        ]
-        assert texts(browser, "#figures dd") == [str(len(trace.events)), "2", "complete", "valid"]
-        quiet(browser)
-
-
-def test_a_run_that_broke_a_rule_opens_at_the_event_that_did(browser: WebDriver, tmp_path: Path) -> None:
-    flow = halving()
-    simulator = Simulator(flow.plan, prepared(flow.plan, {"numbers": [numbers(0, 3)]}), file="halving.py")
-    trace = simulator.trace(simulator.run(Case(3, 2)))
-    pulled = next(at for at, event in enumerate(trace.events) if isinstance(event, MessagePulled))
-    events = (*trace.events[: pulled + 1], *trace.events[pulled:])  # one message is taken twice
-    save(Trace(trace.header, events), tmp_path / "world.jsonl")
-    flaw = Trace(trace.header, events).judged().event
-    assert flaw is not None
-    with Dashboard(sight_of(str(tmp_path / "world.jsonl"))) as dashboard:
-        browser.get(dashboard.address)
-        until(
-            browser, lambda: texts(browser, "#event") and texts(browser, "#event")[0].startswith(f"{flaw} of")
-        )
-        assert texts(browser, "#figures dd")[-1] == "invalid"
-        quiet(browser)
 
 
 def test_a_checkpoint_shows_its_journal(browser: WebDriver, tmp_path: Path) -> None:

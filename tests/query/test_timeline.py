@@ -41,6 +41,18 @@ def test_a_tick_is_known_from_when_it_was_recorded_until_it_is_published() -> No
     assert timeline.since(1005.0)["ticks"] == []
 
 
+def test_an_epoch_took_as_many_rounds_as_the_worker_with_the_most_says() -> None:
+    timeline = Timeline(Clock())
+    timeline.ticked(0, 0, 1)
+    timeline.ticked(1, 2, 2)
+    timeline.ticked(2, 3, 3)
+    timeline.turned({0: 3, 1: 5})
+    timeline.turned({0: 4, 2: 1})
+    timeline.turned({})
+    assert [tick["rounds"] for tick in timeline.since(0.0)["ticks"]] == [6, 2, None]
+    assert [span["rounds"] for span in timeline.since(0.0)["hour"]] == [6]
+
+
 def test_ticks_of_a_lost_generation_are_given_out_again() -> None:
     clock = Clock()
     timeline = Timeline(clock)

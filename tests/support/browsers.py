@@ -94,6 +94,11 @@ def console(browser: WebDriver) -> list[str]:
     return [f"{each['level']}: {each['message']}" for each in browser.get_log("browser")]  # type: ignore[attr-defined]
 
 
+def quiet(browser: WebDriver) -> None:
+    """Assert that the console has had nothing to complain of."""
+    assert console(browser) == []
+
+
 def requests(browser: WebDriver) -> list[str]:
     """The addresses that pages have asked for since it was last asked; what is part of a page is none."""
     events = [json.loads(each["message"])["message"] for each in browser.get_log("performance")]  # type: ignore[attr-defined]

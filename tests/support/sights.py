@@ -85,6 +85,7 @@ class Still:
             "opened": 4,
             "calls": [],
             "news": self.history(0.0),
+            **self._moment,
         }
 
     def history(self, since: float) -> dict[str, Any]:

@@ -20,7 +20,8 @@ AddParser = Callable[..., argparse.ArgumentParser]
 _DESCRIPTION = """\
 Serves a page that shows what a checkpoint holds (its journal, its generations, what operators keep), or a
 trace step by step: messages, capabilities, and the counts and frontiers as each worker sees them. Traces are
-written by pointstamp simulate --trace, and by queries with verify=True. The page is for this machine, unless
+written by pointstamp simulate --trace, with crashes or without, and by queries with verify=True that have
+broken a rule. Beside each step stands the state of the formal models. The page is for this machine, unless
 --host says otherwise, and for who knows its address. A running query serves its own page: query.dashboard().
 """
 
@@ -55,9 +56,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def sight_of(what: str) -> "Sight":
     """What a path or an address names, to be shown."""
     if Path(what).is_file():
-        from pointstamp.show.trace_sight import TraceSight
-
-        return TraceSight(Path(what))
+        return _trace_sight(Path(what))
     if "://" not in what and not Path(what).is_dir():
         raise UsageError(
             f"dashboard: there is no file and no folder {what}; give the checkpoint of a query, or a trace."
@@ -65,3 +64,16 @@ def sight_of(what: str) -> "Sight":
     from pointstamp.query.checkpoint_sight import CheckpointSight
 
     return CheckpointSight(what)
+
+
+def _trace_sight(path: Path) -> "Sight":
+    """A trace, with crashes or without."""
+    from pointstamp.judge.replaying import recorded_run
+    from pointstamp.judge.trace import load
+    from pointstamp.show.trace_sight import TraceSight
+    from pointstamp.simulate.crash.replaying import recorded_crashes
+    from pointstamp.simulate.crash.trace import has_crashes, load_crashes
+
+    if has_crashes(path):
+        return TraceSight(recorded_crashes(load_crashes(path)))
+    return TraceSight(recorded_run(load(path)))

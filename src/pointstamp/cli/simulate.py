@@ -64,7 +64,9 @@ def add_to(add_parser: AddParser) -> None:
         "--rows", metavar="ROWS", help="with --replay: feed only these, input=epoch.row,... (or item.row)"
     )
     simulate.add_argument("--choices", metavar="LIST", help="with --replay: leave all other choices plain")
-    simulate.add_argument("--trace", metavar="FILE", help="save the events of the failing or replayed world")
+    simulate.add_argument(
+        "--trace", "--record", metavar="FILE", help="save the events of the failing or replayed world"
+    )
     simulate.add_argument("--json", action="store_true", help="print one JSON document instead of words")
 
 
@@ -200,8 +202,8 @@ def _text(
     from pointstamp.cli import simulate_display
 
     if arguments.replay is not None and found is not None:
-        return simulate_display.replayed_text(simulator, found)
-    return simulate_display.report_text(simulator, report, found, seconds, arguments.workers)
+        return simulate_display.replayed_text(simulator, found, arguments.trace)
+    return simulate_display.report_text(simulator, report, found, seconds, arguments.workers, arguments.trace)
 
 
 def _json(simulator: "Simulator", report: "Report", found: "Outcome | None", seconds: float) -> str:

@@ -3,6 +3,7 @@
 On a terminal progress is drawn with rich, on standard error; elsewhere it is plain lines, ten or so in all.
 """
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -95,7 +96,12 @@ def progress(worlds: int, *, quiet: bool) -> Iterator[Shown]:
 
 
 def report_text(
-    simulator: Simulator, report: Report, found: Outcome | None, seconds: float, workers: tuple[int, int]
+    simulator: Simulator,
+    report: Report,
+    found: Outcome | None,
+    seconds: float,
+    workers: tuple[int, int],
+    saved: str | None,
 ) -> str:
     """The result of many worlds, in words."""
     speed = f"{report.worlds / seconds:.0f} worlds per second" if found is None else f"{seconds:.1f} s"
@@ -103,7 +109,7 @@ def report_text(
     if report.finding is not None and found is not None:
         first = f"{report.finding.kind.value}: {_name(report.finding)}, after {extent} ({speed})"
         size = _size(found, has_own_times=simulator.shape.has_own_times)
-        text = f"{first}\nshrunk: {size}\n\n{finding_text(simulator, found)}"
+        text = f"{first}\nshrunk: {size}\n\n{finding_text(simulator, found, saved)}"
         return text if report.is_repeatable else f"{text}\n\n{_NOT_REPEATABLE}"
     if report.verdict is Status.VALID:
         return (
@@ -114,18 +120,21 @@ def report_text(
     return "\n".join([f"unknown: {len(report.unknown)} of {extent} ({speed})", *unknown])
 
 
-def replayed_text(simulator: Simulator, outcome: Outcome) -> str:
+def replayed_text(simulator: Simulator, outcome: Outcome, saved: str | None) -> str:
     """The result of one world, in words."""
     if outcome.is_finding:
-        return finding_text(simulator, outcome)
+        return finding_text(simulator, outcome, saved)
     events = f"{len(outcome.run.events):,} events"
     return f"{outcome.kind.value}: {_name(outcome)}, {events}" + (
         f": {outcome.reason}" if outcome.reason else ""
     )
 
 
-def finding_text(simulator: Simulator, found: Outcome) -> str:
-    """A failing world: what is wrong, what was fed, what happened, and how to see it again."""
+def finding_text(simulator: Simulator, found: Outcome, saved: str | None) -> str:
+    """A failing world: what is wrong, what was fed, what happened, and how to see it, and again.
+
+    ``saved`` is the file that has its trace, if it was asked for.
+    """
     lines = []
     if found.kind is FindingKind.INVALID:
         trace = simulator.trace(found)
@@ -137,9 +146,13 @@ def finding_text(simulator: Simulator, found: Outcome) -> str:
     if found.case.epochs is not None and not simulator.shape.has_own_times:
         lines += ["  (epochs are numbered anew from 0)"]
     command = found.case.command(simulator.file)
-    if found.case.crashes is None:
-        lines += ["", f"look: {command} --trace world.jsonl && pointstamp dashboard world.jsonl"]
-    lines += ["", f"replay: {command}"]
+    # Not "&&": a world that fails ends its command with 1.
+    look = (
+        f"pointstamp dashboard {shlex.quote(saved)}"
+        if saved
+        else (f"{command} --trace world.jsonl; pointstamp dashboard world.jsonl")
+    )
+    lines += ["", f"look: {look}", "", f"replay: {command}"]
     return "\n".join(lines)
 
 

@@ -239,7 +239,9 @@ class Bench:
         )
         reason = f"{words}; the first {dropped} events are left out" if dropped else words
         ended = "stuck" if self._is_at_rest else "broken off"
-        header = Header(begun.flow, begun.workers, begun.shape, ended, reason, "start the query again")
+        header = Header(
+            begun.flow, begun.workers, begun.shape, ended, reason, "start the query again", left_out=dropped
+        )
         self._spool.save(header)
         return Found(words)
 

@@ -159,6 +159,11 @@ class ModelRules:
         }
         """For each kind of event what checks that it may happen now, and what lets it happen."""
 
+    def take(self, event: Event) -> None:
+        """Let an event happen; BrokenError if a rule forbids it."""
+        for rule in self.of[type(event)]:
+            rule(event)
+
     @property
     def state(self) -> AbstractState:
         """What the run has come to."""

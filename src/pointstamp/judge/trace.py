@@ -58,6 +58,8 @@ class Header(msgspec.Struct, frozen=True):
     replay: str
     """The command that repeats the run."""
     format: int = FORMAT
+    left_out: int = 0
+    """How many events before the first were not kept."""
 
     @property
     def is_at_rest(self) -> bool:

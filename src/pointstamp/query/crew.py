@@ -88,7 +88,7 @@ class InProcessCrew:
         """Give an order to a member."""
         teller = self._tellers[worker]
         if isinstance(order, AskLoad):
-            self._reports.append((worker, self._meter.told(worker)))
+            self._reports.append((worker, self._meter.told(worker, with_keys=order.with_keys)))
             return
         if isinstance(order, TellEvents):
             if teller is not None:

@@ -318,6 +318,7 @@ class Member:
         name = mission.part_name(self.number, snapshot.epoch)
         kept = {each: (rows, size) for each, (rows, size) in self.worker.kept().items()}
         latest = self.worker.event_times()
+        rows_out, rounds = dict(self.rows_out), self.worker.take_rounds(snapshot.epoch)
 
         def job() -> Report:
             staged = [piece for piece in self._staged if piece.last_epoch <= snapshot.epoch]
@@ -326,7 +327,8 @@ class Member:
                 staged.extend(self._writer.stage(output_name, epochs))
             part, content = encode_part(snapshot, self.number, mission.workers, name, mission.query)
             part = stored_part(part, content, mission.storage, mission.inline_bytes_max // mission.workers)
-            return Saved(snapshot.epoch, part, staged, settled, kept, latest, memory_bytes())
+            told = (memory_bytes(), rows_out, rounds)
+            return Saved(snapshot.epoch, part, staged, settled, kept, latest, *told)
 
         self._scribe.submit(job)
 

@@ -219,7 +219,10 @@ class Verification:
         if finding is None:
             return
         name = f"verify/g{self._generation:06d}-trace.jsonl"
-        where = f"The events are in {self._storage.address}, under '{name}'; please report them."
+        where = (
+            f"The events are in {self._storage.address}, under '{name}'; pointstamp dashboard shows it. "
+            "Please report them."
+        )
         try:
             self._storage.write(name, finding.trace)
         except StorageError as error:

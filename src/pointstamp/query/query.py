@@ -8,11 +8,12 @@ StreamingQuery offers, it says exactly what each output waits for (``why``) and 
 import sys
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from time import monotonic
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from pointstamp.dashboard.server import Dashboard
 from pointstamp.errors import BusyError, FlowError, PointstampError, RecoveryError
@@ -23,6 +24,7 @@ from pointstamp.query.query_sight import QuerySight
 from pointstamp.query.savepoints import check_kept, check_name, check_new
 from pointstamp.query.session import Session
 from pointstamp.query.supervisor import ENDED, Supervisor
+from pointstamp.query.telemetry import Telemetry
 from pointstamp.query.totals import total, total_kept
 from pointstamp.query.unneeded import remove_unneeded
 from pointstamp.running.messages import Counts
@@ -54,14 +56,29 @@ class Companion(Protocol):
         ...
 
 
+OnDashboard: TypeAlias = Callable[[str], str | None]
+"""Told the address of a dashboard that is opened; it says where else that is found, if anywhere."""
+
+
+def nowhere(address: str) -> None:
+    """A dashboard is found at its own address only."""
+    del address
+
+
 class Query:
     """A running flow; ``stop`` it, or wait for its end with ``awaitTermination``."""
 
-    def __init__(self, supervisor: Supervisor, companions: Sequence[Companion] = ()) -> None:
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        companions: Sequence[Companion] = (),
+        on_dashboard: OnDashboard = nowhere,
+    ) -> None:
         self._supervisor = supervisor
         self._companions = companions
         self._error: BaseException | None = None
         self._run_id = str(uuid.uuid4())
+        self._on_dashboard = on_dashboard
         self._being_taken: set[str] = set()  # the names of savepoints that are not durable yet
         self._thread = threading.Thread(
             target=self._run, name=f"pointstamp-{supervisor.spec.plan.name}", daemon=True
@@ -182,18 +199,19 @@ class Query:
         """
         answer: Future[Counts] = Future()
 
-        def ask(session: Session) -> RowCounts:
+        def ask(session: Session) -> tuple[RowCounts, dict[int, int]]:
             session.ask_counts(answer)
-            return RowCounts(
+            rows = RowCounts(
                 total(session.rows_in),
                 total(session.rows_out),
                 total(session.rows_late),
                 total_kept(session.kept),
             )
+            return rows, dict(session.memory_bytes)
 
-        rows = self._answer(self._supervisor.call(ask))
+        rows, memory_bytes = self._answer(self._supervisor.call(ask))
         tracker = tracker_of(self._supervisor.spec.plan, self._answer(answer))
-        return status_from(self._supervisor.spec.plan, tracker, rows)
+        return replace(status_from(self._supervisor.spec.plan, tracker, rows), memory_bytes=memory_bytes)
 
     def dashboard(self, *, port: int = 0, host: str = "127.0.0.1", control: bool = False) -> Dashboard:
         """Serve a page that shows the query in a browser, and say its address; a notebook shows a link.
@@ -203,8 +221,18 @@ class Query:
         It is served until its ``close`` is called or this process ends, also after the end of the query.
         """
         served = Dashboard(QuerySight(self, self._supervisor, control=control), host=host, port=port)
-        sys.stderr.write(f"pointstamp: the dashboard of '{self.name}' is at {served.address}\n")
+        elsewhere = self._on_dashboard(served.address)
+        also = "" if elsewhere is None else f", and in Spark's UI at {elsewhere}"
+        sys.stderr.write(f"pointstamp: the dashboard of '{self.name}' is at {served.address}{also}\n")
         return served
+
+    def telemetry(self, provider: Any = None) -> Telemetry:  # noqa: ANN401 - of a package that may be missing
+        """Tell OpenTelemetry the numbers of the dashboard's metrics, by the same names, until it is closed.
+
+        ``provider`` is a MeterProvider of opentelemetry's; without one, the program's own is used. It needs
+        ``pointstamp[otel]``.
+        """
+        return Telemetry(QuerySight(self, self._supervisor, control=False).samples, self.name, provider)
 
     @property
     def epoch(self) -> int:
@@ -327,9 +355,11 @@ class Query:
         return f"Query('{self.name}', {state}, epoch {self.epoch}, generation {self.generation})"
 
 
-def begin_query(supervisor: Supervisor, companions: Sequence[Companion] = ()) -> Query:
+def begin_query(
+    supervisor: Supervisor, companions: Sequence[Companion] = (), on_dashboard: OnDashboard = nowhere
+) -> Query:
     """Begin a query that a supervisor keeps going and companions feed."""
-    query = Query(supervisor, companions)
+    query = Query(supervisor, companions, on_dashboard)
     query._begin()  # noqa: SLF001 - this function is the one that makes and begins queries
     return query
 

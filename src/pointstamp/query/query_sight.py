@@ -14,7 +14,7 @@ from time import monotonic, sleep, time
 from typing import Final, Protocol
 
 from pointstamp.dashboard.drawn import drawn
-from pointstamp.dashboard.prometheus import exposed
+from pointstamp.dashboard.prometheus import Sample, exposed
 from pointstamp.dashboard.sight import Json, SightError
 from pointstamp.errors import PointstampError
 from pointstamp.flow.plan import NodeKind
@@ -35,6 +35,7 @@ from pointstamp.query.totals import total, total_kept
 from pointstamp.query.why_held import held_by
 from pointstamp.running.messages import Counts, Load, Ready
 from pointstamp.running.status import RowCounts, RunStatus, status_from
+from pointstamp.state.keeping import KeyRows
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location
 
@@ -42,6 +43,8 @@ _FRESH_SECONDS_MAX: Final = 1.0
 _NEWS_SECONDS: Final = 2.0
 _LOAD_SECONDS: Final = 1.0
 """How often workers are asked how loaded they are, at most."""
+_KEYS_SECONDS: Final = 5.0
+"""How often they are asked for their largest keys, at most."""
 
 
 class Steered(Protocol):
@@ -118,6 +121,8 @@ class QuerySight:
         self._known: _Known | None = None
         self._told = 0.0
         self._asked_loads = 0.0
+        self._asked_keys = 0.0
+        self._largest: dict[int, dict[str, list[KeyRows]]] = {}
 
     def about(self) -> Json:
         """The flow and its query."""
@@ -161,19 +166,24 @@ class QuerySight:
 
     def metrics(self) -> str:
         """The numbers of ``query.progress()``, and of the query."""
+        return exposed(self.samples(), self._plan.name)
+
+    def samples(self) -> list[Sample]:
+        """The same, one by one."""
         self._freshen()
         with self._lock:
             known, supervisor = self._known, self._supervisor
-            samples = query_samples(
-                is_active=self._query.isActive,
-                published=supervisor.committed_epoch,
-                generation=supervisor.generation,
-                restarts=supervisor.restarts,
-                status=None if known is None else known.status,
-                workers={} if known is None else known.workers,
-                age=0.0 if known is None else time() - known.at,
+            return list(
+                query_samples(
+                    is_active=self._query.isActive,
+                    published=supervisor.committed_epoch,
+                    generation=supervisor.generation,
+                    restarts=supervisor.restarts,
+                    status=None if known is None else known.status,
+                    workers={} if known is None else known.workers,
+                    age=0.0 if known is None else time() - known.at,
+                )
             )
-            return exposed(samples, self._plan.name)
 
     def act(self, what: str, given: str) -> str:
         """Stop the query, or take a savepoint, where that was allowed when the dashboard was opened."""
@@ -200,11 +210,13 @@ class QuerySight:
         now = monotonic()
         asks_loads = now - self._asked_loads >= _LOAD_SECONDS
         self._asked_loads = now if asks_loads else self._asked_loads
+        asks_keys = asks_loads and now - self._asked_keys >= _KEYS_SECONDS
+        self._asked_keys = now if asks_keys else self._asked_keys
 
         def ask(session: Session) -> _Driver:
             session.ask_counts(counts)
             if asks_loads:
-                session.ask_loads()
+                session.ask_loads(with_keys=asks_keys)
             rows = RowCounts(total(session.rows_in), total(session.rows_out), total(session.rows_late))
             rows.kept = total_kept(session.kept)
             return _Driver(rows, dict(session.loads), dict(session.members), list(session.kept))
@@ -232,6 +244,9 @@ class QuerySight:
         )
         self._tracker.propagate()
         self._counts = found
+        for number, load in driver.loads.items():
+            if load.largest_keys is not None:
+                self._largest[number] = load.largest_keys
         before = {} if self._known is None else self._known.workers
         workers = {
             number: before[number].then(load) if number in before else WorkerRates.first(load)
@@ -285,7 +300,7 @@ class QuerySight:
             **outputs_now(known.status),
             "operators": operators_now(self._looked, self._tracker, known.workers, opened),
             "workers": workers_now(known.workers, known.driver.members),
-            "kept": kept_now(self._plan, known.driver.kept),
+            "kept": kept_now(self._plan, known.driver.kept, self._largest),
         }
 
     def _calls(self) -> list[Json]:

@@ -72,6 +72,8 @@ class Session:
     ) -> None:
         self.coordinator = coordinator
         self.rows_in: list[dict[str, int]] = [{} for _ in range(workers)]
+        self.memory_bytes: dict[int, int] = {}
+        """What the process of each member held when it last told."""
         self.rows_out: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_late: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_skipped: list[dict[str, int]] = [{} for _ in range(workers)]
@@ -150,12 +152,12 @@ class Session:
         self._counts.append((asked, answer))
         self._crew.post(asked, AskCounts())
 
-    def ask_loads(self) -> None:
+    def ask_loads(self, *, with_keys: bool) -> None:
         """Ask all members how loaded they are; none is asked again before it has answered."""
         for worker in self.members:
             if worker not in self._loads_asked:
                 self._loads_asked.add(worker)
-                self._crew.post(worker, AskLoad())
+                self._crew.post(worker, AskLoad(with_keys))
 
     def _all_busy(self) -> BusyError:
         return BusyError(f"no worker can answer: {'; '.join(self.calls.words())}.")
@@ -268,6 +270,17 @@ class Session:
             self._on_commit(commit)
             self._look_at_saves()
 
+    def _finished_rows(self, worker: int, rows: dict[str, int]) -> None:
+        """A member has finished so many rows in all; a report that comes late may say less than is known."""
+        known = self.rows_out[worker]
+        self.rows_out[worker] = (
+            {name: max(rows[name], known.get(name, 0)) for name in rows} if rows else known
+        )
+
+    def _measured(self, worker: int, memory_bytes: int) -> None:
+        self.memory_bytes[worker] = memory_bytes
+        self._timeline.measured(worker, memory_bytes)
+
     def _note_done(self) -> None:
         done = self.coordinator.done_before
         if done != self._done_before:
@@ -305,14 +318,17 @@ class Session:
                     self._on_ready()
             case Saved():
                 self.kept[worker] = report.kept
-                self._timeline.measured(worker, report.memory_bytes)
+                self._finished_rows(worker, report.rows_out)
+                self._measured(worker, report.memory_bytes)
+                self._timeline.turned(report.rounds)
                 self.latest = report.latest  # all members know the same
                 if self.verification is None:
                     self._saved(worker, report)
                 else:
                     self.verification.hold(worker, report)
             case Progressed():
-                self.rows_in[worker], self.rows_out[worker] = report.rows_in, report.rows_out
+                self.rows_in[worker] = report.rows_in
+                self._finished_rows(worker, report.rows_out)
                 self.rows_late[worker], self.rows_skipped[worker] = report.rows_late, report.rows_skipped
                 self.coordinator.progressed(worker, report)
                 self._note_done()
@@ -326,7 +342,7 @@ class Session:
             case Load():
                 self._loads_asked.discard(worker)
                 self.loads[worker] = report
-                self._timeline.measured(worker, report.memory_bytes)
+                self._measured(worker, report.memory_bytes)
             case Ahead():
                 self.coordinator.left_ahead(report)
             case EventsTold():

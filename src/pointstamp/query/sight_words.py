@@ -11,11 +11,13 @@ from pointstamp.progress.tracker import Tracker
 from pointstamp.query.rates import WorkerRates
 from pointstamp.running.messages import Ready
 from pointstamp.running.status import RunStatus
+from pointstamp.state.keeping import KeyRows
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import Graph
 from pointstamp.topology.ports import Location, OperatorIndex, Source, Target
 
 _TIMES_MAX: Final = 3
+_KEYS_MAX: Final = 5
 
 
 def outputs_now(status: RunStatus) -> Json:
@@ -125,8 +127,12 @@ def workers_now(workers: Mapping[int, WorkerRates], members: Mapping[int, Ready]
     return shown
 
 
-def kept_now(plan: Plan, kept: Sequence[Mapping[str, tuple[int, int]]]) -> list[Json]:
-    """What operators keep, together and by worker; ``kept`` has it by worker."""
+def kept_now(
+    plan: Plan,
+    kept: Sequence[Mapping[str, tuple[int, int]]],
+    largest: Mapping[int, Mapping[str, Sequence[KeyRows]]],
+) -> list[Json]:
+    """What operators keep, together and by worker; ``kept`` has it by worker, as ``largest`` its keys."""
     names = {node.name: node.index for node in plan.nodes if not node.kind.is_door}
     found: dict[str, Json] = {}
     for number, mine in enumerate(kept):
@@ -140,12 +146,20 @@ def kept_now(plan: Plan, kept: Sequence[Mapping[str, tuple[int, int]]]) -> list[
                 "rows": 0,
                 "bytes": 0,
                 "by": {},
+                "keys": _largest(largest, name),
             }
             one = found.setdefault(name, nothing)
             one["rows"] += rows
             one["bytes"] += size
             one["by"][str(number)] = [rows, size]
     return list(found.values())
+
+
+def _largest(largest: Mapping[int, Mapping[str, Sequence[KeyRows]]], name: str) -> list[Json]:
+    """The largest keys of all workers; a key that several have is counted on each by itself."""
+    found = [(each, worker) for worker, mine in largest.items() for each in mine.get(name, ())]
+    found.sort(key=lambda pair: -pair[0].rows)
+    return [{"key": each.key, "rows": each.rows, "worker": worker} for each, worker in found[:_KEYS_MAX]]
 
 
 def query_samples(

@@ -8,7 +8,7 @@ with how many epochs took how long, by classes of lengths. Nothing is decided by
 import threading
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import time
 from typing import Any, Final
@@ -36,6 +36,8 @@ class TickSpan:
     complete: float | None = None
     saved: float | None = None
     published: float | None = None
+    rounds: int | None = None
+    """The most rounds that an epoch of it took in a loop; None where nothing went round."""
     changed: float = 0.0
 
 
@@ -46,6 +48,7 @@ class HourSpan:
     at: float
     rows: int = 0
     epochs: int = 0
+    rounds: int | None = None
     lengths: dict[int, int] = field(default_factory=dict)
     memory_bytes: dict[int, int] = field(default_factory=dict)
 
@@ -135,6 +138,19 @@ class Timeline:
                     span.lengths[length] = span.lengths.get(length, 0) + 1
                     span.epochs += max(1, tick.last - tick.first + 1)
 
+    def turned(self, rounds: Mapping[int, int]) -> None:
+        """A worker has sent to these rounds of loops, by epoch; an epoch has as many as any worker says."""
+        if not rounds:
+            return
+        with self._lock:
+            now = self._clock()
+            for tick in self._ticks.values():
+                took = [last + 1 for epoch, last in rounds.items() if tick.first <= epoch <= tick.last]
+                if took:
+                    tick.rounds, tick.changed = max([tick.rounds or 0, *took]), now
+            span = self._span(now)
+            span.rounds = max(span.rounds or 0, 1 + max(rounds.values()))
+
     def measured(self, worker: int, memory_bytes: int) -> None:
         """The process of a worker holds so much memory."""
         with self._lock:
@@ -181,6 +197,7 @@ def _hour(span: HourSpan) -> dict[str, Any]:
         "seconds": SPAN_SECONDS,
         "rows": span.rows,
         "epochs": span.epochs,
+        "rounds": span.rounds,
         "latency": [_percentile(span.lengths, share) for share in (0.5, 0.95, 0.99)],
         "memory": dict(span.memory_bytes),
     }

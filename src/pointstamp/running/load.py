@@ -16,6 +16,8 @@ from pointstamp.worker.instance import Instance
 from pointstamp.worker.worker import Worker
 
 _LOOK_SECONDS: Final = 0.04
+LARGEST_KEYS: Final = 5
+"""So many keys of each thing that is kept are named."""
 _UNASKED_SECONDS_MAX: Final = 5.0
 """After so long without a question the thread ends."""
 
@@ -31,7 +33,7 @@ class LoadMeter:
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def told(self, number: int = 0) -> Load:
+    def told(self, number: int = 0, *, with_keys: bool = False) -> Load:
         """What is told of one of the workers, by its place among those that were given."""
         self._asked_seconds = monotonic()
         if self._thread is None or not self._thread.is_alive():
@@ -44,6 +46,7 @@ class LoadMeter:
             process_time(),
             self._looks,
             [_operator(each, seen.get(index, 0)) for index, each in worker.instances.items()],
+            worker.largest_keys(LARGEST_KEYS) if with_keys else None,
         )
 
     def end(self) -> None:

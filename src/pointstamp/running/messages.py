@@ -20,6 +20,7 @@ import msgspec
 from pointstamp.journal.saved_part import PartSaved
 from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Part
+from pointstamp.state.keeping import KeyRows
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -41,7 +42,9 @@ class AskCounts(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class AskLoad(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Tell how loaded the worker is."""
+    """Tell how loaded the worker is; with the largest keys of what it keeps, if they are wanted."""
+
+    with_keys: bool = False
 
 
 class Leave(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -184,6 +187,8 @@ class Load(msgspec.Struct, frozen=True, tag=True, array_like=True):
     processor_seconds: float
     looks: int
     operators: list[OperatorLoad]
+    largest_keys: dict[str, list[KeyRows]] | None = None
+    """By operator and what it keeps; None where it was not asked for."""
 
 
 class EventsTold(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -254,7 +259,8 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
     ``settled`` is the last tick of which all rows, and those of all ticks before, are of epochs up to this
     one. ``staged`` are tokens of the sink. ``kept`` says how many rows and bytes each operator keeps, by its
     name and what it is, ``latest`` the greatest event time of each stream that has a promise, and
-    ``memory_bytes`` what the member's process holds.
+    ``memory_bytes`` what the member's process holds. ``rows_out`` are the rows of finished epochs, by output,
+    and ``rounds`` the last round of a loop that the member sent to, by epoch, since the last snapshot.
     """
 
     epoch: int
@@ -264,6 +270,8 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
     kept: dict[str, tuple[int, int]] = {}
     latest: dict[str, int] = {}
     memory_bytes: int = 0
+    rows_out: dict[str, int] = {}
+    rounds: dict[int, int] = {}
 
 
 class Progressed(msgspec.Struct, frozen=True, tag=True, array_like=True):

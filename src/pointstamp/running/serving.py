@@ -75,7 +75,7 @@ def serve(
         if tell_call is not None:
             lookout = Lookout(served.worker.instances.values(), tell_call)
             meter = LoadMeter([served.worker])
-        _serve(served, transport, teller, lambda: _tell_load(meter, tell_call))
+        _serve(served, transport, teller, lambda asked: _tell_load(meter, tell_call, asked))
     except Exception:
         if teller is not None:
             with suppress(PointstampError):  # the driver may be gone, too
@@ -91,13 +91,13 @@ def serve(
     return served
 
 
-def _tell_load(meter: LoadMeter | None, tell: Callable[[InCall | Load], None] | None) -> None:
+def _tell_load(meter: LoadMeter | None, tell: Callable[[InCall | Load], None] | None, asked: AskLoad) -> None:
     if meter is not None and tell is not None:
-        tell(meter.told())
+        tell(meter.told(with_keys=asked.with_keys))
 
 
 def _serve(
-    served: Served, transport: ZmqTransport, teller: EventTeller | None, tell_load: Callable[[], None]
+    served: Served, transport: ZmqTransport, teller: EventTeller | None, tell_load: Callable[[AskLoad], None]
 ) -> None:
     while not served.has_left:
         busy = served.step()
@@ -106,7 +106,7 @@ def _serve(
             parcel = transport.control.popleft()
             order = order_in(parcel)
             if isinstance(order, AskLoad):
-                tell_load()
+                tell_load(order)
             elif not isinstance(order, TellEvents):
                 served.follow(order, parcel.bodies)
             elif teller is not None:

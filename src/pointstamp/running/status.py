@@ -105,6 +105,8 @@ class RunStatus:
     loops: tuple[LoopStatus, ...]
     is_complete: bool
     kept: tuple[KeptStatus, ...] = ()
+    memory_bytes: Mapping[int, int] = field(default_factory=dict)
+    """The memory that the process of each worker of a query held when it last told."""
 
     @property
     def size_bytes(self) -> int:

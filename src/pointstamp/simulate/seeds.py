@@ -91,7 +91,7 @@ class Simulator:
             outcome.case.workers,
             self.shape,
             run.ended.value,
-            run.reason,
+            outcome.reason if outcome.is_finding else run.reason,
             outcome.case.command(self.file),
         )
         return Trace(header, tuple(run.events))

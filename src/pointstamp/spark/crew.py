@@ -47,6 +47,7 @@ from pointstamp.spark.meeting import (
 )
 from pointstamp.spark.sendable import check_sendable
 from pointstamp.spark.slots import is_connect, is_local, is_stopped
+from pointstamp.spark.ui_link import UiLink, job_description
 from pointstamp.storage.sealed import seal, unseal
 
 _KIND: Final = "crew"
@@ -118,6 +119,8 @@ class SparkLauncher:
         self._spark = spark
         self._silence_seconds_max = silence_seconds_max
         self.crew: SparkCrew | None = None
+        self.link: UiLink | None = None
+        """Where Spark's UI leads to from the jobs of the crews."""
         self.is_wanted: Callable[[], bool] = lambda: True
         """Called while Spark starts the tasks, which may take long: whether they are still wanted."""
 
@@ -140,7 +143,7 @@ class SparkLauncher:
         )
         with meeting_folder(self._spark) as meeting:
             task = Task(mission, mesh.address, dict(versions()), self._silence_seconds_max, meeting)
-            job = _Job(self._spark, task)
+            job = _Job(self._spark, task, self.link)
             try:
                 mesh.connect([*self._addresses(mission, job), mesh.address])
                 _meet(mesh, job)
@@ -209,9 +212,12 @@ class SparkCrew(MeshCrew):
 class _Job:
     """A barrier job that runs in a thread of its own."""
 
-    def __init__(self, spark: SparkSession, task: Task) -> None:
+    def __init__(self, spark: SparkSession, task: Task, link: UiLink | None) -> None:
         def run() -> None:
             workers = task.mission.workers
+            if not is_connect(spark):
+                words = job_description(task.mission.plan.name, task.mission.generation, link)
+                spark.sparkContext.setJobDescription(words)  # of this thread's jobs
             tasks = spark.range(0, workers, 1, workers)
             tasks.mapInArrow(task, from_arrow_schema(REPORT), barrier=True).collect()
 

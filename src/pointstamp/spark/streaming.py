@@ -45,6 +45,7 @@ from pointstamp.spark.place import spark_address
 from pointstamp.spark.sendable import check_sendable
 from pointstamp.spark.slots import choose_workers
 from pointstamp.spark.types import spark_schema
+from pointstamp.spark.ui_link import UiLink
 from pointstamp.storage.anywhere import storage_at
 
 
@@ -66,8 +67,12 @@ def start(
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
     judge: Judge | None = None,
     tick_every: str | timedelta | None = None,
+    has_dashboard: bool = False,
 ) -> Query:
-    """Start a flow on streams; it runs until it is stopped, or with ``available_now`` until all is read."""
+    """Start a flow on streams; it runs until it is stopped, or with ``available_now`` until all is read.
+
+    ``has_dashboard`` says that a dashboard will be opened at once, so that Spark's UI may link to it.
+    """
     columns = check_epochs(plan, streams, epoch)
     check_sendable(plan, plan)
     schemas = {
@@ -100,7 +105,10 @@ def start(
     launcher = SparkLauncher(spark, silence_seconds_max=silence_seconds_max)
     supervisor = Supervisor(check_sink(spec), launcher)
     launcher.is_wanted = lambda: not supervisor.is_dropped
-    return begin_query(supervisor, [_AfterWorkers(log, supervisor) for log in logs.values()])
+    link = UiLink(spark, spec.query_id)
+    launcher.link = link if has_dashboard else None
+    companions = [_AfterWorkers(log, supervisor) for log in logs.values()]
+    return begin_query(supervisor, companions, on_dashboard=link.lead_to)
 
 
 def _sources(

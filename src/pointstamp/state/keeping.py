@@ -17,6 +17,13 @@ class KeptRows(NamedTuple):
     size_bytes: int
 
 
+class KeyRows(NamedTuple):
+    """A key in words, and how many rows it has."""
+
+    key: str
+    rows: int
+
+
 @runtime_checkable
 class KeepsRows(Protocol):
     """A structure that can say how much it keeps."""
@@ -24,6 +31,15 @@ class KeepsRows(Protocol):
     @property
     def kept_rows(self) -> KeptRows:
         """How much it keeps now."""
+        ...
+
+
+@runtime_checkable
+class KnowsLargestKeys(KeepsRows, Protocol):
+    """A structure that can name its largest keys, with little work whatever it keeps."""
+
+    def largest_keys(self, most: int) -> list[KeyRows]:
+        """The keys with the most rows, as far as a sample finds them, the largest first."""
         ...
 
 
@@ -40,6 +56,16 @@ def kept_by(operator: Any) -> dict[str, KeptRows]:  # noqa: ANN401 - whatever a 
     """
     return {
         name: each.kept_rows for name, each in _keepers(operator) if not getattr(each, "is_borrowed", False)
+    }
+
+
+def largest_keys_by(operator: Any, most: int) -> dict[str, list[KeyRows]]:  # noqa: ANN401 - as above
+    """The largest keys of what an operator keeps, by the names of ``kept_by``, where somebody can say."""
+    return {
+        name: found
+        for name, each in _keepers(operator)
+        if isinstance(each, KnowsLargestKeys) and not getattr(each, "is_borrowed", False)
+        if (found := each.largest_keys(most))
     }
 
 

@@ -30,6 +30,8 @@ class Route:
     location: Location
     pact: Pact
     moves: tuple[Move, ...]
+    turn: int | None = None
+    """Which coordinate of the arrival is the round of the loop that the way turns in, if it turns in one."""
 
     def arrival(self, time: Time) -> Time | None:
         """When a batch arrives that is sent at this time; None where a loop's limit ends its way."""
@@ -62,6 +64,7 @@ def _follow(
     source: Source,
     pact: Pact,
     moves: tuple[Move, ...],
+    turn: int | None = None,
 ) -> Iterator[Route]:
     for node, number in readers.get(source, []):
         # The last pact on the way decides; copies before another pact are made by an operator of their own.
@@ -69,10 +72,11 @@ def _follow(
         shared = pact if isinstance(asked, StayHere) else asked
         if node.kind.is_door:
             further = (*moves, _move_of(node, graph))
-            yield from _follow(graph, readers, Source(node.index, 0), shared, further)
+            turns = len(node.scope) if node.kind is NodeKind.FEEDBACK else turn
+            yield from _follow(graph, readers, Source(node.index, 0), shared, further, turns)
         else:
             location = graph.location(Target(node.index, number))
-            yield Route(node.index, number, location, shared, moves)
+            yield Route(node.index, number, location, shared, moves, turn)
 
 
 def _move_of(node: Node, graph: Graph) -> Move:

@@ -24,7 +24,7 @@ from pointstamp.progress.choosing import broadcast_tree
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.view import ProgressView
 from pointstamp.rows.partition import partition, split
-from pointstamp.state.keeping import KeptRows, kept_by
+from pointstamp.state.keeping import KeptRows, KeyRows, kept_by, largest_keys_by
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import Graph
 from pointstamp.topology.ports import Location, OperatorIndex, Source
@@ -124,6 +124,7 @@ class Worker:
         self.inputs: dict[str, InputHandle] = {}
         self.messages_in = 0
         """How many messages were made of what was sent into the inputs."""
+        self._rounds: dict[int, int] = {}
         self._snapshots: Snapshots | None = None
         if on_snapshot is not None:
             self._snapshots = Snapshots(
@@ -143,6 +144,23 @@ class Worker:
             for instance in self.instances.values()
             for what, kept in kept_by(instance.logic).items()
         }
+
+    def largest_keys(self, most: int) -> dict[str, list[KeyRows]]:
+        """The largest keys of what its operators keep, by the names of ``kept``; asked between two steps."""
+        return {
+            f"{instance.name}: {what}": keys
+            for instance in self.instances.values()
+            for what, keys in largest_keys_by(instance.logic, most).items()
+        }
+
+    def take_rounds(self, through: int) -> dict[int, int]:
+        """The last round of a loop that this worker sent to, by epoch, up to one; they are forgotten then.
+
+        Only a worker that takes snapshots counts them: somebody must take them, or they would grow.
+        """
+        taken = {epoch: last for epoch, last in self._rounds.items() if epoch <= through}
+        self._rounds = {epoch: last for epoch, last in self._rounds.items() if epoch > through}
+        return taken
 
     def event_times(self) -> dict[str, int]:
         """The greatest event times of streams with a promise, by operator; asked between two steps."""
@@ -298,6 +316,9 @@ class Worker:
                 target = place_of(self.instances[route.operator].node)
                 sent = time[0] if instance.node.kind is NodeKind.INPUT else -1
                 instance.ahead.append(SentAhead(number, target, route.port, arrival, batch, sent))
+            if route.turn is not None and self._snapshots is not None and route.turn < len(arrival):
+                epoch = arrival[0]
+                self._rounds[epoch] = max(self._rounds.get(epoch, 0), arrival[route.turn])
             self._send_along(route, output, time, arrival, batch, changes)
         if instance.node.kind is NodeKind.INPUT:
             self.messages_in += len(changes) - before

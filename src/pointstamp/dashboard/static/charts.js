@@ -14,7 +14,9 @@ export class Chart {
     this.title = title;
     this.element = make('section', { class: 'card chart' }, make('header', {}, make('h2', {}, title), this.legend), this.svg, this.readout);
     this.svg.addEventListener('pointermove', (event) => this.point(event));
-    this.svg.addEventListener('pointerleave', () => { this.cross = null; this.paint(); });
+    this.svg.addEventListener('pointerleave', () => { this.cross = null; this.begun = null; this.paint(); });
+    this.svg.addEventListener('pointerdown', (event) => { this.begun = this.timeAt(event); });
+    this.svg.addEventListener('pointerup', (event) => this.release(event));
     this.name(names);
   }
 
@@ -47,11 +49,12 @@ export class Chart {
     for (const at of this.events.filter((each) => each >= from)) {
       parts.push(draw('line', { class: 'event', x1: x(at), x2: x(at), y1: 4, y2: HIGH - LOW }));
     }
+    if (this.begun && this.cross) parts.push(draw('rect', { class: 'dragged', x: Math.min(x(this.begun), x(this.cross.at)), width: Math.abs(x(this.cross.at) - x(this.begun)), y: 4, height: HIGH - LOW - 4 }));
     if (this.cross) parts.push(draw('line', { class: 'cross', x1: x(this.cross.at), x2: x(this.cross.at), y1: 4, y2: HIGH - LOW }));
     this.svg.replaceChildren(...parts);
     const shown = this.cross ?? points[points.length - 1];
     const words = shown ? this.names.map((name, number) => `${this.names.length > 1 ? `${name} ` : ''}${shown.values[number] === null || shown.values[number] === undefined ? '–' : this.format(shown.values[number])}`).join(' · ') : 'nothing yet';
-    this.readout.textContent = shown ? `${clock(shown.at)}  ${words}` : words;
+    this.readout.textContent = shown ? `${clock(shown.at)}  ${shown.words ?? words}` : words;
     this.svg.setAttribute('aria-label', `${this.title}: ${this.readout.textContent}`);
   }
 
@@ -82,9 +85,21 @@ export class Chart {
     }));
   }
 
-  point(event) {
+  timeAt(event) {
     const box = this.svg.getBoundingClientRect();
-    const at = this.from + ((event.clientX - box.x - LEFT) / (box.width - LEFT - 6)) * (this.to - this.from);
+    return this.from + ((event.clientX - box.x - LEFT) / (box.width - LEFT - 6)) * (this.to - this.from);
+  }
+
+  /** A span that was dragged over is looked at, unless it is hardly any. */
+  release(event) {
+    const { begun } = this, end = this.timeAt(event);
+    this.begun = null;
+    if (begun === null || begun === undefined || Math.abs(end - begun) < (this.to - this.from) / 50) return;
+    this.onzoom?.(Math.max(this.from, Math.min(begun, end)), Math.min(this.to, Math.max(begun, end)));
+  }
+
+  point(event) {
+    const at = this.timeAt(event);
     this.cross = (this.points ?? []).reduce((best, each) => (best && Math.abs(best.at - at) <= Math.abs(each.at - at) ? best : each), null);
     this.paint();
   }
@@ -100,7 +115,7 @@ export function ticksDrawing(ticks, from, to, wide, now) {
     const y = 4 + row * step;
     if (row % every === 0 && step >= 5) parts.push(draw('text', { x: LEFT - 8, y: y + Math.min(step, 9), 'text-anchor': 'end' }, tick.last > tick.first ? `${tick.first}–${tick.last}` : String(tick.first)));
     const stops = [['s0', tick.ticked, tick.complete], ['s1', tick.complete, tick.saved], ['s2', tick.saved, tick.published]];
-    const words = `epoch ${tick.first}${tick.last > tick.first ? ` to ${tick.last}` : ''}: ${tick.published ? `published after ${(tick.published - tick.ticked).toFixed(3)} s` : 'on its way'}`;
+    const words = `epoch ${tick.first}${tick.last > tick.first ? ` to ${tick.last}` : ''}: ${tick.published ? `published after ${(tick.published - tick.ticked).toFixed(3)} s` : 'on its way'}${tick.rounds ? `, ${tick.rounds} rounds` : ''}`;
     for (const [kind, begin, end] of stops) {
       if (begin === null || (end !== null && end < from)) continue;
       parts.push(draw('rect', {

@@ -98,7 +98,7 @@ export class FlowView {
       const why = await this.ask(`why?output=${encodeURIComponent(name)}`);
       if (this.chosen !== id) return;
       this.why = why;
-      this.graph.light(why.held.map((each) => (each.kind === 'slow' ? this.from(each.operator, id) : each.way)));
+      this.graph.light(why.held.map((each) => (each.kind === 'slow' ? this.from(each.operator, id) : each.way)), why.held.map((each) => each.kind));
       this.describe();
     } catch { /* the connection says what is wrong */ }
   }

@@ -17,6 +17,7 @@ export class Graph {
     this.chosen = null;
     this.moment = {};
     this.ways = [];
+    this.kinds = [];
     this.content = draw('g');
     this.svg = draw('svg', { role: 'group', 'aria-label': 'The flow: operators in the order in which rows pass them', tabindex: '-1' }, this.content);
     this.nodes = new Map();
@@ -37,7 +38,7 @@ export class Graph {
     for (const edge of this.made.edges) this.drawEdge(edge);
     for (const [id, box] of this.made.nodes) if (typeof id === 'number') this.drawNode(this.names.get(id), box);
     this.update(this.moment);
-    this.light(this.ways);
+    this.light(this.ways, this.kinds);
     this.choose(this.chosen);
     this.mark();
   }
@@ -94,6 +95,7 @@ export class Graph {
       waiting: draw('text', { class: 'right', x: x + w - 12, y: y + 51 }),
       rate: draw('text', { x: x + 14, y: y + 51 }),
       busy: draw('text', { class: 'right', x: x + w - 12, y: KINDS[node.kind] ? y + 36 : y + 19 }),
+      kept: draw('text', { class: 'right', x: x + w - 12, y: y + 36 }),
       bar: draw('rect', { class: 'bar', x: x + 5, y: y + h - 3, width: 0, height: 2 }),
     };
     const choose = () => this.onChoose(node.id);
@@ -107,7 +109,7 @@ export class Graph {
       draw('title', {}, node.name),
       draw('rect', { class: 'box', x, y, width: w, height: h, rx: node.kind === 'operator' ? 7 : 16 }),
       draw('rect', { class: 'mark', x: x + 5, y: y + 9, width: 3, height: h - 18, rx: 1.5 }),
-      parts.name, parts.time, parts.waiting, parts.rate, parts.busy, parts.bar,
+      parts.name, parts.time, parts.waiting, parts.rate, parts.busy, parts.kept, parts.bar,
       KINDS[node.kind] ? draw('text', { class: 'kind', x: x + w - 12, y: y + 19 }, KINDS[node.kind]) : null,
     );
     parts.width = w - 10;
@@ -119,7 +121,8 @@ export class Graph {
   update(moment) {
     this.moment = moment;
     const slow = new Set((moment.calls ?? []).map((call) => call.operator));
-    const holders = holding(moment.operators ?? {});
+    const holders = holding(moment.operators ?? {}), keeps = new Map();
+    for (const each of moment.kept ?? []) keeps.set(each.operator, (keeps.get(each.operator) ?? 0) + each.rows);
     for (const [id, parts] of this.nodes) {
       const now = moment.operators?.[id];
       if (!now) continue;
@@ -132,7 +135,8 @@ export class Graph {
       const waiting = now.waiting || now.batches;
       say(parts.waiting, waiting ? (now.waiting ? `${count(now.waiting)} waiting` : plural(now.batches, 'batch').replace('batchs', 'batches')) : '');
       const rows = node.kind === 'input' ? now.out : now.in;
-      say(parts.rate, `${count(rows)} rows/s`);
+      say(parts.rate, rows === null ? '' : `${count(rows)} rows/s`);
+      if (node.kind === 'operator') say(parts.kept, keeps.get(id) ? `${count(keeps.get(id))} kept` : '');
       say(parts.busy, now.busy > 0.005 ? `busy ${percent(now.busy)}` : '');
       set(parts.bar, 'width', Math.round(parts.width * Math.min(1, now.busy)));
       const words = { slow: 'inside one call for long', hold: 'holds others back', work: 'at work', '': 'up to date' }[mood];
@@ -150,21 +154,23 @@ export class Graph {
     for (const [each, parts] of this.nodes) parts.group.classList.toggle('chosen', each === id);
   }
 
-  /** Light up ways of operators, each from what holds back to what waits. */
-  light(ways) {
+  /** Light up ways of operators, each from what holds back to what waits; kinds say of each how it holds. */
+  light(ways, kinds = []) {
     this.ways = ways;
+    this.kinds = kinds;
     if (this.made === null) return;
     const shown = (id) => (this.nodes.has(id) ? id : this.made.regions.find((region) => region.folded && this.names.get(id)?.scope.slice(0, region.path.length).join('\n') === region.path.join('\n'))?.key);
-    const on = new Set(), pairs = new Set(), origins = new Set();
-    for (const way of ways) {
+    const on = new Set(), pairs = new Set(), origins = new Map();
+    for (const [number_, way] of ways.entries()) {
       const steps = way.map(shown).filter((id, number, all) => id !== undefined && id !== all[number - 1]);
       steps.forEach((id, number) => { on.add(id); if (number) pairs.add(`${steps[number - 1]}>${id}`); });
-      origins.add(steps[0]);
+      if (!origins.has(steps[0])) origins.set(steps[0], kinds[number_] ?? '');
     }
     this.content.classList.toggle('dimmed', on.size > 0);
     for (const [id, parts] of this.nodes) {
       parts.group.classList.toggle('lit', on.has(id));
       parts.group.classList.toggle('origin', origins.has(id));
+      if (origins.get(id)) parts.group.dataset.holds = origins.get(id); else delete parts.group.dataset.holds;
     }
     for (const edge of this.edges) {
       const lit = pairs.has(`${edge.a}>${edge.b}`);

@@ -6,7 +6,7 @@ export class StateView {
   constructor() {
     this.summary = make('p', { class: 'quiet' });
     this.body = make('tbody');
-    this.table = make('table', {}, head('operator', 'keeps', '#rows', '#bytes', 'share of all', 'over workers'), this.body);
+    this.table = make('table', {}, head('operator', 'keeps', '#rows', '#bytes', 'share of all', 'over workers', 'largest keys'), this.body);
     this.element = make('div', { class: 'page' }, make('section', { class: 'card' }, make('h2', {}, 'What operators keep'), this.summary, make('div', { class: 'scroll' }, this.table)));
   }
 
@@ -23,14 +23,15 @@ export class StateView {
     this.told = told;
     this.body.replaceChildren(...kept.map((each) => {
       const by = Object.entries(each.by), most = Math.max(1, ...by.map(([, [rows]]) => rows)), mean = each.rows / Math.max(1, by.length);
-      const skew = each.rows ? most / mean : 1;
+      const skew = each.rows ? most / mean : 1, largest = by.find(([, [rows]]) => rows === most)?.[0];
       const shares = make('span', { class: 'shares', role: 'img', 'aria-label': by.map(([worker, [rows]]) => `worker ${worker}: ${rows} rows`).join(', ') }, ...by.map(([worker, [rows]]) => {
         const bar = make('i', { title: `worker ${worker}: ${plural(rows, 'row')}` });
         bar.style.height = `${Math.round((rows / most) * 22)}px`;
         return bar;
       }));
       return make('tr', {}, make('td', { class: 'name' }, each.name), make('td', {}, each.what), number(count(each.rows)), number(bytes(each.bytes)), make('td', {}, meter(all ? each.bytes / all : 0)),
-        make('td', {}, shares, skew > 1.5 && by.length > 1 ? make('span', { class: 'quiet' }, `the largest has ${skew.toFixed(1)} × the mean`) : null));
+        make('td', {}, shares, skew > 1.5 && by.length > 1 ? make('span', { class: 'quiet' }, `worker ${largest} has ${skew.toFixed(1)} × the mean`) : null),
+        make('td', {}, keys(each)));
     }));
   }
 }
@@ -71,6 +72,12 @@ export class JournalView {
   show() {}
 
   update() {}
+}
+
+/** The keys that have most of what is kept, as a sample of it found them. */
+function keys(kept) {
+  if (!kept.keys?.length) return make('span', { class: 'quiet' }, '–');
+  return make('ul', { class: 'keys' }, ...kept.keys.map((each) => make('li', {}, make('b', {}, each.key), ` ${plural(each.rows, 'row')}, ${percent(each.rows / Math.max(1, kept.rows))}, worker ${each.worker}`)));
 }
 
 function card(title, content) { return make('section', { class: 'card' }, make('h2', {}, title), make('div', { class: 'scroll' }, content)); }

@@ -1,54 +1,85 @@
-// What a trace's events add up to: for each worker its capabilities, counts and frontiers; and all messages.
-// Going on is adding events; going back begins anew, which is fast enough for all that a page is given.
+// What a trace's events add up to: for each worker its capabilities, counts and frontiers; all messages; and
+// beside them the models' state. Each generation has its own. Going on is adding events; going back begins anew,
+// which is fast enough for all that a page is given.
 
 export class World {
-  constructor(events, { workers, ports }) {
+  constructor(events, workers) {
     this.events = events;
     this.workers = workers;
-    this.ports = ports;
     this.begin();
   }
 
   begin() {
     this.at = -1;
-    this.state = { messages: [], workers: Array.from({ length: this.workers }, () => ({ held: new Map(), counts: new Map(), frontiers: new Map() })) };
+    this.generations = new Map();
+    this.state = this.empty(this.workers);
   }
 
-  /** How things are after an event. */
+  /** How things are after an event, in its generation. */
   after(step) {
     if (step < this.at) this.begin();
     while (this.at < step) { this.at += 1; this.add(this.events[this.at]); }
     return this.state;
   }
 
+  empty(workers) {
+    const worker = () => ({ held: new Map(), counts: new Map(), frontiers: new Map(), implied: new Map() });
+    return { messages: [], exists: new Map(), frontiers: new Map(), workers: Array.from({ length: workers }, worker) };
+  }
+
+  /** Where a generation begins: what the models hold, and each worker. */
+  beginning({ exists, frontiers, workers }) {
+    const state = this.empty(workers.length);
+    count(state.exists, exists);
+    know(state.frontiers, frontiers);
+    workers.forEach((each, number) => {
+      const mine = state.workers[number];
+      count(mine.held, each.owns);
+      count(mine.counts, each.told);
+      know(mine.frontiers, each.shown);
+      know(mine.implied, each.implied);
+      for (const [target, time, many] of each.arriving) {
+        for (let one = 0; one < many; one += 1) state.messages.push({ target, time, to: number, rows: null, from: null });
+      }
+    });
+    return state;
+  }
+
   add(event) {
-    const mine = this.state.workers[event.worker];
-    if (event.kind === 'WorkerStarted') {
-      // A worker begins with a capability for the first time of each output.
-      this.ports.forEach((port, at) => { if (port.output && port.least) point(mine.held, at, port.least).number += 1; });
-    }
+    if (event.began) this.generations.set(event.generation, this.beginning(event.began));
+    this.state = this.generations.get(event.generation) ?? this.state;
+    const { state } = this, mine = event.worker === null ? null : state.workers[event.worker];
+    if (!mine) return;
     if (event.sent) {
       const [target, time, to, rows] = event.sent;
-      this.state.messages.push({ target, time, to, rows, from: event.worker });
+      state.messages.push({ target, time, to, rows, from: event.worker });
     }
     if (event.pulled) {
-      const [at, time] = event.pulled, found = this.state.messages.findIndex((each) => each.to === event.worker && each.target === at && same(each.time, time));
-      if (found >= 0) this.state.messages.splice(found, 1);
+      const [at, time] = event.pulled, found = state.messages.findIndex((each) => each.to === event.worker && each.target === at && same(each.time, time));
+      if (found >= 0) state.messages.splice(found, 1);
     }
     if (event.held) {
-      const [at, time, diff] = event.held, held = point(mine.held, at, time);
-      held.number += diff;
+      const [at, time, diff] = event.held;
+      point(mine.held, at, time).number += diff;
     }
-    for (const [at, time, number] of event.counts ?? []) point(mine.counts, at, time).number = number;
-    for (const [at, times] of Object.entries(event.frontiers ?? {})) mine.frontiers.set(Number(at), times);
+    count(mine.counts, event.counts ?? []);
+    know(mine.frontiers, event.frontiers ?? {});
+    count(state.exists, event.model?.exists ?? []);
+    know(state.frontiers, event.model?.frontiers ?? {});
+    know(mine.implied, event.model?.implied ?? {});
   }
 }
 
-function point(map, at, time) {
+function count(map, counts) { for (const [at, time, number] of counts) point(map, at, time).number = number; }
+
+function know(map, frontiers) { for (const [at, times] of Object.entries(frontiers)) map.set(Number(at), times); }
+
+/** The number at a place and a time, to be read or changed. */
+export function point(map, at, time) {
   if (!map.has(at)) map.set(at, new Map());
   const times = map.get(at), name = JSON.stringify(time);
   if (!times.has(name)) times.set(name, { time, number: 0 });
   return times.get(name);
 }
 
-function same(a, b) { return JSON.stringify(a) === JSON.stringify(b); }
+export function same(a, b) { return JSON.stringify(a) === JSON.stringify(b); }

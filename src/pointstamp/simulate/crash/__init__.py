@@ -1,5 +1,6 @@
 """Worlds in which queries crash: drivers, members, storage and sinks that fail at any step, from one seed.
 
 ``world`` runs the real coordinator, journal, members and workers over simulated storage; ``crashes`` are the
-ways to fail; ``explaining`` finds the run without failures that explains what was seen.
+ways to fail; ``explaining`` finds the run without failures that explains what was seen, and ``replaying``
+makes a page of a ``trace``.
 """

@@ -75,3 +75,18 @@ def load_crashes(path: Path) -> CrashTrace:
     if header.format != FORMAT:
         raise UsageError(f"{path} has the format {header.format!r}, but this version reads {FORMAT!r}.")
     return CrashTrace(header, happened)
+
+
+def has_crashes(path: Path) -> bool:
+    """Whether a file begins as a trace of a run with crashes does."""
+    try:
+        with path.open("rb") as file:
+            return msgspec.json.decode(file.readline(), type=_Formatted).format == FORMAT
+    except (OSError, msgspec.MsgspecError):
+        return False
+
+
+class _Formatted(msgspec.Struct):
+    """The first line of any trace."""
+
+    format: int | str = 0

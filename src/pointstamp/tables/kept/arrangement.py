@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pointstamp.rows.hashing import Hashes, hash_columns
-from pointstamp.state.keeping import KeptRows
+from pointstamp.state.keeping import KeptRows, KeyRows
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.columns import KeptColumn, as_batch, kept_column, taken, together
+from pointstamp.tables.kept.largest import largest_keys
 from pointstamp.tables.kept.ordering import Ordered
 from pointstamp.tables.kept.run import Layout, Run, expanded, run_of
 from pointstamp.tables.kept.scattered import Scattered
@@ -66,6 +67,10 @@ class Arrangement:
     def kept_rows(self) -> KeptRows:
         """How many rows there are, and what they take in memory."""
         return KeptRows(len(self._kept), self._kept.size_bytes)
+
+    def largest_keys(self, most: int) -> list[KeyRows]:
+        """The keys with the most rows, by a sample; none where the key is the whole row."""
+        return [] if self.layout.is_by_row else largest_keys(self._runs, most)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add a change: rows with weights, in any order."""
