@@ -13,6 +13,7 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp.graphs.columns import DIFF, added_up, arrays_of, batch_of, table_of
+from pointstamp.graphs.ends import added_up_ids
 from pointstamp.graphs.graph import DST, ID, SRC
 from pointstamp.graphs.triads import Changes, Triads
 
@@ -20,8 +21,9 @@ SIDES: Final = "sides"
 
 
 def corners(edges: ps.Table, *, name: str) -> ps.Table:
-    """``id`` of the corners of triangles: each as often as the ``sides`` opposite to it count in all.
+    """``id`` of the ends of edges and of the corners of triangles, told apart by ``is_corner``.
 
+    An end is here for each of its edges, and a corner as often as the ``sides`` opposite to it count in all.
     The edges are those of a simple graph, each pair once, with a column ``sides``, a number from 1 to 127.
     """
     changes = edges.changes(name=f"{name}: edges")
@@ -36,7 +38,7 @@ class FindCorners:
     )
 
     def __init__(self, edges: pa.Schema) -> None:
-        self.outputs = pa.schema([(ID, pa.int64()), edges.field(DIFF)])
+        self.outputs = pa.schema([(ID, pa.int64()), ("is_corner", pa.bool_()), edges.field(DIFF)])
         self._edges = pa.schema([edges.field(name).with_nullable(True) for name in edges.names])
         self._triads = Triads()
         self._waiting: dict[ps.Time, list[pa.RecordBatch]] = {}
@@ -55,12 +57,15 @@ class FindCorners:
 
     def on_notify(self, context: ps.Context) -> None:
         """Make the changes of an epoch, and send the corners of the triangles that come and go with them."""
-        changes = table_of(self._edges, self._waiting.pop(context.time, []))
-        found = self._triads.change(Changes(*arrays_of(changes)), self._is_own(changes))
+        table = table_of(self._edges, self._waiting.pop(context.time, []))
+        changes, is_own = Changes(*arrays_of(table)), self._is_own(table)
+        found = self._triads.change(changes, is_own)
         if self._unsaved is not None:
-            self._unsaved.append(changes)
-        if len(found.ids):
-            context.send(batch_of(context.schema(), found.ids, found.sides))
+            self._unsaved.append(table)
+        ends, by = np.concatenate((changes.src[is_own], changes.dst[is_own])), np.tile(changes.by[is_own], 2)
+        for is_corner, (ids, times) in ((True, found), (False, added_up_ids(ends, by))):
+            if len(ids):
+                context.send(batch_of(context.schema(), ids, np.full(len(ids), is_corner), times))
 
     def save(self, *, changes_only: bool) -> Mapping[str, ps.Piece]:
         """All edges, or how they have changed."""

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.slots import Slots
+from pointstamp.graphs.slots import Slots, order_of_pairs
 
 Lengths: TypeAlias = npt.NDArray[Any]
 """Whole numbers or floats, as the graph has them."""
@@ -104,7 +104,7 @@ class EdgeIndex:
 
     def _insert(self, new: EdgeRun) -> None:
         large, small = self._runs
-        small = _merged(small, new) if len(small.pair) else _sorted(new)
+        small = _merged(small, new) if len(small.pair) else _loaded(new)
         if len(small.pair) > max(_SMALL_RUN_MAX, len(large.pair) // _SMALL_RUN_SHARE):
             large = _merged(large, small) if len(large.pair) else small
             small = _empty(large.length.dtype)
@@ -119,12 +119,19 @@ def _merged(one: EdgeRun, other: EdgeRun) -> EdgeRun:
     """The rows of both that are there, in order."""
     pair, length, count = map(np.concatenate, zip(one, other, strict=True))
     there = np.flatnonzero(count)
-    return _sorted(EdgeRun(pair[there], length[there], count[there]))
+    # Both parts are in order, and this merges them in one pass.
+    order = np.argsort(pair[there], kind="stable")
+    return _sorted(EdgeRun(pair[there], length[there], count[there]), order)
 
 
-def _sorted(rows: EdgeRun) -> EdgeRun:
-    """The rows in order."""
-    order = np.argsort(rows.pair, kind="stable")  # where parts are in order, this merges them
+def _loaded(rows: EdgeRun) -> EdgeRun:
+    """Rows that are in no order, in order."""
+    vertex, other = rows.pair >> _BITS, rows.pair & _LOW
+    return _sorted(rows, order_of_pairs(vertex, other))
+
+
+def _sorted(rows: EdgeRun, order: Slots) -> EdgeRun:
+    """The rows in an order in which only those between the same two may be out of order."""
     pair, length, count = rows.pair[order], rows.length[order], rows.times[order]
     if (pair[1:] == pair[:-1]).any():
         order = np.lexsort((length, pair))

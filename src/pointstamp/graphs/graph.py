@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from pointstamp import Stream, Table, col, functions
 from pointstamp.errors import FlowError, SchemaError
+from pointstamp.graphs.ends import named_by
 
 Key: TypeAlias = int | str | bytes | float | bool | date
 """What an id can be, where one is named by its value."""
@@ -90,9 +91,21 @@ class Graph:
         return self.links.select(*weights, name="pairs", **ends)
 
     @cached_property
+    def link_changes(self) -> Stream:
+        """How the links change, without weights: each that changes in an epoch once, with ``diff``."""
+        return self.links.select(SRC, DST, name="links: ends").changes(name="links: changes")
+
+    @cached_property
     def ids(self) -> Table:
         """All vertices, each once: the column ``id``."""
+        if self.is_for_arrays:
+            return self.with_given(named_by(self.link_changes, name="ids: ends"))
         return self._named_vertices.distinct(name="ids")
+
+    def with_given(self, named: Table) -> Table:
+        """Each ``id`` of these and of the vertices that were given, once."""
+        all_of_them = named if self.given is None else named.union(self.given, name="ids: all")
+        return all_of_them.distinct(name="ids")
 
     def among(self, which: Table | Iterable[Key] | Key) -> Table:
         """The vertices that are among these, as ``id``: of a table with that column, of several ids, or one.
@@ -158,6 +171,11 @@ class Graph:
         if not self.directed:
             return self
         return self._with(self.edges.rename(**_OTHER_END), directed=True)
+
+    @property
+    def is_for_arrays(self) -> bool:
+        """Whether operators in arrays can take it: its ids are longs, and it stands in no loop."""
+        return bool(self.key_type == pa.int64() and not self.edges.loops)
 
     @property
     def key_type(self) -> pa.DataType:

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp.graphs.graph import DST, ID, SRC, Graph
-from pointstamp.graphs.nearest import is_for_arrays
 from pointstamp.graphs.whole.by_vertex import ByVertex
 from pointstamp.graphs.whole.gathering import gathered
 from pointstamp.graphs.whole.shells import Shells
@@ -22,7 +21,7 @@ from pointstamp.graphs.whole.shells import Shells
 
 def k_core(graph: Graph) -> ps.Table:
     """``id`` and ``core`` of every vertex; 0 where it has no neighbour."""
-    if is_for_arrays(graph.edges, SRC):
+    if graph.is_for_arrays:
         answer = pa.schema([(ID, pa.int64()), ("core", pa.int64())])
         pairs = graph.pairs.select(SRC, DST, name="k-core: pairs")
         return gathered(ByVertex(Shells()), answer, pairs, graph.given, name="k-core")

@@ -76,7 +76,7 @@ def _pushed(who: str, graph: Graph, sources: Table | None, damping: float, toler
         raise FlowError(f"{who} needs a damping from 0 to 0.99, and was given {damping!r}.")
     if not 1e-9 <= tolerance <= 0.1:
         raise FlowError(f"{who} needs a tolerance from 1e-9 to 0.1, and was given {tolerance!r}.")
-    links = graph.links.select("src", "dst", name="links: ends").changes(name="links")
+    links = graph.link_changes
     if links.loops:
         raise FlowError(
             f"{who} of {graph}, which is in loop '{links.loops[-1]}': ranks go from epoch to epoch, and in a "

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp.graphs.graph import DST, ID, SRC, Graph
-from pointstamp.graphs.nearest import is_for_arrays
 from pointstamp.graphs.spreading import COMPONENT, least_label
 from pointstamp.graphs.whole.by_vertex import ByVertex
 from pointstamp.graphs.whole.gathering import gathered
@@ -23,7 +22,7 @@ from pointstamp.graphs.whole.parts import StrongParts
 
 def scc(graph: Graph) -> ps.Table:
     """``id`` and ``component`` of every vertex; a component is named by its least vertex."""
-    if is_for_arrays(graph.edges, SRC):
+    if graph.is_for_arrays:
         answer = pa.schema([(ID, pa.int64()), (COMPONENT, pa.int64())])
         edges = graph.links.select(SRC, DST, name="scc: ends")
         return gathered(ByVertex(StrongParts()), answer, edges, graph.given, name="scc")

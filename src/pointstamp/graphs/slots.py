@@ -15,6 +15,7 @@ T = TypeVar("T", bound=np.generic)
 _FLAGS_PER_VALUE_MAX: Final = 16
 _RADIX_LENGTH_MIN: Final = 4_096
 _DIGIT_BITS: Final = 16
+_NUMBER_BITS: Final = 63
 
 
 def grown(array: npt.NDArray[T], used: int, needed: int) -> npt.NDArray[T]:
@@ -58,3 +59,19 @@ def order_of(values: Slots, bound: int) -> Slots:
         digits = (values[order] >> shift).astype(np.uint16)
         order = order[np.argsort(digits, kind="stable")]
     return order
+
+
+def order_of_pairs(one: Slots, other: Slots) -> Slots:
+    """In which order to take pairs so that they ascend by the first of both and then by the second.
+
+    >>> order_of_pairs(np.array([2, 0, 2]), np.array([5, 9, 1])).tolist()
+    [1, 2, 0]
+    """
+    size = int(other.max(initial=0)) + 1
+    place_bits = max(len(one) - 1, 1).bit_length()
+    if ((int(one.max(initial=0)) + 1) * size).bit_length() + place_bits > _NUMBER_BITS:
+        return np.lexsort((other, one))
+    # Numbers are sorted in half the time in which their order is found, so they bring their places along.
+    packed = ((one.astype(np.int64) * size + other) << place_bits) | np.arange(len(one))
+    packed.sort()
+    return (packed & ((1 << place_bits) - 1)).astype(np.intp, copy=False)

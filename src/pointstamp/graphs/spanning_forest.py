@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 import pointstamp as ps
 from pointstamp.errors import FlowError
 from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT, Graph
-from pointstamp.graphs.nearest import is_for_arrays
 from pointstamp.graphs.spreading import COMPONENT, least_label
 from pointstamp.graphs.whole.gathering import gathered
 from pointstamp.graphs.whole.lightest import LightestForest
@@ -33,7 +32,7 @@ def minimum_spanning_forest(graph: Graph) -> ps.Table:
     pairs = graph.pairs.select(SRC, DST, WEIGHT, name="forest: pairs").map_batches(
         _weighed, name="forest: weights are there"
     )
-    if is_for_arrays(graph.edges, SRC):
+    if graph.is_for_arrays:
         answer = pa.schema([pairs.schema.field(each).with_nullable(True) for each in (SRC, DST, WEIGHT)])
         algorithm = LightestForest(answer.field(WEIGHT).type.to_pandas_dtype())
         return gathered(algorithm, answer, pairs, None, name="forest")

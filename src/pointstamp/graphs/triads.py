@@ -4,7 +4,8 @@ A triangle comes or goes with one of its edges. So those that go are found befor
 edges that go, and those that come after it, from the edges that come: for each edge the neighbours of the end
 that has fewer of them, as far as they are beside the other end, too. So a hub costs what its neighbours have.
 A triangle of which several edges change is found from each of them, and counts where the vertex opposite to
-the edge is the least of those opposite to edges that change.
+the edge is the least of those opposite to edges that change. A graph that is loaded into nothing is looked at
+as a whole (``arrows``).
 
 It keeps all edges, each from both of its ends. It knows no times and no workers: it may be asked for the
 triangles of some of the edges, where others ask for the rest.
@@ -16,6 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pointstamp.graphs.arrows import sides_of_corners
 from pointstamp.graphs.edge_index import Counts, EdgeIndex, Lengths
 from pointstamp.graphs.slots import Slots, grown
 from pointstamp.graphs.vertices import Ids, VertexTable
@@ -59,11 +61,18 @@ class Triads:
     def change(self, changes: Changes, is_mine: npt.NDArray[np.bool_]) -> Corners:
         """Make changes; return how corners change, of triangles that are found from an edge of mine."""
         sides, by = self._in_slots(changes), changes.by
+        if not len(self._edges) and (by > 0).all():
+            self._make(sides, by)
+            count = self._vertices.count
+            return self._at(sides_of_corners((sides.one, sides.other), sides.counts, is_mine, count))
         found = np.zeros(self._vertices.count, np.int64)
         gone, come = np.flatnonzero(by < 0), np.flatnonzero(by > 0)
         self._find(found, -1, _taken(sides, gone), is_mine[gone])
         self._make(sides, by)
         self._find(found, 1, _taken(sides, come), is_mine[come])
+        return self._at(found)
+
+    def _at(self, found: Counts) -> Corners:
         at = np.flatnonzero(found)
         return Corners(self._vertices.ids[at], found[at])
 

@@ -13,31 +13,35 @@ Direction, loops at vertices and how often an edge is there make no difference (
 import pointstamp as ps
 from pointstamp.graphs.counting import SIDES, corners
 from pointstamp.graphs.graph import DST, ID, SRC, Graph
-from pointstamp.graphs.nearest import is_for_arrays
 
 
 def triangles(graph: Graph) -> ps.Table:
     """``id`` and ``triangles``, in how many it is a corner, of every vertex."""
-    sides = sides_at_corners(graph.neighbours.select(SRC, DST, sides=ps.lit(1, "long")))
     alone = graph.ids.select(ID, sides=ps.lit(0, "long"))
-    return sides.union(alone).reduce(ID, triangles=ps.sum(SIDES), name="triangles")
+    return _sides(graph).union(alone).reduce(ID, triangles=ps.sum(SIDES), name="triangles")
 
 
 def triangle_count(graph: Graph) -> ps.Table:
     """One row with ``triangles``: how many there are in all."""
-    sides = sides_at_corners(graph.neighbours.select(SRC, DST, sides=ps.lit(1, "long")))
-    counted = sides.reduce(corners=ps.sum(SIDES), name="triangle count")
+    counted = _sides(graph).reduce(corners=ps.sum(SIDES), name="triangle count")
     return counted.select(triangles=ps.functions.coalesce(ps.col("corners") / 3, ps.lit(0)).cast("long"))
 
 
-def sides_at_corners(neighbours: ps.Table) -> ps.Table:
-    """``id`` of each vertex that is a corner, with the sum of the ``sides`` opposite to it.
+def _sides(graph: Graph) -> ps.Table:
+    """``id`` of each corner of a triangle, with 1 in ``sides`` for each."""
+    if graph.is_for_arrays:
+        pairs = graph.pairs.select(SRC, DST).filter(ps.col(SRC) < ps.col(DST), name="triangles: ends")
+        once = pairs.distinct(name="triangles: neighbours").select(SRC, DST, sides=ps.lit(1, "long"))
+        found = corners(once, name="triangles").filter(ps.col("is_corner"))
+        return found.select(ID, sides=ps.lit(1, "long"))
+    return sides_in_join(graph.neighbours.select(SRC, DST, sides=ps.lit(1, "long")))
+
+
+def sides_in_join(neighbours: ps.Table) -> ps.Table:
+    """``id`` of each vertex that is a corner, with the ``sides`` opposite to it, as a join.
 
     Neighbours are both ways, each pair once, nobody beside itself, and the same ``sides`` either way.
     """
-    if is_for_arrays(neighbours, SRC):
-        once = neighbours.filter(ps.col(SRC) < ps.col(DST), name="triangles: each pair once")
-        return corners(once, name="triangles").reduce(ID, sides=ps.count(), name="triangles: at corners")
     return _closed(_arrows(neighbours)).reduce(ID, sides=ps.sum(SIDES), name="triangles: at corners")
 
 

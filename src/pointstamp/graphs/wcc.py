@@ -12,8 +12,8 @@ longer, by an operator in arrays. Ids of other types, and graphs in loops, sprea
 import pointstamp as ps
 from pointstamp.graphs.columns import DIFF
 from pointstamp.graphs.components import connected_components
+from pointstamp.graphs.ends import named_by
 from pointstamp.graphs.graph import DST, ID, SRC, Graph
-from pointstamp.graphs.nearest import is_for_arrays
 from pointstamp.graphs.relabelling import Relabelled
 from pointstamp.graphs.searching import DISTANCE, searched
 from pointstamp.graphs.spreading import least_label
@@ -21,20 +21,23 @@ from pointstamp.graphs.spreading import least_label
 
 def wcc(graph: Graph) -> ps.Table:
     """``id`` and ``component`` of every vertex."""
-    if not is_for_arrays(graph.edges, SRC):
+    if not graph.is_for_arrays:
         return least_label(graph.ids, graph.undirected().links.select(SRC, DST), name="wcc")
     if graph.only_appends:
         return _joined(graph)
-    own = graph.ids.select(ID, name="wcc: own labels", distance=ps.col(ID))
-    pairs = graph.pairs.select(SRC, DST, name="wcc: ends")
-    labels = searched(own, pairs, name="wcc", length=0, by_rank=True, both_ways=True)
+    pairs = graph.pairs.select(SRC, DST, name="wcc: ends").changes(name="wcc: pairs")
+    ids = graph.with_given(named_by(pairs, name="wcc: vertices"))
+    own = ids.select(ID, name="wcc: own labels", distance=ps.col(ID))
+    labels = searched(own, ps.Table(pairs), name="wcc", length=0, by_rank=True, both_ways=True)
     return labels.select(ID, component=ps.col(DISTANCE))
 
 
 def _joined(graph: Graph) -> ps.Table:
     """By union-find, of a graph that only grows."""
     ends = graph.edges.select(SRC, DST, name="wcc: ends")
-    alone = graph.ids.select(name="wcc: vertices", src=ps.col(ID), dst=ps.col(ID))
-    changes = ends.union(alone, name="wcc: links").changes(name="wcc: new links")
+    if graph.given is not None:
+        alone = graph.given.select(name="wcc: vertices", src=ps.col(ID), dst=ps.col(ID))
+        ends = ends.union(alone, name="wcc: links")
+    changes = ends.changes(name="wcc: new links")
     labels = connected_components(changes, diff=DIFF).exchange("vertex")
     return ps.Table(ps.operator("wcc by union-find", Relabelled(changes.schema.field(DIFF)), labels=labels))
