@@ -19,6 +19,8 @@ def bfs(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
     ``source`` is an id, several ids, or a table of ``id``; with several the nearest counts. One that is no
     vertex of the graph is not there.
     """
+    if graph.needs_numbers:
+        return graph.by_id(bfs(graph.in_numbers, graph.numbers_among(source)))
     starts = graph.among(source).select(ID, name="bfs: starts", distance=ps.lit(0, "long"))
     steps = graph.links.select(SRC, DST, name="bfs: ends")
     return nearest(starts, steps, name="bfs", length=1).select(ID, level=ps.col(DISTANCE))

@@ -21,6 +21,8 @@ from pointstamp.graphs.whole.shells import Shells
 
 def k_core(graph: Graph) -> ps.Table:
     """``id`` and ``core`` of every vertex; 0 where it has no neighbour."""
+    if graph.needs_numbers:
+        return graph.by_id(k_core(graph.in_numbers))
     if graph.is_for_arrays:
         answer = pa.schema([(ID, pa.int64()), ("core", pa.int64())])
         pairs = graph.pairs.select(SRC, DST, name="k-core: pairs")

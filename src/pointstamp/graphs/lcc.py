@@ -14,6 +14,8 @@ from pointstamp.graphs.triangles import sides_in_join
 
 def lcc(graph: Graph) -> ps.Table:
     """``id`` and ``coefficient``, from 0 to 1, of every vertex."""
+    if graph.needs_numbers:
+        return graph.by_id(lcc(graph.in_numbers))
     found = _in_arrays(graph) if graph.is_for_arrays else _in_join(graph)
     alone = graph.ids.select(
         ID, name="lcc: of every vertex", edges=ps.lit(0, "long"), places=ps.lit(0, "long")

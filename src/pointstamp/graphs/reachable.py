@@ -12,6 +12,8 @@ def reachable(graph: Graph, sources: ps.Table | Iterable[Key] | Key) -> ps.Table
 
     ``sources`` are several ids, one, or a table of ``id``; who is no vertex of the graph is not there.
     """
+    if graph.needs_numbers:
+        return graph.by_id(reachable(graph.in_numbers, graph.numbers_among(sources)))
     starts = graph.among(sources).select(ID, name="reachable: starts", distance=ps.lit(0, "long"))
     steps = graph.links.select(SRC, DST, name="reachable: ends")
     return nearest(starts, steps, name="reachable", length=0).select(ID)

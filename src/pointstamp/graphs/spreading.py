@@ -4,7 +4,7 @@ In round i the label of a vertex is the least id from which at most i links lead
 """
 
 import pointstamp as ps
-from pointstamp.graphs.graph import DST, ID, SRC
+from pointstamp.graphs.graph import DST, ID, SRC, Graph
 
 COMPONENT = "component"
 
@@ -22,3 +22,10 @@ def least_label(ids: ps.Table, links: ps.Table, *, name: str) -> ps.Table:
 
     own = ids.select(ID, name=f"{name}: own", component=ps.col(ID))
     return own.iterate(spread, own, links, name=name)
+
+
+def by_least_id(graph: Graph, found: ps.Table, *, name: str) -> ps.Table:
+    """``id`` and ``component``, the least id of it, of components that were found ``in_numbers``."""
+    named = graph.by_id(found).select(ID, number=ps.col(COMPONENT))
+    least = named.reduce("number", component=ps.min(ID), name=f"{name}: least ids")
+    return named.join(least, "number", name=f"{name}: named").select(ID, COMPONENT)

@@ -23,6 +23,8 @@ def sssp(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
     ``source`` is an id, several ids, or a table of ``id``; with several the nearest counts. A weight that is
     less than 0, null or not a number is refused when it comes.
     """
+    if graph.needs_numbers and graph.weight is not None:
+        return graph.by_id(sssp(graph.in_numbers, graph.numbers_among(source)))
     steps = weighed_steps(graph, "sssp")
     zero = ps.lit(0, steps.schema.field(LENGTH).type)
     starts = graph.among(source).select(ID, name="sssp: starts", distance=zero)

@@ -17,12 +17,16 @@ from pointstamp.graphs.graph import DST, ID, SRC, Graph
 
 def triangles(graph: Graph) -> ps.Table:
     """``id`` and ``triangles``, in how many it is a corner, of every vertex."""
+    if graph.needs_numbers:
+        return graph.by_id(triangles(graph.in_numbers))
     alone = graph.ids.select(ID, sides=ps.lit(0, "long"))
     return _sides(graph).union(alone).reduce(ID, triangles=ps.sum(SIDES), name="triangles")
 
 
 def triangle_count(graph: Graph) -> ps.Table:
     """One row with ``triangles``: how many there are in all."""
+    if graph.needs_numbers:
+        return triangle_count(graph.in_numbers)
     counted = _sides(graph).reduce(corners=ps.sum(SIDES), name="triangle count")
     return counted.select(triangles=ps.functions.coalesce(ps.col("corners") / 3, ps.lit(0)).cast("long"))
 

@@ -16,11 +16,13 @@ from pointstamp.graphs.ends import named_by
 from pointstamp.graphs.graph import DST, ID, SRC, Graph
 from pointstamp.graphs.relabelling import Relabelled
 from pointstamp.graphs.searching import DISTANCE, searched
-from pointstamp.graphs.spreading import least_label
+from pointstamp.graphs.spreading import by_least_id, least_label
 
 
 def wcc(graph: Graph) -> ps.Table:
     """``id`` and ``component`` of every vertex."""
+    if graph.needs_numbers:
+        return by_least_id(graph, wcc(graph.in_numbers), name="wcc")
     if not graph.is_for_arrays:
         return least_label(graph.ids, graph.undirected().links.select(SRC, DST), name="wcc")
     if graph.only_appends:
