@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from pointstamp import Stream, Table, col, functions
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.graphs.ends import named_by
-from pointstamp.graphs.numbering import NUMBER, can_be_numbered, numbers_of
+from pointstamp.graphs.arrays.ends import named_by
+from pointstamp.graphs.arrays.numbering import NUMBER, can_be_numbered, numbers_of
 
 Key: TypeAlias = int | str | bytes | float | bool | date
 """What an id can be, where one is named by its value."""
