@@ -1,6 +1,6 @@
 """Core numbers: the greatest k such that a vertex lies in a part in which each has k neighbours in the part.
 
-Where ids are whole numbers, and outside loops, they are kept by an operator in arrays (``whole.shells``).
+Outside loops, with numbers for ids of other types, they are kept by an operator in arrays (``whole.shells``).
 Otherwise they are a loop of tables.
 
 A vertex is in a k-core if k of its neighbours are. So its number is the greatest k such that k neighbours

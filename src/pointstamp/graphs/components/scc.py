@@ -1,6 +1,6 @@
 """Strongly connected components: which vertices lead to each other.
 
-Where ids are whole numbers, and outside loops, they are kept by an operator in arrays (``whole.parts``).
+Outside loops, with numbers for ids of other types, they are kept by an operator in arrays (``whole.parts``).
 Otherwise they are a loop of tables.
 
 Two vertices of one component have the same ancestors and the same descendants, so the least of each, too. A
