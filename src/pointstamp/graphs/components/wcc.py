@@ -6,8 +6,8 @@ the same label if and only if a path connects them; this is one, and always the 
 It goes by one of three ways, and ``flow.describe()`` shows which. Where edges are only added and ids are
 longs, labels are joined by union-find (``connected_components``), which can take nothing back. Where edges
 can go, it is a search in which every vertex starts with its own id for a distance and no step makes it
-longer, by an operator in arrays. Ids of other types get numbers first. Graphs in loops spread labels in a loop of
-tables.
+longer, by an operator in arrays. Ids of other types get numbers first. Graphs in loops spread
+labels in a loop of tables.
 """
 
 import pointstamp as ps

@@ -1,8 +1,8 @@
 """Triangles: three vertices each beside the others, counted at each of their corners and in all.
 
 Outside loops, with numbers for ids of other types, they are found by the operator of ``counting``, from the
-edges that change. Otherwise they are a join: each pair of neighbours is taken in one direction, from the one with
-fewer neighbours to the one with more, and a triangle is a vertex from which two arrows lead and an arrow
+edges that change. Otherwise they are a join: each pair of neighbours is taken in one direction, from the one
+with fewer neighbours to the one with more, and a triangle is a vertex from which two arrows lead and an arrow
 between their ends (Latapy 2008). No vertex has more arrows than the square root of twice the edges, so a hub
 costs no more than others; but all pairs of arrows are kept. Numbers of neighbours are compared by their
 powers of two, and then by id: a vertex that gains or loses one seldom turns any arrow round.
