@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointstamp.graphs.collapse import least_of_components
-from pointstamp.graphs.forest import Forest, Pairs
-from pointstamp.graphs.members import MemberLists
-from pointstamp.graphs.slots import distinct, order_of
-from pointstamp.graphs.vertices import VertexTable
+from pointstamp.graphs.arrays.collapse import least_of_components
+from pointstamp.graphs.arrays.slots import distinct, order_of
+from pointstamp.graphs.arrays.vertices import VertexTable
+from pointstamp.graphs.components.forest import Forest, Pairs
+from pointstamp.graphs.components.members import MemberLists
 
 Edge = tuple[int, int]
 
@@ -164,7 +164,7 @@ def test_a_star_around_its_greatest_vertex_takes_three_rounds(monkeypatch: pytes
         left, right = pointer[left], pointer[right]
         return left[left != right], right[left != right]
 
-    monkeypatch.setattr("pointstamp.graphs.collapse.between", counted)
+    monkeypatch.setattr("pointstamp.graphs.arrays.collapse.between", counted)
     least_of_components(1000, np.full(999, 999), np.arange(999))
     assert rounds <= 3
 

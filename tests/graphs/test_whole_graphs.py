@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pointstamp.graphs.ways import Ways
+from pointstamp.graphs.paths.ways import Ways
 from pointstamp.graphs.whole import strong
 from pointstamp.graphs.whole.counted import CountedEdges, CountedVertices, SlotEdges, WholeGraph
 from pointstamp.graphs.whole.lightest import LightestForest, lightest

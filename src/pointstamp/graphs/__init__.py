@@ -1,39 +1,33 @@
 """Graph algorithms, written with the public API only.
 
-``graph`` is what they all take, and each is a module of its own. Several go by the same: searches by
-``nearest``, which is a loop of tables or the operator of ``searching``, whose ``ways`` keep the steps in an
-``edge_index`` and pass keys on at a ``pace``; components by ``spreading`` where they are a loop; triangles by
-the operator of ``counting``, which finds ``triads``; strong components, core numbers and forests by that of
-``whole``, which has the whole graph on one worker. ``pagerank`` is an operator in a loop, ``pushing``,
-which keeps ``residuals`` and ``out_links``, and finds vertices by ``ids``; ``cdlp`` is another, ``voting``,
-which counts ``votes``. ``motifs`` reads ``motif_text``, ``pregel`` sends ``messages``, and ``frames`` has
-GraphFrames' names for all of it. ``components`` is the one that takes streams, an operator that keeps a
-``forest``; that finds vertices by ``vertices``, members by ``members``, and merges small dense graphs by
-``collapse``. ``relabelling`` makes a table of what it says.
+``graph`` is what they all take, and each is a module of its own, in a room with those that are like it:
+``paths``, ``components``, ``ranks``, ``communities``, ``patterns``, and ``programs`` for algorithms of one's
+own. What works in arrays is made of ``arrays``; ``whole`` has operators that keep the whole graph on one
+worker; ``frames`` has GraphFrames' names for all of it.
 """
 
 from typing import TYPE_CHECKING
 
-from pointstamp.graphs.bfs import bfs
-from pointstamp.graphs.cdlp import cdlp
-from pointstamp.graphs.components import connected_components
-from pointstamp.graphs.degrees import degrees
+from pointstamp.graphs.communities.cdlp import cdlp
+from pointstamp.graphs.communities.k_core import k_core
+from pointstamp.graphs.communities.lcc import lcc
+from pointstamp.graphs.components.growing import connected_components
+from pointstamp.graphs.components.scc import scc
+from pointstamp.graphs.components.spanning_forest import minimum_spanning_forest
+from pointstamp.graphs.components.wcc import wcc
 from pointstamp.graphs.graph import Graph
-from pointstamp.graphs.k_core import k_core
-from pointstamp.graphs.lcc import lcc
-from pointstamp.graphs.matching import maximal_matching
-from pointstamp.graphs.messages import aggregate_messages, triplets
-from pointstamp.graphs.motifs import find
-from pointstamp.graphs.pagerank import pagerank, personalised_pagerank
-from pointstamp.graphs.pregel import pregel
-from pointstamp.graphs.reachable import reachable
-from pointstamp.graphs.scc import scc
-from pointstamp.graphs.shortest_paths import shortest_paths
-from pointstamp.graphs.spanning_forest import minimum_spanning_forest
-from pointstamp.graphs.sssp import sssp
-from pointstamp.graphs.topological import topological_levels
-from pointstamp.graphs.triangles import triangle_count, triangles
-from pointstamp.graphs.wcc import wcc
+from pointstamp.graphs.paths.bfs import bfs
+from pointstamp.graphs.paths.reachable import reachable
+from pointstamp.graphs.paths.shortest_paths import shortest_paths
+from pointstamp.graphs.paths.sssp import sssp
+from pointstamp.graphs.paths.topological import topological_levels
+from pointstamp.graphs.patterns.matching import maximal_matching
+from pointstamp.graphs.patterns.motifs import find
+from pointstamp.graphs.patterns.triangles import triangle_count, triangles
+from pointstamp.graphs.programs.degrees import degrees
+from pointstamp.graphs.programs.messages import aggregate_messages, triplets
+from pointstamp.graphs.programs.pregel import pregel
+from pointstamp.graphs.ranks.pagerank import pagerank, personalised_pagerank
 
 if TYPE_CHECKING:
     from pointstamp.graphs.frames import AggregateMessages, GraphFrame, Pregel

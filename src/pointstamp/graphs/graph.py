@@ -21,6 +21,8 @@ import pyarrow as pa
 
 from pointstamp import Stream, Table, col, functions
 from pointstamp.errors import FlowError, SchemaError
+from pointstamp.graphs.arrays.ends import named_by
+from pointstamp.graphs.arrays.numbering import NUMBER, can_be_numbered, numbers_of
 
 Key: TypeAlias = int | str | bytes | float | bool | date
 """What an id can be, where one is named by its value."""
@@ -66,16 +68,20 @@ class Graph:
 
         Of a graph that is not directed every edge is here in both directions, a loop at a vertex once.
         """
-        ends = [SRC, DST] if self.weight is None else [SRC, DST, WEIGHT]
-        weights = {} if self.weight is None else {WEIGHT: col(self.weight)}
-        there = self.edges.select(SRC, DST, name="links", **weights)
-        links = there.map_batches(partial(_checked, (SRC, DST)), name="links: ends are there")
+        links, ends = self._one_way, self._one_way.schema.names
         if self.directed:
             return links
         back = links.filter(col(SRC) != col(DST), name="links: between two").select(
             name="links: back", **{each: col(_OTHER_END.get(each, each)) for each in ends}
         )
         return links.union(back, name="links: both ways")
+
+    @cached_property
+    def _one_way(self) -> Table:
+        """The edges as they were given, as steps, none of which may leave a vertex open."""
+        weights = {} if self.weight is None else {WEIGHT: col(self.weight)}
+        there = self.edges.select(SRC, DST, name="links", **weights)
+        return there.map_batches(partial(_checked, (SRC, DST)), name="links: ends are there")
 
     @cached_property
     def pairs(self) -> Table:
@@ -90,9 +96,21 @@ class Graph:
         return self.links.select(*weights, name="pairs", **ends)
 
     @cached_property
+    def link_changes(self) -> Stream:
+        """How the links change, without weights: each that changes in an epoch once, with ``diff``."""
+        return self.links.select(SRC, DST, name="links: ends").changes(name="links: changes")
+
+    @cached_property
     def ids(self) -> Table:
         """All vertices, each once: the column ``id``."""
+        if self.is_for_arrays:
+            return self.with_given(named_by(self.link_changes, name="ids: ends"))
         return self._named_vertices.distinct(name="ids")
+
+    def with_given(self, named: Table) -> Table:
+        """Each ``id`` of these and of the vertices that were given, once."""
+        all_of_them = named if self.given is None else named.union(self.given, name="ids: all")
+        return all_of_them.distinct(name="ids")
 
     def among(self, which: Table | Iterable[Key] | Key) -> Table:
         """The vertices that are among these, as ``id``: of a table with that column, of several ids, or one.
@@ -105,7 +123,8 @@ class Graph:
                     f"vertices of {self} are named by a table of '{ID}' {self.key_type} alone, and this one "
                     f"has {', '.join(f'{each.name} {each.type}' for each in which.schema)}."
                 )
-            return which.distinct(name="among these").join(self.ids, ID, how="semi", name="among")
+            these = which.distinct(name="among these")
+            return these.join(self.ids, ID, how="semi", name="among")
         several = isinstance(which, Iterable) and not isinstance(which, str | bytes)
         ids: list[Key] = list(which) if several else [which]  # type: ignore[arg-type, list-item]
         if not ids:
@@ -158,6 +177,45 @@ class Graph:
         if not self.directed:
             return self
         return self._with(self.edges.rename(**_OTHER_END), directed=True)
+
+    @property
+    def needs_numbers(self) -> bool:
+        """Whether operators in arrays can take it only ``in_numbers``: its ids are no longs."""
+        return self.key_type != pa.int64() and can_be_numbered(self.key_type) and not self.edges.loops
+
+    @cached_property
+    def in_numbers(self) -> "Graph":
+        """The same graph, in which each vertex has a number for its id."""
+        links = self._one_way
+        for end in (SRC, DST):
+            others = [name for name in links.schema.names if name != end]
+            beside = links.join(self._numbers, {end: ID}, name=f"numbers: at {end}")
+            links = beside.select(*others, name=f"numbers: of {end}", **{end: col(NUMBER)})
+        weight = None if self.weight is None else WEIGHT
+        ids = self._numbers.select(name="numbers: of vertices", id=col(NUMBER))
+        made = Graph(links, ids, weight=weight, directed=self.directed)
+        made.__dict__["ids"] = ids  # each is there once already
+        return made
+
+    def numbers_among(self, which: Table | Iterable[Key] | Key) -> Table:
+        """The vertices that are among these, as ``id``, with the ids that they have ``in_numbers``."""
+        there = self.among(which).join(self._numbers, ID, name="numbers: among")
+        return there.select(name="numbers: among these", id=col(NUMBER))
+
+    def by_id(self, found: Table) -> Table:
+        """What was found ``in_numbers``, with the ids of vertices for their numbers."""
+        others = [name for name in found.schema.names if name != ID]
+        named = found.rename(number=ID).join(self._numbers, NUMBER, name="numbers: back to ids")
+        return named.select(ID, *others, name="numbers: by id")
+
+    @cached_property
+    def _numbers(self) -> Table:
+        return numbers_of(self.ids, name="numbers")
+
+    @property
+    def is_for_arrays(self) -> bool:
+        """Whether operators in arrays can take it: its ids are longs, and it stands in no loop."""
+        return bool(self.key_type == pa.int64() and not self.edges.loops)
 
     @property
     def key_type(self) -> pa.DataType:

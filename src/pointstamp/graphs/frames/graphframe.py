@@ -23,8 +23,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from pointstamp.errors import FlowError
-from pointstamp.graphs.bfs import bfs
-from pointstamp.graphs.cdlp import cdlp
+from pointstamp.graphs.communities.cdlp import cdlp
+from pointstamp.graphs.components.scc import scc
+from pointstamp.graphs.components.wcc import wcc
 from pointstamp.graphs.frames.along_edges import paths_of
 from pointstamp.graphs.frames.columns_of import as_struct, labelled, with_distances
 from pointstamp.graphs.frames.parts import PartsOfGraph
@@ -38,12 +39,11 @@ from pointstamp.graphs.frames.ranking import (
 )
 from pointstamp.graphs.frames.running import Algorithm, known, run_flow
 from pointstamp.graphs.graph import DST, ID, SRC, Key
-from pointstamp.graphs.motif_text import names_of, terms_of
-from pointstamp.graphs.motifs import find
-from pointstamp.graphs.scc import scc
-from pointstamp.graphs.shortest_paths import shortest_paths
-from pointstamp.graphs.triangles import triangles
-from pointstamp.graphs.wcc import wcc
+from pointstamp.graphs.paths.bfs import bfs
+from pointstamp.graphs.paths.shortest_paths import shortest_paths
+from pointstamp.graphs.patterns.motif_text import names_of, terms_of
+from pointstamp.graphs.patterns.motifs import find
+from pointstamp.graphs.patterns.triangles import triangles
 
 
 class GraphFrame(PartsOfGraph):

@@ -10,7 +10,7 @@ from pyspark.sql import functions as sql
 
 from pointstamp import Table, lit
 from pointstamp.graphs.graph import ID, Graph, Key
-from pointstamp.graphs.pagerank import pagerank, personalised_pagerank
+from pointstamp.graphs.ranks.pagerank import pagerank, personalised_pagerank
 
 TOLERANCE_OF_ITERATIONS: Final = 1e-6
 """How exact ranks are where a number of iterations was asked for."""

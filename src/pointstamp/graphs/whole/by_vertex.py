@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.slots import Slots, distinct, grown
+from pointstamp.graphs.arrays.slots import Slots, distinct, grown
 from pointstamp.graphs.whole.counted import SlotEdges, WholeChange, WholeGraph
 from pointstamp.graphs.whole.gathering import Columns
 

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.edge_index import Counts, EdgeIndex, Lengths
-from pointstamp.graphs.slots import Slots, distinct, grown
-from pointstamp.graphs.vertices import Ids, VertexTable
+from pointstamp.graphs.arrays.edge_index import Counts, EdgeIndex, Lengths
+from pointstamp.graphs.arrays.slots import Slots, distinct, grown
+from pointstamp.graphs.arrays.vertices import Ids, VertexTable
 
 _ROOM_MIN: Final = 1_024
 

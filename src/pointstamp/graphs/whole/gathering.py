@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.graphs.columns import DIFF, added_up, arrays_of, batch_of, table_of
+from pointstamp.graphs.arrays.columns import DIFF, added_up, arrays_of, batch_of, table_of
 from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT
 from pointstamp.graphs.whole.counted import CountedEdges, CountedVertices, WholeChange, WholeGraph
 

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from pointstamp.graphs.edge_index import Counts
-from pointstamp.graphs.slots import Slots
+from pointstamp.graphs.arrays.edge_index import Counts
+from pointstamp.graphs.arrays.slots import Slots
 
 SHELL_BITS: Final = 32
 """The bits of a round; above them are those of the shell."""

@@ -19,11 +19,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.edge_index import Counts, EdgeIndex
-from pointstamp.graphs.pace import ByDistance
-from pointstamp.graphs.slots import Slots, distinct
-from pointstamp.graphs.vertices import Ids
-from pointstamp.graphs.ways import StartChanges, StepChanges, Ways
+from pointstamp.graphs.arrays.edge_index import Counts, EdgeIndex
+from pointstamp.graphs.arrays.slots import Slots, distinct
+from pointstamp.graphs.arrays.vertices import Ids
+from pointstamp.graphs.paths.pace import ByDistance
+from pointstamp.graphs.paths.ways import StartChanges, StepChanges, Ways
 from pointstamp.graphs.whole.counted import SlotEdges
 from pointstamp.graphs.whole.strong import strong_components
 

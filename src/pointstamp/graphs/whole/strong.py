@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.slots import Slots, order_of
+from pointstamp.graphs.arrays.slots import Slots, order_of
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 

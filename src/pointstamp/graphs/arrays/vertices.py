@@ -1,0 +1,180 @@
+"""Vertex ids to slots: which place in the arrays belongs to a vertex, for any 64-bit ids.
+
+A slot is given to an id when it is first seen and never changes, so that every other array of a graph can be
+indexed by slot. Ids that lie close together are looked up by their own value; others by open addressing on
+their splitmix64. Which of the two it is shows in the cost only.
+
+Invariant: equal ids have equal slots, different ids different ones, ``ids[slot]`` is the id, and slots are
+given without gaps. Ids are never removed.
+"""
+
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pointstamp.graphs.arrays.slots import Slots, distinct, grown
+
+Ids: TypeAlias = npt.NDArray[np.int64]
+
+_NONE: Final = -1
+# A direct address costs 8 bytes, a place of the hash table 16, and there are two to eight of those per id.
+_ADDRESSES_PER_ID_MAX: Final = 8
+_ADDRESSES_MIN: Final = 65_536
+_PLACES_MIN: Final = 1_024
+# Block by block, what lies between the passes stays in the nearest caches, and the table grows by need.
+_BLOCK_IDS: Final = 65_536
+_ID_MIN: Final = -(1 << 63)
+_ID_MAX: Final = (1 << 63) - 1
+
+
+class VertexTable:
+    """Slots of vertex ids; grows with what it is asked for, and is changed by the forest that owns it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.is_ascending = True
+        """Whether slots are in the order of ids."""
+        self._ids: Ids = np.empty(_PLACES_MIN, np.int64)
+        self._least, self._greatest = _ID_MAX, _ID_MIN
+        self._is_direct = True
+        self._base = 0
+        # The first and the last address are never taken: they stand for everything outside.
+        self._direct: Slots = _no_addresses()
+        self._keys: Ids = np.empty(0, np.int64)
+        self._places: Slots = np.empty(0, np.intp)
+
+    @property
+    def ids(self) -> Ids:
+        """The id of each slot."""
+        return self._ids[: self.count]
+
+    def slots_of(self, ids: Ids) -> Slots:
+        """The slot of each id; ids that are seen for the first time get the next ones."""
+        if not len(ids):
+            return np.empty(0, np.intp)
+        self._least, self._greatest = min(self._least, int(ids.min())), max(self._greatest, int(ids.max()))
+        if not self._is_direct or not self._reach(len(ids)):
+            return self._hashed(ids)
+        self._add(ids)
+        return self._addressed(ids)
+
+    # By direct address.
+
+    def _addressed(self, ids: Ids) -> Slots:
+        slots = np.empty(len(ids), np.intp)
+        for start in range(0, len(ids), _BLOCK_IDS):
+            block = slice(start, start + _BLOCK_IDS)
+            # Where the difference wraps around, the id is as far outside as where it does not.
+            np.take(self._direct, ids[block] - self._base, out=slots[block], mode="clip")
+        return slots
+
+    def _reach(self, ids: int) -> bool:
+        """Let the direct addresses cover all ids, or change to hashing where they lie too far apart."""
+        is_inside = self._base < self._least and self._greatest < self._base + len(self._direct) - 1
+        if not is_inside and self._is_dense(self.count + ids):
+            self._lay_direct()
+        elif not is_inside:
+            self._is_direct = False
+            self._direct = _no_addresses()
+            self._lay_places(self.count)
+        return self._is_direct
+
+    def _is_dense(self, ids: int) -> bool:
+        span = self._greatest - self._least
+        is_far_from_the_ends = self._least - span > _ID_MIN and self._greatest + span < _ID_MAX
+        return is_far_from_the_ends and span < max(_ADDRESSES_PER_ID_MAX * ids, _ADDRESSES_MIN)
+
+    def _lay_direct(self) -> None:
+        """Lay the addresses anew, with half as much room again on both sides."""
+        room = (self._greatest - self._least) // 2 + 1
+        self._base = self._least - room
+        self._direct = np.full(self._greatest + room - self._base + 1, _NONE, np.intp)
+        self._direct[self.ids - self._base] = np.arange(self.count)
+
+    def _add(self, ids: Ids) -> None:
+        """Give slots to those that have none, ascending: a graph loaded at once has them in order of ids."""
+        unknown = ids[self._addressed(ids) < 0] if self.count else ids
+        if len(unknown):
+            new = distinct(self._greatest - self._least + 1, unknown - self._least) + self._least
+            first = self.count
+            self._append(new)
+            self._direct[new - self._base] = np.arange(first, self.count)
+
+    def _append(self, new: Ids) -> None:
+        if self.is_ascending:
+            follows = self.count == 0 or bool(self._ids[self.count - 1] < new[0])
+            self.is_ascending = follows and bool(np.all(new[1:] > new[:-1]))
+        self._ids = grown(self._ids, self.count, self.count + len(new))
+        self._ids[self.count : self.count + len(new)] = new
+        self.count += len(new)
+
+    # By hash.
+
+    def _hashed(self, ids: Ids) -> Slots:
+        slots = np.empty(len(ids), np.intp)
+        places = len(self._places)
+        for start in range(0, len(ids), _BLOCK_IDS):
+            block = ids[start : start + _BLOCK_IDS]
+            if 2 * (self.count + len(block)) > len(self._places):
+                self._lay_places(self.count + len(block))
+            slots[start : start + _BLOCK_IDS] = self._enter(block, None)
+        if len(self._places) > places and self._is_dense(self.count):
+            self._is_direct = True
+            self._lay_direct()
+            self._keys, self._places = np.empty(0, np.int64), np.empty(0, np.intp)
+        return slots
+
+    def _lay_places(self, ids: int) -> None:
+        """Lay the hash table anew, a quarter full with so many ids, and enter those that are there."""
+        places = 1 << max(4 * ids - 1, _PLACES_MIN - 1).bit_length()
+        self._keys = np.zeros(places, np.int64)
+        self._places = np.full(places, _NONE, np.intp)
+        for start in range(0, self.count, _BLOCK_IDS):
+            stop = min(start + _BLOCK_IDS, self.count)
+            self._enter(self._ids[start:stop], np.arange(start, stop))
+
+    def _enter(self, ids: Ids, known: Slots | None) -> Slots:
+        """The slot of each id; those not in the table enter it, with their known slots or with the next."""
+        slots = np.empty(len(ids), np.intp)
+        rows = np.arange(len(ids))
+        last = np.int64(len(self._places) - 1)
+        at = mixed(ids).view(np.int64) & last
+        step = 0
+        while len(rows):
+            free = np.flatnonzero(self._places[at] < 0)
+            if len(free):
+                self._claim(at[free], rows[free], ids, known)
+            is_hit = self._keys[at] == ids[rows]
+            slots[rows[is_hit]] = self._places[at[is_hit]]
+            rest = np.flatnonzero(~is_hit)
+            step += 1
+            rows, at = rows[rest], (at[rest] + step) & last
+        return slots
+
+    def _claim(self, at: Slots, rows: Slots, ids: Ids, known: Slots | None) -> None:
+        # Of several that want one place the last writer has it, which reading back tells.
+        self._places[at] = rows
+        has_it = self._places[at] == rows
+        at, rows = at[has_it], rows[has_it]
+        self._keys[at] = ids[rows]
+        if known is not None:
+            self._places[at] = known[rows]
+        else:
+            self._places[at] = np.arange(self.count, self.count + len(rows))
+            self._append(ids[rows])
+
+
+def _no_addresses() -> Slots:
+    return np.full(2, _NONE, np.intp)
+
+
+def mixed(ids: Ids) -> npt.NDArray[np.uint64]:
+    """Splitmix64 of each id: a bijection after which neighbours lie far apart."""
+    mixed = ids.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(30)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed

@@ -1,0 +1,5 @@
+"""Who belongs together more than others: labels, cores, and how close neighbours are.
+
+``cdlp`` is a loop around the operator of ``voting``, which counts ``votes``. ``k_core`` goes by an
+operator that has the whole graph, or by a loop of tables, and ``lcc`` by triangles.
+"""

@@ -1,0 +1,75 @@
+"""The minimum spanning forest: the lightest edges that connect whatever is connected.
+
+Boruvka (1926): every component of the forest so far takes the lightest edge that leaves it, until none does.
+Edges are ordered by weight and then by their ends, so no two are equally light, and there is one answer.
+
+Where ids are whole numbers, and outside loops, it is kept by an operator in arrays (``whole.lightest``).
+Otherwise it is a loop of tables: components are found by spreading labels along the forest, a loop in the
+loop, and their number halves each round.
+
+Direction makes no difference; of edges that are there several times the lightest counts, and loops at
+vertices never do.
+"""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import pointstamp as ps
+from pointstamp.errors import FlowError
+from pointstamp.graphs.components.spreading import COMPONENT, least_label
+from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT, Graph
+from pointstamp.graphs.whole.gathering import gathered
+from pointstamp.graphs.whole.lightest import LightestForest
+
+
+def minimum_spanning_forest(graph: Graph) -> ps.Table:
+    """``src``, ``dst`` and ``weight`` of the edges of the forest; ``src`` is the lesser end."""
+    if graph.weight is None:
+        raise FlowError(
+            f"the minimum spanning forest of {graph} needs weights. Name their column with "
+            "Graph(..., weight='km')."
+        )
+    pairs = graph.pairs.select(SRC, DST, WEIGHT, name="forest: pairs").map_batches(
+        _weighed, name="forest: weights are there"
+    )
+    if graph.is_for_arrays:
+        answer = pa.schema([pairs.schema.field(each).with_nullable(True) for each in (SRC, DST, WEIGHT)])
+        algorithm = LightestForest(answer.field(WEIGHT).type.to_pandas_dtype())
+        return gathered(algorithm, answer, pairs, None, name="forest")
+    links = pairs.filter(ps.col(SRC) != ps.col(DST)).distinct(name="forest: links")
+    with links.loop("forest") as loop:
+        links, ids = loop.enter(links), loop.enter(graph.ids)
+        forest = loop.variable(links.schema, "forest")
+        grown = forest.union(_lightest(forest, links, ids)).distinct(name="forest: grown")
+        loop.feedback(forest, grown)
+        return loop.leave(grown)
+
+
+def _weighed(pairs: pa.RecordBatch) -> pa.RecordBatch:
+    """The pairs as they are, all of whose weights must be numbers."""
+    is_number = pc.equal(pairs.column(WEIGHT), pairs.column(WEIGHT))  # what is not a number equals nothing
+    if not pc.all(pc.fill_null(is_number, False), min_count=0).as_py():
+        first = pairs.filter(pc.invert(pc.fill_null(is_number, False))).slice(0, 1).to_pylist()[0]
+        raise FlowError(
+            f"a minimum spanning forest needs a weight for every edge, and the edge between {first[SRC]!r} "
+            f"and {first[DST]!r} has {first[WEIGHT]}. Filter such edges out, or give them a weight."
+        )
+    return pairs
+
+
+def _lightest(forest: ps.Table, links: ps.Table, ids: ps.Table) -> ps.Table:
+    """The lightest edge that leaves each component of the forest."""
+    pairs = forest.select(SRC, DST)
+    back = pairs.select(src=ps.col(DST), dst=ps.col(SRC))
+    parts = least_label(ids, pairs.union(back), name="forest: components")
+    at_src = links.join(parts, {SRC: ID}, name="forest: at one end")
+    between = at_src.join(
+        parts, {DST: ID}, where=ps.col(COMPONENT) != ps.col("component_right"), name="forest: between"
+    )
+    leaving = between.select(COMPONENT, SRC, DST, WEIGHT).union(
+        between.select(SRC, DST, WEIGHT, component=ps.col("component_right")).select(
+            COMPONENT, SRC, DST, WEIGHT
+        )
+    )
+    chosen = leaving.distinct(COMPONENT, by=[WEIGHT, SRC, DST], name="forest: lightest")
+    return chosen.select(SRC, DST, WEIGHT)

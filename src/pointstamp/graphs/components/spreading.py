@@ -1,0 +1,31 @@
+"""The least id that leads to each vertex, as a loop of tables: labels that spread along links.
+
+In round i the label of a vertex is the least id from which at most i links lead to it.
+"""
+
+import pointstamp as ps
+from pointstamp.graphs.graph import DST, ID, SRC, Graph
+
+COMPONENT = "component"
+
+
+def least_label(ids: ps.Table, links: ps.Table, *, name: str) -> ps.Table:
+    """``id`` and ``component``: for each id the least from which links lead to it, itself among them."""
+
+    def spread(labels: ps.Table, own: ps.Table, links: ps.Table) -> ps.Table:
+        passed_on = labels.join(links, {ID: SRC}, name=f"{name}: along links").select(
+            name=f"{name}: passed on", id=ps.col(DST), component=ps.col(COMPONENT)
+        )
+        return own.union(passed_on, name=f"{name}: labels").reduce(
+            ID, component=ps.min(COMPONENT), name=f"{name}: least"
+        )
+
+    own = ids.select(ID, name=f"{name}: own", component=ps.col(ID))
+    return own.iterate(spread, own, links, name=name)
+
+
+def by_least_id(graph: Graph, found: ps.Table, *, name: str) -> ps.Table:
+    """``id`` and ``component``, the least id of it, of components that were found ``in_numbers``."""
+    named = graph.by_id(found).select(ID, number=ps.col(COMPONENT))
+    least = named.reduce("number", component=ps.min(ID), name=f"{name}: least ids")
+    return named.join(least, "number", name=f"{name}: named").select(ID, COMPONENT)

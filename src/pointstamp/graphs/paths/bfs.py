@@ -1,0 +1,26 @@
+"""Breadth-first search: how many edges away each vertex is from the nearest source.
+
+LDBC Graphalytics' BFS, of which this has the vertices that are reached; all others are infinitely far away.
+Edges are followed from ``src`` to ``dst``, or both ways where they have no direction. Edges that are there
+several times and loops at vertices make no difference.
+"""
+
+from collections.abc import Iterable
+
+import pointstamp as ps
+from pointstamp.graphs.graph import DST, ID, SRC, Graph, Key
+from pointstamp.graphs.paths.nearest import nearest
+from pointstamp.graphs.paths.searching import DISTANCE
+
+
+def bfs(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
+    """``id`` and ``level`` of every vertex that can be reached: 0 for the source, 1 for those beside it.
+
+    ``source`` is an id, several ids, or a table of ``id``; with several the nearest counts. One that is no
+    vertex of the graph is not there.
+    """
+    if graph.needs_numbers:
+        return graph.by_id(bfs(graph.in_numbers, graph.numbers_among(source)))
+    starts = graph.among(source).select(ID, name="bfs: starts", distance=ps.lit(0, "long"))
+    steps = graph.links.select(SRC, DST, name="bfs: ends")
+    return nearest(starts, steps, name="bfs", length=1).select(ID, level=ps.col(DISTANCE))

@@ -1,0 +1,48 @@
+"""The least distance of every vertex from where a search begins: by an operator in arrays, or as a loop.
+
+Where ids are whole numbers, and outside loops, it is the operator of ``searching``. Otherwise it is a loop of
+tables (Bellman and Ford), which takes ids of every type and goes on inside other loops.
+
+In round i a vertex has its least distance by at most i steps; when a round changes nothing, it is the least
+of all. The loop keeps what was known in each round, so that a step that is taken away is taken out of the
+distances that were found by it, round by round, and no distance rests on itself.
+"""
+
+import pyarrow as pa
+
+import pointstamp as ps
+from pointstamp.graphs.graph import DST, ID, SRC
+from pointstamp.graphs.paths.searching import DISTANCE, LENGTH, searched
+
+
+def nearest(starts: ps.Table, steps: ps.Table, *, name: str, length: int | None = None) -> ps.Table:
+    """``id`` and least ``distance`` of all that can be reached from ``starts`` by ``steps``.
+
+    Starts have ``id`` and ``distance``; steps lead from ``src`` to ``dst`` and have a column ``length``, 0 or
+    more, unless all have the one that is given.
+    """
+    if is_for_arrays(starts):
+        return searched(starts, steps, name=name, length=length)
+    if length is not None:
+        kind = starts.schema.field(DISTANCE).type
+        steps = steps.select(SRC, DST, name=f"{name}: lengths", length=ps.lit(length, kind))
+    return nearest_in_loop(starts, steps, name=name)
+
+
+def nearest_in_loop(starts: ps.Table, steps: ps.Table, *beside: str, name: str) -> ps.Table:
+    """The same as a loop; searches that are told apart by columns ``beside`` the id go on side by side."""
+
+    def further(reached: ps.Table, starts: ps.Table, steps: ps.Table) -> ps.Table:
+        distance = ps.col(DISTANCE) + ps.col(LENGTH)
+        beyond = reached.join(steps, {ID: SRC}, name=f"{name}: steps on").select(
+            *beside, name=f"{name}: beyond", id=ps.col(DST), distance=distance
+        )
+        both = starts.union(beyond, name=f"{name}: ways")
+        return both.reduce(ID, *beside, distance=ps.min(DISTANCE), name=f"{name}: least")
+
+    return starts.iterate(further, starts, steps, name=name)
+
+
+def is_for_arrays(table: ps.Table, key: str = ID) -> bool:
+    """Whether operators in arrays can take a table: its ids are longs, and it stands in no loop."""
+    return table.schema.field(key).type == pa.int64() and not table.loops

@@ -1,0 +1,19 @@
+"""What can be reached from a set of vertices: those from which it begins, and all that an edge leads to."""
+
+from collections.abc import Iterable
+
+import pointstamp as ps
+from pointstamp.graphs.graph import DST, ID, SRC, Graph, Key
+from pointstamp.graphs.paths.nearest import nearest
+
+
+def reachable(graph: Graph, sources: ps.Table | Iterable[Key] | Key) -> ps.Table:
+    """``id`` of every vertex to which a path leads from one of the sources, and of the sources.
+
+    ``sources`` are several ids, one, or a table of ``id``; who is no vertex of the graph is not there.
+    """
+    if graph.needs_numbers:
+        return graph.by_id(reachable(graph.in_numbers, graph.numbers_among(sources)))
+    starts = graph.among(sources).select(ID, name="reachable: starts", distance=ps.lit(0, "long"))
+    steps = graph.links.select(SRC, DST, name="reachable: ends")
+    return nearest(starts, steps, name="reachable", length=0).select(ID)

@@ -1,0 +1,55 @@
+"""Shortest paths from a source: the least sum of weights on a way to each vertex.
+
+LDBC Graphalytics' SSSP, of which this has the vertices that are reached; all others are infinitely far away.
+Of edges that are there several times the lightest counts, and loops at vertices make no difference. Weights
+must not be less than 0: a cycle of such edges would have no shortest way.
+"""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import pointstamp as ps
+from pointstamp.errors import FlowError
+from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT, Graph, Key
+from pointstamp.graphs.paths.nearest import nearest
+from pointstamp.graphs.paths.searching import LENGTH
+
+
+def sssp(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
+    """``id`` and ``distance`` of every vertex that can be reached, 0 for the source.
+
+    ``source`` is an id, several ids, or a table of ``id``; with several the nearest counts. A weight that is
+    less than 0, null or not a number is refused when it comes.
+    """
+    if graph.needs_numbers and graph.weight is not None:
+        return graph.by_id(sssp(graph.in_numbers, graph.numbers_among(source)))
+    steps = weighed_steps(graph, "sssp")
+    zero = ps.lit(0, steps.schema.field(LENGTH).type)
+    starts = graph.among(source).select(ID, name="sssp: starts", distance=zero)
+    return nearest(starts, steps, name="sssp")
+
+
+def weighed_steps(graph: Graph, name: str) -> ps.Table:
+    """``src``, ``dst`` and ``length`` of every edge, whose weights are not less than 0."""
+    if graph.weight is None:
+        raise FlowError(
+            f"'{name}' of {graph} needs weights. Name their column with Graph(..., weight='km'), or use bfs, "
+            "which counts edges."
+        )
+    kind = pa.int64() if pa.types.is_integer(graph.links.schema.field(WEIGHT).type) else pa.float64()
+    steps = graph.links.select(SRC, DST, name=f"{name}: steps", length=ps.col(WEIGHT).cast(kind))
+    return steps.map_batches(not_negative, name=f"{name}: weights are not negative")
+
+
+def not_negative(steps: pa.RecordBatch) -> pa.RecordBatch:
+    """The steps as they are, all of whose lengths must be 0 or more."""
+    holds = pc.fill_null(pc.greater_equal(steps.column(LENGTH), 0), False)
+    if not pc.all(holds, min_count=0).as_py():
+        first = steps.filter(pc.invert(holds)).slice(0, 1).to_pylist()[0]
+        raise FlowError(
+            f"shortest paths need weights of 0 or more, and the edge from {first[SRC]!r} to {first[DST]!r} "
+            f"has {first[LENGTH]}. Filter such edges out, or move all weights up."
+        )
+    return steps
