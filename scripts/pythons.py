@@ -1,8 +1,8 @@
 """Run a bounded set of tests with the other versions of Python that are here: ``python scripts/pythons.py``.
 
 It looks for Python 3.12 and 3.13 on PATH and among pyenv's, says which it has found, makes an environment of
-the locked dependencies for each (``.venv-3.13``), and runs the tests of the parts and of queries there, without
-Spark. With ``--list`` it only says what is there. The exit code is 0 if all have passed.
+the locked dependencies for each (``.venv-3.13``), and runs the tests of the parts and of queries there,
+without Spark. With ``--list`` it only says what is there. The exit code is 0 if all have passed.
 """
 
 import os
@@ -31,7 +31,10 @@ def found() -> dict[str, Path]:
 def _interpreter(version: str) -> Path | None:
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     on_path = shutil.which(f"python{version}")
-    for place in (*sorted(pyenv.glob(f"{version}.*/bin/python{version}")), *([Path(on_path)] if on_path else [])):
+    for place in (
+        *sorted(pyenv.glob(f"{version}.*/bin/python{version}")),
+        *([Path(on_path)] if on_path else []),
+    ):
         asked = subprocess.run([place, "--version"], capture_output=True, text=True, timeout=SECONDS_MAX)
         if asked.returncode == 0 and asked.stdout.startswith(f"Python {version}."):
             return place

@@ -2,7 +2,8 @@
 
 Azurite, which speaks as Azure's blobs do, comes with npm, by ``requirements/servers/azurite``, where each
 package has its checksum. fake-gcs-server, which speaks as Google's storage does, is built with Go, whose own
-database of checksums is asked; no package of PyPI, npm, Maven or Debian has it. They are kept in ``.servers/``.
+database of checksums is asked; no package of PyPI, npm, Maven or Debian has it. They are kept in
+``.servers/``.
 """
 
 import fcntl

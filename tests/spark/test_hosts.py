@@ -2,10 +2,10 @@
 
 One cluster goes through the table of faults, one after the other. During each, files arrive; after it, all
 of them must be published, each epoch once and as an oracle says. Where peers lose each other, the restart
-names the address of the host. All the time, the name of each host stands for an address that leads nowhere, and
-where libfaketime is installed, the clock of one host is an hour ahead. With ``-s`` the table of faults is printed:
-how many rows were lost or doubled, and how many seconds after its end, or its beginning where it ends with the
-test, all was published.
+names the address of the host. All the time, the name of each host stands for an address that leads nowhere,
+and where libfaketime is installed, the clock of one host is an hour ahead. With ``-s`` the table of faults is
+printed: how many rows were lost or doubled, and how many seconds after its end, or its beginning where it
+ends with the test, all was published.
 """
 
 import re
@@ -213,7 +213,9 @@ def test_a_pause_shorter_than_the_silence_costs_no_restart(cluster: Cluster) -> 
 
 def test_nothing_rests_on_clocks_that_agree(cluster: Cluster) -> None:
     if not FAKE_CLOCKS:
-        pytest.skip("clocks are set apart by libfaketime, which is not here (Debian: apt-get install libfaketime)")
+        pytest.skip(
+            "clocks are set apart by libfaketime, which is not here (Debian: apt-get install libfaketime)"
+        )
     cluster.feed()
     cluster.catch_up()
     assert cluster.clocks_apart is not None

@@ -90,9 +90,7 @@ def test_a_worker_is_where_spark_reaches_its_executor(
 
 
 @pytest.mark.parametrize(("named", "found"), [("10.0.0.9", "10.0.0.9"), ("[fd00::9]", "fd00::9")])
-def test_a_driver_is_where_it_was_told_to_be(
-    named: str, found: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_is_where_it_was_told_to_be(named: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POINTSTAMP_DRIVER_HOST", named)
     assert driver_host(cast("SparkSession", _Session("spark://there:7077"))) == found
 

@@ -78,7 +78,9 @@ def test_a_query_goes_on_when_the_host_of_its_store_is_back(store: Store) -> Non
     assert driver.stdout is not None
     listening = threading.Thread(target=lambda: said.extend(driver.stdout), daemon=True)
     listening.start()
-    until(lambda: any(line.startswith("published") for line in said) or driver.poll() is not None, SECONDS_MAX)
+    until(
+        lambda: any(line.startswith("published") for line in said) or driver.poll() is not None, SECONDS_MAX
+    )
     store.hosts.cut(STORE)
     sleep(CUT_SECONDS)
     assert driver.poll() is None  # it waits

@@ -5,7 +5,8 @@ Families, and what only each can find:
 - races: two processes create the same objects, and one wins each;
 - trials: the store passes the trial with which a query starts, and does not if its package leaves out the
   condition, or replaces what is there, as pyarrow's HDFS does;
-- kills: a driver dies before and after acts on the store, and the next one goes on: no row is lost or doubled.
+- kills: a driver dies before and after acts on the store, and the next one goes on: no row is lost or
+  doubled.
 """
 
 import os
@@ -29,6 +30,9 @@ from pointstamp.storage.proving import check_exclusive
 from support.blob_servers import azurite, fake_gcs
 from support.hadoop import Hadoop
 from support.store_drivers import words_of
+
+# aiohttp warns of bodies of a megabyte that adlfs hands over; nothing is leaked.
+pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")
 
 TESTS = str(Path(__file__).parents[1])
 ROUNDS = 25

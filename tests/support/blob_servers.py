@@ -1,4 +1,4 @@
-"""Stores of the tests' own that are neither S3 nor HDFS: Azurite for Azure's blobs, fake-gcs-server for Google's.
+"""Further stores of the tests' own: Azurite for Azure's blobs, and fake-gcs-server for Google's storage.
 
 Each is a process on a free port of loopback, got once by scripts/servers.py, and killed by its process id. It
 yields the address of a bucket; how to reach it is in the environment, for this process and those it starts.

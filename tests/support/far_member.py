@@ -26,9 +26,7 @@ def main(number: int, address: str, folder: Path, messages: int) -> None:
     new.write_bytes(msgspec.json.encode(mesh.address))
     new.rename(folder / str(number))
     until(lambda: (folder / str(1 - number)).exists())
-    addresses = [
-        msgspec.json.decode((folder / str(each)).read_bytes(), type=Address) for each in range(2)
-    ]
+    addresses = [msgspec.json.decode((folder / str(each)).read_bytes(), type=Address) for each in range(2)]
     mesh.connect(addresses)
     mesh.meet(SECONDS_MAX)
     ways = []

@@ -1,8 +1,8 @@
 """A driver on a host of its own: ``python -m support.host_driver MASTER ADDRESS FOLDER``.
 
 It counts the words of the files that arrive in FOLDER/in, on two workers of a Spark cluster, says each epoch
-that it has published and why it restarts, and ends when FOLDER/end is there. First it says how many seconds the
-clocks of the executors are apart.
+that it has published and why it restarts, and ends when FOLDER/end is there. First it says how many seconds
+the clocks of the executors are apart.
 """
 
 import logging

@@ -1,12 +1,12 @@
 """Several hosts on one machine: network namespaces on a bridge that leads nowhere else.
 
 Each host has its own loopback, its own name and two addresses, of IPv4 and of IPv6, at which others reach it.
-Its name stands for a third address that leads nowhere, as where a host has several networks. All share one disk.
-It needs root and iproute2; where namespaces cannot be made the test is skipped with a sentence.
+Its name stands for a third address that leads nowhere, as where a host has several networks. All share one
+disk. It needs root and iproute2; where namespaces cannot be made the test is skipped with a sentence.
 
 Packets are lost without a word, as on a real network: a cable that is pulled is the link of a host that is
-down, and a loss between two hosts is a wrong hardware address, so that packets go to nobody. A host that is far
-away is behind a wire (``support.wire``) that delays and loses frames.
+down, and a loss between two hosts is a wrong hardware address, so that packets go to nobody. A host that is
+far away is behind a wire (``support.wire``) that delays and loses frames.
 """
 
 import os

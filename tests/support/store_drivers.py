@@ -4,8 +4,10 @@
 ``count`` counts words over so many epochs, with checkpoint and output below the address, and says each
 epoch that it has published; it is there to be killed. ``compact`` merges all that is published below the
 address, and keeps nothing that was replaced. ``shorten`` appends so many numbers to a journal, each one more
-than the last, and summarizes after every third; it says each that is durable. With DIES_AT it kills itself: before the first act on
-the store at 0, after the first act at 1, before the second at 2, and so on.
+than the last, and summarizes after every third; it says each that is durable.
+
+With DIES_AT it kills itself: before the first act on the store at 0, after the first act at 1, before the
+second at 2, and so on.
 """
 
 import os
@@ -20,7 +22,6 @@ from pointstamp.errors import AlreadyStored
 from pointstamp.journal.journal import Journal
 from pointstamp.storage import anywhere
 from pointstamp.storage.anywhere import storage_at
-
 
 ACTS = ("makedirs", "pipe_file", "mv", "rm_file", "cat_file", "info", "find", "exists")
 

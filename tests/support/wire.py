@@ -1,9 +1,9 @@
 """A slow wire between two interfaces, where the kernel has no netem: frames wait, and some are lost.
 
 ``python -m support.wire ONE OTHER DELAY_MS LOSS_PERCENT`` carries frames both ways between two interfaces of
-its namespace, each after the delay, until it is killed. ``python -m support.wire INTERFACE`` lets an interface
-send only frames that are whole on the wire: its own checksums, and no larger than a packet may be. Whoever
-sends through a slow wire needs that.
+its namespace, each after the delay, until it is killed. ``python -m support.wire INTERFACE`` lets an
+interface send only frames that are whole on the wire: with checksums, and no larger than a packet may be.
+Whoever sends through a slow wire needs that.
 """
 
 import array

@@ -365,7 +365,8 @@ class Mesh:
         # The I/O threads answer heartbeats, also while a worker is busy with one batch for minutes.
         push.heartbeat_ivl = max(1, self._heartbeat_ms // 4)
         push.heartbeat_timeout = self._heartbeat_ms
-        self._sockets.append(self._peers.monitor(peer, push))
+        is_elsewhere = bool(words_of_place(address.endpoint))
+        self._sockets.append(self._peers.monitor(peer, push, is_elsewhere=is_elsewhere))
         push.ipv6 = "[" in address.endpoint
         push.connect(address.endpoint)
         return push

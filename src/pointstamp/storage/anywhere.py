@@ -8,8 +8,8 @@ whether it holds:
 - S3, Google Cloud Storage and Azure refuse in the store itself (a conditional put), if the fsspec package is
   new enough to ask for it. A store that only resembles S3 may ignore the condition, or honour it only
   where nobody else writes at the same time; ``proving`` tries that before a query starts.
-- HDFS refuses a rename to a name that is taken, through the package hdfs-native. pyarrow's file system deletes
-  what is there and renames again, so that a store that is reached through it is refused by ``proving``.
+- HDFS refuses a rename to a name that is taken, through the package hdfs-native. pyarrow's file system
+  deletes what is there and renames again, so a store that is reached through it is refused by ``proving``.
 - ``memory://`` is one process's, under a lock here; ``file://`` refuses to open, but a writer that is killed
   may leave half an object, which is why ``storage_at`` takes LocalStorage there.
 - For everything else there is a check and then a write: two drivers at the same instant are not told apart.
