@@ -130,7 +130,7 @@ def test_it_is_refused_through_a_package_that_does_not_ask_for_the_condition(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = FsspecStorage(f"{store}/refused")
-    monkeypatch.setitem(anywhere._CONDITIONS, store.partition(":")[0], {"overwrite": True})
+    monkeypatch.setitem(anywhere._CONDITIONS, store.partition(":")[0], {})
     if storage._way == "rename":
         rename = storage._files.mv
         monkeypatch.setattr(storage._files, "mv", lambda old, new: rename(old, new, overwrite=True))

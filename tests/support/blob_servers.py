@@ -8,6 +8,7 @@ Where the tool that gets a server is missing, the test is skipped with a sentenc
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -44,8 +45,13 @@ def azurite(folder: Path) -> Iterator[str]:
 @contextmanager
 def fake_gcs(folder: Path) -> Iterator[str]:
     """Google's storage: the address of a bucket."""
-    own = ["-scheme", "http", "-host", "127.0.0.1", "-port", "0", "-backend", "memory", "-log-level", "info"]
-    with _served("fake-gcs-server", "go", own, r"127\.0\.0\.1:(\d+)", folder) as port:
+    with socket.socket() as free:  # it cannot say which one the system has chosen
+        free.bind(("127.0.0.1", 0))
+        chosen = free.getsockname()[1]
+    place = f"127.0.0.1:{chosen}"
+    own = ["-scheme", "http", "-host", "127.0.0.1", "-port", str(chosen), "-backend", "memory"]
+    own += ["-public-host", place, "-external-url", f"http://{place}"]
+    with _served("fake-gcs-server", "go", own, rf"127\.0\.0\.1:({chosen})", folder) as port:
         told = {
             "STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{port}",
             "FSSPEC_GS_TOKEN": "anon",
