@@ -75,8 +75,9 @@ def test_a_query_goes_on_when_the_host_of_its_store_is_back(store: Store) -> Non
     address = f"s3://{BUCKET}/cut"
     driver = store.run("-m", "support.store_drivers", "count", address, EPOCHS)
     said: list[str] = []
-    assert driver.stdout is not None
-    listening = threading.Thread(target=lambda: said.extend(driver.stdout), daemon=True)
+    lines = driver.stdout
+    assert lines is not None
+    listening = threading.Thread(target=lambda: said.extend(lines), daemon=True)
     listening.start()
     until(
         lambda: any(line.startswith("published") for line in said) or driver.poll() is not None, SECONDS_MAX
@@ -87,7 +88,7 @@ def test_a_query_goes_on_when_the_host_of_its_store_is_back(store: Store) -> Non
     store.hosts.mend(STORE)
     assert driver.wait(SECONDS_MAX) == 0
     listening.join(SECONDS_MAX)
-    driver.stdout.close()
+    lines.close()
     assert store.counts(address) == expected()
 
 

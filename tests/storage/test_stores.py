@@ -5,8 +5,8 @@ Families, and what only each can find:
 - races: two processes create the same objects, and one wins each;
 - trials: the store passes the trial with which a query starts, and does not if its package leaves out the
   condition, or replaces what is there, as pyarrow's HDFS does;
-- kills: a driver dies before and after acts on the store, and the next one goes on: no row is lost or
-  doubled.
+- kills: a driver dies before and after acts on HDFS, where an object takes three, and the next one goes on:
+  no row is lost or doubled.
 """
 
 import os
@@ -28,7 +28,7 @@ from pointstamp.storage.anywhere import FsspecStorage
 from pointstamp.storage.port import Storage
 from pointstamp.storage.proving import check_exclusive
 from support.blob_servers import azurite, fake_gcs
-from support.hadoop import Hadoop
+from support.hdfs import Hdfs
 from support.store_drivers import words_of
 
 # aiohttp warns of bodies of a megabyte that adlfs hands over; nothing is leaked.
@@ -42,7 +42,7 @@ SECONDS_MAX = 300
 
 @contextmanager
 def hdfs(folder: Path) -> Iterator[str]:
-    with Hadoop("hdfs", folder) as cluster:
+    with Hdfs(folder) as cluster:
         yield f"{cluster.place}/tests"
 
 
@@ -144,6 +144,7 @@ def answers() -> Counter[str]:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("store", ["hdfs"], indirect=True)
 def test_a_driver_that_dies_at_any_act_on_the_store_loses_and_doubles_nothing(store: str) -> None:
     whole = driver("count", f"{store}/alive", EPOCHS, 10**9)
     said, _ = whole.communicate(timeout=SECONDS_MAX)

@@ -1,14 +1,12 @@
 """A driver on a host of its own: ``python -m support.host_driver MASTER ADDRESS FOLDER``.
 
 It counts the words of the files that arrive in FOLDER/in, on two workers of a Spark cluster, says each epoch
-that it has published and why it restarts, and ends when FOLDER/end is there. First it says how many seconds
-the clocks of the executors are apart.
+that it has published and why it restarts, and ends when FOLDER/end is there.
 """
 
 import logging
 import os
 import sys
-import time
 from pathlib import Path
 
 import pointstamp as ps
@@ -36,8 +34,6 @@ def main(master: str, address: str, folder: Path) -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
-    clocks = spark.sparkContext.parallelize(range(16), 16).map(lambda _: time.time()).collect()
-    say("clocks", round(max(clocks) - min(clocks)))
     query = words_flow("words").start(
         spark,
         words=ps.files(folder / "in"),
