@@ -47,6 +47,7 @@ class Store:
         )
         assert server.stdout is not None
         endpoint = f"http://{address}:{int(server.stdout.readline())}"
+        server.stdout.close()  # it says nothing else
         self._environment = {**os.environ, **KEYS, "AWS_ENDPOINT_URL": endpoint, "PYTHONPATH": TESTS}
 
     def run(self, *arguments: object) -> "subprocess.Popen[Any]":

@@ -144,7 +144,6 @@ def answers() -> Counter[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("store", ["hdfs"], indirect=True)
 def test_a_driver_that_dies_at_any_act_on_the_store_loses_and_doubles_nothing(store: str) -> None:
     whole = driver("count", f"{store}/alive", EPOCHS, 10**9)
     said, _ = whole.communicate(timeout=SECONDS_MAX)
