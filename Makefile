@@ -37,6 +37,7 @@ test: browser lint
 
 test-long: test
 	.venv/bin/python scripts/test.py --long
+	.venv/bin/python scripts/pythons.py
 
 coverage: setup
 	.venv/bin/python scripts/test.py --coverage
@@ -51,7 +52,7 @@ RESOLUTION = highest
 test-resolution: browser setup
 	$(UV) venv --quiet --clear --python .venv/bin/python .venv-$(RESOLUTION)
 	$(UV) pip install --quiet --python .venv-$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
-		--editable ".[spark,connect,delta,kafka,sql,postgres,s3,iceberg,otel]" --editable models --group dev
+		--editable ".[spark,connect,delta,kafka,sql,postgres,s3,hdfs,azure,gcs,iceberg,otel]" --editable models --group dev
 	.venv-$(RESOLUTION)/bin/python scripts/test.py
 
 docs: setup
@@ -80,9 +81,9 @@ UV = $(shell command -v uv || echo .uv/bin/uv)
 COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
 lock: setup
-	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --extra kafka --extra sql --extra postgres --extra s3 --extra iceberg --extra otel --group dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --extra kafka --extra sql --extra postgres --extra s3 --extra hdfs --extra azure --extra gcs --extra iceberg --extra otel --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 	$(COMPILE) --upgrade requirements/spark-of-delta.in -o requirements/spark-of-delta.txt
 
 clean:
-	rm -rf .jars .venv .venv-* .uv site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .jars .servers .venv .venv-* .uv site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

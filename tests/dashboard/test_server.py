@@ -98,6 +98,12 @@ def test_only_this_machine_can_reach_it_unless_asked(served: Dashboard) -> None:
     assert urlsplit(served.address).hostname == "127.0.0.1"
 
 
+def test_it_is_served_over_ipv6_where_that_is_asked(still: Still) -> None:
+    with Dashboard(still, host="::1") as dashboard:
+        assert dashboard.address.startswith(f"http://[::1]:{dashboard.port}/")
+        assert got(dashboard.address + "main.js")[0] == 200
+
+
 def test_nothing_is_done_that_was_not_confirmed(served: Dashboard, still: Still) -> None:
     assert posted(served.address + "stop", "") == 400
     assert posted(f"http://127.0.0.1:{served.port}/wrong/stop", "", **{"X-Pointstamp": "confirmed"}) == 403

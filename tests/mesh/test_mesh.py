@@ -158,6 +158,15 @@ def test_socket_files_are_gone_when_all_have_met(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
 
 
+def test_members_meet_and_speak_over_ipv6() -> None:
+    with met(3, "tcp://[::1]:0") as meshes:
+        assert all(mesh.address.endpoint.startswith("tcp://[::1]:") for mesh in meshes)
+        meshes[0].post(2, MessageKind.CONTROL, b"one")
+        found: list[Parcel] = []
+        until(lambda: collected(meshes[2], found))
+        assert [(each.sender, bytes(each.header)) for each in found] == [(0, b"one")]
+
+
 def test_those_who_do_not_come_are_named() -> None:
     mesh = Mesh(0, 3, encrypted=False)
     nobody: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PULL)

@@ -5,6 +5,7 @@ Families:
   is only being written is not heard; who waits in vain says for whom;
 - sessions that answer from a table: a folder is the meeting place only where all tasks are on this host and
   none is started a second time;
+- addresses: contexts and sessions that answer from a table; where a worker and a driver say that they are;
 - a worker of a gang that was never built: what the others may tell it, and what nobody may;
 - a fresh process: what a task itself makes of rows and reports does not load pandas, which takes longer than
   everything else that a task loads. Only a process of its own has not loaded it before.
@@ -17,12 +18,15 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from pyspark import BarrierTaskContext, BarrierTaskInfo
 from pyspark.sql import SparkSession
 
 from pointstamp.errors import TransportError
+from pointstamp.mesh.door import Address
 from pointstamp.running.messages import Failed, Leave
+from pointstamp.spark.crew import driver_host
 from pointstamp.spark.gang import GangMember
-from pointstamp.spark.meeting import gather_in, meeting_folder, report_batch
+from pointstamp.spark.meeting import gather_in, meeting_folder, own_address, report_batch
 
 SECONDS_MAX = 60.0
 
@@ -52,6 +56,43 @@ _ConnectSession.__module__ = "pyspark.sql.connect.session"
 def _folder_of(session: _Session) -> str | None:
     with meeting_folder(cast("SparkSession", session)) as folder:
         return folder
+
+
+class _Tasks:
+    """A barrier context of which only the addresses of its tasks are asked."""
+
+    def __init__(self, *addresses: str) -> None:
+        self._infos = [BarrierTaskInfo(each) for each in addresses]
+
+    def getTaskInfos(self) -> list[BarrierTaskInfo]:  # noqa: N802 - Spark's name
+        return self._infos
+
+    def partitionId(self) -> int:  # noqa: N802 - Spark's name
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("addresses", "driver", "own"),
+    [
+        (["10.0.0.7:4040", "10.0.0.8:4040"], None, "10.0.0.7"),
+        (["10.0.0.7:4040", "10.0.0.7:4040"], None, "127.0.0.1"),
+        (["10.0.0.7:4040", "10.0.0.7:4040"], "tcp://10.0.0.9:1", "10.0.0.7"),
+        (["[fd00::7]:4040", "[fd00::8]:4040"], None, "fd00::7"),
+        (["[fd00::7]:4040", "[fd00::7]:4040"], "tcp://[fd00::9]:1", "fd00::7"),
+        (["[fd00::7]:4040", "[fd00::7]:4040"], "tcp://[::1]:1", "127.0.0.1"),
+    ],
+)
+def test_a_worker_is_where_spark_reaches_its_executor(
+    addresses: list[str], driver: str | None, own: str
+) -> None:
+    known = None if driver is None else Address(driver, b"")
+    assert own_address(cast("BarrierTaskContext", _Tasks(*addresses)), known) == own
+
+
+@pytest.mark.parametrize(("named", "found"), [("10.0.0.9", "10.0.0.9"), ("[fd00::9]", "fd00::9")])
+def test_a_driver_is_where_it_was_told_to_be(named: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POINTSTAMP_DRIVER_HOST", named)
+    assert driver_host(cast("SparkSession", _Session("spark://there:7077"))) == found
 
 
 def test_everybody_hears_everybody_in_the_order_of_their_numbers(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ Families, and what only each can find:
 - trials: a store that lets two writers of the same instant pass is refused when a query starts, although it
   refuses a second writer that comes later;
 - kills: a driver is killed instead of being answered, and the next one goes on: no row is lost or doubled;
+- shortening: a process that merges published files, or shortens a journal, is killed at several moments, on a
+  store that has no rename: readers see the same rows as before, and the next one ends the work;
 - counts: the requests that one commit takes, and how many of them go side by side.
 """
 
@@ -15,18 +17,23 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 import pointstamp as ps
 from pointstamp.errors import AlreadyStored, StorageError
+from pointstamp.journal.journal import Journal
 from pointstamp.query.starting import query_id_at
 from pointstamp.storage.anywhere import FsspecStorage
 from pointstamp.storage.proving import check_exclusive
 from support.s3 import BUCKET, S3, TESTS
-from support.s3_drivers import words_of
+from support.store_drivers import words_of
 
 ROUNDS = 25
 EPOCHS = 5
+COMMITS = 12
+ENTRIES = 9
+DEATHS = 6
 SECONDS_MAX = 300
 REQUESTS_PER_COMMIT_MAX = 20
 TRIALS = 80  # of checkpoint and output
@@ -41,9 +48,9 @@ def s3() -> Iterator[S3]:
 
 
 def driver(s3: S3, *arguments: object) -> "subprocess.Popen[str]":
-    """A process of ``support.s3_drivers``."""
+    """A process of ``support.store_drivers``."""
     return subprocess.Popen(
-        [sys.executable, "-m", "support.s3_drivers", *map(str, arguments)],
+        [sys.executable, "-m", "support.store_drivers", *map(str, arguments)],
         env={**os.environ, **s3.environment, "PYTHONPATH": TESTS},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -129,6 +136,65 @@ def test_a_commit_takes_few_requests_and_a_killed_driver_loses_and_doubles_nothi
 @pytest.mark.parametrize("first", range(TRIALS + 2, TRIALS + 86, 7))
 def test_a_driver_may_be_killed_before_any_request(first: int, s3: S3) -> None:
     check_deaths(s3, f"s3://{BUCKET}/killed-{first}", [first, first + 3])
+
+
+def publish_numbers(s3: S3, address: str) -> list[tuple[int, int]]:
+    """Many commits of two rows each; returns what readers must see."""
+    sink = ps.ParquetSink(f"{address}/output", lambda path: FsspecStorage(path, s3.options))
+    sink = sink.for_query("q", {"numbers": pa.schema([("x", pa.int64())])})
+    writer, publisher = sink.writer(0, 0), sink.publisher()
+    for epoch in range(COMMITS):
+        rows = pa.record_batch({"x": pa.array([epoch, -epoch], pa.int64())})
+        publisher.publish(epoch, epoch, writer.stage("numbers", {epoch: [rows]}))
+    return sorted((epoch, x) for epoch in range(COMMITS) for x in (epoch, -epoch))
+
+
+def numbers(s3: S3, address: str) -> list[tuple[int, int]]:
+    table = ps.read_published(
+        f"{address}/output", "numbers", open_storage=lambda path: FsspecStorage(path, s3.options)
+    )
+    return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def moments_of(s3: S3, *arguments: object) -> int:
+    """How many moments to die at a process that lives to its end has."""
+    said, _ = driver(s3, *arguments, 10**9).communicate(timeout=SECONDS_MAX)
+    return int(said.split()[-1])
+
+
+@pytest.mark.long
+def test_a_process_that_is_killed_while_it_merges_published_files_changes_nothing(s3: S3) -> None:
+    address, alive = f"s3://{BUCKET}/merged", f"s3://{BUCKET}/merged-alive"
+    publish_numbers(s3, alive)
+    moments = moments_of(s3, "compact", alive, 0)
+    expected = publish_numbers(s3, address)
+    for moment in range(moments // DEATHS, moments, moments // DEATHS):
+        dead = driver(s3, "compact", address, 0, moment)
+        dead.communicate(timeout=SECONDS_MAX)
+        assert dead.returncode in (-signal.SIGKILL, 0)  # what those before it have done is not done again
+        assert numbers(s3, address) == expected, moment
+    assert moments_of(s3, "compact", address, 0) > 0
+    assert numbers(s3, address) == expected
+    files = [name for name in FsspecStorage(address, s3.options).list() if name.endswith(".parquet")]
+    assert len(files) == 1, files
+
+
+@pytest.mark.long
+def test_a_process_that_is_killed_while_it_shortens_a_journal_loses_no_entry(s3: S3) -> None:
+    address = f"s3://{BUCKET}/journal"
+    moments = moments_of(s3, "shorten", f"{address}-alive", ENTRIES)
+    durable = -1
+    for moment in range(moments // DEATHS, moments, moments // DEATHS):
+        dead = driver(s3, "shorten", address, ENTRIES, moment)
+        said, _ = dead.communicate(timeout=SECONDS_MAX)
+        assert dead.returncode == -signal.SIGKILL
+        durable = max([durable, *map(int, said.split())])
+        journal: Journal[int] = Journal.open(FsspecStorage(address, s3.options), int)
+        found = [each for each in journal.entries() if isinstance(each, int)]
+        assert found == list(range(found[0], found[-1] + 1))
+        assert found[0] % 3 == 0  # a summary, or the first of all
+        assert found[-1] in (durable, durable + 1), moment  # one may be stored, and nobody was told
+        durable = found[-1]
 
 
 def check_deaths(s3: S3, address: str, deaths: list[int]) -> int:

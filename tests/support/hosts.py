@@ -1,16 +1,19 @@
 """Several hosts on one machine: network namespaces on a bridge that leads nowhere else.
 
-Each host has its own loopback, its own address and its own name; all share one disk. It needs root and
-iproute2; where namespaces cannot be made the test is skipped with a sentence.
+Each host has its own loopback, its own name and two addresses, of IPv4 and of IPv6, at which others reach it.
+All share one disk. It needs root and iproute2; where namespaces cannot be made the test is skipped with a
+sentence.
 
 Packets are lost without a word, as on a real network: a cable that is pulled is the link of a host that is
-down, and a loss between two hosts is a wrong hardware address, so that packets go to nobody.
+down, and a loss between two hosts is a wrong hardware address, so that packets go to nobody. A host that is
+far away is behind a wire (``support.wire``) that delays and loses frames.
 """
 
 import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -18,6 +21,8 @@ from typing import Any, Final
 import pytest
 
 NET: Final = "10.77.0"
+NET6: Final = "fd77"
+TESTS: Final = str(Path(__file__).parents[1])
 NOBODY: Final = "02:00:00:00:00:99"
 SECONDS_MAX: Final = 60
 
@@ -36,9 +41,13 @@ class Hosts:
         self._hub = f"ps{os.getpid()}hub"
         self._names = [f"ps{os.getpid()}h{number}" for number in range(count)]
         self._started: list[subprocess.Popen[Any]] = []
+        self._wires: dict[int, subprocess.Popen[Any]] = {}
 
     def address(self, host: int) -> str:
         return f"{NET}.{host + 1}"
+
+    def address6(self, host: int) -> str:
+        return f"{NET6}::{host + 1}"
 
     def start(self, host: int, *command: object, **options: Any) -> "subprocess.Popen[Any]":  # noqa: ANN401
         """A process on a host, in a group of its own."""
@@ -66,6 +75,32 @@ class Hosts:
     def find(self, sender: int, receiver: int) -> None:
         self._on(self._names[sender], "ip", "neigh", "del", self.address(receiver), "dev", "eth0")
 
+    def put_far_away(self, host: int, delay_ms: float, loss_percent: float) -> None:
+        """Every packet to and from a host takes so long, and some are lost."""
+        wired = [f"v{host}", f"w{host}"]
+        for name in self._names:
+            self._on(name, "env", f"PYTHONPATH={TESTS}", sys.executable, "-m", "support.wire", "eth0")
+        self._on(self._hub, "ip", "link", "set", wired[0], "nomaster")
+        self._on(self._hub, "ip", "link", "add", wired[1], "type", "veth", "peer", "name", f"x{host}")
+        for end in (wired[1], f"x{host}"):
+            self._on(self._hub, "ip", "link", "set", end, "up")
+        self._on(self._hub, "ip", "link", "set", f"x{host}", "master", "br0")
+        inside = ["ip", "netns", "exec", self._hub, sys.executable, "-m", "support.wire", *wired]
+        self._wires[host] = subprocess.Popen(
+            [*inside, str(delay_ms), str(loss_percent)],
+            env={**os.environ, "PYTHONPATH": TESTS},
+            start_new_session=True,
+        )
+        self._started.append(self._wires[host])
+
+    def bring_near(self, host: int) -> None:
+        """The wire is as it was before."""
+        wire = self._wires.pop(host)
+        wire.kill()
+        wire.wait(SECONDS_MAX)
+        self._on(self._hub, "ip", "link", "del", f"w{host}")
+        self._on(self._hub, "ip", "link", "set", f"v{host}", "master", "br0")
+
     def _on(self, namespace: str, *command: object) -> None:
         _run("ip", "netns", "exec", namespace, *command)
 
@@ -90,6 +125,7 @@ class Hosts:
             peer = ("peer", "name", f"v{host}", "netns", self._hub)
             _run("ip", "link", "add", "eth0", "netns", name, "type", "veth", *peer)
             self._on(name, "ip", "addr", "add", f"{self.address(host)}/24", "dev", "eth0")
+            self._on(name, "ip", "addr", "add", f"{self.address6(host)}/64", "dev", "eth0", "nodad")
             self._on(name, "ip", "link", "set", "eth0", "up")
             self._on(self._hub, "ip", "link", "set", f"v{host}", "master", "br0")
             self._on(self._hub, "ip", "link", "set", f"v{host}", "up")

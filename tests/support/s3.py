@@ -1,6 +1,6 @@
 """An S3 of the tests' own: moto in a process, on a free port of loopback, with faults on request.
 
-``python -m support.s3 [DELAY_MS]`` says its port and serves until it is ended. Requests wait for the
+``python -m support.s3 [DELAY_MS [HOST]]`` says its port and serves until it is ended. Requests wait for the
 delay side by side and are then answered one after the other, so that a check and its write are one step.
 
 ``GET /-/requests`` gives what was asked since the last such question: method, path, begin and end.
@@ -100,8 +100,6 @@ class S3:
         assert self._process.stdout is not None
         self.endpoint = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
         self.environment = {**KEYS, "AWS_ENDPOINT_URL": self.endpoint}
-        self._request("PUT", f"/{BUCKET}")
-        self.requests()
         return self
 
     @property
@@ -151,6 +149,7 @@ def main() -> None:
     """Serve until the process is ended."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
+    from werkzeug.test import Client
 
     class Silent(WSGIRequestHandler):
         protocol_version = "HTTP/1.1"  # connections are kept
@@ -160,7 +159,10 @@ def main() -> None:
 
     delay = int(sys.argv[1]) / 1000 if len(sys.argv) > 1 else 0.0
     front = Front(DomainDispatcherApplication(create_backend_app), delay)
-    server = make_server("127.0.0.1", 0, front, threaded=True, request_handler=Silent)
+    host = sys.argv[2] if len(sys.argv) > 2 else "127.0.0.1"
+    server = make_server(host, 0, front, threaded=True, request_handler=Silent)
+    Client(front).put(f"/{BUCKET}", base_url=f"http://{host}:{server.port}")
+    Client(front).get("/-/requests")  # nobody has asked anything yet
     sys.stdout.write(f"{server.port}\n")
     sys.stdout.flush()
     server.serve_forever()

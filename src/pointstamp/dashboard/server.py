@@ -13,7 +13,7 @@ from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
-from socket import socket
+from socket import AF_INET, AF_INET6, socket
 from threading import BoundedSemaphore, Thread
 from typing import Any, Final, cast
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -106,6 +106,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], sight: Sight, beat: Beat, token: str) -> None:
+        self.address_family = AF_INET6 if ":" in address[0] else AF_INET
         super().__init__(address, _Handler)
         self.sight = sight
         self.beat = beat

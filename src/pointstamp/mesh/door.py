@@ -25,6 +25,8 @@ import zmq
 from zmq.utils import z85
 from zmq.utils.monitor import recv_monitor_message
 
+from pointstamp.mesh.places import host_of
+
 LOG_SECONDS: Final = 10.0
 """A mesh writes at most one line about strangers in so many seconds."""
 
@@ -144,9 +146,9 @@ class Watchman:
 
 def listener_at(endpoint: str) -> socket.socket:
     """A socket that listens at an endpoint ``tcp://host:port``, with 0 for a free port."""
-    host, _, number = endpoint.removeprefix("tcp://").rpartition(":")
+    host, number = host_of(endpoint), int(endpoint.rpartition(":")[2])
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host.strip("[]"), int(number)), family=family, backlog=_BACKLOG)
+    return socket.create_server((host, number), family=family, backlog=_BACKLOG)
 
 
 def make_deaf(listener: socket.socket) -> bool:

@@ -38,6 +38,7 @@ from pointstamp.errors import TransportError
 from pointstamp.mesh import door
 from pointstamp.mesh.door import Address, Doorman, KeyPair, Refusals, Watchman, has_news
 from pointstamp.mesh.peers import Peers
+from pointstamp.mesh.places import words_of_place
 from pointstamp.mesh.wire import ENVELOPE_BYTES, Body, MessageKind, seal, unseal
 from pointstamp.progress.pointstamp import WorkerIndex
 
@@ -148,7 +149,7 @@ class Mesh:
             if peer == self.member:
                 continue
             # What is lost is then named with its host.
-            self._names[peer] += _place(address.endpoint)
+            self._names[peer] += words_of_place(address.endpoint)
             if (address.public_key is None) != (self._keys is None):
                 raise TransportError(
                     f"{self.name} has {'a' if self._keys else 'no'} key, but {self._names[peer]} has "
@@ -364,7 +365,9 @@ class Mesh:
         # The I/O threads answer heartbeats, also while a worker is busy with one batch for minutes.
         push.heartbeat_ivl = max(1, self._heartbeat_ms // 4)
         push.heartbeat_timeout = self._heartbeat_ms
-        self._sockets.append(self._peers.monitor(peer, push))
+        is_elsewhere = bool(words_of_place(address.endpoint))
+        self._sockets.append(self._peers.monitor(peer, push, is_elsewhere=is_elsewhere))
+        push.ipv6 = "[" in address.endpoint
         push.connect(address.endpoint)
         return push
 
@@ -381,6 +384,7 @@ class Mesh:
             # A listener of our own making, because a filter is put before it when all have met.
             self._listener = door.listener_at(endpoint)
             pull.setsockopt(zmq.USE_FD, os.dup(self._listener.fileno()))
+        pull.ipv6 = "[" in endpoint
         pull.bind(endpoint)
         self._endpoint = cast("bytes", pull.last_endpoint).rstrip(b"\0").decode()
         return pull
@@ -402,17 +406,6 @@ class Mesh:
         self._sockets.append(socket)
         socket.sndhwm = socket.rcvhwm = 0
         return socket
-
-
-def _place(endpoint: str) -> str:
-    """Where a member is, in words that follow its name; nothing where it is on this host.
-
-    >>> _place("tcp://10.0.0.7:4040"), _place("tcp://127.0.0.1:4040"), _place("ipc://a")
-    (' at 10.0.0.7', '', '')
-    """
-    host = endpoint.removeprefix("tcp://").rpartition(":")[0]
-    is_elsewhere = endpoint.startswith("tcp://") and not host.startswith("127.")
-    return f" at {host}" if is_elsewhere else ""
 
 
 def _close(

@@ -18,8 +18,10 @@ from zmq.utils.monitor import recv_monitor_message
 from pointstamp.errors import TransportError
 from pointstamp.mesh.door import has_news
 
-# How long a goodbye may take to arrive after the connection in the other direction was seen to close.
+# How long a goodbye may take to arrive after the connection in the other direction was seen to close. Between
+# hosts its packet may get lost, and is sent again after a second if the way is long.
 _GOODBYE_SECONDS_MAX: Final = 0.2
+_GOODBYE_FROM_ELSEWHERE_SECONDS_MAX: Final = 2.0
 
 _WHAT_HAPPENED: Final = {
     zmq.EVENT_DISCONNECTED: "was closed",
@@ -42,9 +44,12 @@ class Peers:
         self._unconnected = set(self._unheard)
         self._left: set[int] = set()
         self._lost: dict[int, tuple[float, str]] = {}
+        self._elsewhere: set[int] = set()
 
-    def monitor(self, peer: int, push: "zmq.Socket[bytes]") -> "zmq.Socket[bytes]":
+    def monitor(self, peer: int, push: "zmq.Socket[bytes]", *, is_elsewhere: bool) -> "zmq.Socket[bytes]":
         """Watch a connection that is about to be made; whoever closes sockets closes what is returned."""
+        if is_elsewhere:
+            self._elsewhere.add(peer)
         monitor: zmq.Socket[bytes] = push.get_monitor_socket(_MONITORED)
         self._monitors[peer] = monitor
         return monitor
@@ -81,7 +86,7 @@ class Peers:
                 if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                     self._unconnected.discard(peer)
                 else:
-                    self._lost.setdefault(peer, (now + _GOODBYE_SECONDS_MAX, _WHAT_HAPPENED[event]))
+                    self._lost.setdefault(peer, (now + self._patience(peer), _WHAT_HAPPENED[event]))
         return self._next_gone(now) is not None
 
     def check(self) -> None:
@@ -93,6 +98,10 @@ class Peers:
                 f"{self._lost[peer][1]}. Its process has ended, has stopped answering, or is not who it "
                 "should be."
             )
+
+    def _patience(self, peer: int) -> float:
+        is_elsewhere = peer in self._elsewhere
+        return _GOODBYE_FROM_ELSEWHERE_SECONDS_MAX if is_elsewhere else _GOODBYE_SECONDS_MAX
 
     def _next_gone(self, now: float) -> int | None:
         gone = (p for p, (deadline, _) in self._lost.items() if now > deadline and p not in self._left)

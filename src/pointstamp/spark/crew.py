@@ -25,6 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pointstamp.errors import NotStored, PointstampError, RecoveryError, TransportError
 from pointstamp.mesh.door import Address
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
+from pointstamp.mesh.places import LOOPBACK, address_of, endpoint_at
 from pointstamp.query.crew import CrewError
 from pointstamp.query.membership import be_member
 from pointstamp.query.meshcrew import MeshCrew
@@ -36,7 +37,6 @@ from pointstamp.running.workerprocess import member_names
 from pointstamp.spark.errand import Errand
 from pointstamp.spark.failures import in_words
 from pointstamp.spark.meeting import (
-    LOOPBACK,
     MEETING_SECONDS_MAX,
     REPORT,
     meet,
@@ -83,7 +83,7 @@ class Task:
         mesh = Mesh(
             number,
             mission.workers + 1,
-            listen=f"tcp://{own_address(context, self.driver)}:0",
+            listen=endpoint_at(own_address(context, self.driver)),
             encrypted=True,
             names=member_names(mission.workers),
             generation=mission.generation,
@@ -135,7 +135,7 @@ class SparkLauncher:
         mesh = Mesh(
             mission.workers,
             mission.workers + 1,
-            listen=f"tcp://{driver_host(self._spark)}:0",
+            listen=endpoint_at(driver_host(self._spark)),
             encrypted=True,
             names=member_names(mission.workers),
             generation=mission.generation,
@@ -258,7 +258,7 @@ def driver_host(spark: SparkSession) -> str:
     elif named is None:
         named = LOOPBACK if is_local(spark) else spark.conf.get("spark.driver.host", None)
     try:
-        return socket.gethostbyname(named or socket.gethostname())
+        return address_of(named or socket.gethostname())
     except OSError as error:
         raise TransportError(
             f"the address of this driver, '{named}', cannot be found: {error}. Set spark.driver.host or "

@@ -20,6 +20,7 @@ from pyspark import BarrierTaskContext
 from pointstamp.errors import PointstampError, SchemaError, TransportError
 from pointstamp.flow.plan import Plan
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
+from pointstamp.mesh.places import endpoint_at
 from pointstamp.mesh.transport import ZmqTransport
 from pointstamp.mesh.wire import Body, MessageCodec
 from pointstamp.progress.pointstamp import WorkerIndex
@@ -70,7 +71,7 @@ class SparkGang:
         mesh = Mesh(
             number,
             self.workers,
-            listen=f"tcp://{own_address(context)}:0",
+            listen=endpoint_at(own_address(context)),
             encrypted=True,
             generation=self.generation,
             silence_seconds_max=self.silence_seconds_max,

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from pointstamp.errors import TransportError
 from pointstamp.mesh.door import Address
+from pointstamp.mesh.places import LOOPBACK, address_of, is_loopback
 from pointstamp.rows.columns import binaries, integers
 from pointstamp.spark.slots import is_connect, is_local
 from pointstamp.version import __version__
@@ -32,7 +33,6 @@ MEETING_SECONDS_MAX: Final = 60.0
 ARRIVAL_SECONDS_MAX: Final = 600.0
 """How long a task waits in a folder for the others: Spark starts all at once, but Python may take long."""
 
-LOOPBACK: Final = "127.0.0.1"
 _LOOK_SECONDS: Final = 0.002
 
 REPORT: Final = pa.schema([("worker", pa.int32()), ("report", pa.binary())])
@@ -127,12 +127,12 @@ def own_address(context: BarrierTaskContext, driver: Address | None = None) -> s
     use the address by which Spark reaches their executor.
     """
     infos = context.getTaskInfos()
-    is_near = driver is None or driver.endpoint.startswith(f"tcp://{LOOPBACK}:")
+    is_near = driver is None or is_loopback(driver.endpoint)
     if is_near and len({info.address for info in infos}) == 1:
         return LOOPBACK
-    host = infos[context.partitionId()].address.rpartition(":")[0].strip("[]")
+    host = infos[context.partitionId()].address.rpartition(":")[0]
     try:
-        return socket.gethostbyname(host or socket.gethostname())
+        return address_of(host or socket.gethostname())
     except OSError as error:
         raise TransportError(
             f"worker {context.partitionId()} cannot find the address of its own host '{host}': {error}. Set "

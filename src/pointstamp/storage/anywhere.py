@@ -8,13 +8,14 @@ whether it holds:
 - S3, Google Cloud Storage and Azure refuse in the store itself (a conditional put), if the fsspec package is
   new enough to ask for it. A store that only resembles S3 may ignore the condition, or honour it only
   where nobody else writes at the same time; ``proving`` tries that before a query starts.
-- HDFS refuses a rename to a name that is taken.
+- HDFS refuses a rename to a name that is taken, through the package hdfs-native. pyarrow's file system
+  deletes what is there and renames again, so a store that is reached through it is refused by ``proving``.
 - ``memory://`` is one process's, under a lock here; ``file://`` refuses to open, but a writer that is killed
   may leave half an object, which is why ``storage_at`` takes LocalStorage there.
 - For everything else there is a check and then a write: two drivers at the same instant are not told apart.
 
-The tests run ``memory://``, ``file://`` and an S3 of their own; the other statements follow the documentation
-of the packages.
+The tests run ``memory://``, ``file://``, and an S3, an HDFS, an Azurite and a server of Google's interface of
+their own.
 """
 
 import contextlib
@@ -108,7 +109,7 @@ class FsspecStorage:
     @property
     def needs_trial(self) -> bool:
         """Whether ``create`` rests on a promise of the store, which only resembles one that keeps it."""
-        return self._way == "conditional put"
+        return self._way in ("conditional put", "rename")
 
     def create(self, name: str, content: Content) -> None:
         """Store a new object; AlreadyStored where there is one. See the module for how far to trust it."""
@@ -124,7 +125,7 @@ class FsspecStorage:
             raise failed("stored", name, self.address, error) from error
 
     def write(self, name: str, content: Content) -> None:
-        """Store an object, in place of one that may be there; on HDFS, for a moment, there is neither."""
+        """Store an object, in place of one that may be there."""
         path = self._path(name)
         try:
             if self._puts_whole:
@@ -227,9 +228,8 @@ class FsspecStorage:
         self._files.makedirs(folder, exist_ok=True)
         try:
             self._files.pipe_file(new, content)
-            if replaces and self._way == "rename" and self._is_there(path):
-                self._files.rm_file(path)  # as a rename refuses to replace
-            self._files.mv(new, path)
+            # HDFS replaces in one step if it is told to; other packages replace anyway, or look first.
+            self._files.mv(new, path, **({"overwrite": True} if replaces and self._way == "rename" else {}))
         except BaseException:
             with contextlib.suppress(_ANY):
                 self._files.rm_file(new)
