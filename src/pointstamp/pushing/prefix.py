@@ -1,0 +1,189 @@
+"""The part of a plan that stands directly behind an input and can be done before the workers.
+
+The walk goes from an input along its only reader, as long as that is an operator of ours that keeps nothing
+and asks for expressions on the allow-list (``wording``), outside loops. If it then comes to a reduction of
+counts, sums of integers, and least and greatest values, it goes one step further: parts of the aggregates are
+made before, and the reduction brings them together. Another reader, a function, or a column that may not be
+null ends the walk.
+
+The operators that are pushed stay in the plan, so that all keep their numbers, but read nothing.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import types
+
+from pointstamp.expressions.compiling import Compiled
+from pointstamp.expressions.selecting import Selection
+from pointstamp.flow.pact import ExchangeBy, StayHere
+from pointstamp.flow.plan import InputPort, Node, NodeKind, OutputPort, Plan
+from pointstamp.operators.stateless import Filter, Project
+from pointstamp.pushing.steps import KeepRows, MakeColumns, MakeParts, Pushed, PushedPlan, Step, quoted
+from pointstamp.pushing.wide_sum import HALVES, WideSum, halves_in_sql
+from pointstamp.pushing.wording import ORDERED, worded
+from pointstamp.reduce.aggregate import Aggregate, Aggregation
+from pointstamp.reduce.reductions import RunningReduce, WindowedReduce
+from pointstamp.tables.kept.weights import DIFF_FIELD
+from pointstamp.tables.weighing import Appended, Weighed
+from pointstamp.topology.ports import Source
+
+_KEY_TYPES: Final = ORDERED | {pa.bool_()}
+
+
+def pushed(plan: Plan, inputs: Collection[str] | None = None) -> PushedPlan:
+    """What of a plan can be done before the workers, of all inputs or of some, and the plan without it.
+
+    The plan that is given stays as it is.
+    """
+    left = Plan(plan.name, plan.root, [_copy(node) for node in plan.nodes])
+    found = {}
+    for name, node in left.named(NodeKind.INPUT).items():
+        declared = node.outputs[0].schema
+        is_asked = inputs is None or name in inputs
+        if is_asked and _may_push(node) and (steps := _push(left, node)):
+            found[name] = Pushed(declared, steps)
+    return PushedPlan(left, found)
+
+
+def _copy(node: Node) -> Node:
+    inputs = [InputPort(port.name, port.source, port.pact) for port in node.inputs]
+    return replace(node, inputs=inputs, outputs=[OutputPort(port.name, port.schema) for port in node.outputs])
+
+
+def _may_push(node: Node) -> bool:
+    schema = node.outputs[0].schema
+    has_rules = len(node.outputs) > 1 or node.event_epochs is not None or node.late != "error"
+    # Where a column may not be null, a row that breaks this must come to who refuses it.
+    return not has_rules and all(field.nullable for field in schema) and _are_apart(schema.names)
+
+
+def _push(plan: Plan, start: Node) -> tuple[Step, ...]:
+    """Take the steps behind an input out of a plan, and return them."""
+    steps: list[Step] = []
+    taken: dict[int, list[Node]] = {start.index: []}
+    anchor = last = start
+    while (reader := _only_reader(plan, last)) is not None:
+        if anchor is start and _adds_weights(reader):
+            # What makes a table of the rows stays where it is, and steps behind it are done before it.
+            anchor = reader
+            taken[anchor.index] = []
+        elif (step := _step_of(reader, _after(steps, start))) is not None:
+            steps.append(step)
+            taken[anchor.index].append(reader)
+        else:
+            break
+        last = reader
+    for index, nodes in taken.items():
+        _bypass(plan, plan.nodes[index], nodes)
+    if anchor is not start:
+        schema = pa.schema([*_after(steps, start), DIFF_FIELD])
+        anchor.logic, anchor.outputs[0].schema = partial(Appended, schema, None), schema
+    elif reader is not None and (parts := _parts_of(reader, _after(steps, start))) is not None:
+        steps.append(parts[0])
+        reader.logic = parts[1]
+    start.outputs[0].schema = _after(steps, start)
+    return tuple(steps)
+
+
+def _after(steps: Sequence[Step], start: Node) -> pa.Schema:
+    return steps[-1].schema if steps else start.outputs[0].schema
+
+
+def _only_reader(plan: Plan, node: Node) -> Node | None:
+    readers = [each for each in plan.nodes for port in each.inputs if port.source == Source(node.index, 0)]
+    if len(readers) != 1:
+        return None
+    (reader,) = readers
+    is_plain = reader.kind is NodeKind.OPERATOR and not reader.scope and reader.summaries is None
+    return reader if is_plain and len(reader.inputs) == len(reader.outputs) == 1 else None
+
+
+def _bypass(plan: Plan, before: Node, nodes: Sequence[Node]) -> None:
+    """Let who reads the last of these nodes read what stands before the first, and these nothing."""
+    if not nodes:
+        return
+    behind = Source(nodes[-1].index, 0)
+    for reader in plan.nodes:
+        for port in reader.inputs:
+            if port.source == behind:
+                port.source = Source(before.index, 0)
+    for node in nodes:
+        node.inputs[0].source = None
+
+
+def _adds_weights(node: Node) -> bool:
+    logic = node.logic
+    is_appended = isinstance(logic, partial) and logic.func is Appended and logic.args[1] is None
+    return is_appended and isinstance(node.inputs[0].pact, StayHere)
+
+
+def _step_of(node: Node, schema: pa.Schema) -> Step | None:
+    """What an operator that keeps nothing does, in SQL; None if that cannot be said."""
+    if not isinstance(node.logic, partial) or not isinstance(node.inputs[0].pact, StayHere):
+        return None
+    kind, given = node.logic.func, node.logic.args
+    if kind is Filter and isinstance(given[0], Compiled):
+        condition = worded(given[0].tree, schema)
+        return None if condition is None else KeepRows(node.name, condition.text, schema)
+    return _made(node.name, given[0], schema) if kind in (Project, Weighed) else None
+
+
+def _made(operator: str, selection: Selection, schema: pa.Schema) -> Step | None:
+    texts = []
+    for name, compiled in zip(selection.schema.names, selection.columns, strict=True):
+        made = worded(compiled.tree, schema)
+        if made is None or made.type != selection.schema.field(name).type:
+            return None
+        texts.append((name, made.text))
+    if not _are_apart(selection.schema.names):
+        return None
+    return MakeColumns(operator, tuple(texts), selection.schema)
+
+
+def _parts_of(node: Node, schema: pa.Schema) -> tuple[MakeParts, partial[object]] | None:
+    """The parts of a reduction's aggregates, and the logic that brings them together."""
+    logic = node.logic
+    if not isinstance(logic, partial) or logic.func not in (RunningReduce, WindowedReduce):
+        return None
+    _, keys, aggregates = logic.args
+    if node.inputs[0].pact != ExchangeBy(tuple(keys)) or not _are_apart((*keys, *aggregates)):
+        return None
+    if any(schema.field(key).type not in _KEY_TYPES for key in keys):
+        return None
+    found = {name: _part_of(name, each, schema) for name, each in aggregates.items()}
+    parts = {name: part for name, part in found.items() if part is not None}
+    if len(parts) < len(found):
+        return None
+    fields = [*(schema.field(key) for key in keys), *(pa.field(name, part[1]) for name, part in parts.items())]
+    texts = tuple((name, part[0]) for name, part in parts.items())
+    together = {name: part[2] for name, part in parts.items()}
+    step = MakeParts(node.name, tuple(keys), texts, pa.schema(fields))
+    return step, partial(logic.func, step.schema, keys, together)
+
+
+def _part_of(name: str, aggregate: Aggregation, schema: pa.Schema) -> tuple[str, pa.DataType, Aggregation] | None:
+    """How a part is made, its type, and the aggregate of all parts; None if it has no parts."""
+    if not isinstance(aggregate, Aggregate) or aggregate.where is not None or aggregate.by is not None:
+        return None
+    if aggregate.column is None:
+        return "count(1)", pa.int64(), Aggregate("sum", name)
+    if not isinstance(aggregate.column, str):
+        return None
+    value, kind = quoted(aggregate.column), schema.field(aggregate.column).type
+    if aggregate.kind == "count":
+        return f"count({value})", pa.int64(), Aggregate("sum", name)
+    if aggregate.kind == "sum" and types.is_signed_integer(kind):
+        return halves_in_sql(value), HALVES, WideSum(name)
+    if aggregate.kind in ("min", "max") and kind in ORDERED:
+        return f"{aggregate.kind}({value})", kind, Aggregate(aggregate.kind, name)
+    return None
+
+
+def _are_apart(names: Iterable[str]) -> bool:
+    """Whether no two names are one for Spark, which does not tell capital letters from small ones."""
+    lowered = [name.lower() for name in names]
+    return len(set(lowered)) == len(lowered)
