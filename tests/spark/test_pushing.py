@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 import pointstamp as ps
 from pointstamp.errors import SchemaError
@@ -24,8 +25,8 @@ from pointstamp.spark.pushing import pushed_into
 pytestmark = pytest.mark.spark
 
 DDL: Final = (
-    "id int, b boolean, i8 tinyint, i16 smallint, i32 int, i64 long, d double, s string, day date, at timestamp, "
-    "plain timestamp_ntz, n decimal(20, 3), list array<int>"
+    "id int, b boolean, i8 tinyint, i16 smallint, i32 int, i64 long, d double, s string, day date, "
+    "at timestamp, plain timestamp_ntz, n decimal(20, 3), list array<int>"
 )
 NAN, INFINITY = float("nan"), float("inf")
 ENDS: Final[dict[str, list[Any]]] = {
@@ -58,15 +59,40 @@ def asked() -> dict[str, Expression]:
     i8, i32, i64, s, b, d = (ps.col(name) for name in ("i8", "i32", "i64", "s", "b", "d"))
     long = i32.cast("long")
     made: dict[str, Expression] = {
-        "less": i8 < i64, "same": i32 == i64, "other": s != "a", "most": i64 >= 2**63 - 1, "least": i64 <= -(2**63),
-        "safe": s.eq_null_safe(""), "texts": s < "a", "texts2": s > "\\", "mark": s == "'", "booleans": b == (i8 > 0),
-        "days": ps.col("day") >= date(1582, 10, 15), "times": ps.col("at") < ps.col("at"), "in": s.is_in("a", "\\", "é"),
-        "in2": i32.is_in(3, 2**31 - 1, 2**40), "and": b & (i8 > 0), "or": b | (i8 > 0), "not": ~b, "null": d.is_null(),
-        "there": s.is_not_null(), "coalesced": ps.functions.coalesce(i8, i32, i64), "sum": long + i8, "difference": i8.cast("int") - 200,
-        "product": long * -(2**31), "rest": i64 % 7, "rest2": i32 % (2**31 - 1), "floats": d + d * 2.5 - 1.0,
-        "choice": ps.when(i8 > 0, i32).when(b, i8).otherwise(i64), "no default": ps.when(b, s), "wide": i8.cast("long"),
-        "constant": ps.lit("x\\n'"), "number": ps.lit(2**40), "day": ps.lit(date(2000, 1, 1)), "a`b": i8,
-    }  # fmt: skip
+        "less": i8 < i64,
+        "same": i32 == i64,
+        "other": s != "a",
+        "most": i64 >= 2**63 - 1,
+        "least": i64 <= -(2**63),
+        "safe": s.eq_null_safe(""),
+        "texts": s < "a",
+        "texts2": s > "\\",
+        "mark": s == "'",
+        "booleans": b == (i8 > 0),
+        "days": ps.col("day") >= date(1582, 10, 15),
+        "times": ps.col("at") < ps.col("at"),
+        "in": s.is_in("a", "\\", "é"),
+        "in2": i32.is_in(3, 2**31 - 1, 2**40),
+        "and": b & (i8 > 0),
+        "or": b | (i8 > 0),
+        "not": ~b,
+        "null": d.is_null(),
+        "there": s.is_not_null(),
+        "coalesced": ps.functions.coalesce(i8, i32, i64),
+        "sum": long + i8,
+        "difference": i8.cast("int") - 200,
+        "product": long * -(2**31),
+        "rest": i64 % 7,
+        "rest2": i32 % (2**31 - 1),
+        "floats": d + d * 2.5 - 1.0,
+        "choice": ps.when(i8 > 0, i32).when(b, i8).otherwise(i64),
+        "no default": ps.when(b, s),
+        "wide": i8.cast("long"),
+        "constant": ps.lit("x\\n'"),
+        "number": ps.lit(2**40),
+        "day": ps.lit(date(2000, 1, 1)),
+        "a`b": i8,
+    }
     return made
 
 
@@ -76,7 +102,9 @@ def all_expressions() -> ps.Dataflow:
     stream = flow.input("rows", DDL)
     flow.output("made", stream.select("id", "list", *made))
     table = flow.input("table", DDL).running()
-    kept = table.filter(~ps.col("b") | (ps.col("i32") % 5 == 3)).with_columns(more=ps.col("i8").cast("int") + 1)
+    kept = table.filter(~ps.col("b") | (ps.col("i32") % 5 == 3)).with_columns(
+        more=ps.col("i8").cast("int") + 1
+    )
     flow.output("kept", kept.select("id", "more", "s", "n"))
     return flow
 
@@ -85,9 +113,16 @@ def sums() -> ps.Dataflow:
     flow = ps.Dataflow("sums")
     stream = flow.input("rows", DDL).filter(ps.col("id") < 90)
     aggregates = {
-        "n": ps.count(), "values": ps.count("d"), "total": ps.sum("id"), "small": ps.sum("i8"), "lowest": ps.min("i64"),
-        "text": ps.max("s"), "day": ps.min("day"), "time": ps.max("at"), "where": ps.count(where=ps.col("i8") > 0),
-    }  # fmt: skip
+        "n": ps.count(),
+        "values": ps.count("d"),
+        "total": ps.sum("id"),
+        "small": ps.sum("i8"),
+        "lowest": ps.min("i64"),
+        "text": ps.max("s"),
+        "day": ps.min("day"),
+        "time": ps.max("at"),
+        "where": ps.count(where=ps.col("i8") > 0),
+    }
     flow.output("by key", stream.reduce("s", "b", **aggregates))
     other = flow.input("large", "k string, v long")
     flow.output("running", other.reduce("k", total=ps.sum("v"), running=True))
@@ -100,8 +135,12 @@ def found(result: Any, name: str, schema: pa.Schema) -> Counter[str]:  # noqa: A
     return Counter(map(repr, table.cast(schema).to_pylist()))
 
 
+def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
+    return spark.createDataFrame(table, from_arrow_schema(table.schema))
+
+
 def same_everywhere(spark: SparkSession, flow: ps.Dataflow, epoch: str | None, **inputs: pa.Table) -> None:
-    frames = {name: spark.createDataFrame(table) for name, table in inputs.items()}
+    frames = {name: frame_of(spark, table) for name, table in inputs.items()}
     alone = flow.run_local(inputs, epoch=epoch)
     for push in (True, False):
         result = flow.run(spark, frames, epoch=epoch, push=push)
@@ -117,7 +156,7 @@ def table_of(made: list[dict[str, Any]], ddl: str) -> pa.Table:
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_every_expression_on_the_list_means_the_same_in_spark(spark: SparkSession, ansi: str) -> None:
     flow, data = all_expressions(), table_of(rows(), DDL)
-    frame = spark.createDataFrame(data)
+    frame = frame_of(spark, data)
     steps = pushed_into(flow.plan, {"rows": frame, "table": frame}, {}).inputs
     assert [type(step) for step in steps["rows"].steps] == [MakeColumns]
     assert [type(step) for step in steps["table"].steps] == [KeepRows, MakeColumns, MakeColumns]
@@ -134,11 +173,22 @@ def test_parts_of_aggregates_make_the_same_sums_also_where_64_bits_do_not_hold_a
 ) -> None:
     flow = sums()
     most = 2**63 - 1
-    large = [("a", most, 0), ("a", most, 0), ("a", -most, 0), ("a", -most, 0), ("b", None, 0), ("b", -most - 1, 1),
-             (None, 2**32, 1), ("a", 0, 1), ("b", 5, 2), (None, -(2**32), 2), ("c", 0, 2)]  # fmt: skip
+    large = [
+        ("a", most, 0),
+        ("a", most, 0),
+        ("a", -most, 0),
+        ("a", -most, 0),
+        ("b", None, 0),
+        ("b", -most - 1, 1),
+        (None, 2**32, 1),
+        ("a", 0, 1),
+        ("b", 5, 2),
+        (None, -(2**32), 2),
+        ("c", 0, 2),
+    ]
     data = table_of([{**row, "e": row["id"] % 3} for row in rows()], DDL + ", e long")
     other = table_of([dict(zip("kve", row, strict=True)) for row in large], "k string, v long, e long")
-    frames = {"rows": spark.createDataFrame(data), "large": spark.createDataFrame(other)}
+    frames = {"rows": frame_of(spark, data), "large": frame_of(spark, other)}
     steps = pushed_into(flow.plan, frames, {"rows": "e", "large": "e"}).inputs
     assert [type(step) for step in steps["rows"].steps] == [KeepRows, MakeColumns, MakeParts]
     assert [type(step) for step in steps["large"].steps] == [MakeParts]

@@ -6,7 +6,7 @@ counts, sums of integers, and least and greatest values, it goes one step furthe
 made before, and the reduction brings them together. Another reader, a function, or a column that may not be
 null ends the walk.
 
-The operators that are pushed stay in the plan, so that all keep their numbers, but read nothing.
+The operators that are pushed are no longer in the plan that is left, and others have other numbers there.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -29,7 +29,7 @@ from pointstamp.reduce.aggregate import Aggregate, Aggregation
 from pointstamp.reduce.reductions import RunningReduce, WindowedReduce
 from pointstamp.tables.kept.weights import DIFF_FIELD
 from pointstamp.tables.weighing import Appended, Weighed
-from pointstamp.topology.ports import Source
+from pointstamp.topology.ports import OperatorIndex, Source
 
 _KEY_TYPES: Final = ORDERED | {pa.bool_()}
 
@@ -46,7 +46,20 @@ def pushed(plan: Plan, inputs: Collection[str] | None = None) -> PushedPlan:
         is_asked = inputs is None or name in inputs
         if is_asked and _may_push(node) and (steps := _push(left, node)):
             found[name] = Pushed(declared, steps)
+    _leave_out(left)
     return PushedPlan(left, found)
+
+
+def _leave_out(plan: Plan) -> None:
+    """Leave out the operators that have no ports any more, and give the others numbers without gaps."""
+    nodes = [node for node in plan.nodes if node.inputs or node.outputs]
+    numbers = {node.index: OperatorIndex(number) for number, node in enumerate(nodes)}
+    for node in nodes:
+        node.index = numbers[node.index]
+        for port in node.inputs:
+            if port.source is not None:
+                port.source = Source(numbers[port.source.operator], port.source.port)
+    plan.nodes[:] = nodes
 
 
 def _copy(node: Node) -> Node:
@@ -103,7 +116,7 @@ def _only_reader(plan: Plan, node: Node) -> Node | None:
 
 
 def _bypass(plan: Plan, before: Node, nodes: Sequence[Node]) -> None:
-    """Let who reads the last of these nodes read what stands before the first, and these nothing."""
+    """Let who reads the last of these nodes read what stands before the first, and take their ports away."""
     if not nodes:
         return
     behind = Source(nodes[-1].index, 0)
@@ -112,7 +125,7 @@ def _bypass(plan: Plan, before: Node, nodes: Sequence[Node]) -> None:
             if port.source == behind:
                 port.source = Source(before.index, 0)
     for node in nodes:
-        node.inputs[0].source = None
+        node.inputs, node.outputs = [], []
 
 
 def _adds_weights(node: Node) -> bool:
@@ -158,14 +171,19 @@ def _parts_of(node: Node, schema: pa.Schema) -> tuple[MakeParts, partial[object]
     parts = {name: part for name, part in found.items() if part is not None}
     if len(parts) < len(found):
         return None
-    fields = [*(schema.field(key) for key in keys), *(pa.field(name, part[1]) for name, part in parts.items())]
+    fields = [
+        *(schema.field(key) for key in keys),
+        *(pa.field(name, part[1]) for name, part in parts.items()),
+    ]
     texts = tuple((name, part[0]) for name, part in parts.items())
     together = {name: part[2] for name, part in parts.items()}
     step = MakeParts(node.name, tuple(keys), texts, pa.schema(fields))
     return step, partial(logic.func, step.schema, keys, together)
 
 
-def _part_of(name: str, aggregate: Aggregation, schema: pa.Schema) -> tuple[str, pa.DataType, Aggregation] | None:
+def _part_of(
+    name: str, aggregate: Aggregation, schema: pa.Schema
+) -> tuple[str, pa.DataType, Aggregation] | None:
     """How a part is made, its type, and the aggregate of all parts; None if it has no parts."""
     if not isinstance(aggregate, Aggregate) or aggregate.where is not None or aggregate.by is not None:
         return None

@@ -34,7 +34,7 @@ class MakeColumns:
 
 @dataclass(frozen=True, slots=True)
 class MakeParts:
-    """For each key one row, with the parts of its aggregates that these rows make; of each epoch by itself."""
+    """For each key one row, with the parts of its aggregates that these rows make, by epoch."""
 
     operator: str
     keys: tuple[str, ...]

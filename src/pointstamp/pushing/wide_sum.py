@@ -17,7 +17,7 @@ HALVES: Final = pa.struct([("high", pa.int64()), ("low", pa.int64())])
 
 
 def halves_in_sql(value: str) -> str:
-    """The sums of the halves of an integer; null where there is no value, and a half that overflows is null."""
+    """The sums of the halves of an integer, null where there is no value; a half that overflows is null."""
     long = f"CAST({value} AS BIGINT)"
     high, low = f"try_sum(shiftright({long}, {_HALF_BITS}))", f"try_sum({long} & {_LOW_HALF})"
     return f"CASE WHEN count({value}) > 0 THEN named_struct('high', {high}, 'low', {low}) END"

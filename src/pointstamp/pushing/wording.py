@@ -57,7 +57,7 @@ _LOGIC: Final = {"and": "AND", "or": "OR"}
 
 @dataclass(frozen=True, slots=True)
 class Worded:
-    """An expression in SQL, its type, and the least and the greatest value it can have if it is an integer."""
+    """An expression in SQL, its type, and, of an integer, its least and its greatest value."""
 
     text: str
     type: pa.DataType

@@ -39,6 +39,7 @@ from pointstamp.spark.meeting import (
     LOOPBACK,
     MEETING_SECONDS_MAX,
     REPORT,
+    listens_at,
     meet,
     meeting_folder,
     own_address,
@@ -82,8 +83,7 @@ class Task:
         mesh = Mesh(
             number,
             mission.workers + 1,
-            listen=f"tcp://{own_address(context, self.driver)}:0",
-            encrypted=True,
+            listen=listens_at(self.meeting, number, lambda: own_address(context, self.driver)),
             names=member_names(mission.workers),
             generation=mission.generation,
             silence_seconds_max=self.silence_seconds_max,
@@ -129,16 +129,15 @@ class SparkLauncher:
                 "another one with the same checkpoint; it goes on from there."
             )
         check_sendable(mission.plan, mission)
-        mesh = Mesh(
-            mission.workers,
-            mission.workers + 1,
-            listen=f"tcp://{driver_host(self._spark)}:0",
-            encrypted=True,
-            names=member_names(mission.workers),
-            generation=mission.generation,
-            silence_seconds_max=self._silence_seconds_max,
-        )
         with meeting_folder(self._spark) as meeting:
+            mesh = Mesh(
+                mission.workers,
+                mission.workers + 1,
+                listen=listens_at(meeting, mission.workers, lambda: driver_host(self._spark)),
+                names=member_names(mission.workers),
+                generation=mission.generation,
+                silence_seconds_max=self._silence_seconds_max,
+            )
             task = Task(mission, mesh.address, dict(versions()), self._silence_seconds_max, meeting)
             job = _Job(self._spark, task)
             try:

@@ -2,7 +2,8 @@
 
 The tasks of a barrier stage run at the same time. Each binds a port, and in one meeting (``meeting``; on a
 cluster it takes a second, and the worker begins to read meanwhile) everybody learns the addresses, the public
-keys and the versions; from then on they speak directly, authenticated and encrypted. What the workers find
+keys and the versions; from then on they speak directly: on one host through unix sockets in a private folder,
+else authenticated and encrypted. What the workers find
 leaves through files; the rows that the job returns are reports: which files there are, or what went wrong. An
 error is reported and not raised, because a task that fails makes Spark kill the gang and answer with a Java
 stack trace.
@@ -29,7 +30,7 @@ from pointstamp.running.messages import Failed, FileWritten, Finished, Order, Re
 from pointstamp.running.posting import post_failure, unfit
 from pointstamp.running.serving import serve
 from pointstamp.spark.early import EarlyTransport
-from pointstamp.spark.meeting import meet, own_address, report_batch
+from pointstamp.spark.meeting import listens_at, meet, own_address, report_batch
 from pointstamp.spark.output import EpochFiles
 from pointstamp.spark.packing import NO_INPUT, REFUSED, InputSpec, from_bytes
 from pointstamp.topology.domain import Time
@@ -70,8 +71,7 @@ class SparkGang:
         mesh = Mesh(
             number,
             self.workers,
-            listen=f"tcp://{own_address(context)}:0",
-            encrypted=True,
+            listen=listens_at(self.meeting, number, lambda: own_address(context)),
             generation=self.generation,
             silence_seconds_max=self.silence_seconds_max,
         )

@@ -1,7 +1,8 @@
 """A bounded run on Spark: DataFrames in, DataFrames out, a gang of barrier tasks between.
 
-What Spark does as well as a worker it does itself (``pushing``). The inputs are packed and shuffled to the workers (``packing``), the gang runs the flow (``gang``) and writes
-files, and a commit publishes them (``manifest``). It returns DataFrames over exactly these files: they can be
+What Spark does better than a worker it does itself (``pushing``). Then the inputs are packed and shuffled to
+the workers (``packing``), the gang runs the flow (``gang``) and writes files, and a commit publishes them
+(``manifest``). It returns DataFrames over exactly these files: they can be
 read again and again without running the job again. A mistake that can be known before Spark starts is
 reported here, in one sentence with the setting to change; later failures are put into words by ``failures``.
 

@@ -19,9 +19,7 @@ from pointstamp.pushing.steps import KeepRows, MakeColumns, Pushed, PushedPlan, 
 from pointstamp.rows.epochcolumn import EPOCH_MAX, EpochColumn
 
 
-def pushed_into(
-    plan: Plan, frames: Mapping[str, DataFrame], epochs: Mapping[str, EpochColumn]
-) -> PushedPlan:
+def pushed_into(plan: Plan, frames: Mapping[str, DataFrame], epochs: Mapping[str, EpochColumn]) -> PushedPlan:
     """What of a plan can be pushed into these DataFrames."""
     found = pushed(plan).inputs
     return pushed(plan, {name for name in found if _fits(found[name], frames[name], epochs.get(name))})
