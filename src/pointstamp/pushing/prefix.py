@@ -9,7 +9,7 @@ null ends the walk.
 The operators that are pushed are no longer in the plan that is left, and others have other numbers there.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -157,7 +157,7 @@ def _made(operator: str, selection: Selection, schema: pa.Schema) -> Step | None
     return MakeColumns(operator, tuple(texts), selection.schema)
 
 
-def _parts_of(node: Node, schema: pa.Schema) -> tuple[MakeParts, partial[object]] | None:
+def _parts_of(node: Node, schema: pa.Schema) -> tuple[MakeParts, Callable[[], object]] | None:
     """The parts of a reduction's aggregates, and the logic that brings them together."""
     logic = node.logic
     if not isinstance(logic, partial) or logic.func not in (RunningReduce, WindowedReduce):
