@@ -92,10 +92,14 @@ def _push(plan: Plan, start: Node) -> tuple[Step, ...]:
         last = reader
     for index, nodes in taken.items():
         _bypass(plan, plan.nodes[index], nodes)
-    if anchor is not start:
+    if anchor is not start and taken[anchor.index]:
         schema = pa.schema([*_after(steps, start), DIFF_FIELD])
         anchor.logic, anchor.outputs[0].schema = partial(Appended, schema, None), schema
-    elif reader is not None and (parts := _parts_of(reader, _after(steps, start))) is not None:
+    elif (
+        anchor is start
+        and reader is not None
+        and (parts := _parts_of(reader, _after(steps, start))) is not None
+    ):
         steps.append(parts[0])
         reader.logic = parts[1]
     start.outputs[0].schema = _after(steps, start)
