@@ -77,6 +77,9 @@ def test_of_a_table_conditions_and_columns_go_and_its_weights_are_made_by_the_wo
         assert run.is_complete
 
 
+_dotted = ps.col("k").alias("a.b")
+
+
 def _same(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
@@ -96,6 +99,8 @@ ENDS: list[tuple[str, Callable[[Stream], object], list[str]]] = [
     ("a median", lambda rows: rows.reduce("k", m=ps.median("i")), ["reduce: arguments"]),
     ("a loop", lambda rows: _in_a_loop(rows), []),
     ("names that Spark takes for one", lambda rows: rows.select("i", I=ps.col("k")), []),
+    ("a name with a dot", lambda rows: rows.filter(ps.col("i") > 0).select(_dotted), ["filter"]),
+    ("a dot that is gone", lambda rows: rows.select(_dotted).rename(c="a.b"), ["select", "rename"]),
     ("a running count", lambda rows: rows.count("k", running=True), ["count"]),
 ]  # fmt: skip
 

@@ -91,7 +91,7 @@ def asked() -> dict[str, Expression]:
         "constant": ps.lit("x\\n'"),
         "number": ps.lit(2**40),
         "day": ps.lit(date(2000, 1, 1)),
-        "a`b": i8,
+        "a (b)'": i8,
     }
     return made
 

@@ -76,34 +76,46 @@ def _may_push(node: Node) -> bool:
 
 def _push(plan: Plan, start: Node) -> tuple[Step, ...]:
     """Take the steps behind an input out of a plan, and return them."""
-    steps: list[Step] = []
-    taken: dict[int, list[Node]] = {start.index: []}
-    anchor = last = start
-    while (reader := _only_reader(plan, last)) is not None:
-        if anchor is start and _adds_weights(reader):
-            # What makes a table of the rows stays where it is, and steps behind it are done before it.
-            anchor = reader
-            taken[anchor.index] = []
-        elif (step := _step_of(reader, _after(steps, start))) is not None:
-            steps.append(step)
-            taken[anchor.index].append(reader)
-        else:
-            break
-        last = reader
-    for index, nodes in taken.items():
-        _bypass(plan, plan.nodes[index], nodes)
-    if anchor is not start and taken[anchor.index]:
+    steps, nodes, table = _walk(plan, start)
+    last = nodes[-1] if nodes else start
+    reader = _only_reader(plan, last)
+    parts = None if reader is None or table is not None else _parts_of(reader, _after(steps, start))
+    while parts is None and steps and not _has_plain_names(steps[-1].schema):
+        steps.pop()
+        nodes.pop()
+    before = [node for node in nodes if table is None or node.index < table.index]
+    behind = nodes[len(before) :]
+    _bypass(plan, start, before)
+    if table is not None and behind:
+        _bypass(plan, table, behind)
         schema = pa.schema([*_after(steps, start), DIFF_FIELD])
-        anchor.logic, anchor.outputs[0].schema = partial(Appended, schema, None), schema
-    elif (
-        anchor is start
-        and reader is not None
-        and (parts := _parts_of(reader, _after(steps, start))) is not None
-    ):
+        table.logic, table.outputs[0].schema = partial(Appended, schema, None), schema
+    if reader is not None and parts is not None:
         steps.append(parts[0])
         reader.logic = parts[1]
     start.outputs[0].schema = _after(steps, start)
     return tuple(steps)
+
+
+def _walk(plan: Plan, start: Node) -> tuple[list[Step], list[Node], Node | None]:
+    """The steps behind an input, their operators, and the one between them that makes a table of the rows.
+
+    That one stays where it is, and steps behind it are done before it.
+    """
+    steps: list[Step] = []
+    nodes: list[Node] = []
+    table: Node | None = None
+    last = start
+    while (reader := _only_reader(plan, last)) is not None:
+        if table is None and _adds_weights(reader):
+            table = reader
+        elif (step := _step_of(reader, _after(steps, start))) is not None:
+            steps.append(step)
+            nodes.append(reader)
+        else:
+            break
+        last = reader
+    return steps, nodes, table
 
 
 def _after(steps: Sequence[Step], start: Node) -> pa.Schema:
@@ -182,6 +194,8 @@ def _parts_of(node: Node, schema: pa.Schema) -> tuple[MakeParts, Callable[[], ob
     texts = tuple((name, part[0]) for name, part in parts.items())
     together = {name: part[2] for name, part in parts.items()}
     step = MakeParts(node.name, tuple(keys), texts, pa.schema(fields))
+    if not _has_plain_names(step.schema):
+        return None
     return step, partial(logic.func, step.schema, keys, together)
 
 
@@ -203,6 +217,11 @@ def _part_of(
     if aggregate.kind in ("min", "max") and kind in ORDERED:
         return f"{aggregate.kind}({value})", kind, Aggregate(aggregate.kind, name)
     return None
+
+
+def _has_plain_names(schema: pa.Schema) -> bool:
+    """Whether rows of these columns can be handed to Python: PySpark asks for each by its bare name."""
+    return not any(mark in name for name in schema.names for mark in ".`")
 
 
 def _are_apart(names: Iterable[str]) -> bool:
