@@ -75,6 +75,7 @@ COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-emit-inde
 lock: setup
 	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --extra kafka --extra sql --extra postgres --extra s3 --extra iceberg --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
+	$(COMPILE) --upgrade requirements/spark-of-delta.in -o requirements/spark-of-delta.txt
 
 clean:
 	rm -rf .jars .venv .venv-* .uv site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -8,6 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 import pointstamp as ps
+from support.spark_of_delta import rows_by_spark
 
 VIEWS = """
 create table sales (shop string, price long, w long) tblproperties ('weight' = 'w');
@@ -61,6 +62,22 @@ def test_each_epoch_of_a_view_can_be_read_as_a_version_of_its_delta_table(tmp_pa
                 output,
                 epoch,
             )
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_spark_itself_reads_each_epoch_and_the_table_as_it_is(tmp_path: Path) -> None:
+    run(tmp_path, len(EPOCHS), ps.SnapshotPolicy(epochs=1))
+    last = len(EPOCHS) - 1
+    asked: list[tuple[str, int | None]] = []
+    answers: list[list[list[object]]] = []
+    for output, query in QUERIES.items():
+        place = tmp_path / "out" / output
+        epochs = [(epoch, ps.delta_version(tmp_path / "out", output, epoch)) for epoch in range(len(EPOCHS))]
+        for epoch, version in [*epochs, (last, None)]:
+            asked.append((str(place), version))
+            answers.append([list(row) for row in expected(query, epoch)])
+    assert rows_by_spark(asked) == answers
 
 
 def test_an_epoch_that_no_commit_ends_with_is_refused_in_words(tmp_path: Path) -> None:

@@ -116,3 +116,16 @@ def test_there_are_few_runs_and_they_add_up(sizes: tuple[int, ...], monkeypatch:
     check_same(run_of(pa.concat_batches([run.batch for run in runs]), layout), total)
     runs.merge_all()
     check_same(*runs, total)  # type: ignore[call-arg]
+
+
+def test_texts_that_one_column_cannot_hold_stay_in_several_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    random, layout = np.random.default_rng(6), LAYOUTS["by row"]
+    parts = [run_of(changes(random, 200), layout) for _ in range(20)]
+    monkeypatch.setattr(policy, "_COLUMN_BYTES_MAX", 4 * max(part.longest_bytes for part in parts))
+    runs = Runs()
+    for part in parts:
+        runs.add(part)
+        assert max(run.longest_bytes for run in runs) <= policy._COLUMN_BYTES_MAX
+    assert 1 < len(list(runs)) < len(parts)
+    together = run_of(pa.concat_batches([run.batch for run in runs]), layout)
+    check_same(together, run_of(pa.concat_batches([part.batch for part in parts]), layout))

@@ -120,6 +120,11 @@ class Run:
         return int(kept) + sum(word.nbytes for word in self.words) + index
 
     @cached_property
+    def longest_bytes(self) -> int:
+        """What the largest of its columns takes whose values have no fixed width."""
+        return max((int(each.nbytes) for each in self.columns if isinstance(each, pa.Array)), default=0)
+
+    @cached_property
     def batch(self) -> pa.RecordBatch:
         """The rows with their weights, in the columns of the schema."""
         return as_batch(self.columns, self.layout.schema)

@@ -1,10 +1,11 @@
 """Runs that are merged by size, a bounded amount of work at a time.
 
 A change becomes a run of its own; two neighbours are merged when the newer one is at least half as large as
-the older one. So there are about as many runs as the binary digits of the number of rows, and each row is
-moved as often. Small runs are merged at once. Of a large merge every change pays for a part that is as large
-as the change itself, times a constant which is more than the merge will need before it must be done
-(Overmars and van Leeuwen 1981: what is spread is finished before it is missed).
+the older one, unless a column of texts would become more than Arrow can hold in one. So there are about as
+many runs as the binary digits of the number of rows, and each row is moved as often. Small runs are merged at
+once. Of a large merge every change pays for a part that is as large as the change itself, times a constant
+which is more than the merge will need before it must be done (Overmars and van Leeuwen 1981: what is spread
+is finished before it is missed).
 
 Invariant: the sum of all runs is the sum of all changes; runs stand from the oldest to the newest.
 """
@@ -24,6 +25,8 @@ _SLICE_ROWS_MIN: Final = 4_096
 # Merged at once: so many rows, or so many times those of the change.
 _AT_ONCE_ROWS_MAX: Final = 1 << 16
 _AT_ONCE_TIMES_MAX: Final = 4
+# Arrow counts the bytes of texts with 32 bits: two runs whose texts are more stay two.
+_COLUMN_BYTES_MAX: Final = (1 << 31) - 1
 
 
 class Runs:
@@ -102,4 +105,5 @@ class Runs:
 
 
 def _is_due(older: Run, newer: Run) -> bool:
-    return len(older) < GROWTH * len(newer)
+    fits = older.longest_bytes + newer.longest_bytes <= _COLUMN_BYTES_MAX
+    return fits and len(older) < GROWTH * len(newer)
