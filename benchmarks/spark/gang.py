@@ -8,10 +8,10 @@ jobs that do less, each with what the one before does: one stage of Python, as t
 go to any worker; the same as a barrier. What a warm start-up takes beyond that is ours: the meeting, the
 worker, the files and the manifest. "a barrier with one allGather" is what a meeting through Spark takes.
 
-"exchange" is a flow whose workers make rows of 100 bytes and exchange them by key, encrypted: half stay, half
-travel. What the same flow takes without rows is subtracted. ``ratio`` is the share of the bytes that travel
-of what two processes reach that do nothing but copy them through a unix socket pair, as in
-``benchmarks/exchange.py``. The counts are compared with what was made.
+"exchange" is a flow whose workers make rows of 100 bytes and exchange them by key, through unix sockets, as
+workers of a local session do: half stay, half travel. What the same flow takes without rows is subtracted.
+``ratio`` is the share of the bytes that travel of what two processes reach that do nothing but copy them
+through a unix socket pair, as in ``benchmarks/exchange.py``. The counts are compared with what was made.
 
 To beat: 4 s for the first start-up, a barrier with one allGather for later ones, and a twentieth of the bare
 copy.
@@ -119,7 +119,7 @@ def measure_exchange(spark: SparkSession, batches: int) -> None:
     # The copy sends as many blocks in each direction.
     copy = 2 * block * each * EPOCHS / best(partial(bare_copy, block, each * EPOCHS))
     report(
-        f"exchange of rows of {ROW_BYTES} bytes, 2 workers, encrypted",
+        f"exchange of rows of {ROW_BYTES} bytes, 2 workers, unix sockets",
         seconds=seconds,
         seconds_without_rows=min(empty),
         bytes_per_second=round(total * ROW_BYTES / seconds),

@@ -313,6 +313,7 @@ class Dataflow:
         checkpoint: Place | None = None,
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         verify: bool = False,
+        push: bool = True,
         **streams: "DataFrame",
     ) -> "FrameResults":
         """Run the flow as a Spark job to the end of its inputs; DataFrames in, DataFrames out.
@@ -328,6 +329,9 @@ class Dataflow:
         inputs, the run goes on from the last epoch that was saved there. Such a run can be judged while it
         goes on, with ``verify``, as ``start`` says; without a checkpoint the driver hears nothing of the
         workers until they are done.
+
+        Without a checkpoint, Spark itself does what stands directly behind an input and means the same there:
+        ``describe`` shows it. With ``push=False`` the workers do everything.
         """
         if verify and checkpoint is None:
             raise FlowError(
@@ -359,6 +363,7 @@ class Dataflow:
             epoch=epoch,
             output=folder,
             silence_seconds_max=silence_seconds_max,
+            push=push,
         )
 
     def start(

@@ -1,8 +1,9 @@
 """A local session's workers, and the driver of its queries, listen on loopback and nowhere else.
 
 The program has a session of its own, which says of itself that it is at another address (127.0.0.2, which
-needs no network) as a session does that nobody has configured: it is known by the address of its host. What
-listens is read from the system's own list of sockets.
+needs no network) as a session does that nobody has configured: it is known by the address of its host. Its
+master says how often a task may fail, so that its workers use ports and no unix sockets
+(``meeting_folder``). What listens is read from the system's own list of sockets.
 """
 
 import json
@@ -27,7 +28,7 @@ import pointstamp as ps
 from spark.test_loopback import addresses
 
 spark = (
-    SparkSession.builder.master("local[2]")
+    SparkSession.builder.master("local[2, 1]")
     .config("spark.ui.enabled", "false")
     .config("spark.driver.host", "127.0.0.2")
     .config("spark.driver.bindAddress", "127.0.0.1")

@@ -4,7 +4,7 @@ Families:
 - meetings of threads in a folder, without Spark: everybody hears everybody, in whatever order they come; what
   is only being written is not heard; who waits in vain says for whom;
 - sessions that answer from a table: a folder is the meeting place only where all tasks are on this host and
-  none is started a second time;
+  none is started a second time; and who meets in a folder listens there, unless its path is too long;
 - addresses: contexts and sessions that answer from a table; where a worker and a driver say that they are;
 - a worker of a gang that was never built: what the others may tell it, and what nobody may;
 - a fresh process: what a task itself makes of rows and reports does not load pandas, which takes longer than
@@ -26,7 +26,7 @@ from pointstamp.mesh.door import Address
 from pointstamp.running.messages import Failed, Leave
 from pointstamp.spark.crew import driver_host
 from pointstamp.spark.gang import GangMember
-from pointstamp.spark.meeting import gather_in, meeting_folder, own_address, report_batch
+from pointstamp.spark.meeting import gather_in, listens_at, meeting_folder, own_address, report_batch
 
 SECONDS_MAX = 60.0
 
@@ -194,3 +194,9 @@ def test_a_task_does_its_own_work_without_pandas(tmp_path: Path) -> None:
         timeout=300,
     )
     assert (done.stdout.strip(), done.returncode) == ("False", 0), done.stderr
+
+
+def test_who_meets_in_a_folder_listens_in_it_unless_its_path_is_too_long() -> None:
+    assert listens_at("/run/meeting", 1, lambda: "10.0.0.7") == "ipc:///run/meeting/of-1"
+    for folder in (None, "/run/" + "x" * 100):
+        assert listens_at(folder, 1, lambda: "10.0.0.7") == "tcp://10.0.0.7:0"

@@ -8,7 +8,7 @@ stranger can do to a member that does answer is tried in ``test_strangers``.
 
 import os
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 import pointstamp as ps
 from pointstamp.mesh.door import KeyPair
 from pointstamp.mesh.wire import MessageKind, seal
+from pointstamp.spark import crew
 from support.streams import SECONDS_MAX, counts_by_epoch, published_by_epoch, put, until
 
 pytestmark = pytest.mark.spark
@@ -76,8 +77,10 @@ def disturb(port: int, left: ExitStack) -> None:
 
 
 def test_strangers_at_every_port_of_a_running_query_are_not_answered_and_cost_no_epoch(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # As on a cluster, where members have ports.
+    monkeypatch.setattr(crew, "meeting_folder", lambda _: nullcontext())
     sent = [WORDS]
     put(tmp_path / "in", "0", {"word": sent[0]})
     before = listening("self")

@@ -9,7 +9,7 @@ A part that is the same for every row is a scalar all the way, and is worked out
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from typing import Any, Final, TypeAlias
@@ -41,7 +41,12 @@ class Compiled:
 
     type: pa.DataType
     _step: _Step
-    text: str
+    tree: Expression = field(compare=False)
+
+    @property
+    def text(self) -> str:
+        """The expression as it was written."""
+        return str(self.tree)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Array:
         """Its value for each row."""
@@ -60,7 +65,7 @@ def compile_expression(expression: Expression, schema: pa.Schema, who: str) -> C
         raise SchemaError(
             f"{who}: {expression} is always null and has no type. Cast it, for example to 'long'."
         )
-    return Compiled(data_type, step, str(expression))
+    return Compiled(data_type, step, expression)
 
 
 def compile_condition(expression: Expression, schema: pa.Schema, who: str) -> Compiled:

@@ -56,6 +56,9 @@ _NEVER_MS: Final = 86_400_000
 # Above this size a frame is handed to the I/O thread as it is; below, copying is cheaper than keeping track.
 _COPY_BYTES_MAX: Final = 64 * 1024
 _COLLECT_MAX: Final = 1_024
+# As plain numbers: to combine members of an enumeration takes Python longer than libzmq takes to send.
+_NOBLOCK: Final = int(zmq.NOBLOCK)
+_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 
 
 class Parcel(NamedTuple):
@@ -199,9 +202,9 @@ class Mesh:
             number = self._posted[peer]
             self._posted[peer] = number + 1
             first = seal(kind, self.member, self.generation, number) + header
-            push.send(first, zmq.NOBLOCK | zmq.SNDMORE if bodies else zmq.NOBLOCK)
+            push.send(first, _MORE if bodies else _NOBLOCK)
             for left, body in enumerate(bodies, start=1 - len(bodies)):
-                flags = zmq.NOBLOCK | zmq.SNDMORE if left else zmq.NOBLOCK
+                flags = _MORE if left else _NOBLOCK
                 push.send(body, flags, copy=memoryview(body).nbytes <= _COPY_BYTES_MAX)
 
     def _check_sizes(self, peer: int, bodies: Sequence[Body]) -> None:
@@ -286,7 +289,7 @@ class Mesh:
         pull = self._pull
         parcels: list[Parcel] = []
         while len(parcels) < _COLLECT_MAX and has_news(pull):
-            frame = pull.recv(zmq.NOBLOCK)
+            frame = pull.recv(_NOBLOCK)
             kind, sender, generation, sequence = unseal(frame)
             bodies: Sequence[Body] = ()
             if kind >= MessageKind.DATA and pull.getsockopt(zmq.RCVMORE):
@@ -313,7 +316,7 @@ class Mesh:
         bodies = []
         has_more = True
         while has_more:
-            frame = self._pull.recv(zmq.NOBLOCK, copy=False)
+            frame = self._pull.recv(_NOBLOCK, copy=False)
             bodies.append(frame.buffer)
             has_more = frame.more
         return bodies

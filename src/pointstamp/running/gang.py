@@ -41,7 +41,7 @@ _GRACE_SECONDS: Final = 1.0
 # Who was killed ends when the machine comes to it.
 _KILLED_SECONDS_MAX: Final = 30.0
 # A unix socket's path has 108 bytes, the last of which is zero.
-_SOCKET_PATH_BYTES_MAX: Final = 107
+SOCKET_PATH_BYTES_MAX: Final = 107
 
 
 class Death(NamedTuple):
@@ -180,9 +180,9 @@ def _listener(transport: str, folder: Path) -> Callable[[int], str]:
         return lambda _: "tcp://127.0.0.1:0"
     if transport != "ipc":
         raise FlowError(f"processes speak through 'ipc' or 'tcp', and not through '{transport}'.")
-    if len(os.fsencode(folder)) + 8 > _SOCKET_PATH_BYTES_MAX:
+    if len(os.fsencode(folder)) + 8 > SOCKET_PATH_BYTES_MAX:
         raise FlowError(
-            f"the folder {folder} has too long a path for unix sockets, which allow {_SOCKET_PATH_BYTES_MAX} "
+            f"the folder {folder} has too long a path for unix sockets, which allow {SOCKET_PATH_BYTES_MAX} "
             "bytes. Set TMPDIR to a shorter one."
         )
     return lambda member: f"ipc://{folder}/{member}"

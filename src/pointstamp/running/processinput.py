@@ -72,12 +72,14 @@ class ProcessInput:
         return sum(batch.nbytes for batch in batches)
 
     def advance_to(self, time: Any) -> None:  # noqa: ANN401 - a root time
-        """Promise that nothing will be sent before this time any more."""
+        """Promise that nothing will be sent before this time any more; workers hear what they do not know."""
         self._run.times.check((time,))
+        before = None if self.is_closed else self.time
         self._handle.advance_to(time)
         for output in self._outputs:
             output.changes.clear()
-        self._run.order_all(AdvanceInput(self.name, (time,)))
+        if time != before:
+            self._run.order_all(AdvanceInput(self.name, (time,)))
 
     def close(self) -> None:
         """Promise that nothing will be sent any more."""

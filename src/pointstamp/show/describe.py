@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from pointstamp.errors import PointstampError
 from pointstamp.flow.plan import InputPort, Node, NodeKind, Plan
+from pointstamp.pushing.prefix import pushed
 from pointstamp.rows.ddl import to_ddl
 from pointstamp.tables.appending import only_appends
 from pointstamp.tables.kept.value import is_changes
@@ -116,6 +117,9 @@ def _node_lines(plan: Plan, node: Node) -> Iterator[str]:
     for output in node.outputs:
         who = "" if len(node.outputs) == 1 else f"on {quoted(output.name)} "
         yield f"  sends {who}{schema_words(output.schema)}{_growing(plan, node)}"
+    if node.kind is NodeKind.INPUT and (first := pushed(plan, {node.name}).inputs.get(node.name)):
+        for step in first.steps:
+            yield f"  Spark does {quoted(step.operator)} before the workers: {one_line(str(step))}"
 
 
 def _is_of_tables(plan: Plan, node: Node, keeps: str) -> bool:

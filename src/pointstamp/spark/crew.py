@@ -25,7 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pointstamp.errors import NotStored, PointstampError, RecoveryError, TransportError
 from pointstamp.mesh.door import Address
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
-from pointstamp.mesh.places import LOOPBACK, address_of, endpoint_at
+from pointstamp.mesh.places import LOOPBACK, address_of
 from pointstamp.query.crew import CrewError
 from pointstamp.query.membership import be_member
 from pointstamp.query.meshcrew import MeshCrew
@@ -39,6 +39,7 @@ from pointstamp.spark.failures import in_words
 from pointstamp.spark.meeting import (
     MEETING_SECONDS_MAX,
     REPORT,
+    listens_at,
     meet,
     meeting_folder,
     own_address,
@@ -83,8 +84,7 @@ class Task:
         mesh = Mesh(
             number,
             mission.workers + 1,
-            listen=endpoint_at(own_address(context, self.driver)),
-            encrypted=True,
+            listen=listens_at(self.meeting, number, lambda: own_address(context, self.driver)),
             names=member_names(mission.workers),
             generation=mission.generation,
             silence_seconds_max=self.silence_seconds_max,
@@ -132,16 +132,15 @@ class SparkLauncher:
                 "another one with the same checkpoint; it goes on from there."
             )
         check_sendable(mission.plan, mission)
-        mesh = Mesh(
-            mission.workers,
-            mission.workers + 1,
-            listen=endpoint_at(driver_host(self._spark)),
-            encrypted=True,
-            names=member_names(mission.workers),
-            generation=mission.generation,
-            silence_seconds_max=self._silence_seconds_max,
-        )
         with meeting_folder(self._spark) as meeting:
+            mesh = Mesh(
+                mission.workers,
+                mission.workers + 1,
+                listen=listens_at(meeting, mission.workers, lambda: driver_host(self._spark)),
+                names=member_names(mission.workers),
+                generation=mission.generation,
+                silence_seconds_max=self._silence_seconds_max,
+            )
             task = Task(mission, mesh.address, dict(versions()), self._silence_seconds_max, meeting)
             job = _Job(self._spark, task, self.link)
             try:

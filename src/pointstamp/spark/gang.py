@@ -2,7 +2,8 @@
 
 The tasks of a barrier stage run at the same time. Each binds a port, and in one meeting (``meeting``; on a
 cluster it takes a second, and the worker begins to read meanwhile) everybody learns the addresses, the public
-keys and the versions; from then on they speak directly, authenticated and encrypted. What the workers find
+keys and the versions; from then on they speak directly: on one host through unix sockets in a private folder,
+else authenticated and encrypted. What the workers find
 leaves through files; the rows that the job returns are reports: which files there are, or what went wrong. An
 error is reported and not raised, because a task that fails makes Spark kill the gang and answer with a Java
 stack trace.
@@ -20,7 +21,6 @@ from pyspark import BarrierTaskContext
 from pointstamp.errors import PointstampError, SchemaError, TransportError
 from pointstamp.flow.plan import Plan
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
-from pointstamp.mesh.places import endpoint_at
 from pointstamp.mesh.transport import ZmqTransport
 from pointstamp.mesh.wire import Body, MessageCodec
 from pointstamp.progress.pointstamp import WorkerIndex
@@ -30,7 +30,7 @@ from pointstamp.running.messages import Failed, FileWritten, Finished, Order, Re
 from pointstamp.running.posting import post_failure, unfit
 from pointstamp.running.serving import serve
 from pointstamp.spark.early import EarlyTransport
-from pointstamp.spark.meeting import hosts_of, meet, own_address, report_batch
+from pointstamp.spark.meeting import hosts_of, listens_at, meet, own_address, report_batch
 from pointstamp.spark.output import EpochFiles
 from pointstamp.spark.packing import NO_INPUT, REFUSED, InputSpec, from_bytes
 from pointstamp.topology.domain import Time
@@ -71,8 +71,7 @@ class SparkGang:
         mesh = Mesh(
             number,
             self.workers,
-            listen=endpoint_at(own_address(context)),
-            encrypted=True,
+            listen=listens_at(self.meeting, number, lambda: own_address(context)),
             generation=self.generation,
             silence_seconds_max=self.silence_seconds_max,
         )

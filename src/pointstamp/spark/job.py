@@ -1,7 +1,8 @@
 """A bounded run on Spark: DataFrames in, DataFrames out, a gang of barrier tasks between.
 
-The inputs are packed and shuffled to the workers (``packing``), the gang runs the flow (``gang``) and writes
-files, and a commit publishes them (``manifest``). It returns DataFrames over exactly these files: they can be
+What Spark does better than a worker it does itself (``pushing``). Then the inputs are packed and shuffled to
+the workers (``packing``), the gang runs the flow (``gang``) and writes files, and a commit publishes them
+(``manifest``). It returns DataFrames over exactly these files: they can be
 read again and again without running the job again. A mistake that can be known before Spark starts is
 reported here, in one sentence with the setting to change; later failures are put into words by ``failures``.
 
@@ -24,6 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pointstamp.errors import FlowError, InternalError, StorageError
 from pointstamp.flow.plan import Plan
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
+from pointstamp.pushing.steps import PushedPlan
 from pointstamp.query.starting import check_epochs
 from pointstamp.running.failing import error_of
 from pointstamp.running.feeding import EpochColumns
@@ -40,6 +42,7 @@ from pointstamp.spark.manifest import check_unpublished, discard, new_run_name, 
 from pointstamp.spark.meeting import REPORT, meeting_folder, versions
 from pointstamp.spark.packing import NO_INPUT, PACKED_DDL, InputSpec, input_specs, packer
 from pointstamp.spark.place import spark_address
+from pointstamp.spark.pushing import pushed_into, with_steps
 from pointstamp.spark.sendable import check_sendable
 from pointstamp.spark.slots import choose_workers, is_connect
 from pointstamp.spark.types import spark_schema
@@ -54,26 +57,31 @@ def run(
     epoch: EpochColumns = None,
     output: str | None = None,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
+    push: bool = True,
 ) -> FrameResults:
     """Run a flow to the end of its inputs; return each output as a DataFrame with the epoch of each row."""
-    specs = input_specs(plan, plan.graph(), check_epochs(plan, frames, epoch))
+    epochs = check_epochs(plan, frames, epoch)
+    declared = input_specs(plan, plan.graph(), epochs)
     outputs = {
         name: spark_schema(schema, f"output '{name}'") for name, schema in plan.output_schemas().items()
     }
 
-    def prepare() -> tuple[dict[str, DataFrame], int]:
-        chosen = {spec.name: chosen_columns(frames[spec.name], spec) for spec in specs}
+    def prepare() -> tuple[dict[str, DataFrame], PushedPlan, int]:
+        chosen = {spec.name: chosen_columns(frames[spec.name], spec) for spec in declared}
+        left = pushed_into(plan, chosen, epochs) if push else PushedPlan(plan, {})
+        for each, steps in left.inputs.items():
+            chosen[each] = with_steps(chosen[each], steps, epochs.get(each))
         if output is not None:
             spark_address(output)
             check_unpublished(output)
         use_this_python(spark)
-        return chosen, choose_workers(spark, workers)
+        return chosen, left, choose_workers(spark, workers)
 
     def write() -> list[Staged]:
         with meeting_folder(spark) as meeting:
             is_packed = not reads_as_it_is(spark, chosen, specs, count)
             gang = SparkGang(
-                plan,
+                left.plan,
                 specs,
                 count,
                 folder,
@@ -84,13 +92,14 @@ def run(
                 silence_seconds_max=silence_seconds_max,
                 is_packed=is_packed,
             )
-            check_sendable(plan, gang)
+            check_sendable(left.plan, gang)
             rows = _packed(spark, chosen, specs, count) if is_packed else chosen[specs[0].name]
             reports = rows.mapInArrow(gang, from_arrow_schema(REPORT), barrier=True)
             return _files(_collect(reports), count)
 
     # Nothing of Spark is called in this thread, where an interrupt of the keyboard may come (``errand``).
-    chosen, count = fetch(spark, prepare)
+    chosen, left, count = fetch(spark, prepare)
+    specs = input_specs(left.plan, left.plan.graph(), epochs)
     folder = output or _temporary_folder(spark)
     name = new_run_name(plan.name)
     try:

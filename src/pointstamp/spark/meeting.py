@@ -6,11 +6,12 @@ user, and they meet in milliseconds through the files of a folder that the drive
 that nobody else may open. Everywhere else they meet through Spark.
 """
 
+import os
 import platform
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -24,8 +25,9 @@ from pyspark.sql import SparkSession
 
 from pointstamp.errors import TransportError
 from pointstamp.mesh.door import Address
-from pointstamp.mesh.places import LOOPBACK, address_of, is_loopback
+from pointstamp.mesh.places import LOOPBACK, address_of, endpoint_at, is_loopback
 from pointstamp.rows.columns import binaries, integers
+from pointstamp.running.gang import SOCKET_PATH_BYTES_MAX
 from pointstamp.spark.slots import is_connect, is_local
 from pointstamp.version import __version__
 
@@ -34,6 +36,9 @@ ARRIVAL_SECONDS_MAX: Final = 600.0
 """How long a task waits in a folder for the others: Spark starts all at once, but Python may take long."""
 
 _LOOK_SECONDS: Final = 0.002
+_SOCKET_NAME: Final = "of-"
+_SOCKET_NAME_BYTES: Final = 16
+"""What a socket adds to the path of its folder, at most."""
 
 REPORT: Final = pa.schema([("worker", pa.int32()), ("report", pa.binary())])
 
@@ -118,6 +123,17 @@ def hosts_of(context: BarrierTaskContext) -> list[int]:
     """For each task the first task on its host: who shares a host, as every task knows it alike."""
     names = [info.address.rpartition(":")[0] for info in context.getTaskInfos()]
     return [names.index(name) for name in names]
+
+
+def listens_at(folder: str | None, member: int, host: Callable[[], str]) -> str:
+    """Where a member listens: at a unix socket in the folder where all meet, or at a port of its host.
+
+    Who is in one folder is on one host and of one user, and nobody else may open it: such members speak
+    without keys. Where its path is too long for a socket, all of them use ports.
+    """
+    if folder is None or len(os.fsencode(folder)) + _SOCKET_NAME_BYTES > SOCKET_PATH_BYTES_MAX:
+        return endpoint_at(host())
+    return f"ipc://{folder}/{_SOCKET_NAME}{member}"
 
 
 def own_address(context: BarrierTaskContext, driver: Address | None = None) -> str:

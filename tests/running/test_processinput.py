@@ -1,0 +1,48 @@
+"""One input of a flow in several processes: what it orders of whom, written down by a run that has none."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+
+import pointstamp as ps
+from pointstamp.errors import FlowError
+from pointstamp.flow.plan import NodeKind
+from pointstamp.mesh.wire import TimeFormat
+from pointstamp.running.messages import AdvanceInput, CloseInput, Order, SendRows
+from pointstamp.running.processinput import SLICE_ROWS_MIN, ProcessInput
+
+WORKERS = 2
+
+
+class WritesDown:
+    """A run whose orders go nowhere."""
+
+    def __init__(self) -> None:
+        self.times = TimeFormat()
+        self.orders: list[tuple[int | None, Order]] = []
+
+    def order(self, worker: int, order: Order, bodies: Sequence[pa.Buffer] = ()) -> None:
+        self.orders.append((worker, order))
+
+    def order_all(self, order: Order) -> None:
+        self.orders.append((None, order))
+
+
+def test_rows_go_in_slices_and_a_time_is_told_once() -> None:
+    flow, run = ps.Dataflow("flow"), WritesDown()
+    flow.output("out", flow.input("rows", "x long"))
+    handle = ProcessInput(run, flow.plan.named(NodeKind.INPUT)["rows"], flow.plan.graph(), WORKERS)
+    handle.advance_to(0)
+    handle.send(pa.table({"x": range(WORKERS * SLICE_ROWS_MIN)}))
+    handle.advance_to(1)
+    handle.advance_to(1)
+    handle.send(pa.table({"x": [1]}))
+    with pytest.raises(FlowError, match="greater or equal times only"):
+        handle.advance_to(0)
+    handle.close()
+    with pytest.raises(FlowError, match="after it was closed"):
+        handle.advance_to(1)
+    rows = SendRows("rows", late=False)
+    told = AdvanceInput("rows", (1,))
+    assert run.orders == [(0, rows), (1, rows), (None, told), (0, rows), (None, CloseInput("rows"))]
