@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyspark
-from py4j.java_gateway import (  # type: ignore[import-untyped]
+from py4j.java_gateway import (
     GatewayParameters,
     JavaGateway,
     launch_gateway,
