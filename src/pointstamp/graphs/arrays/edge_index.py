@@ -9,55 +9,44 @@ A change costs its rows times a logarithm, and the small run; what is asked cost
 and no ids.
 """
 
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.arrays.slots import Slots, order_of_pairs
+from pointstamp.graphs.arrays.edge_runs import (
+    Counts,
+    EdgeRun,
+    FoundEdges,
+    Lengths,
+    edges_of,
+    ends_of,
+    laid_in_order,
+    merged_runs,
+    no_edges,
+    paired,
+    places_in,
+)
+from pointstamp.graphs.arrays.slots import Slots
 
-Lengths: TypeAlias = npt.NDArray[Any]
-"""Whole numbers or floats, as the graph has them."""
-Counts: TypeAlias = npt.NDArray[np.int64]
-
-_BITS: Final = np.int64(32)
-_LOW: Final = np.int64((1 << 32) - 1)
 _SMALL_RUN_MAX: Final = 4_096
 _SMALL_RUN_SHARE: Final = 8
 """A small run may have this fraction of the rows of the large one, so that merging is rare."""
-
-
-class EdgeRun(NamedTuple):
-    """Rows in the order of (vertex, other end, length)."""
-
-    pair: npt.NDArray[np.int64]
-    """Vertex and other end in one number."""
-    length: Lengths
-    times: Counts
-    """How often each is there."""
-
-
-class FoundEdges(NamedTuple):
-    """Rows of some vertices: which vertex each belongs to, by its place in the question."""
-
-    which: Slots
-    other: Slots
-    length: Lengths
 
 
 class EdgeIndex:
     """How often each edge is there, by the vertex at one end of it; changed by whoever owns it."""
 
     def __init__(self, kind: npt.DTypeLike) -> None:
-        self._runs = [_empty(kind), _empty(kind)]
+        self._runs = [no_edges(kind), no_edges(kind)]
 
     def change(self, vertex: Slots, other: Slots, length: Lengths, by: Counts) -> tuple[Counts, Counts]:
         """Count edges up and down; no edge twice. Return how often each was there before, and is now."""
-        pair = (vertex.astype(np.int64) << _BITS) | other
+        pair = paired(vertex, other)
         before = np.zeros(len(pair), np.int64)
         is_new = np.ones(len(pair), np.bool_)
         for run in self._runs:
-            rows, place = _places(run, pair, length)
+            rows, place = places_in(run, pair, length)
             before[rows] = run.times[place]
             run.times[place] += by[rows]
             is_new[rows] = False
@@ -69,15 +58,15 @@ class EdgeIndex:
     def of(self, vertices: Slots) -> FoundEdges:
         """All edges of these vertices, each once however often it is there."""
         large, small = self._runs
-        found = _of(large, vertices.astype(np.int64))
+        found = edges_of(large, vertices.astype(np.int64))
         if not len(small.pair):
             return found
-        more = _of(small, vertices.astype(np.int64))
+        more = edges_of(small, vertices.astype(np.int64))
         return FoundEdges(*map(np.concatenate, zip(found, more, strict=True))) if len(more.which) else found
 
     def lengths(self, vertex: Slots, other: Slots) -> Lengths:
         """The length of one edge between each two vertices, 0 where there is none."""
-        pair = (vertex.astype(np.int64) << _BITS) | other
+        pair = paired(vertex, other)
         lengths = np.zeros(len(pair), self._runs[0].length.dtype)
         for run in self._runs:
             if not len(run.pair):
@@ -100,69 +89,12 @@ class EdgeIndex:
         """Everything: vertex, other end, length and how often."""
         pair, length, count = map(np.concatenate, zip(*self._runs, strict=True))
         at = np.flatnonzero(count)
-        return (pair[at] >> _BITS).astype(np.intp), (pair[at] & _LOW).astype(np.intp), length[at], count[at]
+        return *ends_of(pair[at]), length[at], count[at]
 
     def _insert(self, new: EdgeRun) -> None:
         large, small = self._runs
-        small = _merged(small, new) if len(small.pair) else _loaded(new)
+        small = merged_runs(small, new) if len(small.pair) else laid_in_order(new)
         if len(small.pair) > max(_SMALL_RUN_MAX, len(large.pair) // _SMALL_RUN_SHARE):
-            large = _merged(large, small) if len(large.pair) else small
-            small = _empty(large.length.dtype)
+            large = merged_runs(large, small) if len(large.pair) else small
+            small = no_edges(large.length.dtype)
         self._runs = [large, small]
-
-
-def _empty(kind: npt.DTypeLike) -> EdgeRun:
-    return EdgeRun(np.empty(0, np.int64), np.empty(0, kind), np.empty(0, np.int64))
-
-
-def _merged(one: EdgeRun, other: EdgeRun) -> EdgeRun:
-    """The rows of both that are there, in order."""
-    pair, length, count = map(np.concatenate, zip(one, other, strict=True))
-    there = np.flatnonzero(count)
-    # Both parts are in order, and this merges them in one pass.
-    order = np.argsort(pair[there], kind="stable")
-    return _sorted(EdgeRun(pair[there], length[there], count[there]), order)
-
-
-def _loaded(rows: EdgeRun) -> EdgeRun:
-    """Rows that are in no order, in order."""
-    vertex, other = rows.pair >> _BITS, rows.pair & _LOW
-    return _sorted(rows, order_of_pairs(vertex, other))
-
-
-def _sorted(rows: EdgeRun, order: Slots) -> EdgeRun:
-    """The rows in an order in which only those between the same two may be out of order."""
-    pair, length, count = rows.pair[order], rows.length[order], rows.times[order]
-    if (pair[1:] == pair[:-1]).any():
-        order = np.lexsort((length, pair))
-        pair, length, count = pair[order], length[order], count[order]
-    return EdgeRun(pair, length, count)
-
-
-def _places(run: EdgeRun, pair: npt.NDArray[np.int64], length: Lengths) -> tuple[Slots, Slots]:
-    """Which of these edges the run has, and where each stands."""
-    low, high = np.searchsorted(run.pair, pair), np.searchsorted(run.pair, pair, "right")
-    rows = np.flatnonzero(low < high)
-    low, high, wanted = low[rows], high[rows], length[rows]
-    # Edges between the same two vertices are in the order of their lengths.
-    while len(low) and int((high - low).max()) > 1:
-        middle = (low + high) >> 1
-        is_later = wanted >= run.length[middle]
-        low, high = np.where(is_later, middle, low), np.where(is_later, high, middle)
-    same = np.flatnonzero(run.length[low] == wanted)
-    return rows[same], low[same]
-
-
-def _of(run: EdgeRun, vertices: npt.NDArray[np.int64]) -> FoundEdges:
-    begin, end = (
-        np.searchsorted(run.pair, vertices << _BITS),
-        np.searchsorted(run.pair, (vertices + 1) << _BITS),
-    )
-    sizes = end - begin
-    which = np.repeat(np.arange(len(vertices)), sizes)
-    firsts = np.cumsum(sizes) - sizes
-    at = np.arange(len(which)) + np.repeat(begin - firsts, sizes)
-    is_there = run.times[at] > 0
-    if not is_there.all():
-        which, at = which[is_there], at[is_there]
-    return FoundEdges(which, (run.pair[at] & _LOW).astype(np.intp), run.length[at])

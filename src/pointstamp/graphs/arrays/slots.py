@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 Slots: TypeAlias = npt.NDArray[np.intp]
+Ids: TypeAlias = npt.NDArray[np.int64]
+"""Of vertices, by which users know them, where these are whole numbers."""
 T = TypeVar("T", bound=np.generic)
 
 # A pass over a flag costs about a sixteenth of a step of sorting.

@@ -1,27 +1,25 @@
 """Vertex ids to slots: which place in the arrays belongs to a vertex, for any 64-bit ids.
 
 A slot is given to an id when it is first seen and never changes, so that every other array of a graph can be
-indexed by slot. Ids that lie close together are looked up by their own value; others by open addressing on
-their splitmix64. Which of the two it is shows in the cost only.
+indexed by slot. Ids that lie close together are looked up by their own value; others by a hash table
+(``hashed_ids``). Which of the two it is shows in the cost only.
 
 Invariant: equal ids have equal slots, different ids different ones, ``ids[slot]`` is the id, and slots are
 given without gaps. Ids are never removed.
 """
 
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from pointstamp.graphs.arrays.slots import Slots, distinct, grown
-
-Ids: TypeAlias = npt.NDArray[np.int64]
+from pointstamp.graphs.arrays.hashed_ids import HashedIds
+from pointstamp.graphs.arrays.slots import Ids, Slots, distinct, grown
 
 _NONE: Final = -1
 # A direct address costs 8 bytes, a place of the hash table 16, and there are two to eight of those per id.
 _ADDRESSES_PER_ID_MAX: Final = 8
 _ADDRESSES_MIN: Final = 65_536
-_PLACES_MIN: Final = 1_024
+_ROOM_MIN: Final = 1_024
 # Block by block, what lies between the passes stays in the nearest caches, and the table grows by need.
 _BLOCK_IDS: Final = 65_536
 _ID_MIN: Final = -(1 << 63)
@@ -35,14 +33,13 @@ class VertexTable:
         self.count = 0
         self.is_ascending = True
         """Whether slots are in the order of ids."""
-        self._ids: Ids = np.empty(_PLACES_MIN, np.int64)
+        self._ids: Ids = np.empty(_ROOM_MIN, np.int64)
         self._least, self._greatest = _ID_MAX, _ID_MIN
         self._is_direct = True
         self._base = 0
         # The first and the last address are never taken: they stand for everything outside.
         self._direct: Slots = _no_addresses()
-        self._keys: Ids = np.empty(0, np.int64)
-        self._places: Slots = np.empty(0, np.intp)
+        self._hashed = HashedIds()
 
     @property
     def ids(self) -> Ids:
@@ -55,7 +52,7 @@ class VertexTable:
             return np.empty(0, np.intp)
         self._least, self._greatest = min(self._least, int(ids.min())), max(self._greatest, int(ids.max()))
         if not self._is_direct or not self._reach(len(ids)):
-            return self._hashed(ids)
+            return self._hashed_slots(ids)
         self._add(ids)
         return self._addressed(ids)
 
@@ -77,7 +74,7 @@ class VertexTable:
         elif not is_inside:
             self._is_direct = False
             self._direct = _no_addresses()
-            self._lay_places(self.count)
+            self._lay_hashed(self.count)
         return self._is_direct
 
     def _is_dense(self, ids: int) -> bool:
@@ -111,70 +108,29 @@ class VertexTable:
 
     # By hash.
 
-    def _hashed(self, ids: Ids) -> Slots:
+    def _hashed_slots(self, ids: Ids) -> Slots:
         slots = np.empty(len(ids), np.intp)
-        places = len(self._places)
+        places = len(self._hashed)
         for start in range(0, len(ids), _BLOCK_IDS):
             block = ids[start : start + _BLOCK_IDS]
-            if 2 * (self.count + len(block)) > len(self._places):
-                self._lay_places(self.count + len(block))
-            slots[start : start + _BLOCK_IDS] = self._enter(block, None)
-        if len(self._places) > places and self._is_dense(self.count):
+            if 2 * (self.count + len(block)) > len(self._hashed):
+                self._lay_hashed(self.count + len(block))
+            slots[start : start + _BLOCK_IDS], new = self._hashed.enter(block, self.count)
+            if len(new):
+                self._append(new)
+        if len(self._hashed) > places and self._is_dense(self.count):
             self._is_direct = True
             self._lay_direct()
-            self._keys, self._places = np.empty(0, np.int64), np.empty(0, np.intp)
+            self._hashed = HashedIds()
         return slots
 
-    def _lay_places(self, ids: int) -> None:
-        """Lay the hash table anew, a quarter full with so many ids, and enter those that are there."""
-        places = 1 << max(4 * ids - 1, _PLACES_MIN - 1).bit_length()
-        self._keys = np.zeros(places, np.int64)
-        self._places = np.full(places, _NONE, np.intp)
+    def _lay_hashed(self, ids: int) -> None:
+        """Lay the hash table anew, with room for so many ids, and enter those that are there."""
+        self._hashed.lay(ids)
         for start in range(0, self.count, _BLOCK_IDS):
             stop = min(start + _BLOCK_IDS, self.count)
-            self._enter(self._ids[start:stop], np.arange(start, stop))
-
-    def _enter(self, ids: Ids, known: Slots | None) -> Slots:
-        """The slot of each id; those not in the table enter it, with their known slots or with the next."""
-        slots = np.empty(len(ids), np.intp)
-        rows = np.arange(len(ids))
-        last = np.int64(len(self._places) - 1)
-        at = mixed(ids).view(np.int64) & last
-        step = 0
-        while len(rows):
-            free = np.flatnonzero(self._places[at] < 0)
-            if len(free):
-                self._claim(at[free], rows[free], ids, known)
-            is_hit = self._keys[at] == ids[rows]
-            slots[rows[is_hit]] = self._places[at[is_hit]]
-            rest = np.flatnonzero(~is_hit)
-            step += 1
-            rows, at = rows[rest], (at[rest] + step) & last
-        return slots
-
-    def _claim(self, at: Slots, rows: Slots, ids: Ids, known: Slots | None) -> None:
-        # Of several that want one place the last writer has it, which reading back tells.
-        self._places[at] = rows
-        has_it = self._places[at] == rows
-        at, rows = at[has_it], rows[has_it]
-        self._keys[at] = ids[rows]
-        if known is not None:
-            self._places[at] = known[rows]
-        else:
-            self._places[at] = np.arange(self.count, self.count + len(rows))
-            self._append(ids[rows])
+            self._hashed.enter(self._ids[start:stop], start, known=np.arange(start, stop))
 
 
 def _no_addresses() -> Slots:
     return np.full(2, _NONE, np.intp)
-
-
-def mixed(ids: Ids) -> npt.NDArray[np.uint64]:
-    """Splitmix64 of each id: a bijection after which neighbours lie far apart."""
-    mixed = ids.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(30)
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(27)
-    mixed *= np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    return mixed

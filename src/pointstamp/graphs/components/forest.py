@@ -33,8 +33,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pointstamp.graphs.arrays.collapse import between, least_of_components
-from pointstamp.graphs.arrays.slots import Slots, distinct, grown
-from pointstamp.graphs.arrays.vertices import Ids, VertexTable
+from pointstamp.graphs.arrays.slots import Ids, Slots, distinct, grown
+from pointstamp.graphs.arrays.vertices import VertexTable
 from pointstamp.graphs.components.members import MemberLists
 
 _ROOM_MIN: Final = 1_024

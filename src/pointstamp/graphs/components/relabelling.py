@@ -8,8 +8,8 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp.graphs.arrays.columns import arrays_of, batch_of
-from pointstamp.graphs.arrays.slots import Slots, distinct, grown
-from pointstamp.graphs.arrays.vertices import Ids, VertexTable
+from pointstamp.graphs.arrays.slots import Ids, Slots, distinct, grown
+from pointstamp.graphs.arrays.vertices import VertexTable
 
 _ROOM_MIN: Final = 1_024
 _KEPT: Final = pa.schema([("id", pa.int64()), ("component", pa.int64())])

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from pointstamp.graphs.arrays.edge_index import Lengths
+from pointstamp.graphs.arrays.edge_runs import Lengths
 from pointstamp.graphs.arrays.slots import Slots
 
 _FEW: Final = 1_024

@@ -18,9 +18,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.arrays.edge_index import Counts, EdgeIndex, Lengths
-from pointstamp.graphs.arrays.slots import Slots, distinct, grown
-from pointstamp.graphs.arrays.vertices import Ids, VertexTable
+from pointstamp.graphs.arrays.edge_index import EdgeIndex
+from pointstamp.graphs.arrays.edge_runs import Counts, Lengths
+from pointstamp.graphs.arrays.slots import Ids, Slots, distinct, grown
+from pointstamp.graphs.arrays.vertices import VertexTable
 from pointstamp.graphs.paths.pace import Pace
 
 Flags: TypeAlias = npt.NDArray[np.bool_]

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.arrays.edge_index import Counts, Lengths
+from pointstamp.graphs.arrays.edge_runs import Counts, Lengths
 from pointstamp.graphs.arrays.slots import Slots, order_of, order_of_pairs
 
 _PAIRS_MAX: Final = 1 << 20

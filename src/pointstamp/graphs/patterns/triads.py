@@ -17,9 +17,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.arrays.edge_index import Counts, EdgeIndex, Lengths
-from pointstamp.graphs.arrays.slots import Slots, grown
-from pointstamp.graphs.arrays.vertices import Ids, VertexTable
+from pointstamp.graphs.arrays.edge_index import EdgeIndex
+from pointstamp.graphs.arrays.edge_runs import Counts, Lengths
+from pointstamp.graphs.arrays.slots import Ids, Slots, grown
+from pointstamp.graphs.arrays.vertices import VertexTable
 from pointstamp.graphs.patterns.arrows import sides_of_corners
 
 _CANDIDATES_MAX: Final = 1 << 21

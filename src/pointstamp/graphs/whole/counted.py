@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.arrays.edge_index import Counts, EdgeIndex, Lengths
-from pointstamp.graphs.arrays.slots import Slots, distinct, grown
-from pointstamp.graphs.arrays.vertices import Ids, VertexTable
+from pointstamp.graphs.arrays.edge_index import EdgeIndex
+from pointstamp.graphs.arrays.edge_runs import Counts, Lengths
+from pointstamp.graphs.arrays.slots import Ids, Slots, distinct, grown
+from pointstamp.graphs.arrays.vertices import VertexTable
 
 _ROOM_MIN: Final = 1_024
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from pointstamp.graphs.arrays.edge_index import Counts
+from pointstamp.graphs.arrays.edge_runs import Counts
 from pointstamp.graphs.arrays.slots import Slots
 
 SHELL_BITS: Final = 32

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pointstamp.graphs.arrays.collapse import jumped, least_of_components
-from pointstamp.graphs.arrays.edge_index import Counts, EdgeIndex, Lengths
-from pointstamp.graphs.arrays.slots import Slots, distinct
-from pointstamp.graphs.arrays.vertices import Ids
+from pointstamp.graphs.arrays.edge_index import EdgeIndex
+from pointstamp.graphs.arrays.edge_runs import Counts, Lengths
+from pointstamp.graphs.arrays.slots import Ids, Slots, distinct
 from pointstamp.graphs.whole.counted import SlotEdges, WholeChange, WholeGraph
 
 Flags: TypeAlias = npt.NDArray[np.bool_]

@@ -19,9 +19,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.arrays.edge_index import Counts, EdgeIndex
-from pointstamp.graphs.arrays.slots import Slots, distinct
-from pointstamp.graphs.arrays.vertices import Ids
+from pointstamp.graphs.arrays.edge_index import EdgeIndex
+from pointstamp.graphs.arrays.edge_runs import Counts
+from pointstamp.graphs.arrays.slots import Ids, Slots, distinct
 from pointstamp.graphs.paths.pace import ByDistance
 from pointstamp.graphs.paths.ways import StartChanges, StepChanges, Ways
 from pointstamp.graphs.whole.counted import SlotEdges
@@ -98,9 +98,8 @@ class StrongParts:
         parts, group = parts[are_several], group[are_several]
         order = np.lexsort((np.bincount(self._root, minlength=count)[parts], group))
         heir = np.arange(count)
-        heir[group[order]] = parts[
-            order
-        ]  # of several that are written to one place the last stays: the largest
+        # Of several that are written to one place the last stays: the largest.
+        heir[group[order]] = parts[order]
         heirs = heir[group]
         onto = np.arange(count)
         onto[parts] = heirs

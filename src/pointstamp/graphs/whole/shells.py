@@ -18,7 +18,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.arrays.edge_index import Counts, EdgeIndex
+from pointstamp.graphs.arrays.edge_index import EdgeIndex
+from pointstamp.graphs.arrays.edge_runs import Counts
 from pointstamp.graphs.arrays.slots import Slots, distinct, grown
 from pointstamp.graphs.whole.counted import SlotEdges
 from pointstamp.graphs.whole.levels import SHELL_BITS, h_index, lowest_place

@@ -1,0 +1,107 @@
+"""Edges in the order of (vertex, other end, length), as columns: how they are laid, merged and found.
+
+A run is never changed but in how often its rows are there, which ``edge_index`` counts. Rows that are there
+no more are passed over, and left out where two runs are merged.
+"""
+
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pointstamp.graphs.arrays.slots import Slots, order_of_pairs
+
+Lengths: TypeAlias = npt.NDArray[Any]
+"""Whole numbers or floats, as the graph has them."""
+Counts: TypeAlias = npt.NDArray[np.int64]
+
+
+_BITS: Final = np.int64(32)
+_LOW: Final = np.int64((1 << 32) - 1)
+
+
+class EdgeRun(NamedTuple):
+    """Rows in the order of (vertex, other end, length)."""
+
+    pair: npt.NDArray[np.int64]
+    """Vertex and other end in one number."""
+    length: Lengths
+    times: Counts
+    """How often each is there."""
+
+
+class FoundEdges(NamedTuple):
+    """Rows of some vertices: which vertex each belongs to, by its place in the question."""
+
+    which: Slots
+    other: Slots
+    length: Lengths
+
+
+def paired(vertex: Slots, other: Slots) -> npt.NDArray[np.int64]:
+    """Vertex and other end in one number each."""
+    return (vertex.astype(np.int64) << _BITS) | other
+
+
+def ends_of(pair: npt.NDArray[np.int64]) -> tuple[Slots, Slots]:
+    """The vertex and the other end of each."""
+    return (pair >> _BITS).astype(np.intp), (pair & _LOW).astype(np.intp)
+
+
+def no_edges(kind: npt.DTypeLike) -> EdgeRun:
+    """A run without rows, for lengths of a kind."""
+    return EdgeRun(np.empty(0, np.int64), np.empty(0, kind), np.empty(0, np.int64))
+
+
+def merged_runs(one: EdgeRun, other: EdgeRun) -> EdgeRun:
+    """The rows of both that are there, in order."""
+    pair, length, count = map(np.concatenate, zip(one, other, strict=True))
+    there = np.flatnonzero(count)
+    # Both parts are in order, and this merges them in one pass.
+    order = np.argsort(pair[there], kind="stable")
+    return _sorted(EdgeRun(pair[there], length[there], count[there]), order)
+
+
+def laid_in_order(rows: EdgeRun) -> EdgeRun:
+    """Rows that are in no order, in order."""
+    vertex, other = rows.pair >> _BITS, rows.pair & _LOW
+    return _sorted(rows, order_of_pairs(vertex, other))
+
+
+def _sorted(rows: EdgeRun, order: Slots) -> EdgeRun:
+    """The rows in an order in which only those between the same two may be out of order."""
+    pair, length, count = rows.pair[order], rows.length[order], rows.times[order]
+    if (pair[1:] == pair[:-1]).any():
+        order = np.lexsort((length, pair))
+        pair, length, count = pair[order], length[order], count[order]
+    return EdgeRun(pair, length, count)
+
+
+def places_in(run: EdgeRun, pair: npt.NDArray[np.int64], length: Lengths) -> tuple[Slots, Slots]:
+    """Which of these edges the run has, and where each stands."""
+    low, high = np.searchsorted(run.pair, pair), np.searchsorted(run.pair, pair, "right")
+    rows = np.flatnonzero(low < high)
+    low, high, wanted = low[rows], high[rows], length[rows]
+    # Edges between the same two vertices are in the order of their lengths.
+    while len(low) and int((high - low).max()) > 1:
+        middle = (low + high) >> 1
+        is_later = wanted >= run.length[middle]
+        low, high = np.where(is_later, middle, low), np.where(is_later, high, middle)
+    same = np.flatnonzero(run.length[low] == wanted)
+    return rows[same], low[same]
+
+
+def edges_of(run: EdgeRun, vertices: npt.NDArray[np.int64]) -> FoundEdges:
+    """The rows of these vertices that are there."""
+    begin, end = (
+        np.searchsorted(run.pair, vertices << _BITS),
+        np.searchsorted(run.pair, (vertices + 1) << _BITS),
+    )
+    sizes = end - begin
+    which = np.repeat(np.arange(len(vertices)), sizes)
+    firsts = np.cumsum(sizes) - sizes
+    at = np.arange(len(which)) + np.repeat(begin - firsts, sizes)
+    is_there = run.times[at] > 0
+    if not is_there.all():
+        which, at = which[is_there], at[is_there]
+    return FoundEdges(which, (run.pair[at] & _LOW).astype(np.intp), run.length[at])
