@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from pointstamp.graphs.arrays.collapse import least_of_components
 from pointstamp.graphs.arrays.slots import distinct, order_of
 from pointstamp.graphs.arrays.vertices import VertexTable
-from pointstamp.graphs.components.forest import Forest, Pairs
+from pointstamp.graphs.components.forest import Forest
 from pointstamp.graphs.components.members import MemberLists
+from pointstamp.graphs.components.pairs import Pairs
 
 Edge = tuple[int, int]
 
@@ -194,10 +195,10 @@ def test_a_large_set_is_not_touched_when_it_takes_in_a_small_one() -> None:
     forest.absorb(Pairs(large[1:], large[:-1]))
     forest.take_changes()
     for new in range(100):
-        used = forest._members._used
+        used = forest._sets.members._used
         forest.absorb(pairs([(100_000 + new, 50_000)]))
         assert forest.take_changes().vertex.tolist() == [100_000 + new]
-        assert forest._members._used == used + 1
+        assert forest._sets.members._used == used + 1
 
 
 def test_a_large_set_is_told_when_something_less_takes_it_in() -> None:

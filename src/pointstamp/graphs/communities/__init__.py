@@ -1,5 +1,6 @@
 """Who belongs together more than others: labels, cores, and how close neighbours are.
 
-``cdlp`` is a loop around the operator of ``voting``, which counts ``votes``. ``k_core`` goes by an
-operator that has the whole graph, or by a loop of tables, and ``lcc`` by triangles.
+``cdlp`` is a loop around the operator of ``voting``, which keeps ``round_labels``, by counting ``votes``;
+``saving`` says how these are saved. ``k_core`` goes by an operator that has the whole graph, or by a loop of
+tables, and ``lcc`` by triangles.
 """

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pointstamp.graphs.arrays.slots import Slots
-from pointstamp.graphs.ranks.out_links import Numbers
+from pointstamp.graphs.ranks.link_runs import Numbers
 
 
 def most_votes(voters: Slots, labels: Numbers, weights: Numbers) -> tuple[Slots, Numbers]:

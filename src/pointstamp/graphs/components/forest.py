@@ -27,25 +27,15 @@ Between epochs, when nothing is under way, two tables say all that there is to s
 the members of labels, mine and followers. Strangers are the labels that I do not own.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.arrays.collapse import between, least_of_components
-from pointstamp.graphs.arrays.slots import Ids, Slots, distinct, grown
-from pointstamp.graphs.arrays.vertices import VertexTable
-from pointstamp.graphs.components.members import MemberLists
-
-_ROOM_MIN: Final = 1_024
-_NO_SLOTS: Final[Slots] = np.empty(0, np.intp)
-
-
-class Pairs(NamedTuple):
-    """Two columns of ids: facts as (vertex, other), or labels as (vertex, component)."""
-
-    vertex: Ids
-    other: Ids
+from pointstamp.graphs.arrays.collapse import between
+from pointstamp.graphs.arrays.slots import Slots, distinct
+from pointstamp.graphs.components.labelled_sets import LabelledSets
+from pointstamp.graphs.components.pairs import NO_PAIRS, Pairs
 
 
 class SavedForest(NamedTuple):
@@ -58,23 +48,6 @@ class SavedForest(NamedTuple):
     is_whole: bool
 
 
-class _Joined(NamedTuple):
-    """What followed from joining sets, in slots."""
-
-    forgotten: Slots
-    """Strangers and followers that lost their label and are no longer in a set,"""
-    label: Slots
-    """and the label that each has now."""
-    followed: Slots
-    """Strangers that have become the label of something of mine,"""
-    mine: Slots
-    """and one of mine for each."""
-
-
-NO_PAIRS: Final = Pairs(np.empty(0, np.int64), np.empty(0, np.int64))
-_NOTHING: Final = _Joined(_NO_SLOTS, _NO_SLOTS, _NO_SLOTS, _NO_SLOTS)
-
-
 class Forest:
     """The labelled sets of one worker; changed by the operator that owns it.
 
@@ -83,13 +56,7 @@ class Forest:
 
     def __init__(self, *, owns_all: bool) -> None:
         self._owns_all = owns_all
-        self._vertices = VertexTable()
-        self._members = MemberLists()
-        self._label: Slots = np.empty(_ROOM_MIN, np.intp)
-        self._is_mine: npt.NDArray[np.bool_] = np.empty(_ROOM_MIN, np.bool_)
-        # Where a root stands among those that are being joined; says nothing between calls.
-        self._rank: Slots = np.empty(_ROOM_MIN, np.intp)
-        self._changed: list[Slots] = []
+        self._sets = LabelledSets(owns_all=owns_all)
         # Which of mine and of the followers have changed since they were last saved, once they were.
         self._is_unsaved: npt.NDArray[np.bool_] | None = None
 
@@ -97,125 +64,72 @@ class Forest:
         """Take in facts whose vertices are mine; return the facts that others need to know."""
         vertex, other = self._slots_of(facts)
         if not self._owns_all:
-            self._own(vertex)
-        joined = self._join(*between(self._label, vertex, other))
+            self._sets.own(vertex)
+        joined = self._sets.join(*between(self._sets.label, vertex, other))
         if self._owns_all:
             return NO_PAIRS
         self._admit(vertex, other)
         # Who has just asked to be told of a label knows it.
-        untold = np.flatnonzero(self._label[joined.forgotten] == joined.forgotten)
+        untold = np.flatnonzero(self._sets.label[joined.forgotten] == joined.forgotten)
         to = np.concatenate((joined.forgotten[untold], joined.followed))
         about = np.concatenate((joined.label[untold], joined.mine))
-        return Pairs(self._vertices.ids[to], self._vertices.ids[about])
+        return Pairs(self._sets.vertices.ids[to], self._sets.vertices.ids[about])
 
     def take_changes(self) -> Pairs:
         """Mine that are new or have another label since this was last asked, with their labels."""
-        parts, self._changed = self._changed, []
+        parts, self._sets.changed = self._sets.changed, []
         if not parts:
             return NO_PAIRS
-        changed = distinct(self._vertices.count, *parts)
+        changed = distinct(self._sets.vertices.count, *parts)
         self._mark(changed)
         return self._labelled(changed)
 
     def save(self, *, changes_only: bool) -> SavedForest:
         """All labels and members, or those that changed since they were last saved."""
-        assert not self._changed, "an epoch has not been reported"
-        count = self._vertices.count
+        assert not self._sets.changed, "an epoch has not been reported"
+        count = self._sets.vertices.count
         marks = self._is_unsaved if changes_only else None
         slots = np.arange(count) if marks is None else np.flatnonzero(marks)
         self._is_unsaved = _flags(None, count)
-        labels, members = slots[self._is_mine[slots]], slots[self._label[slots] != slots]
+        labels, members = slots[self._sets.is_mine[slots]], slots[self._sets.label[slots] != slots]
         return SavedForest(self._labelled(labels), self._labelled(members), marks is None)
 
     def restore(self, labels: Pairs, followers: Pairs) -> None:
         """Begin with mine and their labels, and with followers, each with a label of mine."""
         both = (np.concatenate(columns) for columns in zip(labels, followers, strict=True))
         vertex, label = self._slots_of(Pairs(*both))
-        self._label[vertex] = label
-        self._is_mine[vertex[: len(labels.vertex)]] = True
+        self._sets.label[vertex] = label
+        self._sets.is_mine[vertex[: len(labels.vertex)]] = True
         are_members = np.flatnonzero(vertex != label)
-        self._members.add(vertex[are_members], label[are_members])
-        self._changed = []
+        self._sets.members.add(vertex[are_members], label[are_members])
+        self._sets.changed = []
 
     def _mark(self, changed: Slots) -> None:
         if self._is_unsaved is not None:
-            self._is_unsaved = _flags(self._is_unsaved, self._vertices.count)
+            self._is_unsaved = _flags(self._is_unsaved, self._sets.vertices.count)
             self._is_unsaved[changed] = True
 
     def _labelled(self, slots: Slots) -> Pairs:
-        ids = self._vertices.ids
-        return Pairs(ids[slots], ids[self._label[slots]])
-
-    def _slots_of(self, facts: Pairs) -> tuple[Slots, Slots]:
-        """The slots of both columns; new ones are sets of their own."""
-        before = self._vertices.count
-        slots = self._vertices.slots_of(np.concatenate(facts))
-        count = self._vertices.count
-        if count > before:
-            new = np.arange(before, count)
-            self._label = grown(self._label, before, count)
-            self._is_mine = grown(self._is_mine, before, count)
-            self._rank = grown(self._rank, 0, count)
-            self._label[before:count] = new
-            self._is_mine[before:count] = self._owns_all
-            self._members.grow(count)
-            if self._owns_all:
-                self._changed.append(new)
-        return slots[: len(facts.vertex)], slots[len(facts.vertex) :]
-
-    def _own(self, vertices: Slots) -> None:
-        new = vertices[~self._is_mine[vertices]]
-        self._is_mine[new] = True
-        self._changed.append(new)
-
-    def _join(self, left: Slots, right: Slots) -> _Joined:
-        """Make one set of two for each row; they are given by their labels, which differ."""
-        roots, left, right = self._ranked(left, right)
-        least = least_of_components(len(roots), left, right)
-        ended = np.flatnonzero(least != np.arange(len(roots)))
-        losers, winners = roots[ended], roots[least[ended]]
-        members, which = self._members.take(losers)
-        moved = np.concatenate((losers, members))
-        label = np.concatenate((winners, winners[which]))
-        if self._owns_all:
-            self._move(moved, label)
-            return _NOTHING
-        is_mine = self._is_mine[moved]
-        followed, mine = self._move(moved[is_mine], label[is_mine])
-        forgotten = moved[~is_mine]
-        self._label[forgotten] = forgotten
-        are_strangers = ~self._is_mine[followed]
-        return _Joined(forgotten, label[~is_mine], followed[are_strangers], mine[are_strangers])
-
-    def _ranked(self, left: Slots, right: Slots) -> tuple[Slots, Slots, Slots]:
-        """The labels that are to be joined, by ascending id, and both columns as places among them."""
-        count = self._vertices.count
-        roots = distinct(count, left, right)
-        if self._vertices.is_ascending:
-            if len(roots) == count:
-                return roots, left, right
-        else:
-            roots = roots[np.argsort(self._vertices.ids[roots])]
-        self._rank[roots] = np.arange(len(roots))
-        return roots, self._rank[left], self._rank[right]
-
-    def _move(self, moved: Slots, label: Slots) -> tuple[Slots, Slots]:
-        """Give mine their new labels; return the labels that had no members before, and a member of each."""
-        self._label[moved] = label
-        self._changed.append(moved)
-        return self._members.add(moved, label)
+        ids = self._sets.vertices.ids
+        return Pairs(ids[slots], ids[self._sets.label[slots]])
 
     def _admit(self, vertex: Slots, other: Slots) -> None:
         """Take in the followers among the others: strangers to a vertex that is still a label.
 
         By now they are joined, so a stranger that is less than the vertex has taken the label from it.
         """
-        asks = (self._label[vertex] == vertex) & (self._label[other] == other) & ~self._is_mine[other]
+        sets = self._sets
+        asks = (sets.label[vertex] == vertex) & (sets.label[other] == other) & ~sets.is_mine[other]
         rows = np.flatnonzero(asks)
-        self._label[other[rows]] = vertex[rows]
-        followers = distinct(self._vertices.count, other[rows])
-        self._members.add(followers, self._label[followers])
+        sets.label[other[rows]] = vertex[rows]
+        followers = distinct(sets.vertices.count, other[rows])
+        sets.members.add(followers, sets.label[followers])
         self._mark(followers)
+
+    def _slots_of(self, facts: Pairs) -> tuple[Slots, Slots]:
+        """The slots of both columns."""
+        slots = self._sets.slots_of(np.concatenate(facts))
+        return slots[: len(facts.vertex)], slots[len(facts.vertex) :]
 
 
 def _flags(old: npt.NDArray[np.bool_] | None, size: int) -> npt.NDArray[np.bool_]:

@@ -1,64 +1,46 @@
 """Links by their source, with weights that add up: what a value at a vertex is worth to those it links to.
 
-Links lie in *runs*, each sorted by source with the place where each source begins (the compressed sparse rows
-of linear algebra). A change is a run of its own; a link that is taken away is one with the weight -1, and
-whatever is sent along it cancels what is sent along the one that it takes away, exactly, because values are
-whole numbers. A run is merged with the one before it as soon as it is at least half as long, so there are few
-of them, each link is moved a logarithmic number of times, and what has cancelled out is dropped on the way.
-
-Where most sources are asked for, a run is read from its beginning to its end instead of source by source.
+Links lie in *runs* (``link_runs``), each sorted by source. A change is a run of its own; a link that is taken
+away is one with the weight -1, and whatever is sent along it cancels what is sent along the one that it takes
+away, exactly, because values are whole numbers. A run is merged with the one before it as soon as it is at
+least half as long, so there are few of them, each link is moved a logarithmic number of times, and what has
+cancelled out is dropped on the way.
 
 Invariant: the weights of all runs, added up by source and target, are the links that are there.
 """
 
-from typing import Final, NamedTuple
-
 import numpy as np
-import numpy.typing as npt
 
-from pointstamp.graphs.arrays.slots import Slots, order_of
-
-Numbers = npt.NDArray[np.int64]
-
-# Reading a run from end to end costs about as much as finding a quarter of its links one source at a time.
-_WHOLE_SHARE: Final = 4
-
-
-class Links(NamedTuple):
-    """Links as columns: sources and targets as slots, and weights."""
-
-    src: Slots
-    dst: Slots
-    weight: Numbers
-
-
-class _Run(NamedTuple):
-    """Links sorted by source; the links of source s are those from ``begin[s]`` to ``begin[s + 1]``."""
-
-    links: Links
-    begin: Slots
-    is_plain: bool
-    """Whether all weights are 1."""
+from pointstamp.graphs.arrays.slots import Slots
+from pointstamp.graphs.ranks.link_runs import (
+    LinkRun,
+    Links,
+    Numbers,
+    found_in,
+    laid_run,
+    merged_links,
+    run_along,
+)
 
 
 class OutLinks:
     """The links of a worker's vertices; changed by the operator that owns it."""
 
     def __init__(self) -> None:
-        self._runs: list[_Run] = []
+        self._runs: list[LinkRun] = []
 
     def add(self, links: Links) -> None:
         """Add links, or take away those whose weight is below zero."""
         if not len(links.src):
             return
         while self._runs and len(self._runs[-1].links.src) <= 2 * len(links.src):
-            links = _together(self._runs.pop().links, links)
+            links = merged_links(self._runs.pop().links, links)
         if len(links.src):
-            self._runs.append(_laid(links))
+            self._runs.append(laid_run(links))
 
     def along(self, slots: Slots, values: Numbers) -> tuple[Slots, Numbers]:
         """The targets of these sources, and the value of the source for each, times the link's weight."""
-        parts = [_along(run, slots, values) for run in self._runs]
+        parts = [run_along(run, slots, values) for run in self._runs]
         if len(parts) == 1:
             return parts[0]
         targets = [np.empty(0, np.intp), *(part[0] for part in parts)]
@@ -67,7 +49,7 @@ class OutLinks:
     def of(self, slots: Slots) -> tuple[Slots, Slots, Numbers]:
         """The links of these sources: which of them each belongs to, its target and its weight."""
         places = np.arange(len(slots))
-        parts = [_found(run, slots) for run in self._runs]
+        parts = [found_in(run, slots) for run in self._runs]
         at = [np.repeat(places[: len(length)], length) for length, _ in parts]
         found = [run.links for run in self._runs]
         if not parts:
@@ -82,77 +64,8 @@ class OutLinks:
         """All links that are there, each once."""
         none = Links(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.int64))
         for run in self._runs:
-            none = _together(none, run.links)
+            none = merged_links(none, run.links)
         return none
 
     def __len__(self) -> int:
         return sum(len(run.links.src) for run in self._runs)
-
-
-def _along(run: _Run, slots: Slots, values: Numbers) -> tuple[Slots, Numbers]:
-    is_known = slots < len(run.begin) - 1
-    if not is_known.all():
-        slots, values = slots[is_known], values[is_known]
-    if _WHOLE_SHARE * len(slots) > len(run.begin):
-        each = np.zeros(len(run.begin), np.int64)
-        each[slots] = values
-        of_links = each[run.links.src]
-        return run.links.dst, of_links if run.is_plain else of_links * run.links.weight
-    length, at = _found(run, slots)
-    of_links = np.repeat(values, length)
-    return run.links.dst[at], of_links if run.is_plain else of_links * run.links.weight[at]
-
-
-def _found(run: _Run, slots: Slots) -> tuple[Slots, Slots]:
-    """How many links each of these sources has in a run, and where they are."""
-    within = np.minimum(slots, len(run.begin) - 2)
-    first = run.begin[within]
-    length = np.where(slots == within, run.begin[within + 1] - first, 0)
-    before = np.cumsum(length) - length
-    return length, np.arange(int(length.sum())) + np.repeat(first - before, length)
-
-
-def added_up(slots: Slots, values: Numbers, bound: int) -> tuple[Slots, Numbers]:
-    """Each slot once, ascending, with the sum of its values, where this is not 0; slots are below a bound.
-
-    >>> slots, sums = added_up(np.array([4, 1, 4, 2]), np.array([5, 1, -5, 3]), 5)
-    >>> slots.tolist(), sums.tolist()
-    ([1, 2], [1, 3])
-    """
-    if not len(slots):
-        return slots, values
-    if _WHOLE_SHARE * len(slots) > bound:
-        sums = np.zeros(bound, np.int64)
-        np.add.at(sums, slots, values)
-        there = np.flatnonzero(sums)
-        return there, sums[there]
-    order = order_of(slots, bound)
-    slots = slots[order]
-    at = np.flatnonzero(np.concatenate(([True], slots[1:] != slots[:-1])))
-    total = np.add.reduceat(values[order], at)
-    there = np.flatnonzero(total)
-    return slots[at[there]], total[there]
-
-
-def _together(one: Links, other: Links) -> Links:
-    """The links of both, weights added up, without those that are there no longer."""
-    both = Links(*(np.concatenate(columns) for columns in zip(one, other, strict=True)))
-    if not len(both.src):
-        return both
-    order = order_of(both.dst, int(both.dst.max()) + 1)
-    order = order[order_of(both.src[order], int(both.src.max()) + 1)]
-    src, dst, weight = (column[order] for column in both)
-    is_first = np.ones(len(src), np.bool_)
-    is_first[1:] = (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])
-    at = np.flatnonzero(is_first)
-    total = np.add.reduceat(weight, at)
-    there = np.flatnonzero(total)
-    return Links(src[at[there]], dst[at[there]], total[there])
-
-
-def _laid(links: Links) -> _Run:
-    sources = int(links.src.max()) + 1
-    order = order_of(links.src, sources)
-    begin = np.zeros(sources + 1, np.intp)
-    np.cumsum(np.bincount(links.src, minlength=sources), out=begin[1:])
-    return _Run(Links(*(column[order] for column in links)), begin, bool((links.weight == 1).all()))

@@ -34,7 +34,7 @@ from pointstamp import sum as sum_of
 from pointstamp.errors import FlowError
 from pointstamp.graphs.graph import Graph, Key
 from pointstamp.graphs.ranks.pushing import PushResiduals
-from pointstamp.graphs.ranks.residuals import units
+from pointstamp.graphs.ranks.units import units
 
 SumsTo = Literal["one", "vertices"] | None
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pointstamp import Context, Piece
 from pointstamp.graphs.arrays.slots import Slots, distinct
-from pointstamp.graphs.ranks.out_links import Links, Numbers, added_up
+from pointstamp.graphs.ranks.link_runs import Links, Numbers, added_up
 from pointstamp.graphs.ranks.residuals import NONE, Residuals
 
 # No loop gets so far: a time of this round is complete when its whole epoch is.

@@ -21,21 +21,18 @@ elsewhere. So vertices are pushed when |r| exceeds the tolerance and also 2 n / 
 takes more than n units from the sum of all residuals.
 """
 
-import math
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from pointstamp.errors import FlowError
 from pointstamp.graphs.arrays.ids import IdSlots, id_slots
 from pointstamp.graphs.arrays.slots import Slots, distinct, grown
-from pointstamp.graphs.ranks.out_links import Links, Numbers, OutLinks
+from pointstamp.graphs.ranks.link_runs import Links, Numbers
+from pointstamp.graphs.ranks.out_links import OutLinks
+from pointstamp.graphs.ranks.units import RANK_MAX, check_range, units
 
-UNITS_PER_TOLERANCE: Final = 1 << 20
 NONE: Final = -1
-_RANK_MAX: Final = 1 << 62
 
 
 class Residuals:
@@ -92,7 +89,7 @@ class Residuals:
         if len(self.pending):
             slots = distinct(self.ids.count, slots, self.pending)
         wanted = self.resets[slots] * self.one + self.incoming[slots]
-        self._check_range(wanted)
+        check_range(wanted, self.one)
         lacks = np.abs(wanted - self.rank[slots])
         lacks_too_much = (lacks > self._tolerance) & (lacks > 2 / (1 - self._damping) * self.out[slots])
         is_pushed = lacks_too_much & (lacks > self.one >> min(now + 1, 62))
@@ -104,8 +101,8 @@ class Residuals:
         change = self._shares(slots) - before
         most = float(np.abs(change).max(initial=0)) * float(self.out[slots].sum())
         slots, values = self.links.along(slots, change)
-        if most > _RANK_MAX:  # else no sum can be too large
-            self._check_range(np.bincount(slots, np.abs(values)))
+        if most > RANK_MAX:  # else no sum can be too large
+            check_range(np.bincount(slots, np.abs(values)), self.one)
         return slots, values
 
     def touch(self, slots: Slots) -> None:
@@ -134,18 +131,5 @@ class Residuals:
         share[out == 0] = 0
         return share
 
-    def _check_range(self, ranks: npt.NDArray[Any]) -> None:
-        assert ranks.min(initial=0) >= 0, "shares are never below zero"
-        if ranks.max(initial=0) > _RANK_MAX:
-            raise FlowError(
-                f"pagerank: a rank exceeds {_RANK_MAX / self.one:.0f} times the reset, which is the most "
-                "that can be counted in the units of this tolerance. Give a larger tolerance."
-            )
-
 
 _NUMBERS: Final = ("is_there", "resets", "rank", "incoming", "out")
-
-
-def units(tolerance: float) -> int:
-    """In how many units a reset of 1 is counted: a power of two, so that the tolerance is many of them."""
-    return 1 << math.ceil(math.log2(UNITS_PER_TOLERANCE / tolerance))
