@@ -209,8 +209,8 @@ def test_a_long_cycle_is_one_component() -> None:
 
 def parents(ways: Ways) -> set[int]:
     """On whom somebody rests."""
-    parent = ways._parent[: ways._vertices.count]
-    return set(ways._vertices.ids[parent[parent >= 0]].tolist())
+    parent = ways._keys.parent[: ways._keys.vertices.count]
+    return set(ways._keys.vertices.ids[parent[parent >= 0]].tolist())
 
 
 def test_an_edge_on_which_no_way_rests_goes_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,8 @@ from pointstamp.graphs.components.growing import connected_components
 from pointstamp.graphs.components.relabelling import Relabelled
 from pointstamp.graphs.components.spreading import by_least_id, least_label
 from pointstamp.graphs.graph import DST, ID, SRC, Graph
-from pointstamp.graphs.paths.searching import DISTANCE, searched
+from pointstamp.graphs.paths.saved_ways import DISTANCE
+from pointstamp.graphs.paths.searching import searched
 
 
 def wcc(graph: Graph) -> ps.Table:

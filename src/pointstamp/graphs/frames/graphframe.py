@@ -26,7 +26,7 @@ from pointstamp.errors import FlowError
 from pointstamp.graphs.communities.cdlp import cdlp
 from pointstamp.graphs.components.scc import scc
 from pointstamp.graphs.components.wcc import wcc
-from pointstamp.graphs.frames.along_edges import paths_of
+from pointstamp.graphs.frames.along_edges import shortest_of
 from pointstamp.graphs.frames.columns_of import as_struct, labelled, with_distances
 from pointstamp.graphs.frames.parts import PartsOfGraph
 from pointstamp.graphs.frames.pregel import Pregel
@@ -37,8 +37,8 @@ from pointstamp.graphs.frames.ranking import (
     ranked_from_each,
     side_by_side,
 )
-from pointstamp.graphs.frames.running import Algorithm, known, run_flow
-from pointstamp.graphs.graph import DST, ID, SRC, Key
+from pointstamp.graphs.frames.running import Algorithm, known, run_flow, run_on_ids
+from pointstamp.graphs.graph import ID, SRC, Key
 from pointstamp.graphs.paths.bfs import bfs
 from pointstamp.graphs.paths.shortest_paths import shortest_paths
 from pointstamp.graphs.patterns.motif_text import names_of, terms_of
@@ -131,12 +131,7 @@ class GraphFrame(PartsOfGraph):
         edges = self._edges if edgeFilter is None else self._edges.filter(edgeFilter)
         starts, ends = self._vertices.filter(fromExpr), self._vertices.filter(toExpr)
         levels = self._run("bfs", bfs, edges=edges, sources=starts)
-        nearest = ends.join(levels, ID).agg(sql.min("level")).first()
-        length = None if nearest is None else nearest[0]
-        if length is None or length > maxPathLength:
-            nobody = self._vertices.limit(0)
-            return nobody.select(sql.struct("*").alias("from"), sql.struct("*").alias("to"))
-        return paths_of(length, self._vertices.join(levels, ID), edges, starts, ends)
+        return shortest_of(maxPathLength, self._vertices.join(levels, ID), edges, starts, ends)
 
     def _with_ranks(self, ranks: DataFrame) -> "GraphFrame":
         """The vertices with their ranks, and the edges with their shares."""
@@ -152,9 +147,7 @@ class GraphFrame(PartsOfGraph):
         sources: DataFrame | None = None,
     ) -> DataFrame:
         """The result of an algorithm for the ids alone; properties are joined by Spark afterwards."""
-        ends = (self._edges if edges is None else edges).select(SRC, DST)
-        vertices, ends = known(self._vertices.select(ID), ends)
-        frames = {"vertices": vertices, "edges": ends}
+        frames = {"vertices": self._vertices, "edges": self._edges if edges is None else edges}
         if sources is not None:
-            frames["sources"] = sources.select(ID)
-        return run_flow(name, frames, algorithm, self._workers)
+            frames["sources"] = sources
+        return run_on_ids(name, frames, algorithm, self._workers)

@@ -1,6 +1,7 @@
 """Ways through a graph: how far it is to each vertex, and what can be reached.
 
-``bfs``, ``sssp`` and ``reachable`` go by ``nearest``, which is a loop of tables or the operator of
-``searching``; its ``ways`` keep the steps and pass keys on at a ``pace``. ``shortest_paths`` and
-``topological`` are loops of tables.
+``bfs``, ``sssp`` and ``reachable`` go by ``nearest``, which is a loop of tables or, by ``searching``, the
+operator of ``phases``. Its ``ways`` take ``step_changes`` and keep ``way_keys``, and pass these on by
+``relaxing`` at a ``pace``; ``saved_ways`` says how they are saved. ``shortest_paths`` and ``topological`` are
+loops of tables.
 """

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import pointstamp as ps
 from pointstamp.graphs.graph import DST, ID, SRC, Graph, Key
 from pointstamp.graphs.paths.nearest import nearest
-from pointstamp.graphs.paths.searching import DISTANCE
+from pointstamp.graphs.paths.saved_ways import DISTANCE
 
 
 def bfs(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:

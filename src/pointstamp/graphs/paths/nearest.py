@@ -12,7 +12,8 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp.graphs.graph import DST, ID, SRC
-from pointstamp.graphs.paths.searching import DISTANCE, LENGTH, searched
+from pointstamp.graphs.paths.saved_ways import DISTANCE, LENGTH
+from pointstamp.graphs.paths.searching import searched
 
 
 def nearest(starts: ps.Table, steps: ps.Table, *, name: str, length: int | None = None) -> ps.Table:

@@ -1,34 +1,15 @@
 """Searches by an operator that keeps the steps in arrays: for ids that are whole numbers, outside loops.
 
-It is one operator in a loop in a loop. The outer loop has three rounds, the *phases* of an epoch: doubt,
-relaxing, and the report. The inner loop has a round for each time that workers tell each other. A phase
-begins when nothing of the one before is under way any more, which is what it means that its time is settled.
-Each worker has the steps that lead to its vertices, and the keys of all vertices, which are told to everybody
-when they change; before it tells, it has drawn all conclusions that it can draw alone. A single worker has
-nobody to tell, and takes all three phases at once.
-
-What is saved is the steps and starts by the vertex to which they lead, and by every worker the keys of all
-vertices, for where as many workers go on, each gets back what it has saved itself.
+It is one operator in a loop in a loop (``phases``). The outer loop has three rounds, the *phases* of an
+epoch, and the inner one a round for each time that workers tell each other.
 """
 
-from collections.abc import Mapping
-from typing import ClassVar, Final
-
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import pointstamp as ps
-from pointstamp.graphs.arrays.columns import DIFF, added_up, arrays_of, batch_of, table_of
-from pointstamp.graphs.arrays.slots import Slots
 from pointstamp.graphs.graph import DST, ID, SRC
-from pointstamp.graphs.paths.pace import ByDistance, ByRank
-from pointstamp.graphs.paths.ways import StartChanges, StepChanges, Told, Ways
-
-DISTANCE: Final = "distance"
-LENGTH: Final = "length"
-
-_DOUBT, _RELAX, _REPORT = range(3)
+from pointstamp.graphs.paths.phases import Search
 
 
 def searched(
@@ -66,140 +47,9 @@ def searched(
         return ps.Table(phases.leave(found))
 
 
-class Search:
-    """Takes changes of steps and starts, epoch by epoch, and sends how distances change."""
-
-    keeps: ClassVar = (
-        "the steps by both ends, in arrays, and on what each vertex rests; a change costs whom it reaches"
-    )
-    takes_times_in_order = True
-
-    def __init__(self, starts: pa.Schema, length: int | None, *, by_rank: bool, both_ways: bool) -> None:
-        kind, weight = starts.field(DISTANCE).type, starts.field(DIFF)
-        ends = [(ID, pa.int64()), (DISTANCE, kind)]
-        self.outputs = {
-            "told": pa.schema([*ends, ("steps", pa.int32()), ("worker", pa.int32())]),
-            "found": pa.schema([*ends, weight]),
-        }
-        counted = (DIFF, pa.int64())
-        lengths = [(LENGTH, kind)] if length is None else []
-        self._kept = {
-            "steps": pa.schema([(SRC, pa.int64()), (DST, pa.int64()), *lengths, counted]),
-            "starts": pa.schema([*ends, counted]),
-            "keys": pa.schema([*ends, ("steps", pa.int32())]),
-        }
-        self._length, self._both_ways = length, both_ways
-        pace = ByRank() if by_rank else ByDistance()
-        self._ways = Ways(kind.to_pandas_dtype(), kind.to_pandas_dtype() if length is None else np.int8, pace)
-        self._waiting: dict[ps.Time, dict[str, list[pa.RecordBatch]]] = {}
-        # What has changed since it was last saved, once it was.
-        self._unsaved: dict[str, list[pa.RecordBatch]] | None = None
-
-    def on_start(self, context: ps.Context) -> None:
-        """Begin without steps; a single worker has each step with the one that leads back."""
-        if self._both_ways and context.workers == 1:
-            self._ways.lead_both_ways()
-
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
-        """Keep what comes until its time is settled; what this worker has said itself it knows."""
-        if input == "told":
-            batch = batch.filter(pa.array(batch.column("worker").to_numpy() != context.worker))
-        if batch.num_rows:
-            self._waiting.setdefault(context.time, {}).setdefault(input, []).append(batch)
-            context.notify_at()
-
-    def on_notify(self, context: ps.Context) -> None:
-        """Act on what has come for a time, by its phase."""
-        epoch, phase, wave = context.time
-        waiting = self._waiting.pop(context.time, {})
-        come = {name: pa.Table.from_batches(batches) for name, batches in waiting.items()}
-        if phase == _DOUBT:
-            forgotten = self._ways.doubt(self._suspects(come))
-            if context.workers == 1:
-                self._ways.relax(self._ways.begin_again())
-                self._report(context)
-                return
-            self._tell(context, forgotten)
-            context.notify_at((epoch, _RELAX, wave))
-        elif phase == _RELAX:
-            changed = self._ways.begin_again()
-            heard = self._ways.hear(_told(come["told"])) if come else changed[:0]
-            self._tell(context, self._ways.relax(changed, heard))
-            context.notify_at((epoch, _REPORT, wave))
-        else:
-            self._report(context)
-
-    def _suspects(self, come: Mapping[str, pa.Table]) -> Slots:
-        """Who has lost what it rests on by what has come."""
-        suspects = [np.empty(0, np.intp)]
-        if "steps" in come:
-            suspects.append(self._ways.change_steps(self._steps(come["steps"])))
-        if "starts" in come:
-            suspects.append(self._ways.change_starts(StartChanges(*arrays_of(come["starts"]))))
-        if "told" in come:
-            suspects.append(self._ways.hear_forgotten(_told(come["told"]).ids))
-        if self._unsaved is not None:
-            for name, changes in self._unsaved.items():
-                changes += come[name].to_batches() if name in come else []
-        return np.concatenate(suspects)
-
-    def _steps(self, table: pa.Table) -> StepChanges:
-        columns = arrays_of(table)
-        if self._length is not None:
-            columns.insert(2, np.full(len(columns[0]), self._length, np.int8))
-        return StepChanges(*columns)
-
-    def _tell(self, context: ps.Context, told: Told) -> None:
-        if len(told.ids):
-            context.send(
-                batch_of(context.schema("told"), *told, np.full(len(told.ids), context.worker, np.int32)),
-                output="told",
-            )
-
-    def _report(self, context: ps.Context) -> None:
-        before, now = self._ways.take_changes()
-        if len(before.ids) or len(now.ids):
-            ids, distance = (np.concatenate(both) for both in zip(before[:2], now[:2], strict=True))
-            diff = np.repeat(np.array([-1, 1]), [len(before.ids), len(now.ids)])
-            context.send(batch_of(context.schema("found"), ids, distance, diff), output="found")
-
-    def save(self, *, changes_only: bool) -> Mapping[str, ps.Piece]:
-        """Steps and starts by the vertex to which they lead, and the keys of all vertices."""
-        assert not self._waiting, f"times {list(self._waiting)} are open at a snapshot"
-        changes, self._unsaved = self._unsaved, {"steps": [], "starts": []}
-        is_whole = not changes_only or changes is None
-        rows = self._all() if is_whole or changes is None else changes
-        steps, starts = (table_of(self._kept[name], rows[name]) for name in ("steps", "starts"))
-        keys = batch_of(self._kept["keys"], *self._ways.keys(changes_only=not is_whole))
-        return {
-            "steps": ps.Piece(steps, (DST,), is_whole=is_whole, adds_up=True),
-            "starts": ps.Piece(starts, (ID,), is_whole=is_whole, adds_up=True),
-            "keys": ps.Piece(pa.Table.from_batches([keys]), (), (ID,), is_whole=is_whole),
-        }
-
-    def _all(self) -> dict[str, list[pa.RecordBatch]]:
-        src, dst, length, count = self._ways.all_steps()
-        lengths = [length] if self._length is None else []
-        steps = batch_of(self._kept["steps"], src, dst, *lengths, count)
-        return {"steps": [steps], "starts": [batch_of(self._kept["starts"], *self._ways.all_starts())]}
-
-    def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the steps and starts of this worker's vertices, and with the keys of all."""
-        self.on_start(context)
-        steps, starts = (added_up(pieces[name]) for name in ("steps", "starts"))
-        is_own = ps.saved.owners(pieces["keys"], (ID,), context.workers) == context.worker
-        self._ways.restore(
-            self._steps(steps), StartChanges(*arrays_of(starts)), _told(pieces["keys"]), is_own
-        )
-
-
 def _both_ways(steps: pa.RecordBatch) -> pa.RecordBatch:
     """Each step and the one back, which is the same from a vertex to itself."""
     back = steps.filter(pc.not_equal(steps.column(SRC), steps.column(DST)))
     ends = {SRC: back.column(DST), DST: back.column(SRC)}
     turned = [ends.get(name, back.column(name)) for name in steps.schema.names]
     return pa.concat_batches([steps, pa.RecordBatch.from_arrays(turned, schema=steps.schema)])
-
-
-def _told(table: pa.Table) -> Told:
-    return Told(*arrays_of(table)[:3])

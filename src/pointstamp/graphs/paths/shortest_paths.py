@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import pointstamp as ps
 from pointstamp.graphs.graph import ID, Graph, Key
 from pointstamp.graphs.paths.nearest import nearest_in_loop
-from pointstamp.graphs.paths.searching import LENGTH
+from pointstamp.graphs.paths.saved_ways import LENGTH
 from pointstamp.graphs.paths.sssp import weighed_steps
 
 

@@ -14,7 +14,7 @@ import pointstamp as ps
 from pointstamp.errors import FlowError
 from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT, Graph, Key
 from pointstamp.graphs.paths.nearest import nearest
-from pointstamp.graphs.paths.searching import LENGTH
+from pointstamp.graphs.paths.saved_ways import LENGTH
 
 
 def sssp(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:

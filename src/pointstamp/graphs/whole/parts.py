@@ -23,7 +23,8 @@ from pointstamp.graphs.arrays.edge_index import EdgeIndex
 from pointstamp.graphs.arrays.edge_runs import Counts
 from pointstamp.graphs.arrays.slots import Ids, Slots, distinct
 from pointstamp.graphs.paths.pace import ByDistance
-from pointstamp.graphs.paths.ways import StartChanges, StepChanges, Ways
+from pointstamp.graphs.paths.step_changes import StartChanges, StepChanges
+from pointstamp.graphs.paths.ways import Ways
 from pointstamp.graphs.whole.counted import SlotEdges
 from pointstamp.graphs.whole.strong import strong_components
 

@@ -1,0 +1,23 @@
+"""Steps and starts as columns: what is searched, and how it changes."""
+
+from typing import NamedTuple
+
+from pointstamp.graphs.arrays.edge_runs import Counts, Lengths
+from pointstamp.graphs.arrays.slots import Ids
+
+
+class StepChanges(NamedTuple):
+    """Steps and how often they are there, or are to be there more; none twice."""
+
+    src: Ids
+    dst: Ids
+    length: Lengths
+    by: Counts
+
+
+class StartChanges(NamedTuple):
+    """Vertices that have a distance from the start on, added or taken away; of a vertex one of each."""
+
+    ids: Ids
+    distance: Lengths
+    by: Counts

@@ -1,0 +1,132 @@
+"""The keys of vertices in arrays: the least distance of each, in how few steps, and on whom it rests.
+
+A key that is offered is taken if it is less than the one that a vertex has. Who has changed is kept twice:
+for the report of an epoch with the distance before, and for what is saved.
+"""
+
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pointstamp.graphs.arrays.edge_runs import Lengths
+from pointstamp.graphs.arrays.slots import Ids, Slots, distinct, grown
+from pointstamp.graphs.arrays.vertices import VertexTable
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+STEPS_MAX: Final = np.iinfo(np.int32).max
+"""As many steps has who is not reached."""
+NOBODY: Final = -1
+NO_SLOTS: Final[Slots] = np.empty(0, np.intp)
+_ROOM_MIN: Final = 1_024
+
+
+class Offer(NamedTuple):
+    """Keys that vertices could have."""
+
+    to: Slots
+    distance: Lengths
+    steps: npt.NDArray[np.int32]
+    by: Slots
+
+
+class Told(NamedTuple):
+    """Vertices with their keys; who is not reached has no distance."""
+
+    ids: Ids
+    distance: Lengths
+    steps: npt.NDArray[np.int32]
+
+
+class WayKeys:
+    """The key of each vertex, its parent, and the distance with which it begins, if it does."""
+
+    def __init__(self, kind: npt.DTypeLike) -> None:
+        self.vertices = VertexTable()
+        self.never: Any = np.inf if np.dtype(kind).kind == "f" else np.iinfo(np.int64).max
+        self.distance: Lengths = np.empty(_ROOM_MIN, kind)
+        self.start: Lengths = np.empty(_ROOM_MIN, kind)
+        """The distance with which a vertex begins, of those that do."""
+        self.steps = np.empty(_ROOM_MIN, np.int32)
+        self.parent: Slots = np.empty(_ROOM_MIN, np.intp)
+        self._is_touched = np.empty(_ROOM_MIN, np.bool_)
+        self._touched: list[tuple[Slots, Lengths]] = []
+        """Who has changed since this was last asked, and the distance before."""
+        # Who has changed since keys were last saved, once they were.
+        self._unsaved: list[Slots] | None = None
+
+    def slots_of(self, ids: Ids) -> Slots:
+        """The slots of vertices; new ones are not reached."""
+        before = self.vertices.count
+        slots = self.vertices.slots_of(ids)
+        count = self.vertices.count
+        if count > before:
+            self.distance, self.start = (grown(x, before, count) for x in (self.distance, self.start))
+            self.steps, self.parent = grown(self.steps, before, count), grown(self.parent, before, count)
+            self._is_touched = grown(self._is_touched, before, count)
+            new = slice(before, count)
+            self.distance[new] = self.start[new] = self.never
+            self.steps[new], self.parent[new] = STEPS_MAX, NOBODY
+            self._is_touched[new] = False
+        return slots
+
+    def take(self, offer: Offer) -> Slots:
+        """Take the least of what is offered to each; return whose key became less."""
+        to, distance, steps, by = offer
+        less = (distance < self.distance[to]) | ((distance == self.distance[to]) & (steps < self.steps[to]))
+        to, distance, steps, by = to[less], distance[less], steps[less], by[less]
+        if not len(to):
+            return NO_SLOTS
+        self._touch(to)
+        np.minimum.at(self.distance, to, distance)
+        least = np.flatnonzero(distance == self.distance[to])
+        to, steps, by = to[least], steps[least], by[least]
+        self.steps[to] = STEPS_MAX
+        np.minimum.at(self.steps, to, steps)
+        first = steps == self.steps[to]
+        self.parent[to[first]] = by[first]
+        return distinct(self.vertices.count, to)
+
+    def forget(self, slots: Slots) -> None:
+        """These are not reached any more, and rest on nobody."""
+        self._touch(slots)
+        self.distance[slots], self.steps[slots], self.parent[slots] = self.never, STEPS_MAX, NOBODY
+
+    def told(self, slots: Slots) -> Told:
+        """Vertices with their keys."""
+        return Told(self.vertices.ids[slots], self.distance[slots], self.steps[slots])
+
+    def take_changes(self) -> tuple[Told, Told]:
+        """Whose distance has changed since this was last asked: as it was where it was, and as it is."""
+        if not self._touched:
+            none = self.told(NO_SLOTS)
+            return none, none
+        slots, before = (np.concatenate(parts) for parts in zip(*self._touched, strict=True))
+        self._touched = []
+        self._is_touched[slots] = False
+        self.note(slots)
+        differ = before != self.distance[slots]
+        slots, before = slots[differ], before[differ]
+        was = before != self.never
+        steps = np.zeros(int(was.sum()), np.int32)
+        now = slots[self.distance[slots] != self.never]
+        return Told(self.vertices.ids[slots[was]], before[was], steps), self.told(now)
+
+    def note(self, changed: Slots) -> None:
+        """These have changed, and are to be saved."""
+        if self._unsaved is not None:
+            self._unsaved.append(changed)
+
+    def to_save(self, *, changes_only: bool) -> Told:
+        """The keys of all vertices, or those that changed since this was last asked."""
+        count = self.vertices.count
+        changed, self._unsaved = self._unsaved, []
+        if changes_only and changed is not None:
+            return self.told(distinct(count, NO_SLOTS, *changed))
+        return self.told(np.flatnonzero(self.steps[:count] < STEPS_MAX))
+
+    def _touch(self, slots: Slots) -> None:
+        new = distinct(self.vertices.count, slots[~self._is_touched[slots]])
+        self._is_touched[new] = True
+        self._touched.append((new, self.distance[new]))
