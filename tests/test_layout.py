@@ -3,7 +3,8 @@
 Families:
 - docs/architecture.md and CONTRIBUTING.md have the packages of pyproject.toml's layers, in that order;
 - the docstring of each package says who calls whom in it, with names of its own modules;
-- each folder of tests has the name of the package that it tests.
+- each folder of tests has the name of the package that it tests;
+- an algorithm on graphs is short enough to be read like the paper that it comes from.
 """
 
 import ast
@@ -17,6 +18,7 @@ SOURCE: Final = ROOT / "src" / "pointstamp"
 CONTRACTS: Final = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 LAYERS: Final = [layer.split(" | ") for layer in CONTRACTS[0]["layers"]]
 PACKAGES: Final = sorted(each.parent for each in SOURCE.rglob("__init__.py") if each.parent != SOURCE)
+ALGORITHM_LINES_MAX: Final = 150
 OTHER_TESTS: Final = {
     "support": "generators, oracles and flows that several tests share",
     "torture": "a long run that is disturbed from outside",
@@ -63,3 +65,12 @@ def test_each_folder_of_tests_has_the_name_of_what_it_tests() -> None:
     models = ROOT / "models"
     parts = {each.name for each in (models / "src" / "pointstamp_models").iterdir()}
     assert {each.name for each in (models / "tests").iterdir() if each.is_dir()} - {"__pycache__"} <= parts
+
+
+def test_no_module_of_the_graph_algorithms_has_more_than_150_lines() -> None:
+    folder = SOURCE / "graphs"
+    # The class that all algorithms take has a method for each of them, and is none itself.
+    modules = [each for each in folder.rglob("*.py") if each != folder / "graph.py"]
+    lines = {str(each.relative_to(folder)): len(each.read_text().splitlines()) for each in modules}
+    assert lines
+    assert {name: count for name, count in lines.items() if count > ALGORITHM_LINES_MAX} == {}

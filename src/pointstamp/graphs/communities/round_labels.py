@@ -118,7 +118,8 @@ class RoundLabels:
     def restore(self, pieces: Mapping[str, pa.Table], worker: int, workers: int) -> None:
         """Go on with the labels that were known; those that the owners of vertices saved count."""
         for ids, labels in saving.saved_labels(pieces["labels"], self._rounds):
-            self._labels[1:, self._slots_of(ids)] = labels
+            slots = self._slots_of(ids)
+            self._labels[1:, slots] = labels
         slots = self._slots_of(saving.own_ids(pieces["labels"], worker, workers))
         self._is_there[slots] = self._was_there[slots] = 1
         self._shown[slots] = self._labels[-1, slots]

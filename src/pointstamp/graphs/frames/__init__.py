@@ -1,8 +1,8 @@
 """GraphFrames' names for graphs of DataFrames; loaded when asked for, because it needs PySpark.
 
-``graphframe`` has the class, which runs flows by ``running``, ranks by ``ranking``, gives results the
-``columns_of`` GraphFrames, and leaves joins and groups to Spark: ``parts``, made of ``along_edges``.
-``pregel`` has the builder of programs for vertices.
+``graphframe`` has the class, which runs flows by ``running``, gives results the ``columns_of`` GraphFrames,
+has ``ranks_of`` a graph by ``ranking``, and leaves joins and groups to Spark: ``parts``, made of
+``along_edges``. ``pregel`` has the builder of programs for vertices.
 """
 
 from pointstamp.graphs.frames.along_edges import AggregateMessages

@@ -68,19 +68,7 @@ def counted(ids: DataFrame, name: str) -> DataFrame:
     return ids.groupBy(ID).agg(sql.count("*").cast("int").alias(name))
 
 
-def shortest_of(
-    length_max: int, levels: DataFrame, edges: DataFrame, starts: DataFrame, ends: DataFrame
-) -> DataFrame:
-    """All shortest paths from starts to ends by the ``level`` of each vertex in reach; none too long."""
-    nearest = ends.join(levels.select(ID, "level"), ID).agg(sql.min("level")).first()
-    length = None if nearest is None else nearest[0]
-    if length is None or length > length_max:
-        nobody = ends.limit(0)
-        return nobody.select(sql.struct("*").alias("from"), sql.struct("*").alias("to"))
-    return _paths_of(length, levels, edges, starts, ends)
-
-
-def _paths_of(
+def paths_of(
     length: int, levels: DataFrame, edges: DataFrame, starts: DataFrame, ends: DataFrame
 ) -> DataFrame:
     """All paths of a length from starts to ends on which every step is one ``level`` further."""

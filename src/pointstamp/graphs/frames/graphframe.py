@@ -22,23 +22,15 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from pointstamp.errors import FlowError
 from pointstamp.graphs.communities.cdlp import cdlp
 from pointstamp.graphs.components.scc import scc
 from pointstamp.graphs.components.wcc import wcc
-from pointstamp.graphs.frames.along_edges import shortest_of
+from pointstamp.graphs.frames.along_edges import paths_of
 from pointstamp.graphs.frames.columns_of import as_struct, labelled, with_distances
-from pointstamp.graphs.frames.parts import PartsOfGraph
 from pointstamp.graphs.frames.pregel import Pregel
-from pointstamp.graphs.frames.ranking import (
-    TOLERANCE_OF_ITERATIONS,
-    allowed,
-    ranked,
-    ranked_from_each,
-    side_by_side,
-)
-from pointstamp.graphs.frames.running import Algorithm, known, run_flow, run_on_ids
-from pointstamp.graphs.graph import ID, SRC, Key
+from pointstamp.graphs.frames.ranks_of import RanksOfGraph
+from pointstamp.graphs.frames.running import known, run_flow
+from pointstamp.graphs.graph import ID, Key
 from pointstamp.graphs.paths.bfs import bfs
 from pointstamp.graphs.paths.shortest_paths import shortest_paths
 from pointstamp.graphs.patterns.motif_text import names_of, terms_of
@@ -46,7 +38,7 @@ from pointstamp.graphs.patterns.motifs import find
 from pointstamp.graphs.patterns.triangles import triangles
 
 
-class GraphFrame(PartsOfGraph):
+class GraphFrame(RanksOfGraph):
     """A graph of two DataFrames, with what goes in rounds, and motifs."""
 
     def connectedComponents(self, **options: Any) -> DataFrame:  # noqa: ANN401, N802 - GraphFrames' own
@@ -61,39 +53,6 @@ class GraphFrame(PartsOfGraph):
         """The vertices with ``label``, a long: the community after so many rounds."""
         made = self._run("label propagation", lambda graph: cdlp(graph, rounds=maxIter))
         return labelled(self._vertices, made, "label")
-
-    def pageRank(  # noqa: N802 - GraphFrames' name
-        self,
-        resetProbability: float = 0.15,  # noqa: N803 - GraphFrames' name
-        sourceId: Key | None = None,  # noqa: N803 - as above
-        maxIter: int | None = None,  # noqa: N803 - as above
-        tol: float | None = None,
-    ) -> "GraphFrame":
-        """The graph with ``pagerank`` of vertices, and ``weight`` of edges, which share it out evenly.
-
-        Ranks add up to the number of vertices, and with a ``sourceId`` to one.
-        """
-        if (maxIter is None) == (tol is None):
-            raise FlowError("pageRank needs maxIter or tol, and not both.")
-        damping, tolerance = 1 - resetProbability, TOLERANCE_OF_ITERATIONS if tol is None else allowed(tol)
-        ranks = self._run("pageRank", partial(ranked, sourceId, damping, tolerance))
-        return self._with_ranks(ranks.withColumnRenamed("rank", "pagerank"))
-
-    def parallelPersonalizedPageRank(  # noqa: N802 - GraphFrames' name
-        self,
-        resetProbability: float = 0.15,  # noqa: N803 - GraphFrames' name
-        sourceIds: Iterable[Key] | None = None,  # noqa: N803 - as above
-        maxIter: int | None = None,  # noqa: N803 - as above
-    ) -> "GraphFrame":
-        """The graph with ``pageranks`` of vertices: a vector of the ranks as seen from each source.
-
-        Ranks of one source add up to one. All sources are one job, which keeps the edges for each of them.
-        """
-        sources = list(sourceIds or ())
-        if not sources or maxIter is None:
-            raise FlowError("parallelPersonalizedPageRank needs sourceIds, one or more, and maxIter.")
-        ranks = self._run("pageRanks", partial(ranked_from_each, sources, 1 - resetProbability))
-        return self._with_ranks(side_by_side(ranks, len(sources)))
 
     @property
     def pregel(self) -> Pregel:
@@ -131,23 +90,9 @@ class GraphFrame(PartsOfGraph):
         edges = self._edges if edgeFilter is None else self._edges.filter(edgeFilter)
         starts, ends = self._vertices.filter(fromExpr), self._vertices.filter(toExpr)
         levels = self._run("bfs", bfs, edges=edges, sources=starts)
-        return shortest_of(maxPathLength, self._vertices.join(levels, ID), edges, starts, ends)
-
-    def _with_ranks(self, ranks: DataFrame) -> "GraphFrame":
-        """The vertices with their ranks, and the edges with their shares."""
-        shares = self.outDegrees.select(sql.col(ID).alias(SRC), (1 / sql.col("outDegree")).alias("weight"))
-        return self._with(self._vertices.join(ranks, ID), self._edges.drop("weight").join(shares, SRC))
-
-    def _run(
-        self,
-        name: str,
-        algorithm: Algorithm,
-        *,
-        edges: DataFrame | None = None,
-        sources: DataFrame | None = None,
-    ) -> DataFrame:
-        """The result of an algorithm for the ids alone; properties are joined by Spark afterwards."""
-        frames = {"vertices": self._vertices, "edges": self._edges if edges is None else edges}
-        if sources is not None:
-            frames["sources"] = sources
-        return run_on_ids(name, frames, algorithm, self._workers)
+        nearest = ends.join(levels, ID).agg(sql.min("level")).first()
+        length = None if nearest is None else nearest[0]
+        if length is None or length > maxPathLength:
+            nobody = self._vertices.limit(0)
+            return nobody.select(sql.struct("*").alias("from"), sql.struct("*").alias("to"))
+        return paths_of(length, self._vertices.join(levels, ID), edges, starts, ends)

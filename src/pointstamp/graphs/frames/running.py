@@ -24,15 +24,6 @@ def run_flow(
     return flow.run(frames["vertices"].sparkSession, frames, workers=workers).table("result")
 
 
-def run_on_ids(
-    name: str, frames: Mapping[str, DataFrame], algorithm: Algorithm, workers: int | None
-) -> DataFrame:
-    """The result of an algorithm for the ids alone of ``vertices``, ``edges`` and ``sources``."""
-    vertices, edges = known(frames["vertices"].select(ID), frames["edges"].select(SRC, DST))
-    others = {each: frames[each].select(ID) for each in frames if each == "sources"}
-    return run_flow(name, {"vertices": vertices, "edges": edges, **others}, algorithm, workers)
-
-
 def known(vertices: DataFrame, edges: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Vertices and edges with ids of one type, without edges to vertices that are not there."""
     columns = edges.columns
