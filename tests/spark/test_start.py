@@ -298,6 +298,7 @@ def test_a_query_says_who_it_is_what_it_does_and_what_its_outputs_wait_for(
     until(lambda: nothing_runs(spark))
 
 
+@pytest.mark.long
 def test_after_hundreds_of_epochs_the_checkpoint_has_no_more_objects_than_after_a_few_hundred(
     spark: SparkSession, tmp_path: Path
 ) -> None:
