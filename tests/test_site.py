@@ -10,6 +10,7 @@ import pytest
 import pointstamp
 
 ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

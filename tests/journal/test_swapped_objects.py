@@ -133,7 +133,10 @@ def test_a_part_of_a_copy_of_the_checkpoint_that_went_on_by_itself_is_not_taken(
         assert ours.goes_on(swapped) in (wanted, None), name
 
 
-@pytest.mark.parametrize("is_summarized", [False, True], ids=["entries", "summary"])
+@pytest.mark.parametrize(
+    "is_summarized",
+    [pytest.param(False, id="entries"), pytest.param(True, id="summary", marks=pytest.mark.long)],
+)
 def test_a_flipped_bit_of_any_object_gives_the_right_rows_or_a_refusal(is_summarized: bool) -> None:
     ours = _stopped(6, is_summarized=is_summarized)
     wanted = expected(FLOW, ours.data)

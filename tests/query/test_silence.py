@@ -10,6 +10,8 @@ Families, and what only each can find:
 
 from collections import Counter
 from dataclasses import replace
+from itertools import count as counted
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -245,7 +247,8 @@ class Plain(Rescaled):
 
 def worlds(flow: ps.Dataflow, judge: Any, count: int) -> int:  # noqa: ANN401 - one of the two above
     mattered = 0
-    for seed in range(count):
+    one_lane = (seed for seed in counted() if seed // 3 % 3 == 0)  # its units are those that are given
+    for seed in islice(one_lane, count):
         given = items(seed)
         simulator = CrashSimulator(flow.plan, prepared(flow.plan, given))
         simulator.world = Plain

@@ -496,6 +496,7 @@ class CountingSink(MemorySink):
             self.counts.append(len(self.storage.list()))
 
 
+@pytest.mark.long
 def test_a_checkpoint_stays_small_over_two_thousand_epochs() -> None:
     flow = FLOWS["running"]()
     data = [{"numbers": numbers([(epoch % 5, 1)])} for epoch in range(2000)]

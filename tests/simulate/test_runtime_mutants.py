@@ -530,7 +530,11 @@ def test_times_that_are_taken_out_of_order_are_caught(
 
 
 @pytest.mark.parametrize(
-    "flow", [busy_flow, nested_flow, doors_flow, walking_flow, tallies_flow, walks_in_walks_flow]
+    "flow",
+    [
+        *(busy_flow, nested_flow, doors_flow, walking_flow, tallies_flow),
+        pytest.param(walks_in_walks_flow, marks=pytest.mark.long),
+    ],
 )
 def test_the_runtime_as_it_is_is_valid_in_the_same_worlds(flow: Callable[[], ps.Dataflow]) -> None:
     report = simulate(simulator_of(flow(), epochs=3), cases(range(40), 1, 4))

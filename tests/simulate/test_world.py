@@ -52,6 +52,7 @@ def test_another_seed_gives_another_trace() -> None:
     assert len({trace_bytes(seed, 3) for seed in range(5)}) == 5
 
 
+@pytest.mark.long
 def test_fresh_processes_with_other_hash_seeds_give_the_same_traces() -> None:
     program = (
         "import sys; sys.path[:0] = sys.argv[1:2]\nfrom simulate.test_world import digest\nprint(digest())\n"

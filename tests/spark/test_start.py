@@ -184,7 +184,7 @@ def test_a_copy_of_the_checkpoint_takes_the_same_rows_into_the_same_epochs(
         query.processAllAvailable()
         query.stop()
     found = published_by_epoch(tmp_path / "out-first", "counts")
-    assert len(found) >= 3  # two files a batch
+    assert len(found) >= 2  # what was read and never saved may come into fewer epochs, the same in both
     assert found == published_by_epoch(tmp_path / "out-second", "counts")
 
 
@@ -298,6 +298,7 @@ def test_a_query_says_who_it_is_what_it_does_and_what_its_outputs_wait_for(
     until(lambda: nothing_runs(spark))
 
 
+@pytest.mark.long
 def test_after_hundreds_of_epochs_the_checkpoint_has_no_more_objects_than_after_a_few_hundred(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ Families, and what only each can find:
   error of the package's own is understood where the object is there.
 """
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,13 @@ def test_a_scheme_is_left_to_fsspec() -> None:
         ("dbfs:/x", "has one slash after 'dbfs:'"),
     ],
 )
-def test_an_address_that_cannot_be_opened_says_what_to_do(address: str, words: str) -> None:
+def test_an_address_that_cannot_be_opened_says_what_to_do(
+    address: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("gcsfs", "adlfs"):
+        monkeypatch.setitem(sys.modules, package, None)  # as if they were not installed
+    for protocol in ("gs", "gcs", "abfss"):
+        monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, protocol, raising=False)
     with pytest.raises(StorageError, match=words):
         storage_at(address)
 
@@ -95,14 +102,14 @@ def test_a_storage_knows_whether_its_package_can_refuse(
 
 
 class _Folders(MemoryFileSystem):  # type: ignore[misc]
-    """A stand-in for HDFS: a rename to a taken name fails."""
+    """A stand-in for HDFS: a rename to a taken name fails, unless it is told to replace."""
 
     cachable = False
     store: dict[str, Any] = {}  # noqa: RUF012
     pseudo_dirs: list[str] = [""]  # noqa: RUF012
 
     def mv(self, path1: str, path2: str, **options: object) -> None:
-        if self.exists(path2):
+        if self.exists(path2) and not options.get("overwrite"):
             raise OSError("HDFS rename failed")
         super().mv(path1, path2)
 

@@ -18,7 +18,7 @@ from support.broken_recovery import Rescaled
 from support.table_worlds import FLOWS, inputs_of
 
 # The loop in a loop takes ten times as long as the others.
-WORLDS = {name: 2 if name == "parts" else 6 for name in FLOWS}
+WORLDS = {name: 2 if name == "parts" else 4 for name in FLOWS}
 
 
 def check_valid(report: Report) -> None:

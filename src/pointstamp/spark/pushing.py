@@ -8,9 +8,9 @@ so that it is refused as it always is.
 
 from collections.abc import Mapping
 from functools import reduce
+from importlib import import_module
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pointstamp.flow.plan import Plan
@@ -31,14 +31,22 @@ def with_steps(frame: DataFrame, steps: Pushed, epoch: EpochColumn | None) -> Da
     return reduce(lambda before, step: _with_step(before, step, epoch), steps.steps, frame)
 
 
+def _expression(frame: DataFrame, text: str) -> Column:
+    """An expression for a DataFrame: one of Connect takes a kind of its own, whatever else is there."""
+    is_connect = type(frame).__module__.startswith("pyspark.sql.connect")
+    made: Column = import_module(f"pyspark.sql{'.connect' if is_connect else ''}.functions").expr(text)
+    return made
+
+
 def _with_step(frame: DataFrame, step: Step, epoch: str | None) -> DataFrame:
     if isinstance(step, KeepRows):
         return frame.where(step.condition if epoch is None else f"{step.condition} OR {_is_none(epoch)}")
     if isinstance(step, MakeColumns):
         beside = [] if epoch is None or epoch in step.schema.names else [quoted(epoch)]
-        return frame.select(*(expr(text).alias(name) for name, text in step.columns), *map(expr, beside))
+        columns = [_expression(frame, text).alias(name) for name, text in step.columns]
+        return frame.select(*columns, *(_expression(frame, text) for text in beside))
     keys = dict.fromkeys((*step.keys, *([] if epoch is None else [epoch])))
-    parts = [expr(text).alias(name) for name, text in step.parts]
+    parts = [_expression(frame, text).alias(name) for name, text in step.parts]
     return frame.groupBy(*map(quoted, keys)).agg(*parts)
 
 

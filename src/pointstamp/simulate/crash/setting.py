@@ -167,7 +167,7 @@ class Setting:
             self.choices,
             self.further if self.features.has_columns else None,
             {name: each.event_epochs for name, each in declared.items() if each.event_epochs is not None},
-            1 + seed % _LANES_MAX,
+            1 + seed // 3 % _LANES_MAX,
         )
 
     def _before_operation(self, what: str) -> None:
