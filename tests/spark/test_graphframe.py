@@ -62,6 +62,7 @@ def groups(labels: dict[str, Any]) -> set[frozenset[str]]:
     return {frozenset(each) for each in made.values()}
 
 
+@pytest.mark.long
 def test_degrees_parts_and_triplets_are_left_to_spark(friends: GraphFrame) -> None:
     assert by_id(friends.inDegrees, "inDegree") == {"a": 1, "b": 2, "c": 2, "d": 1, "e": 1, "f": 1}
     assert by_id(friends.degrees, "degree")["e"] == 3
@@ -118,6 +119,7 @@ def test_a_search_may_find_nothing_or_end_where_it_begins(friends: GraphFrame) -
     assert [(row["from"].id, row["to"].id) for row in here.collect()] == [("b", "b")]
 
 
+@pytest.mark.long
 def test_components_and_communities_have_numbers_as_labels(friends: GraphFrame) -> None:
     directed = nx.DiGraph([(src, dst) for src, dst, _ in RELATIONS])
     directed.add_node("g")
@@ -132,6 +134,7 @@ def test_components_and_communities_have_numbers_as_labels(friends: GraphFrame) 
     assert labels["g"] not in {label for vertex, label in labels.items() if vertex != "g"}
 
 
+@pytest.mark.long
 def test_ranks_add_up_to_the_number_of_vertices(friends: GraphFrame) -> None:
     results = friends.pageRank(resetProbability=0.15, tol=0.0001)
     ranks = by_id(results.vertices, "pagerank")

@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 SECONDS_MAX: Final = 240.0
 LISTENING: Final = "0A"  # in the kernel's list of sockets

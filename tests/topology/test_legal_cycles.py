@@ -25,7 +25,7 @@ from pointstamp.topology.summary import Advance, Summary, delay, enter, feedback
 from support.nets import Net
 from support.wild_nets import End, Way, WildNet, draw, draw_bare
 
-GRAPHS: Final = 6_000
+GRAPHS: Final = 3_000
 OUTSIDE, INSIDE = Domain(EPOCHS), Domain(EPOCHS, 1)
 
 
