@@ -2,7 +2,8 @@
 
 Families:
 - local-cluster: Spark starts a master, workers and executors by itself;
-- standalone: a master and two workers are started here, as an administrator would, on loopback.
+- standalone: a master and two workers are started here, as an administrator would, on loopback;
+- YARN: a resource manager and two nodes in one process, as an application of which a barrier stage runs.
 Only these can find what works in one process by accident: addresses, environments, pickled flows, files.
 """
 
@@ -12,12 +13,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
 import pytest
+
+from support.hadoop import Hadoop, java_home
 
 pytestmark = pytest.mark.spark
 
@@ -41,10 +44,10 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def report_of_job(master: str, folder: Path) -> dict[str, object]:
+def report_of_job(master: str, folder: Path, further: Mapping[str, str] | None = None) -> dict[str, object]:
     done = subprocess.run(
         [sys.executable, str(JOB), master, str(folder / "out")],
-        env=environment(folder),
+        env={**environment(folder), **(further or {})},
         cwd=folder,
         capture_output=True,
         text=True,
@@ -116,4 +119,29 @@ def test_a_loop_on_a_standalone_master_with_two_workers_gives_what_it_gives_here
         daemon(tmp_path, "worker.Worker", *worker, master, until=r"Successfully registered with master"),
     ):
         report = report_of_job(master, tmp_path)
+    assert report == {"same": True, "rows": report["rows"], "processes": 2}
+
+
+def for_yarn(place: str) -> dict[str, str]:
+    """Where the cluster is, and what its containers need: Spark's jars are on the disk of every node."""
+    settings = {
+        "spark.yarn.jars": f"local:{SPARK_HOME}/jars/*",
+        "spark.yarn.am.memory": "512m",
+        "spark.yarn.appMasterEnv.JAVA_HOME": java_home(),
+        "spark.executorEnv.JAVA_HOME": java_home(),
+        "spark.executorEnv.PYSPARK_PYTHON": sys.executable,
+    }
+    told = " ".join(f"--conf {name}={value}" for name, value in settings.items())
+    return {
+        "HADOOP_CONF_DIR": place,
+        "YARN_CONF_DIR": place,
+        "JAVA_HOME": java_home(),
+        "PYSPARK_SUBMIT_ARGS": f"{told} pyspark-shell",
+    }
+
+
+@pytest.mark.long
+def test_a_loop_on_two_executors_of_yarn_gives_what_it_gives_here(tmp_path: Path) -> None:
+    with Hadoop("yarn", tmp_path / "yarn") as cluster:
+        report = report_of_job("yarn", tmp_path, for_yarn(cluster.place))
     assert report == {"same": True, "rows": report["rows"], "processes": 2}

@@ -28,7 +28,7 @@ from pointstamp.storage.anywhere import FsspecStorage
 from pointstamp.storage.port import Storage
 from pointstamp.storage.proving import check_exclusive
 from support.blob_servers import azurite, fake_gcs
-from support.hdfs import Hdfs
+from support.hadoop import Hadoop
 from support.store_drivers import words_of
 
 # aiohttp warns of bodies of a megabyte that adlfs hands over; nothing is leaked.
@@ -42,7 +42,7 @@ SECONDS_MAX = 300
 
 @contextmanager
 def hdfs(folder: Path) -> Iterator[str]:
-    with Hdfs(folder) as cluster:
+    with Hadoop("hdfs", folder) as cluster:
         yield f"{cluster.place}/tests"
 
 

@@ -1,16 +1,19 @@
 """A driver on a host of its own: ``python -m support.host_driver MASTER ADDRESS FOLDER``.
 
 It counts the words of the files that arrive in FOLDER/in, on two workers of a Spark cluster, says each epoch
-that it has published and why it restarts, and ends when FOLDER/end is there.
+that it has published and why it restarts, and ends when FOLDER/end is there. A second output says which host
+had rows of an epoch, and what its clock was. ``PYSPARK_PYTHON`` is the executors' Python.
 """
 
 import logging
-import os
+import socket
 import sys
+import time
 from pathlib import Path
 
+import pyarrow as pa
+
 import pointstamp as ps
-from support.streams import words_flow
 
 
 def say(*words: object) -> None:
@@ -18,11 +21,23 @@ def say(*words: object) -> None:
     sys.stdout.flush()
 
 
+def stamped(_: pa.RecordBatch) -> pa.RecordBatch:
+    """The host on which this is called, and its clock in seconds."""
+    return pa.record_batch({"host": [socket.gethostname()], "clock": [int(time.time())]})
+
+
+def stamped_words() -> ps.Dataflow:
+    flow = ps.Dataflow("words")
+    words = flow.input("words", "word string").exchange("word")
+    flow.output("counts", words.count("word", running=True))
+    flow.output("clocks", words.map_batches(stamped, "host string, clock long"))
+    return flow
+
+
 def main(master: str, address: str, folder: Path) -> None:
     from pyspark.sql import SparkSession
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
@@ -34,7 +49,7 @@ def main(master: str, address: str, folder: Path) -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
-    query = words_flow("words").start(
+    query = stamped_words().start(
         spark,
         words=ps.files(folder / "in"),
         checkpoint=f"{folder}/checkpoint",

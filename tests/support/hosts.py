@@ -1,8 +1,8 @@
 """Several hosts on one machine: network namespaces on a bridge that leads nowhere else.
 
 Each host has its own loopback, its own name and two addresses, of IPv4 and of IPv6, at which others reach it.
-All share one disk. It needs root and iproute2; where namespaces cannot be made the test is skipped with a
-sentence.
+Its name stands for a third address that leads nowhere, as where a host has several networks. All share one
+disk. It needs root and iproute2; where namespaces cannot be made the test is skipped with a sentence.
 
 Packets are lost without a word, as on a real network: a cable that is pulled is the link of a host that is
 down, and a loss between two hosts is a wrong hardware address, so that packets go to nobody. A host that is
@@ -21,6 +21,7 @@ from typing import Any, Final
 import pytest
 
 NET: Final = "10.77.0"
+NOWHERE: Final = "10.88.0"
 NET6: Final = "fd77"
 TESTS: Final = str(Path(__file__).parents[1])
 NOBODY: Final = "02:00:00:00:00:99"
@@ -126,10 +127,11 @@ class Hosts:
             _run("ip", "link", "add", "eth0", "netns", name, "type", "veth", *peer)
             self._on(name, "ip", "addr", "add", f"{self.address(host)}/24", "dev", "eth0")
             self._on(name, "ip", "addr", "add", f"{self.address6(host)}/64", "dev", "eth0", "nodad")
+            self._on(name, "ip", "addr", "add", f"{NOWHERE}.{host + 1}/32", "dev", "lo")
             self._on(name, "ip", "link", "set", "eth0", "up")
             self._on(self._hub, "ip", "link", "set", f"v{host}", "master", "br0")
             self._on(self._hub, "ip", "link", "set", f"v{host}", "up")
-            known = "".join(f"{self.address(each)} host{each}\n" for each in range(self.count))
+            known = "".join(f"{NOWHERE}.{each + 1} host{each}\n" for each in range(self.count))
             place = Path("/etc/netns", name)
             place.mkdir(parents=True)
             (place / "hosts").write_text(f"127.0.0.1 localhost\n{known}")
