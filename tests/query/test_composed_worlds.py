@@ -87,7 +87,9 @@ class ComposedWorld:
         state = self._mortal(self.states[0], _FOR_EVER if dies_at_output else lives)
         sink = ParquetSink(str(self.folder), lambda _: output, compaction=None)
         data = [{"numbers": pa.record_batch({"k": pa.array(each, pa.int64())})} for each in self.rows]
-        return spec_of(first_flow(), data[: self.there], state, sink, query_id="first", **self._options())
+        return spec_of(
+            first_flow(), data[: max(1, self.there)], state, sink, query_id="first", **self._options()
+        )
 
     def _second(self, lives: int) -> QuerySpec:
         sources = {name: ps.published(self.folder, name) for name in ("counts", "keys")}
