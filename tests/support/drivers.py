@@ -95,8 +95,8 @@ def say(*words: object) -> None:
 def main(folder: Path, processes: int, moment: str) -> None:
     """Count words until the folder has a file ``end``, or until this driver has been replaced."""
     if moment == "before the journal":
-        # 0 and 1 are the generation and the flow; then come a tick and a commit for each file.
-        stop_before_the_journal_knows_of_commit_1(5)
+        # 0 and 1 are the generation and the flow, 2 and 3 the first tick and commit; then they are one entry.
+        stop_before_the_journal_knows_of_commit_1(4)
     flow = ps.Dataflow("words")
     flow.output("counts", flow.input("words", "word string").count("word", running=True))
     query = flow.start_local(
