@@ -97,6 +97,11 @@ class Ledger:
         """The last commit."""
         return self.commits[-1] if self.commits else None
 
+    @property
+    def next_commit(self) -> int:
+        """The number of the next commit."""
+        return self.commits[-1].number + 1 if self.commits else 0
+
     def chain(self) -> SnapshotChain | None:
         """The last snapshot; None where there is none."""
         return self._chain_at(len(self.commits) - 1) if self.commits else None
@@ -233,10 +238,8 @@ class Ledger:
         kept: Mapping[str, tuple[int, int]] | None = None,
     ) -> Committed:
         """Record the next commit; with it, everything in it is part of the query's history."""
-        last = self.committed
-        number = 0 if last is None else last.number + 1
         commit = Committed(
-            number, epoch, is_whole, list(parts), list(staged), settled, savepoint, dict(kept or {})
+            self.next_commit, epoch, is_whole, list(parts), list(staged), settled, savepoint, dict(kept or {})
         )
         self._append(commit)
         return commit

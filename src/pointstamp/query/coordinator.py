@@ -32,7 +32,7 @@ from pointstamp.query.silence import Silence
 from pointstamp.query.totals import total_kept
 from pointstamp.rows.epochcolumn import EpochColumn, EventEpochs
 from pointstamp.running.messages import Ahead, AskAhead, Order, Progressed, Save, Saved, Tick, TickRead
-from pointstamp.sinks.port import Publisher
+from pointstamp.sinks.port import Publisher, prepared
 from pointstamp.sources.dealing import deal, shared
 from pointstamp.sources.port import Part, Unit
 
@@ -283,15 +283,17 @@ class Coordinator:
         last = self.ledger.committed
         # A member of a new generation does not know of ticks that it need not read.
         settled = max(-1 if last is None else last.settled, min(each.settled for each in saves.values()))
-        commit = self.ledger.commit(
-            epoch,
-            parts,
-            [staged for number in range(self.workers) for staged in saves[number].staged],
-            is_whole=is_whole,
-            settled=settled,
-            savepoint=savepoints[0] if savepoints else None,
-            kept=total_kept([each.kept for each in saves.values()]),
-        )
+        staged = [piece for number in range(self.workers) for piece in saves[number].staged]
+        with prepared(self._publisher, self.ledger.next_commit, epoch, staged):
+            commit = self.ledger.commit(
+                epoch,
+                parts,
+                staged,
+                is_whole=is_whole,
+                settled=settled,
+                savepoint=savepoints[0] if savepoints else None,
+                kept=total_kept([each.kept for each in saves.values()]),
+            )
         self._is_last_whole = True
         for further in savepoints[1:]:
             self.ledger.keep(further)

@@ -21,6 +21,7 @@ A sink is for rows that must be seen exactly once. ``examples/12_sqlite_sink.py`
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -68,7 +69,12 @@ class Writer(Protocol):
 
 
 class Publisher(Protocol):
-    """Makes commits visible; only the driver calls it, and one commit after the other."""
+    """Makes commits visible; only the driver calls it, and one commit after the other.
+
+    A publisher may also have a method ``prepared(number, epochs_through, staged)``, a context in which the
+    commit is written into the journal: what takes long may be begun there, unseen by readers, as long as a
+    process that dies leaves nothing of it. ``publish`` follows, unless the context ends with an error.
+    """
 
     def check_outputs(self, before: Collection[str]) -> None:
         """RecoveryError if these outputs cannot go on from what is published; nothing is changed.
@@ -148,3 +154,11 @@ class Sink(Protocol):
     def publisher(self) -> Publisher:
         """For the driver."""
         ...
+
+
+def prepared(
+    publisher: Publisher, number: int, epochs_through: int, staged: Sequence[Staged]
+) -> AbstractContextManager[None]:
+    """A context in which a commit is written into the journal, while its publisher may begin its work."""
+    begin: Callable[..., AbstractContextManager[None]] | None = getattr(publisher, "prepared", None)
+    return nullcontext() if begin is None else begin(number, epochs_through, staged)

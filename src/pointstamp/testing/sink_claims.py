@@ -19,7 +19,7 @@ from typing import Final, Protocol, TypeAlias
 import pyarrow as pa
 
 from pointstamp.errors import StorageError
-from pointstamp.sinks.port import Sink, Staged
+from pointstamp.sinks.port import Sink, Staged, prepared
 from pointstamp.testing.comparing import same
 from pointstamp.testing.steps import Died, Steps
 
@@ -236,8 +236,10 @@ def _journey(subject: SinkSubject, generation: int, steps: Steps, journal: dict[
         for number, staged in journal.items():
             publisher.publish(number, number, staged)
         for number in range(len(journal), 3):
-            journal[number] = _stage(sink, generation, number, number)
-            publisher.publish(number, number, journal[number])
+            staged = _stage(sink, generation, number, number)
+            with prepared(publisher, number, number, staged):
+                journal[number] = staged
+            publisher.publish(number, number, staged)
 
 
 def _stage(sink: Sink, generation: int, first: int, last: int) -> list[Staged]:

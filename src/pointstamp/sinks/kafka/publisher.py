@@ -8,10 +8,13 @@ transactions of the query are taken over, which ends what another driver has beg
 tries from then on; then the last commit is read; then the next is written. A driver that was replaced and
 does not know it is refused by Kafka, takes over again, and finds the commit there. So each commit is written
 once, no matter how many drivers write it and when they die.
+
+The rows of a commit are sent while the commit is written into the journal, and the transaction is committed
+after that. A process that dies in between leaves an open transaction, which the next driver rolls back.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -44,6 +47,8 @@ class KafkaPublisher:
         self._storage = sink.storage()
         self._producer: Producer | None = None
         self._last = NO_COMMIT
+        self._sent: CommitNote | None = None
+        """What the open transaction holds, if one is open."""
 
     def check_outputs(self, before: Collection[str]) -> None:
         """An output may begin and end with any commit, but its topic must be there."""
@@ -56,6 +61,22 @@ class KafkaPublisher:
                 "go; nothing was changed. Make the topic, or name another one."
             )
 
+    @contextmanager
+    def prepared(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> Iterator[None]:
+        """Send the rows of a commit while it is written into the journal; nobody sees them before."""
+        producer = self._producer
+        if producer is not None and self._sent is None and number == self._last.number + 1:
+            note = self._last.after(number, epochs_through, commits.digest(epochs_through, staged))
+            try:
+                self._send_rows(producer, self._content(staged), note)
+            except Exception:  # noqa: BLE001 - publishing tries it anew, and says what is wrong
+                self._leave()
+        try:
+            yield
+        except BaseException:
+            self._roll_back()
+            raise
+
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         """Write a commit, unless it is there."""
         digest = commits.digest(epochs_through, staged)
@@ -65,8 +86,11 @@ class KafkaPublisher:
                 self._remove(staged)
                 return
             note = self._last.after(number, epochs_through, digest)
+            if self._sent not in (None, note):
+                self._leave()  # another commit was prepared
+                continue
             try:
-                content = self._content(staged)
+                content = {} if self._sent == note else self._content(staged)
             except NotStored:
                 # Another driver may have published it meanwhile, and removed what was staged.
                 self._leave()
@@ -117,7 +141,17 @@ class KafkaPublisher:
         return self._producer
 
     def _leave(self) -> None:
-        self._producer = None
+        """Use the producer no more; the next one rolls back what it has sent."""
+        self._producer = self._sent = None
+
+    def _roll_back(self) -> None:
+        """End an open transaction, so that no reader waits for it."""
+        from confluent_kafka import KafkaException
+
+        if self._producer is not None and self._sent is not None:
+            with suppress(KafkaException):
+                self._producer.abort_transaction(ANSWER_SECONDS_MAX)
+        self._leave()
 
     def _is_published_by_others(self, number: int, digest: str) -> bool:
         self._taken_over()
@@ -155,13 +189,10 @@ class KafkaPublisher:
 
         sink = self._sink
         try:
-            producer.begin_transaction()
-            for output, table in content.items():
-                for epoch in sorted(pc.unique(table.column("epoch")).to_pylist()):
-                    mine = table.filter(pc.equal(table.column("epoch"), epoch))
-                    _send(producer, sink.topic_of(output), records(mine))
-            _send(producer, sink.commits, iter([KafkaRecord(sink.query.encode(), commits.encoded(note))]))
+            if self._sent != note:
+                self._send_rows(producer, content, note)
             producer.commit_transaction(ANSWER_SECONDS_MAX)
+            self._sent = None
         except KafkaException as error:
             self._leave()
             if _is_refused(error):
@@ -174,6 +205,17 @@ class KafkaPublisher:
             self._leave()
             raise
         return True
+
+    def _send_rows(self, producer: "Producer", content: dict[str, pa.Table], note: CommitNote) -> None:
+        """Begin a transaction, and send everything of a commit; that it has arrived is not waited for."""
+        sink = self._sink
+        producer.begin_transaction()
+        for output, table in content.items():
+            for epoch in sorted(pc.unique(table.column("epoch")).to_pylist()):
+                mine = table.filter(pc.equal(table.column("epoch"), epoch))
+                _send(producer, sink.topic_of(output), records(mine))
+        _send(producer, sink.commits, iter([KafkaRecord(sink.query.encode(), commits.encoded(note))]))
+        self._sent = note
 
     def _remove(self, staged: Sequence[Staged]) -> None:
         """What is published is not needed again: the note of its commit says that it is."""

@@ -14,8 +14,7 @@ from urllib.request import urlopen
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, PointstampError, StorageError
-from pointstamp.rows.schema import to_batches
-from pointstamp.sources.kafka.decoding import HEADER_BYTES, NO_HEADER, Decoded, nulls
+from pointstamp.sources.kafka.decoding import HEADER_BYTES, NO_HEADER, Decoded, fitted
 
 _ANSWER_SECONDS_MAX: Final = 30.0
 
@@ -28,21 +27,21 @@ class AvroDecoder:
 
     def __call__(self, values: Sequence[bytes | None], schema: pa.Schema) -> Decoded:
         """Avro records, with the columns of a schema."""
-        rows: list[pa.RecordBatch] = []
+        found: list[dict[str, Any] | None] = []
         problems: dict[int, str] = {}
         for place, value in enumerate(values):
-            row = nulls(schema)
+            row = None
             if value is not None:
                 try:
-                    row = to_batches([self._decoded(value, schema)], schema, "a record")[0]
+                    row = self._decoded(value)
                 except StorageError:
                     raise
                 except (PointstampError, ValueError, LookupError, EOFError, TypeError) as error:
                     problems[place] = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-            rows.append(row)
-        return Decoded(pa.concat_batches(rows) if rows else pa.RecordBatch.from_pylist([], schema), problems)
+            found.append(row)
+        return fitted(found, schema, problems)
 
-    def _decoded(self, value: bytes, schema: pa.Schema) -> dict[str, Any]:
+    def _decoded(self, value: bytes) -> dict[str, Any]:
         from fastavro import schemaless_reader
 
         if value[:1] != b"\0" or len(value) < HEADER_BYTES:
@@ -51,7 +50,7 @@ class AvroDecoder:
         found = schemaless_reader(io.BytesIO(value[HEADER_BYTES:]), self._schema(number), None)
         if not isinstance(found, dict):
             raise ValueError("it is no record of Avro's")
-        return {name: found.get(name) for name in schema.names}
+        return found
 
     def _schema(self, number: int) -> Any:  # noqa: ANN401 - as fastavro has it
         if isinstance(self.registry, str):

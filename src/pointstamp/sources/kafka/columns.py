@@ -16,12 +16,13 @@ from pointstamp.errors import FlowError, SchemaError, SourceError
 from pointstamp.rows.schema import fit
 from pointstamp.sources.kafka.avro import AvroDecoder, check_avro_installed
 from pointstamp.sources.kafka.decoding import Decoded, Decoder, decode_json, decode_json_schema
+from pointstamp.sources.kafka.protobuf import ProtobufDecoder
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
 OnBad: TypeAlias = Literal["error", "skip", "keep"]
-KafkaFormat: TypeAlias = Literal["json", "raw", "avro", "json_schema"]
+KafkaFormat: TypeAlias = Literal["json", "raw", "avro", "json_schema", "protobuf", "protobuf_schema"]
 
 HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIMESTAMP: Final = pa.timestamp("ms", "UTC")
@@ -49,6 +50,7 @@ class RecordColumns:
     key: tuple[str, ...]
     known: Mapping[str, str]
     on_bad: OnBad
+    protobuf: ProtobufDecoder | None = None
 
     def check(self, who: str) -> None:
         """FlowError if this cannot work."""
@@ -103,6 +105,8 @@ class RecordColumns:
         decode: Decoder = decode_json if self.format == "json" else decode_json_schema
         if self.registry is not None:
             decode = AvroDecoder(self.registry)
+        elif self.protobuf is not None:
+            decode = self.protobuf
         return decode(values, schema)
 
     def _keys(self, keys: list[bytes | None], schema: pa.Schema) -> Decoded:

@@ -7,11 +7,13 @@ A value that cannot be decoded is told with its place and the reason, and its co
 of a record without a value. The others are decoded all together, and one by one only around such a value.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from pointstamp.errors import PointstampError
+from pointstamp.rows.schema import to_batches
 from pointstamp.sources.json_lines import json_lines
 
 HEADER_BYTES: Final = 5
@@ -64,6 +66,41 @@ NO_HEADER: Final = "it does not begin with the zero and the schema's number of a
 def nulls(schema: pa.Schema) -> pa.RecordBatch:
     """A row without values."""
     return pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
+
+
+def fitted(
+    found: Sequence[dict[str, Any] | None], schema: pa.Schema, problems: Mapping[int, str]
+) -> Decoded:
+    """Rows of Python's as columns, and further problems with those that do not fit; None is a row of nulls.
+
+    All together, and where that fails each half by itself.
+    """
+    pieces: list[pa.RecordBatch] = []
+    more = dict(problems)
+    _fit_run([{} if row is None else row for row in found], 0, schema, pieces, more)
+    return Decoded(pa.concat_batches(pieces) if pieces else pa.RecordBatch.from_pylist([], schema), more)
+
+
+def _fit_run(
+    rows: list[dict[str, Any]],
+    start: int,
+    schema: pa.Schema,
+    pieces: list[pa.RecordBatch],
+    problems: dict[int, str],
+) -> None:
+    if not rows:
+        return
+    whole = [{name: row.get(name) for name in schema.names} for row in rows]
+    try:
+        pieces.extend(to_batches(whole, schema, "a record"))
+    except (PointstampError, ValueError, TypeError) as error:
+        if len(rows) == 1:
+            problems[start] = " ".join(str(error).split()).rstrip(".")
+            pieces.append(nulls(schema))
+            return
+        half = len(rows) // 2
+        _fit_run(rows[:half], start, schema, pieces, problems)
+        _fit_run(rows[half:], start + half, schema, pieces, problems)
 
 
 def _decode_run(

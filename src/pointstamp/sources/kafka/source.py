@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, Cluster, asked, c
 from pointstamp.sources.kafka import ranges
 from pointstamp.sources.kafka.columns import KafkaFormat, OnBad, RecordColumns
 from pointstamp.sources.kafka.fetching import OnLost, fetched
+from pointstamp.sources.kafka.protobuf import protobuf_decoder
 from pointstamp.sources.kafka.ranges import Place, range_of
 from pointstamp.sources.kafka.watch import EARLIEST, LATEST, KafkaWatch
 from pointstamp.sources.limits import check_bytes_per_tick, share_of_bytes
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 ROWS_PER_TICK: Final = 10_000
-_LOOK_EVERY_SECONDS: Final = 0.005
+_LOOK_EVERY_SECONDS: Final = 0.1
 _GATHER_SECONDS: Final = 0.005
 _log = logging.getLogger("pointstamp.query")
 _skipped: dict[str, int] = {}  # by part, until whoever has read it asks
@@ -42,6 +44,8 @@ def kafka(
     pattern: str | None = None,
     format: KafkaFormat = "json",  # noqa: A002  Spark's word for it
     registry: str | Mapping[int, Any] | None = None,
+    message: str | None = None,
+    descriptors: str | PathLike[str] | bytes | None = None,
     key: str | Sequence[str] = (),
     columns: Mapping[str, str] | Sequence[str] = (),
     starting: str | int | datetime = EARLIEST,
@@ -60,7 +64,9 @@ def kafka(
       topics that are made later. Partitions that are added are found, too.
     - ``format``: what values are: ``"json"``, objects whose fields are the input's columns; ``"raw"``, which
       are not looked at; ``"avro"`` and ``"json_schema"`` in the wire format of a registry. ``registry`` is
-      the address of that, or schemas of Avro by their numbers.
+      the address of that, or schemas of Avro by their numbers. ``"protobuf"``, and ``"protobuf_schema"`` in
+      that wire format: ``message`` is the full name of the messages, and ``descriptors`` the file, or its
+      content, that ``protoc --include_imports --descriptor_set_out`` has written.
     - ``key``: the columns that are in a record's key.
     - ``columns``: columns for what else is known of a record, by name: ``{"at": "timestamp"}``, or a list of
       names, of key, value, headers, timestamp, topic, partition, offset, tombstone and error.
@@ -73,9 +79,10 @@ def kafka(
     - ``rows_per_tick``: how many records one epoch takes at most; None takes all that are there.
     - ``bytes_per_tick``: how many bytes of keys and values one epoch takes at most, about, by the size that
       the last records have on average.
-    - ``gather_seconds``: how long to wait for more after the first new record, unless there are as many.
-    - ``look_every_seconds``: how often Kafka is asked for new records, and ``topics_every_seconds`` for new
-      topics and partitions.
+    - ``gather_seconds``: how long to wait for more after the first new record, while more come and unless
+      there are as many.
+    - ``look_every_seconds``: how often Kafka is asked at least how far its partitions go; new records are
+      mostly found at once. ``topics_every_seconds``: how often for new topics and partitions.
     - ``options``: settings of librdkafka's, such as those of TLS and SASL.
 
     >>> kafka("broker:9092", "orders").describe()
@@ -95,7 +102,8 @@ def kafka(
     check_bytes_per_tick(who, bytes_per_tick)
     known = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
     keys = (key,) if isinstance(key, str) else tuple(key)
-    made = RecordColumns(format, registry, keys, known, on_bad)
+    protobuf = protobuf_decoder(who, format, message, descriptors)
+    made = RecordColumns(format, registry, keys, known, on_bad, protobuf)
     made.check(who)
     return KafkaSource(
         Cluster(bootstrap, dict(options or {})),

@@ -1,5 +1,7 @@
 """How far the partitions of topics go: a thread asks Kafka, and a poll never waits but for the first time.
 
+The thread waits at the ends of the partitions (``tails``) and asks when a record has come there.
+
 The end of a partition is the offset before which every transaction has ended, so that a unit never holds a
 record that may be rolled back. Topics and partitions that are new are looked for from time to time, and are
 read from their beginning: nothing was there when the query began. Where ticks are limited by bytes, the last
@@ -29,6 +31,7 @@ from pointstamp.sources.kafka.ranges import (
     unit_of,
     units_up_to,
 )
+from pointstamp.sources.kafka.tails import PartitionTails
 from pointstamp.sources.port import Position, Unit
 
 if TYPE_CHECKING:
@@ -42,6 +45,8 @@ _RECORDS_MAX: Final = 100_000
 _NEW_TOPIC_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.05
 _MEASURED_RECORDS: Final = 100
+_GATHER_PAUSES: Final = 5
+"""When nothing has come for this part of the time to gather, no more is waited for."""
 
 
 class KafkaWatch:
@@ -110,23 +115,30 @@ class KafkaWatch:
     # Asking; in the thread, after the first time.
 
     def _look_on(self) -> None:
-        while not self._is_closed.wait(self._source.look_every_seconds):
-            try:
+        tails = None
+        try:
+            tails = PartitionTails(self._source.cluster)
+            while not self._is_closed.is_set():
+                tails.stand_at(self._ends)
+                self._gather(tails, tails.new(self._source.look_every_seconds))
                 ends = self._asked()
                 if ends != self._ends:
-                    self._take_note(self._gathered(ends))
-            except PointstampError as error:
-                self._failure = error
-                self._wake()
-                return
+                    self._take_note(ends)
+        except PointstampError as error:
+            self._failure = error
+            self._wake()
+        finally:
+            if tails is not None:
+                tails.close()
 
-    def _gathered(self, ends: dict[Place, int]) -> dict[Place, int]:
-        """How far partitions go a moment after they began to grow: what is sent together comes together."""
-        new = sum(ends.values()) - sum(self._ends.values())
-        is_enough = new >= self._records_max
-        if is_enough or self._is_closed.wait(self._source.gather_seconds):
-            return ends
-        return self._asked()
+    def _gather(self, tails: PartitionTails, found: int) -> None:
+        """After the first new record, wait while more come, but not for long: they are sent together."""
+        pause = self._source.gather_seconds / _GATHER_PAUSES
+        until = monotonic() + self._source.gather_seconds
+        more = found
+        while more and found < self._records_max and monotonic() < until:
+            more = tails.new(pause)
+            found += more
 
     def _asked(self) -> dict[Place, int]:
         """How far the partitions go."""
