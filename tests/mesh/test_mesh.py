@@ -205,13 +205,15 @@ def test_a_goodbye_that_lies_unread_behind_much_else_is_heard_before_its_sender_
     count = 3 * mesh_module._COLLECT_MAX
     with met(2, f"ipc://{tmp_path}/{{}}") as (first, second):
         # The listener's own monitor tells when everything that the peer sent lies in the queue.
-        emptied = first._pull.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        emptied = first._pulls[0].get_monitor_socket(zmq.EVENT_DISCONNECTED)
         first._sockets.append(emptied)  # to be closed with the others
         for number in range(count):
             second.post(0, MessageKind.CONTROL, number.to_bytes(4))
         second.post(0, MessageKind.GOODBYE, b"")
         second._finalizer.detach()  # ``close`` would wait for our goodbye, and no longer than a moment
-        mesh_module._close(os.getpid(), second._context, second._sockets, linger_ms=int(SECONDS_MAX * 1000))
+        mesh_module._close(
+            os.getpid(), second._context, second._sockets, None, linger_ms=int(SECONDS_MAX * 1000)
+        )
         assert emptied.poll(int(SECONDS_MAX * 1000))
         until(lambda: first._peers.look() or 1 in first._peers.lost)
         now += 3600  # of work on one batch

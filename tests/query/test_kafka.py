@@ -46,7 +46,8 @@ def _run(folder: Path, source: str, target: str, moment: str) -> int:
 def test_a_driver_and_workers_that_die_at_any_moment_leave_every_epoch_once(tmp_path: Path) -> None:
     source, target = new_topic(2), new_topic(2)
     sent = 0
-    for moment in ("before the transaction", "flushed", "committed", "worker", "never"):
+    moments = ("before the transaction", "not in the journal", "flushed", "committed", "worker", "never")
+    for moment in moments:
         for partition in (0, 1):
             put(source, [b'{"n": %d}' % each for each in range(sent, sent + 15)], partition)
             sent += 15

@@ -27,7 +27,7 @@ ONE, MANY = FIELD.LABEL_OPTIONAL, FIELD.LABEL_REPEATED
 
 
 def _files() -> descriptor_pb2.FileDescriptorSet:
-    """A file of proto3 with the messages Other and Order, and in Order the messages Line and a map's entry."""
+    """A file of proto3 with the messages Other and Order; in Order are Line and a map's entry."""
     file = descriptor_pb2.FileDescriptorProto(
         name="shop.proto",
         package="shop",

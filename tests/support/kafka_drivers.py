@@ -2,13 +2,15 @@
 
 ``python -m support.kafka_drivers FOLDER TOPIC TOPIC MOMENT`` doubles the numbers of what is there, on two
 workers in processes of their own, ten records an epoch, and ends. At its MOMENT in the second commit it kills
-itself, by a signal that nothing can catch: "before the transaction", when it is "flushed" and not committed,
-when it is "committed"; or it kills a "worker" then. Any other word is never. So nothing has to be timed.
+itself, by a signal that nothing can catch: "before the transaction", when its rows are in Kafka and it is "not
+in the journal" yet, when it is "flushed" and not committed, when it is "committed"; or it kills a "worker"
+then. Any other word is never. So nothing has to be timed.
 """
 
 import os
 import signal
 import sys
+from functools import partialmethod
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +18,8 @@ import confluent_kafka
 from confluent_kafka import Producer
 
 import pointstamp as ps
+from pointstamp.journal.history import Committed
+from pointstamp.journal.ledger import Ledger
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.query.processcrew import ProcessLauncher
 from pointstamp.query.queryspec import QuerySpec
@@ -39,6 +43,7 @@ def run(folder: Path, source: str, target: str, moment: str) -> None:
     """Copy what is there."""
     launcher = ProcessLauncher(silence_seconds_max=_SILENCE_SECONDS_MAX)
     commits = 0
+    journal = Ledger.commit
 
     class Dying(Producer):  # type: ignore[misc]  # its types are not read
         def begin_transaction(self) -> None:
@@ -49,6 +54,7 @@ def run(folder: Path, source: str, target: str, moment: str) -> None:
                 os.kill(launcher.crew.pids[0], signal.SIGKILL)
             self._die("before the transaction")
             super().begin_transaction()
+            Ledger.commit = partialmethod(written, self)  # type: ignore[method-assign,assignment]
 
         def commit_transaction(self, *args: Any) -> None:  # noqa: ANN401 - passed on
             super().flush()
@@ -59,6 +65,12 @@ def run(folder: Path, source: str, target: str, moment: str) -> None:
         def _die(self, now: str) -> None:
             if moment == now and commits == 2:
                 os.kill(os.getpid(), signal.SIGKILL)
+
+    def written(ledger: Ledger, producer: Dying, *args: Any, **options: Any) -> Committed:  # noqa: ANN401
+        if moment == "not in the journal":
+            producer.flush()
+        producer._die("not in the journal")
+        return journal(ledger, *args, **options)
 
     confluent_kafka.Producer = Dying
     spec = QuerySpec(

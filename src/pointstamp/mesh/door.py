@@ -25,6 +25,7 @@ import zmq
 from zmq.utils import z85
 from zmq.utils.monitor import recv_monitor_message
 
+from pointstamp.mesh.nearby import Nearby
 from pointstamp.mesh.places import host_of
 
 LOG_SECONDS: Final = 10.0
@@ -54,10 +55,11 @@ class KeyPair(NamedTuple):
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a member listens, and its public key where it has one."""
+    """Where a member listens, its public key where it has one, and how those on its host reach it."""
 
     endpoint: str
     public_key: bytes | None = None
+    nearby: Nearby | None = None
 
 
 class Refusals:

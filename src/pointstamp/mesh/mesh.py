@@ -15,10 +15,11 @@ Members meet once. They learn each other's addresses through a channel that they
 connect, and say hello. With CURVE (the default for tcp) each side proves that it owns its key and all bytes
 are encrypted; only keys of members are let in, and when all have met nobody is. Unix sockets in a private
 folder need no keys; their files are removed when all have met. Plain tcp is for measurements: whoever can
-reach the port can speak. What strangers can make a member hold is bounded: a frame that comes through tcp has
-at most ``FRAME_BYTES_MAX`` bytes, which hold nothing before they are sent, and libzmq drops whoever has not
-proved its key within thirty seconds. Where the system can do it (Linux), a port of tcp answers nobody any
-more when all have met: however many come, they cost a member no file.
+reach the port can speak. Members that listen at tcp may find out that they share a host (``nearby``), and use
+a unix socket in a private folder then, each pair by itself. What strangers can make a member hold is bounded:
+a frame that comes through tcp has at most ``FRAME_BYTES_MAX`` bytes, which hold nothing before they are sent,
+and libzmq drops whoever has not proved its key within thirty seconds. Where the system can do it (Linux), a
+port of tcp answers nobody any more when all have met: however many come, they cost a member no file.
 """
 
 import os
@@ -37,6 +38,7 @@ import zmq
 from pointstamp.errors import TransportError
 from pointstamp.mesh import door
 from pointstamp.mesh.door import Address, Doorman, KeyPair, Refusals, Watchman, has_news
+from pointstamp.mesh.nearby import Nearby, close_nearby, opened_nearby
 from pointstamp.mesh.peers import Peers
 from pointstamp.mesh.places import words_of_place
 from pointstamp.mesh.wire import ENVELOPE_BYTES, Body, MessageKind, seal, unseal
@@ -84,6 +86,7 @@ class Mesh:
         generation: int = 0,
         names: Sequence[str] = (),
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
+        finds_nearby: bool = False,
     ) -> None:
         self.member = member
         self.generation = generation
@@ -100,9 +103,11 @@ class Mesh:
         self._heartbeat_ms = max(1, int(silence_seconds_max * 1000))
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._sockets: list[zmq.Socket[bytes]] = []
+        self._nearby = opened_nearby() if finds_nearby and listen.startswith("tcp:") else None
         # A context that is collected before its sockets waits for them for ever, so a mesh that is forgotten
         # is closed as well, in the process that made it.
-        self._finalizer = weakref.finalize(self, _close, os.getpid(), self._context, self._sockets)
+        closed = (os.getpid(), self._context, self._sockets, self._nearby)
+        self._finalizer = weakref.finalize(self, _close, *closed)
         self._doorman: Doorman | None = None
         self._watchman: Watchman | None = None
         # Two, so that a line without an address never takes the place of one with an address.
@@ -119,12 +124,15 @@ class Mesh:
         self._peers = Peers(member, self._names)
         self._next_check = 0.0
         try:
-            self._pull = self._listen(listen)
+            self._pulls = [self._listen(listen), *self._listen_nearby()]
         except (zmq.ZMQError, OSError) as error:
             self._finalizer()
             raise TransportError(f"{self.name} cannot listen at {listen}: {error}.") from error
         self._poller = zmq.Poller()
-        self._poller.register(self._pull, zmq.POLLIN)
+        for pull in self._pulls:
+            self._poller.register(pull, zmq.POLLIN)
+        self.near: set[int] = set()
+        """The peers that are reached through unix sockets, though they have ports."""
         self._watched: set[int] = set()
 
     @property
@@ -135,7 +143,7 @@ class Mesh:
     @property
     def address(self) -> Address:
         """Where the others can reach this member; to be told through a channel that is trusted."""
-        return Address(self._endpoint, self._keys.public if self._keys else None)
+        return Address(self._endpoint, self._keys.public if self._keys else None, self._nearby)
 
     @property
     def refused(self) -> int:
@@ -264,7 +272,7 @@ class Mesh:
         if self._listener is not None:
             self._listener.close()
         self._finalizer.detach()
-        _close(os.getpid(), self._context, self._sockets, linger_ms)
+        _close(os.getpid(), self._context, self._sockets, self._nearby, linger_ms)
 
     # Inside.
 
@@ -286,14 +294,19 @@ class Mesh:
             return  # somebody is gone already
 
     def _take(self) -> list[Parcel]:
-        pull = self._pull
         parcels: list[Parcel] = []
-        while len(parcels) < _COLLECT_MAX and has_news(pull):
+        for pull in self._pulls:
+            self._take_from(pull, parcels)
+        return parcels
+
+    def _take_from(self, pull: "zmq.Socket[bytes]", parcels: list[Parcel]) -> None:
+        most = len(parcels) + _COLLECT_MAX
+        while len(parcels) < most and has_news(pull):
             frame = pull.recv(_NOBLOCK)
             kind, sender, generation, sequence = unseal(frame)
             bodies: Sequence[Body] = ()
             if kind >= MessageKind.DATA and pull.getsockopt(zmq.RCVMORE):
-                bodies = self._bodies()
+                bodies = _bodies(pull)
             if not 0 <= sender < len(self._expected) or sender == self.member:
                 raise TransportError(
                     f"{self.name} received a message from member {sender}, which it cannot know."
@@ -309,17 +322,6 @@ class Mesh:
                 self._peers.said_goodbye(sender)
             else:
                 parcels.append(Parcel(WorkerIndex(sender), kind, memoryview(frame)[ENVELOPE_BYTES:], bodies))
-        return parcels
-
-    def _bodies(self) -> list[Body]:
-        """The frames that follow, which all have arrived with the first one; they are not copied."""
-        bodies = []
-        has_more = True
-        while has_more:
-            frame = self._pull.recv(_NOBLOCK, copy=False)
-            bodies.append(frame.buffer)
-            has_more = frame.more
-        return bodies
 
     def _is_old(self, sender: int, generation: int) -> bool:
         if generation > self.generation:
@@ -355,23 +357,27 @@ class Mesh:
             self._look_at_the_door()
         if self._peers.look():
             # The goodbye may lie in our queue, behind all that we have been too busy to take.
-            while has_news(self._pull):
+            while any(map(has_news, self._pulls)):
                 self._early.extend(self._take())
             self._peers.check()
 
     def _connected(self, peer: int, address: Address) -> "zmq.Socket[bytes]":
         push = self._socket(zmq.PUSH)
-        if self._keys is not None:
+        endpoint = address.endpoint
+        if self._nearby is not None and address.nearby is not None and address.nearby.is_near():
+            endpoint = address.nearby.endpoint
+            self.near.add(peer)
+        elif self._keys is not None:
             push.curve_publickey, push.curve_secretkey = self._keys
             push.curve_serverkey = address.public_key
         push.reconnect_ivl = _NEVER_MS
         # The I/O threads answer heartbeats, also while a worker is busy with one batch for minutes.
         push.heartbeat_ivl = max(1, self._heartbeat_ms // 4)
         push.heartbeat_timeout = self._heartbeat_ms
-        is_elsewhere = bool(words_of_place(address.endpoint))
+        is_elsewhere = bool(words_of_place(endpoint))
         self._sockets.append(self._peers.monitor(peer, push, is_elsewhere=is_elsewhere))
-        push.ipv6 = "[" in address.endpoint
-        push.connect(address.endpoint)
+        push.ipv6 = "[" in endpoint
+        push.connect(endpoint)
         return push
 
     def _listen(self, endpoint: str) -> "zmq.Socket[bytes]":
@@ -392,6 +398,15 @@ class Mesh:
         self._endpoint = cast("bytes", pull.last_endpoint).rstrip(b"\0").decode()
         return pull
 
+    def _listen_nearby(self) -> "list[zmq.Socket[bytes]]":
+        """Listen also where members on this host reach this one, if that is wanted and possible."""
+        if self._nearby is None:
+            return []
+        pull = self._socket(zmq.PULL)
+        pull.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
+        pull.bind(self._nearby.endpoint)
+        return [pull]
+
     def _stop_listening(self) -> None:
         # zmq_unbind would close the connections that were accepted, too. With keys nobody gets in any more
         # because the doorman refuses everybody; a port can be made deaf, and a socket file taken away.
@@ -403,6 +418,8 @@ class Mesh:
             self._listener = None
         if self._endpoint.startswith("ipc://"):
             Path(self._endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
+        if self._nearby is not None:
+            close_nearby(self._nearby)
 
     def _socket(self, kind: int) -> "zmq.Socket[bytes]":
         socket = self._context.socket(kind)
@@ -411,13 +428,27 @@ class Mesh:
         return socket
 
 
+def _bodies(pull: "zmq.Socket[bytes]") -> list[Body]:
+    """The frames that follow, which all have arrived with the first one; they are not copied."""
+    bodies = []
+    has_more = True
+    while has_more:
+        frame = pull.recv(_NOBLOCK, copy=False)
+        bodies.append(frame.buffer)
+        has_more = frame.more
+    return bodies
+
+
 def _close(
     owner: int,
     context: "zmq.Context[zmq.Socket[bytes]]",
     sockets: "list[zmq.Socket[bytes]]",
+    nearby: Nearby | None,
     linger_ms: int = 0,
 ) -> None:
     if os.getpid() == owner:
+        if nearby is not None:
+            close_nearby(nearby)
         for socket in sockets:
             socket.close(linger=linger_ms)
         context.term()

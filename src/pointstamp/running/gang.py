@@ -24,6 +24,7 @@ from pointstamp.errors import FlowError, TransportError
 from pointstamp.flow.plan import Plan
 from pointstamp.mesh.door import Address
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
+from pointstamp.mesh.nearby import SOCKET_PATH_BYTES_MAX
 from pointstamp.running.boundedworker import run_worker
 from pointstamp.running.failing import error_of
 from pointstamp.running.forked import ForkedProcess, fork_clean
@@ -40,8 +41,6 @@ from pointstamp.running.workerprocess import (
 _GRACE_SECONDS: Final = 1.0
 # Who was killed ends when the machine comes to it.
 _KILLED_SECONDS_MAX: Final = 30.0
-# A unix socket's path has 108 bytes, the last of which is zero.
-SOCKET_PATH_BYTES_MAX: Final = 107
 
 
 class Death(NamedTuple):

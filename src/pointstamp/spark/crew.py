@@ -88,6 +88,7 @@ class Task:
             names=member_names(mission.workers),
             generation=mission.generation,
             silence_seconds_max=self.silence_seconds_max,
+            finds_nearby=True,
         )
 
         def work() -> None:
@@ -140,6 +141,7 @@ class SparkLauncher:
                 names=member_names(mission.workers),
                 generation=mission.generation,
                 silence_seconds_max=self._silence_seconds_max,
+                finds_nearby=True,
             )
             task = Task(mission, mesh.address, dict(versions()), self._silence_seconds_max, meeting)
             job = _Job(self._spark, task, self.link)

@@ -74,6 +74,7 @@ class SparkGang:
             listen=listens_at(self.meeting, number, lambda: own_address(context)),
             generation=self.generation,
             silence_seconds_max=self.silence_seconds_max,
+            finds_nearby=True,
         )
         transport = ZmqTransport(mesh, MessageCodec.of(self.plan, self.plan.graph()))
         early = EarlyTransport(transport, partial(meet, context, mesh.address, self.versions, self.meeting))

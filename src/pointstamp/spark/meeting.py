@@ -25,9 +25,9 @@ from pyspark.sql import SparkSession
 
 from pointstamp.errors import TransportError
 from pointstamp.mesh.door import Address
+from pointstamp.mesh.nearby import SOCKET_PATH_BYTES_MAX
 from pointstamp.mesh.places import LOOPBACK, address_of, endpoint_at, is_loopback
 from pointstamp.rows.columns import binaries, integers
-from pointstamp.running.gang import SOCKET_PATH_BYTES_MAX
 from pointstamp.spark.slots import is_connect, is_local
 from pointstamp.version import __version__
 

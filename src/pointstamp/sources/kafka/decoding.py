@@ -68,9 +68,7 @@ def nulls(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
 
 
-def fitted(
-    found: Sequence[dict[str, Any] | None], schema: pa.Schema, problems: Mapping[int, str]
-) -> Decoded:
+def fitted(found: Sequence[dict[str, Any] | None], schema: pa.Schema, problems: Mapping[int, str]) -> Decoded:
     """Rows of Python's as columns, and further problems with those that do not fit; None is a row of nulls.
 
     All together, and where that fails each half by itself.

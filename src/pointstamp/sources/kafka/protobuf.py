@@ -1,6 +1,6 @@
 """Values in Protobuf: messages of one name, decoded by the descriptors that ``protoc`` has written.
 
-``protoc --include_imports --descriptor_set_out=orders.desc orders.proto`` makes the descriptors. Fields become
+``protoc --include_imports --descriptor_set_out=orders.desc orders.proto`` makes the descriptors. Fields are
 columns of their names: nested messages structs, repeated fields lists, maps maps, an enum its name or its
 number, as the column is declared. What is absent is null; a field of proto3 that cannot be absent is zero or
 empty. A message that stands for a value (``google.protobuf.Timestamp``, ``Int64Value``, ...) is that value.
@@ -50,7 +50,7 @@ class ProtobufDecoder:
             if value is not None:
                 try:
                     row = _row(kind.FromString(self._body(value, kind.DESCRIPTOR)), schema)
-                except Exception as error:  # noqa: BLE001 - the package has errors of its own
+                except Exception as error:  # the package has errors of its own
                     problems[place] = " ".join(str(error).split()).rstrip(".") or type(error).__name__
             found.append(row)
         return fitted(found, schema, problems)
@@ -77,7 +77,10 @@ class ProtobufDecoder:
 
 
 def protobuf_decoder(
-    who: str, format: str, message: str | None, descriptors: str | PathLike[str] | bytes | None  # noqa: A002
+    who: str,
+    format: str,  # noqa: A002  as the source has it
+    message: str | None,
+    descriptors: str | PathLike[str] | bytes | None,
 ) -> ProtobufDecoder | None:
     """The decoder for a format of Protobuf, None for others; FlowError if what is given does not fit."""
     is_wanted = format in ("protobuf", "protobuf_schema")
@@ -86,7 +89,7 @@ def protobuf_decoder(
     if not is_wanted or message is None or descriptors is None:
         raise FlowError(
             f"{who}: format='protobuf' and 'protobuf_schema' need message=, a message's full name, and "
-            "descriptors=, the file that protoc has written by --descriptor_set_out, and no other format does."
+            "descriptors=, the file that protoc writes by --descriptor_set_out, and no other format does."
         )
     content = descriptors if isinstance(descriptors, bytes) else _content(who, descriptors)
     decoder = ProtobufDecoder(content, message, format == "protobuf_schema")
@@ -99,8 +102,8 @@ def protobuf_decoder(
     except Exception as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise FlowError(
-            f"{who}: the descriptors have no message '{message}': {reason}. Give the message's full name, and "
-            "descriptors by protoc --include_imports --descriptor_set_out=FILE."
+            f"{who}: the descriptors have no message '{message}': {reason}. Give the message's full name, "
+            "and descriptors by protoc --include_imports --descriptor_set_out=FILE."
         ) from error
     return decoder
 

@@ -7,13 +7,10 @@ leaves most of it out, so that records do not pass through the driver's host twi
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pointstamp.sinks.kafka.cluster import Cluster
 from pointstamp.sources.kafka.ranges import Place
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer
 
 BEHIND_RECORDS_MAX: Final = 20_000
 """Where a partition has become longer by more than this, the records up to its end are left out."""
@@ -36,7 +33,7 @@ class PartitionTails:
         )
         from confluent_kafka import Consumer
 
-        self._consumer: Consumer = Consumer(settings)
+        self._consumer = Consumer(settings)
         self._at: dict[Place, int] = {}
 
     def stand_at(self, ends: Mapping[Place, int]) -> None:
