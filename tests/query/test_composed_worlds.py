@@ -16,6 +16,8 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.errors import SourceError
+from pointstamp.journal.promises import Promises
 from pointstamp.query.crew import InProcessLauncher
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.supervisor import Supervisor
@@ -128,6 +130,18 @@ def _world(seed: int, folder: Path) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_every_epoch_of_one_query_is_once_in_the_other(seed: int, tmp_path: Path) -> None:
     _world(seed, tmp_path)
+
+
+def test_an_epoch_that_is_complete_here_before_it_is_published_there_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reach(self: Promises, epoch: int) -> None:
+        self.complete = max(self.complete, epoch + 1)
+
+    monkeypatch.setattr(Promises, "reach", reach)
+    with pytest.raises((AssertionError, SourceError)):
+        for seed in range(5):
+            _world(seed, tmp_path)
 
 
 @pytest.mark.long

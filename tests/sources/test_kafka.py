@@ -4,13 +4,14 @@
 - *Offsets without records*: marks of transactions and what was rolled back; a reader that waits for them
   would wait for ever.
 - *Beginnings*: earliest, latest, since a time; where "latest" was is in the position.
-- *What is found later*: partitions, and topics that match a pattern.
+- *What is found later*: records, which are heard of; partitions, and topics that match a pattern.
 - *What is lost*: in words, or skipped.
 - *Values and columns*: JSON, as they are, Avro and JSON in a registry's wire format; what else is known of a
   record; what cannot be decoded.
 """
 
 import io
+import select
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -31,6 +32,7 @@ from pointstamp.sources.dealing import deal
 from pointstamp.sources.kafka.decoding import decode_json, decode_json_schema
 from pointstamp.sources.kafka.ranges import offsets_in, range_of, records_in, units_up_to
 from pointstamp.sources.kafka.source import KafkaSource, kafka
+from pointstamp.sources.kafka.tails import BEHIND_RECORDS_MAX
 from pointstamp.sources.port import Part, Position, Unit
 from support.kafka_broker import address, admin, new_topic, put, put_in_transaction
 
@@ -204,6 +206,25 @@ def test_a_partition_without_a_record_is_told_of_once_so_that_event_time_waits_f
     assert [len(unit.parts) for unit in _now(source, position)] == [1]
 
 
+def test_records_that_come_are_heard_of_before_kafka_is_asked() -> None:
+    """Also where so many come at once that the consumer at the end leaves them out."""
+    topic = new_topic(2)
+    source = kafka(address(), topic, look_every_seconds=1e6, rows_per_tick=None, gather_seconds=0.0)
+    watch = source.watch(None)
+    watch.poll()
+    found = 0
+    try:
+        for sent in (1, BEHIND_RECORDS_MAX + 5, 3):
+            for partition in (0, 1):
+                put(topic, [b"{}"] * sent, partition)
+            found += 2 * sent
+            while found:
+                assert select.select([watch.fileno()], [], [], SECONDS_MAX)[0], "Kafka's news was not heard"
+                found -= sum(map(records_in, watch.poll()))
+    finally:
+        watch.close()
+
+
 def test_a_topic_that_is_not_there_is_told() -> None:
     with pytest.raises(SourceError, match=r"has no topic 'not-there'. Make it, or name another"):
         _now(kafka(address(), "not-there"))
@@ -318,7 +339,7 @@ def test_json_and_avro_in_a_registrys_wire_format() -> None:
     [
         ({}, "give the names of topics, or pattern="),
         ({"topics": "t", "starting": "now"}, "starting must be 'earliest', 'latest', a datetime or"),
-        ({"topics": "t", "format": "xml"}, "format must be one of json, raw, avro, json_schema, not 'xml'"),
+        ({"topics": "t", "format": "xml"}, "format must be one of json, raw, avro, json_schema, protobuf, "),
         ({"topics": "t", "columns": ["ofset"]}, "asks for 'ofset' of a record; there is key, value, headers"),
         ({"topics": "t", "on_bad": "keep"}, r"Ask for it: columns=\{'why': 'error'"),
         ({"topics": "t", "format": "avro"}, "format='avro' needs registry="),

@@ -3,6 +3,7 @@
 Run as a program of its own, because a process has one SparkContext. Prints one line of JSON.
 """
 
+import gc
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import count_distinct, udf
 
 import pointstamp as ps
+from pointstamp.mesh.mesh import Mesh
 
 
 def halving() -> ps.Dataflow:
@@ -26,6 +28,20 @@ def halving() -> ps.Dataflow:
         loop.feedback(again, half.filter(pc.field("x") > 0))
         flow.output("seen", loop.leave(now).count("x"))
     return flow
+
+
+def neighbours() -> ps.Dataflow:
+    """How many workers each worker reaches through unix sockets, though they are of different executors."""
+    flow = ps.Dataflow("neighbours")
+    counts = flow.input("numbers", "x long").count("x")  # they come when all have met
+    flow.output("near", counts.map_batches(_near, schema="near long"))
+    return flow
+
+
+def _near(batch: pa.RecordBatch) -> pa.RecordBatch:
+    del batch
+    meshes = [each for each in gc.get_objects() if isinstance(each, Mesh)]
+    return pa.record_batch({"near": pa.array([len(mesh.near) for mesh in meshes], pa.int64())})
 
 
 def main(master: str, folder: str) -> None:
@@ -46,6 +62,8 @@ def main(master: str, folder: str) -> None:
     there = flow.run(spark, numbers=spark.createDataFrame(table.to_pandas()), epoch="at", output=folder)[
         "seen"
     ]
+    rows = spark.range(100).withColumnRenamed("id", "x")
+    near = neighbours().run(spark, numbers=rows, output=f"{folder}-near")["near"]
     process = udf(lambda _: os.getppid(), "long")
     processes = spark.range(0, 100, 1, 8).select(count_distinct(process("id"))).collect()[0][0]
     report = {
@@ -53,6 +71,7 @@ def main(master: str, folder: str) -> None:
         == sorted(tuple(row.values()) for row in here.to_pylist()),
         "rows": there.count(),
         "processes": processes,
+        "near": sorted({row["near"] for row in near.collect()}),
         "application": spark.sparkContext.applicationId,
     }
     sys.stdout.write(json.dumps(report) + "\n")

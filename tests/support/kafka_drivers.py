@@ -2,7 +2,7 @@
 
 ``python -m support.kafka_drivers FOLDER TOPIC TOPIC MOMENT`` doubles the numbers of what is there, on two
 workers in processes of their own, ten records an epoch, and ends. At its MOMENT in the second commit it kills
-itself, by a signal that nothing can catch: "before the transaction", when its rows are in Kafka and it is "not
+itself, by a signal that nothing can catch: "before the transaction", when its rows are sent and it is "not
 in the journal" yet, when it is "flushed" and not committed, when it is "committed"; or it kills a "worker"
 then. Any other word is never. So nothing has to be timed.
 """

@@ -40,14 +40,10 @@ class PartitionTails:
         """Wait for what comes after these ends; what lies before them is no news."""
         from confluent_kafka import TopicPartition
 
-        if ends.keys() != self._at.keys():
+        behind = max((end - self._at.get(place, end) for place, end in ends.items()), default=0)
+        if ends.keys() != self._at.keys() or behind > BEHIND_RECORDS_MAX:
             self._consumer.assign([TopicPartition(*place, end) for place, end in ends.items()])
             self._at = dict(ends)
-            return
-        for place, end in ends.items():
-            if end - self._at[place] > BEHIND_RECORDS_MAX:
-                self._consumer.seek(TopicPartition(*place, end))
-                self._at[place] = end
 
     def new(self, seconds_max: float) -> int:
         """How many records have come, as soon as there is one; 0 if there is none for so long."""

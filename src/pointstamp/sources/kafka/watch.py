@@ -20,7 +20,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
 from pointstamp.errors import PointstampError, SourceError
-from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, asked, ends_of, partitions_of
+from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, asked, cannot, ends_of, partitions_of
 from pointstamp.sources.kafka.fetching import fetched, lost
 from pointstamp.sources.kafka.ranges import (
     RECORD_BYTES,
@@ -45,6 +45,8 @@ _RECORDS_MAX: Final = 100_000
 _NEW_TOPIC_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.05
 _MEASURED_RECORDS: Final = 100
+_CLOSING_SECONDS: Final = 0.5
+"""So long the thread waits at most before it looks whether the watch was closed."""
 _GATHER_PAUSES: Final = 5
 """When nothing has come for this part of the time to gather, no more is waited for."""
 
@@ -120,16 +122,24 @@ class KafkaWatch:
             tails = PartitionTails(self._source.cluster)
             while not self._is_closed.is_set():
                 tails.stand_at(self._ends)
-                self._gather(tails, tails.new(self._source.look_every_seconds))
-                ends = self._asked()
+                self._gather(tails, self._heard(tails))
+                ends = self._ends if self._is_closed.is_set() else self._asked()
                 if ends != self._ends:
                     self._take_note(ends)
-        except PointstampError as error:
-            self._failure = error
+        except Exception as error:  # raised again where the watch is polled
+            known = isinstance(error, PointstampError)
+            self._failure = error if known else cannot("say when records come", error)
             self._wake()
         finally:
             if tails is not None:
                 tails.close()
+
+    def _heard(self, tails: PartitionTails) -> int:
+        """Wait until a record comes, or Kafka is to be asked in any case; how many have come."""
+        found, until = 0, monotonic() + self._source.look_every_seconds
+        while not found and not self._is_closed.is_set() and (left := until - monotonic()) > 0:
+            found = tails.new(min(left, _CLOSING_SECONDS))
+        return found
 
     def _gather(self, tails: PartitionTails, found: int) -> None:
         """After the first new record, wait while more come, but not for long: they are sent together."""
