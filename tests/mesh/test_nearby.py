@@ -8,6 +8,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -174,7 +175,7 @@ def test_without_a_folder_or_a_short_path_there_are_only_ports(
     long = tmp_path / ("x" * 80)
     long.mkdir()
     for place in (long, tmp_path / "not there"):
-        monkeypatch.setattr(nearby_module.tempfile, "tempdir", str(place))
+        monkeypatch.setattr(tempfile, "tempdir", str(place))
         assert opened_nearby() is None
     assert list(long.iterdir()) == []
     with met([True, True]) as meshes:

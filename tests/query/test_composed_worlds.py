@@ -9,7 +9,7 @@ only this finds a moment at which an epoch is lost between two queries, doubled,
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -127,6 +127,11 @@ def _world(seed: int, folder: Path) -> None:
     world.check()
 
 
+def _worlds(seeds: Iterable[int], folder: Path) -> None:
+    for seed in seeds:
+        _world(seed, folder)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_every_epoch_of_one_query_is_once_in_the_other(seed: int, tmp_path: Path) -> None:
     _world(seed, tmp_path)
@@ -140,11 +145,9 @@ def test_an_epoch_that_is_complete_here_before_it_is_published_there_is_found(
 
     monkeypatch.setattr(Promises, "reach", reach)
     with pytest.raises((AssertionError, SourceError)):
-        for seed in range(5):
-            _world(seed, tmp_path)
+        _worlds(range(5), tmp_path)
 
 
 @pytest.mark.long
 def test_every_epoch_of_one_query_is_once_in_the_other_in_many_worlds(tmp_path: Path) -> None:
-    for seed in range(5, 205):
-        _world(seed, tmp_path)
+    _worlds(range(5, 205), tmp_path)
