@@ -175,11 +175,10 @@ def test_an_input_without_rows_holds_the_others_back_and_is_named(tmp_path: Path
 # Worlds.
 
 
-def crashes(worlds: int) -> None:
+def crashes(worlds: int, *, first: int = 0) -> None:
     plan = epochs_flow().plan
-    report = simulate(
-        CrashSimulator(plan, prepared(plan, rows_in_time())), cases(range(worlds), 1, 3, (0, 4))
-    )
+    seeds = range(first, first + worlds)
+    report = simulate(CrashSimulator(plan, prepared(plan, rows_in_time())), cases(seeds, 1, 3, (0, 4)))
     assert report.finding is None, report.finding.reason
 
 
@@ -257,7 +256,7 @@ def test_a_fast_lane_that_makes_rows_of_a_slow_one_late_is_found(monkeypatch: py
 
     monkeypatch.setattr(Lanes, "latest", fastest)
     with pytest.raises(AssertionError):
-        crashes(4)
+        crashes(3, first=6)  # which have three lanes, the last of them behind by more than the lateness
 
 
 def test_rows_in_lanes_are_the_same_rows_each_lane_in_its_order() -> None:

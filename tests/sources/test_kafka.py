@@ -212,14 +212,15 @@ def test_records_that_come_are_heard_of_before_kafka_is_asked() -> None:
     source = kafka(address(), topic, look_every_seconds=1e6, rows_per_tick=None, gather_seconds=0.0)
     watch = source.watch(None)
     watch.poll()
-    found = 0
+    news, found = watch.fileno(), 0
+    assert news is not None
     try:
         for sent in (1, BEHIND_RECORDS_MAX + 5, 3):
             for partition in (0, 1):
                 put(topic, [b"{}"] * sent, partition)
             found += 2 * sent
             while found:
-                assert select.select([watch.fileno()], [], [], SECONDS_MAX)[0], "Kafka's news was not heard"
+                assert select.select([news], [], [], SECONDS_MAX)[0], "Kafka's news was not heard"
                 found -= sum(map(records_in, watch.poll()))
     finally:
         watch.close()
