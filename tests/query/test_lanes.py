@@ -1,7 +1,8 @@
 """Lanes of an input: event time passes with the one that is farthest behind.
 
 - *Single decisions* of the coordinator: which lanes hold event time back, and until when.
-- *Beside brute force*: random rows in random lanes; no row is late that its own lane has not passed.
+- *Beside brute force*: random rows in random lanes; no row is late that its own lane has not passed. A bound by
+  the fastest lane is found.
 """
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import pointstamp as ps
 from pointstamp.query.beginning import begin_generation
 from pointstamp.query.coordinator import Coordinator
+from pointstamp.query.lanes import Lanes
 from pointstamp.rows.epochcolumn import EventEpochs
 from pointstamp.running.messages import Tick, TickRead
 from pointstamp.sources.port import Part, Unit
@@ -84,8 +86,25 @@ def test_a_lane_without_a_row_is_waited_for_until_it_was_silent_for_long_enough(
     assert passed.complete_to == 300 // EVERY, "it counts again"
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 200)), min_size=1, max_size=12))
+ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 200)), min_size=1, max_size=12)
+
+
+@given(ROWS)
 def test_event_time_is_the_least_of_the_greatest_of_each_lane(rows: list[tuple[int, int]]) -> None:
+    check_lanes(rows)
+
+
+def test_a_fast_lane_that_makes_rows_of_a_slow_one_late_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fastest(self: Lanes, name: str) -> int | None:
+        return max(self._latest.get(name, {}).values(), default=None)
+
+    monkeypatch.setattr(Lanes, "latest", fastest)
+    with pytest.raises(AssertionError):
+        check_lanes([(0, 100), (1, 20)])
+
+
+def check_lanes(rows: list[tuple[int, int]]) -> None:
+    """Event time passes as brute force says, after each row of a lane."""
     driver = coordinator()
     take(driver, 0, {0: 0, 1: 0, 2: 0}, 0.0)
     greatest, complete = {0: 0, 1: 0, 2: 0}, 0
