@@ -1,8 +1,8 @@
 """Lanes of an input: event time passes with the one that is farthest behind.
 
 - *Single decisions* of the coordinator: which lanes hold event time back, and until when.
-- *Beside brute force*: random rows in random lanes; no row is late that its own lane has not passed. A bound by
-  the fastest lane is found.
+- *Beside brute force*: random rows in random lanes; no row is late that its own lane has not passed. A bound
+  by the fastest lane is found.
 """
 
 import pyarrow as pa
