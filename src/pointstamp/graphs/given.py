@@ -72,15 +72,3 @@ def check_weight(edges: pa.Schema, weight: str | None) -> None:
         raise SchemaError(
             f"a graph's weight is a number, and '{weight}' is {type_}. Cast it to long or double."
         )
-
-
-def none_open(columns: tuple[str, ...], batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows as they are, none of which may leave a vertex open."""
-    for name in columns:
-        column = batch.column(name)
-        if column.null_count:
-            raise SchemaError(
-                f"a graph's '{name}' must name a vertex in every row, and is null in {column.null_count} of "
-                f"{batch.num_rows} rows. Filter such rows out, or give the vertex an id."
-            )
-    return batch

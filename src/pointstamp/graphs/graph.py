@@ -35,7 +35,6 @@ from pointstamp.graphs.given import (
     check_weight,
     given_table,
     named,
-    none_open,
     with_names,
 )
 
@@ -96,7 +95,7 @@ class Graph:
         """The edges as they were given, as steps, none of which may leave a vertex open."""
         weights = {} if self.weight is None else {WEIGHT: col(self.weight)}
         there = self.edges.select(SRC, DST, name="links", **weights)
-        return there.map_batches(partial(none_open, (SRC, DST)), name="links: ends are there")
+        return there.map_batches(partial(_checked, (SRC, DST)), name="links: ends are there")
 
     @cached_property
     def pairs(self) -> Table:
@@ -161,7 +160,7 @@ class Graph:
         if self._given is None:
             return None
         ids = self._given.select(ID, name="ids: given")
-        return ids.map_batches(partial(none_open, (ID,)), name="ids: are there")
+        return ids.map_batches(partial(_checked, (ID,)), name="ids: are there")
 
     @cached_property
     def vertices(self) -> Table:
@@ -198,7 +197,7 @@ class Graph:
 
     @property
     def needs_numbers(self) -> bool:
-        """Whether operators in arrays can take it only ``in_numbers`` or ``in_order``: its ids are no longs."""
+        """Whether operators in arrays can take it only in numbers: its ids are no longs."""
         return self.key_type != pa.int64() and can_be_numbered(self.key_type) and not self.edges.loops
 
     @cached_property
@@ -262,3 +261,15 @@ class Graph:
 
 _OTHER_END: Final = {SRC: DST, DST: SRC}
 _OF_IDS: Final = ("ids", "_numbers", "_ordered_numbers")
+
+
+def _checked(columns: tuple[str, ...], batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows as they are, none of which may leave a vertex open."""
+    for name in columns:
+        column = batch.column(name)
+        if column.null_count:
+            raise SchemaError(
+                f"a graph's '{name}' must name a vertex in every row, and is null in {column.null_count} of "
+                f"{batch.num_rows} rows. Filter such rows out, or give the vertex an id."
+            )
+    return batch

@@ -32,10 +32,10 @@ def minimum_spanning_forest(graph: Graph) -> ps.Table:
             "Graph(..., weight='km')."
         )
     if graph.needs_numbers:
-        checked = graph.checked(partial(_weighed, graph.weight), name="forest: weights are there")
+        checked = graph.checked(partial(_weighed_by, graph.weight), name="forest: weights are there")
         return checked.by_ordered_id(minimum_spanning_forest(checked.in_order), SRC, DST)
     pairs = graph.pairs.select(SRC, DST, WEIGHT, name="forest: pairs").map_batches(
-        partial(_weighed, WEIGHT), name="forest: weights are there"
+        _weighed, name="forest: weights are there"
     )
     if graph.is_for_arrays:
         answer = pa.schema([pairs.schema.field(each).with_nullable(True) for each in (SRC, DST, WEIGHT)])
@@ -50,8 +50,12 @@ def minimum_spanning_forest(graph: Graph) -> ps.Table:
         return loop.leave(grown)
 
 
-def _weighed(weight: str, pairs: pa.RecordBatch) -> pa.RecordBatch:
+def _weighed(pairs: pa.RecordBatch) -> pa.RecordBatch:
     """The pairs as they are, all of whose weights must be numbers."""
+    return _weighed_by(WEIGHT, pairs)
+
+
+def _weighed_by(weight: str, pairs: pa.RecordBatch) -> pa.RecordBatch:
     is_number = pc.equal(pairs.column(weight), pairs.column(weight))  # what is not a number equals nothing
     if not pc.all(pc.fill_null(is_number, False), min_count=0).as_py():
         first = pairs.filter(pc.invert(pc.fill_null(is_number, False))).slice(0, 1).to_pylist()[0]

@@ -43,17 +43,21 @@ def weighed_steps(graph: Graph, name: str) -> ps.Table:
         )
     kind = pa.int64() if pa.types.is_integer(graph.links.schema.field(WEIGHT).type) else pa.float64()
     steps = graph.links.select(SRC, DST, name=f"{name}: steps", length=ps.col(WEIGHT).cast(kind))
-    return steps.map_batches(partial(not_negative, LENGTH), name=f"{name}: weights are not negative")
+    return steps.map_batches(not_negative, name=f"{name}: weights are not negative")
 
 
 def with_checked_weights(graph: Graph) -> Graph:
-    """The same graph, of whose edges none has a weight below 0, so that this is said with the ids of its ends."""
+    """The same graph, in which a weight below 0 is refused with the ids that its edge was given with."""
     assert graph.weight is not None
-    return graph.checked(partial(not_negative, graph.weight), name="weights are not negative")
+    return graph.checked(partial(_not_negative, graph.weight), name="weights are not negative")
 
 
-def not_negative(weight: str, steps: pa.RecordBatch) -> pa.RecordBatch:
-    """The steps as they are, all of whose weights must be 0 or more."""
+def not_negative(steps: pa.RecordBatch) -> pa.RecordBatch:
+    """The steps as they are, all of whose lengths must be 0 or more."""
+    return _not_negative(LENGTH, steps)
+
+
+def _not_negative(weight: str, steps: pa.RecordBatch) -> pa.RecordBatch:
     holds = pc.fill_null(pc.greater_equal(steps.column(weight), 0), False)
     if not pc.all(holds, min_count=0).as_py():
         first = steps.filter(pc.invert(holds)).slice(0, 1).to_pylist()[0]
