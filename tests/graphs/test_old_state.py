@@ -44,6 +44,6 @@ def test_another_layout_of_what_was_saved_is_told_with_what_to_do(
         before.setattr(logic, "save", save_otherwise)
         run(tmp_path, name, 1)
     with pytest.raises(
-        RecoveryError, match=f"operator '{name}' failed when it was restored: .*'former .* a new output"
+        RecoveryError, match=f"operator '{name}' failed when it was restored at .*'former .* a new output"
     ):
         run(tmp_path, name, 2)
