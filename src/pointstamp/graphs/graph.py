@@ -71,6 +71,10 @@ class Graph:
         self._given: Final = (
             None if vertices is None else with_names("vertices", given_table("vertices", vertices), {ID: id})
         )
+        # The graph that this one was made of, whose vertices have the same numbers.
+        self._origin: Graph | None = None
+        # The same graph by the check that its edges go through.
+        self._after_check: dict[str, Graph] = {}
         ends = {f"edges' '{end}'": self.edges.schema.field(end).type for end in (SRC, DST)}
         given = {} if self._given is None else {f"vertices' '{ID}'": self._given.schema.field(ID).type}
         check_one_type(ends | given)
@@ -193,7 +197,10 @@ class Graph:
 
     def checked(self, check: Callable[[pa.RecordBatch], pa.RecordBatch], *, name: str) -> "Graph":
         """The same graph, whose edges a function has looked at, batch by batch, before anybody else does."""
-        return self._with(self.edges.map_batches(check, name=name), directed=self.directed)
+        if name not in self._after_check:
+            edges = self.edges.map_batches(check, name=name)
+            self._after_check[name] = self._with(edges, directed=self.directed)
+        return self._after_check[name]
 
     @property
     def needs_numbers(self) -> bool:
@@ -203,32 +210,36 @@ class Graph:
     @cached_property
     def in_numbers(self) -> "Graph":
         """The same graph, in which each vertex has a number for its id."""
-        return self._numbered(self._numbers)
+        return self._numbered(self.numbers)
 
     @cached_property
     def in_order(self) -> "Graph":
         """The same graph, in which each vertex has a number for its id, and the lesser id the lesser one."""
-        return self._numbered(self._ordered_numbers)
+        return self._numbered(self.ordered_numbers)
 
     def numbers_among(self, which: Table | Iterable[Key] | Key) -> Table:
         """The vertices that are among these, as ``id``, with the ids that they have ``in_numbers``."""
-        there = self.among(which).join(self._numbers, ID, name="numbers: among")
+        there = self.among(which).join(self.numbers, ID, name="numbers: among")
         return there.select(name="numbers: among these", id=col(NUMBER))
 
     def by_id(self, found: Table) -> Table:
         """What was found ``in_numbers``, with the ids of vertices for their numbers."""
-        return with_ids(found, self._numbers, ID)
+        return with_ids(found, self.numbers, ID)
 
     def by_ordered_id(self, found: Table, *columns: str) -> Table:
         """What was found ``in_order``, with the ids of vertices for the numbers in some columns."""
-        return with_ids(found, self._ordered_numbers, *columns)
+        return with_ids(found, self.ordered_numbers, *columns)
 
     @cached_property
-    def _numbers(self) -> Table:
-        return numbers_of(self.ids, name="numbers")
+    def numbers(self) -> Table:
+        """``number`` and ``id`` of every vertex."""
+        return numbers_of(self.ids, name="numbers") if self._origin is None else self._origin.numbers
 
     @cached_property
-    def _ordered_numbers(self) -> Table:
+    def ordered_numbers(self) -> Table:
+        """``number`` and ``id`` of every vertex; the lesser id has the lesser number."""
+        if self._origin is not None:
+            return self._origin.ordered_numbers
         return ordered_numbers_of(self.ids, name="numbers in order")
 
     def _numbered(self, numbers: Table) -> "Graph":
@@ -251,8 +262,9 @@ class Graph:
 
     def _with(self, edges: Table, *, directed: bool) -> "Graph":
         made = Graph(edges, self._given, weight=self.weight, directed=directed)
-        # The same vertices, which need not be worked out twice.
-        made.__dict__.update({each: self.__dict__[each] for each in _OF_IDS if each in self.__dict__})
+        made._origin = self
+        if "ids" in self.__dict__:
+            made.__dict__["ids"] = self.ids  # the same vertices, which need not be worked out twice
         return made
 
     def __str__(self) -> str:
@@ -260,7 +272,6 @@ class Graph:
 
 
 _OTHER_END: Final = {SRC: DST, DST: SRC}
-_OF_IDS: Final = ("ids", "_numbers", "_ordered_numbers")
 
 
 def _checked(columns: tuple[str, ...], batch: pa.RecordBatch) -> pa.RecordBatch:
