@@ -19,8 +19,8 @@ from time import perf_counter
 from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
 from pointstamp.topology.domain import EPOCHS, Domain, Time
-from pointstamp.topology.graph import Graph, GraphBuilder
-from pointstamp.topology.ports import Location, OperatorIndex, Source, Target
+from pointstamp.topology.graph import GraphBuilder, OperatorGraph
+from pointstamp.topology.ports import Location, OperatorIndex, SourcePort, Target
 from pointstamp.topology.summary import enter, feedback, leave
 
 OUTSIDE, INSIDE = Domain(EPOCHS), Domain(EPOCHS, 1)
@@ -34,7 +34,7 @@ class Case:
     """A graph, the counts it starts with, and an endless stream of small batches of changes."""
 
     name: str
-    graph: Graph
+    graph: OperatorGraph
     start: list[Change]
     batches: Callable[[], Iterator[list[Change]]]
 
@@ -44,7 +44,7 @@ def chain(builder: GraphBuilder, length: int) -> OperatorIndex:
     source = previous = builder.add("source", outputs=[OUTSIDE])
     for number in range(length):
         operator = builder.add(f"operator {number}", inputs=[OUTSIDE], outputs=[OUTSIDE])
-        builder.connect(Source(previous, 0), Target(operator, 0))
+        builder.connect(SourcePort(previous, 0), Target(operator, 0))
         previous = operator
     return source
 
@@ -73,7 +73,7 @@ def chains(lengths: list[int], name: str) -> Case:
     builder = GraphBuilder()
     sources = [chain(builder, length) for length in lengths]
     graph = builder.build()
-    at = [graph.location(Source(source, 0)) for source in sources]
+    at = [graph.location(SourcePort(source, 0)) for source in sources]
     start = [Change(location, (0,), 1) for location in at]
     return Case(name, graph, start, lambda: advancing(at[0], (0,), next_epoch))
 
@@ -86,19 +86,19 @@ def loop(length: int) -> Case:
     join = builder.add("join", inputs=[INSIDE, INSIDE], outputs=[INSIDE])
     again = builder.add("feedback", inputs=[INSIDE], outputs=[INSIDE], summaries={(0, 0): [feedback()]})
     left = builder.add("leave", inputs=[INSIDE], outputs=[OUTSIDE], summaries={(0, 0): [leave()]})
-    builder.connect(Source(source, 0), Target(entered, 0))
-    builder.connect(Source(entered, 0), Target(join, 0))
-    builder.connect(Source(again, 0), Target(join, 1))
+    builder.connect(SourcePort(source, 0), Target(entered, 0))
+    builder.connect(SourcePort(entered, 0), Target(join, 0))
+    builder.connect(SourcePort(again, 0), Target(join, 1))
     previous = join
     for number in range(length - 2):
         operator = builder.add(f"body {number}", inputs=[INSIDE], outputs=[INSIDE])
-        builder.connect(Source(previous, 0), Target(operator, 0))
+        builder.connect(SourcePort(previous, 0), Target(operator, 0))
         previous = operator
-    builder.connect(Source(previous, 0), Target(again, 0))
-    builder.connect(Source(previous, 0), Target(left, 0))
+    builder.connect(SourcePort(previous, 0), Target(again, 0))
+    builder.connect(SourcePort(previous, 0), Target(left, 0))
     graph = builder.build()
     at = graph.location(Target(again, 0))
-    start = [Change(at, (0, 0), 1), Change(graph.location(Source(source, 0)), (1,), 1)]
+    start = [Change(at, (0, 0), 1), Change(graph.location(SourcePort(source, 0)), (1,), 1)]
     name = f"loop of {length} operators, rounds advancing"
     return Case(name, graph, start, lambda: advancing(at, (0, 0), next_round))
 
@@ -108,7 +108,7 @@ def outstanding(count: int, domain: Domain, name: str) -> Case:
     builder = GraphBuilder()
     source = builder.add("source", outputs=[domain])
     sink = builder.add("sink", inputs=[domain])
-    builder.connect(Source(source, 0), Target(sink, 0))
+    builder.connect(SourcePort(source, 0), Target(sink, 0))
     graph = builder.build()
     at = graph.location(Target(sink, 0))
     tail = (0,) * domain.rounds
@@ -122,7 +122,7 @@ def outstanding(count: int, domain: Domain, name: str) -> Case:
     return Case(name, graph, [Change(at, (number, *tail), 1) for number in range(count)], batches)
 
 
-def implied_from_scratch(graph: Graph, counts: dict[tuple[Location, Time], int]) -> list[set[Time]]:
+def implied_from_scratch(graph: OperatorGraph, counts: dict[tuple[Location, Time], int]) -> list[set[Time]]:
     """The minimal times that could arrive at each location, by walking the graph from every pointstamp."""
     seen: list[set[Time]] = [set() for _ in graph.ports]
     waiting = sorted(

@@ -164,7 +164,7 @@ NOT_EXPORTED: Final = {
     "pointstamp.sources.published.PublishedSource": "a Source",
     "pointstamp.tables.in_order.RowFrame": "the rows that a function of order is of; SQL makes it",
     "pointstamp.topology.domain.Domain": "asked for by the checks of a plan",
-    "pointstamp.topology.ports.Source": "an output in a path; its name is that of where rows come from",
+    "pointstamp.topology.ports.SourcePort": "an output in a path",
     "pointstamp.topology.ports.Target": "an input in a path",
 }
 

@@ -31,7 +31,7 @@ from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.choosing import BroadcastKind, broadcast_tree
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.view import ProgressView
-from pointstamp.topology.ports import Location, Source
+from pointstamp.topology.ports import Location, SourcePort
 
 ROUNDS: Final = 20
 REAL_DIRECT_MAX: Final = 64
@@ -152,7 +152,7 @@ def update_times(senders: int) -> None:
 
 def update_time(place: str, view: ProgressView, weights: Mapping[WorkerIndex, int]) -> None:
     """Let each of these tell, epoch by epoch, that the input of all whom it speaks for has advanced."""
-    at = Location(next(number for number, port in enumerate(_GRAPH.ports) if isinstance(port, Source)))
+    at = Location(next(number for number, port in enumerate(_GRAPH.ports) if isinstance(port, SourcePort)))
     workers = view.tracker.count(at, (0,))
     begin = process_time()
     for epoch in range(UPDATE_EPOCHS):

@@ -24,7 +24,7 @@ from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.view import ProgressView
 from pointstamp.simulate.world import SharedPlan
-from pointstamp.topology.graph import Graph
+from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location
 from pointstamp.worker.ports import DataMessage, Message
 from pointstamp.worker.worker import Worker
@@ -170,7 +170,7 @@ class SynchronousWorld:
 
 
 def _mirrored_view(
-    world: SynchronousWorld, graph: Graph, worker: WorkerIndex, workers: int, *, tree: object = None
+    world: SynchronousWorld, graph: OperatorGraph, worker: WorkerIndex, workers: int, *, tree: object = None
 ) -> MirroredView:
     assert tree is None, "only the direct broadcast can be mirrored"
     return MirroredView(world, worker, workers)

@@ -48,7 +48,7 @@ from pointstamp.tables.rolling import rolled
 from pointstamp.tables.table import Table
 from pointstamp.tables.ways_in import table_of, upserted
 from pointstamp.topology.domain import EPOCHS, TimeOrder
-from pointstamp.topology.ports import Source
+from pointstamp.topology.ports import SourcePort
 from pointstamp.topology.summary import Summary
 
 if TYPE_CHECKING:
@@ -146,9 +146,9 @@ class Dataflow:
         if epoch is not None:
             node.idle_seconds = idle_seconds(f"input '{name}', epoch=, idle", epoch.idle)
         if late == "output":
-            port = wired("in", Source(node.index, LATE_PORT))
+            port = wired("in", SourcePort(node.index, LATE_PORT))
             self._builder.add(NodeKind.OUTPUT, late_output or f"{name}_late", (), [port], {}, logic=Collect)
-        return Stream(self._builder, Source(node.index, 0), declared, ())
+        return Stream(self._builder, SourcePort(node.index, 0), declared, ())
 
     def variable(self, schema: str | pa.Schema, summary: Summary, name: str = "variable") -> Stream:
         """A stream that is fed later, with ``feedback``, and comes out at the times that the summary says.
@@ -165,7 +165,7 @@ class Dataflow:
             summaries={(0, 0): (summary,)},
             declared={("in", "out"): (summary,)},
         )
-        return Stream(self._builder, Source(node.index, 0), declared, ())
+        return Stream(self._builder, SourcePort(node.index, 0), declared, ())
 
     def feedback(self, variable: Stream, stream: Stream) -> None:
         """Let a stream come out of a variable of this flow."""

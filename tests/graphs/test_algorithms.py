@@ -41,6 +41,35 @@ def test_ids_may_be_strings(name: str) -> None:
     judge_history([name], random_history(7, key="string", epochs=3), directed=True, workers=2, key="string")
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_names_are_numbered_once_also_where_their_order_or_a_landmark_matters(workers: int) -> None:
+    names = ["minimum_spanning_forest", "cdlp", "shortest_paths", "weighted_paths"]
+    flow = graph_flow(names, key="string")
+    assert flow.describe().count("'numbers in order', operator") == 1
+    assert flow.describe().count("'numbers', operator") == 1
+    assert "forest: lightest" not in flow.describe()
+    history = random_history(workers, key="string")
+    judge_history(names, history, directed=workers == 1, workers=workers, key="string")
+
+
+def test_ids_without_numbers_go_round_in_tables() -> None:
+    names = ["minimum_spanning_forest", "cdlp", "shortest_paths", "sssp", "wcc", "k_core", "triangles"]
+    history = random_history(5, key="double", vertices=5, epochs=3)
+    judge_history(names, history, directed=True, workers=1, key="double")
+
+
+def test_landmarks_of_a_table_may_come_and_go() -> None:
+    flow = ps.Dataflow("landmarks")
+    graph = graphs.Graph(flow.input("edges", "src string, dst string"))
+    towers = flow.input("towers", "id string, w long").running(weight="w")
+    flow.output("paths", graphs.shortest_paths(graph, towers))
+    edges = [{"src": "a", "dst": "b"}, {"src": "b", "dst": "c"}]
+    stands = [[{"id": "c", "w": 1}], [{"id": "c", "w": -1}, {"id": "b", "w": 1}]]
+    results = flow.run_local(edges=[edges], towers=stands)
+    found = [{tuple(r.values()) for r in results.table("paths", as_of=e).to_pylist()} for e in (0, 1)]
+    assert found == [{("a", "c", 2), ("b", "c", 1), ("c", "c", 0)}, {("a", "b", 1), ("b", "b", 0)}]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_epoch_of_many_small_graphs_is_as_the_oracle_says(name: str) -> None:
@@ -155,6 +184,15 @@ def test_a_negative_weight_is_refused_with_its_edge() -> None:
     flow.output("distances", graphs.sssp(graph, 1))
     with pytest.raises(FlowError, match=r"weights of 0 or more, and the edge from 2 to 3 has -1"):
         flow.run_local(edges=[[{"src": 1, "dst": 2, "km": 0}, {"src": 2, "dst": 3, "km": -1}]])
+
+
+@pytest.mark.parametrize("weight", [-1.0, None])
+def test_a_weight_is_refused_with_the_names_of_its_edge(weight: float | None) -> None:
+    flow = ps.Dataflow("names")
+    graph = graphs.Graph(edges_of(flow, "src string, dst string, km double"), weight="km")
+    flow.output("distances", graphs.shortest_paths(graph, "a", weighted=True))
+    with pytest.raises(FlowError, match=r"the edge from 'b' to 'c' has (-1.0|None)"):
+        flow.run_local(edges=[[{"src": "b", "dst": "c", "km": weight}]])
 
 
 def test_an_edge_without_an_end_is_refused() -> None:

@@ -12,7 +12,7 @@ from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.choosing import ACCUMULATES_FROM, broadcast_tree
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.view import ProgressView
-from pointstamp.topology.ports import Location, Source
+from pointstamp.topology.ports import Location, SourcePort
 
 TREE = BroadcastTree([7, 7, 3, 3])
 
@@ -24,7 +24,7 @@ def count_flow() -> ps.Dataflow:
 
 
 GRAPH = count_flow().plan.graph()
-FIRST = Location(next(number for number, port in enumerate(GRAPH.ports) if isinstance(port, Source)))
+FIRST = Location(next(number for number, port in enumerate(GRAPH.ports) if isinstance(port, SourcePort)))
 
 
 def view(worker: int) -> ProgressView:

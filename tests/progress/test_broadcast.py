@@ -30,7 +30,7 @@ from pointstamp.progress.accumulating import BroadcastTree
 from pointstamp.progress.broadcast import DirectBroadcast, ProgressBatch
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.view import ProgressView
-from pointstamp.topology.ports import Location, Source
+from pointstamp.topology.ports import Location, SourcePort
 from support.nets import Net, Time, below, nets
 
 AT = Location(0)
@@ -147,7 +147,7 @@ class ProtocolMachine(RuleBasedStateMachine):
     def make(self, me: int, taken: tuple[int, Time], rng: random.Random, changes: list[Change]) -> None:
         """Mint a capability or send a message, one or two hops on from what was taken."""
         where, time = taken
-        if not isinstance(self.net.graph.ports[where], Source):
+        if not isinstance(self.net.graph.ports[where], SourcePort):
             onward = [(target, move) for origin, target, move in self.net.edges if origin == where]
             if not onward:
                 return

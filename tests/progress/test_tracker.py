@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from pointstamp.errors import ProgressError
 from pointstamp.progress.tracker import Tracker
 from pointstamp.topology.domain import EPOCHS, Domain
-from pointstamp.topology.graph import Graph, GraphBuilder
-from pointstamp.topology.ports import Location, Source, Target
+from pointstamp.topology.graph import GraphBuilder, OperatorGraph
+from pointstamp.topology.ports import Location, SourcePort, Target
 from pointstamp.topology.summary import enter, feedback, leave
 from support.nets import Net, nets
 from support.wild_nets import draw
@@ -123,11 +123,11 @@ def test_oracle_negative_counts_are_invisible_and_never_clamped(net: Net, rng: r
     assert tracker.is_complete()
 
 
-def line() -> Graph:
+def line() -> OperatorGraph:
     builder = GraphBuilder()
     source = builder.add("in", outputs=[Domain(EPOCHS)])
     sink = builder.add("out", inputs=[Domain(EPOCHS)])
-    builder.connect(Source(source, 0), Target(sink, 0))
+    builder.connect(SourcePort(source, 0), Target(sink, 0))
     return builder.build()
 
 
@@ -171,18 +171,18 @@ def test_a_round_that_circulates_holds_the_loop_and_its_epoch_and_nothing_else()
     again = builder.add("feedback", inputs=[inside], outputs=[inside], summaries={(0, 0): [feedback()]})
     left = builder.add("leave", inputs=[inside], outputs=[outside], summaries={(0, 0): [leave()]})
     for origin, target in [
-        (Source(source, 0), Target(entered, 0)),
-        (Source(entered, 0), Target(body, 0)),
-        (Source(again, 0), Target(body, 1)),
-        (Source(body, 0), Target(again, 0)),
-        (Source(body, 0), Target(left, 0)),
+        (SourcePort(source, 0), Target(entered, 0)),
+        (SourcePort(entered, 0), Target(body, 0)),
+        (SourcePort(again, 0), Target(body, 1)),
+        (SourcePort(body, 0), Target(again, 0)),
+        (SourcePort(body, 0), Target(left, 0)),
     ]:
         builder.connect(origin, target)
     graph = builder.build()
     tracker = Tracker(graph)
     tracker.update(graph.location(Target(again, 0)), (2, 5), 1)
-    tracker.update(graph.location(Source(source, 0)), (3,), 1)
+    tracker.update(graph.location(SourcePort(source, 0)), (3,), 1)
     tracker.propagate()
     assert set(tracker.frontier(graph.location(Target(body, 0)))) == {(3, 0)}
     assert set(tracker.frontier(graph.location(Target(body, 1)))) == {(2, 6), (3, 1)}
-    assert set(tracker.frontier(graph.location(Source(left, 0)))) == {(2,)}
+    assert set(tracker.frontier(graph.location(SourcePort(left, 0)))) == {(2,)}

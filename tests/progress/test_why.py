@@ -15,7 +15,7 @@ from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.why import holders
 from pointstamp.topology.domain import EPOCHS, Domain
 from pointstamp.topology.graph import GraphBuilder
-from pointstamp.topology.ports import Location, Source, Target
+from pointstamp.topology.ports import Location, SourcePort, Target
 from pointstamp.topology.summary import Summary, enter, feedback, leave
 from support.nets import Net, nets
 
@@ -63,17 +63,17 @@ def test_the_answer_names_operator_time_path_and_summary() -> None:
     left = builder.add("leave", inputs=[inside], outputs=[outside], summaries={(0, 0): [leave()]})
     sink = builder.add("result", inputs=[outside])
     for origin, target in [
-        (Source(source, 0), Target(entered, 0)),
-        (Source(entered, 0), Target(body, 0)),
-        (Source(again, 0), Target(body, 1)),
-        (Source(body, 0), Target(again, 0)),
-        (Source(body, 0), Target(left, 0)),
-        (Source(left, 0), Target(sink, 0)),
+        (SourcePort(source, 0), Target(entered, 0)),
+        (SourcePort(entered, 0), Target(body, 0)),
+        (SourcePort(again, 0), Target(body, 1)),
+        (SourcePort(body, 0), Target(again, 0)),
+        (SourcePort(body, 0), Target(left, 0)),
+        (SourcePort(left, 0), Target(sink, 0)),
     ]:
         builder.connect(origin, target)
     graph = builder.build()
     tracker = Tracker(graph)
-    tracker.update(graph.location(Source(source, 0)), (4,), 2)
+    tracker.update(graph.location(SourcePort(source, 0)), (4,), 2)
     tracker.update(graph.location(Target(again, 0)), (3, 7), 3)
     tracker.propagate()
 
@@ -81,11 +81,11 @@ def test_the_answer_names_operator_time_path_and_summary() -> None:
 
     assert holder.path == (
         Target(again, 0),
-        Source(again, 0),
+        SourcePort(again, 0),
         Target(body, 1),
-        Source(body, 0),
+        SourcePort(body, 0),
         Target(left, 0),
-        Source(left, 0),
+        SourcePort(left, 0),
         Target(sink, 0),
     )
     assert holder.summary == Summary()
@@ -94,7 +94,7 @@ def test_the_answer_names_operator_time_path_and_summary() -> None:
         "'result', by input 0 of 'again' -> output 0 of 'again' -> input 1 of 'labels' -> output 0 of "
         "'labels' -> input 0 of 'leave' -> output 0 of 'leave' -> input 0 of 'result'"
     )
-    [at_source] = holders(tracker, Source(source, 0))
+    [at_source] = holders(tracker, SourcePort(source, 0))
     assert str(at_source) == "time (4,) is outstanding 2 times at output 0 of 'edges'"
 
 
@@ -103,4 +103,4 @@ def test_nothing_holds_back_a_complete_port() -> None:
     source = builder.add("in", outputs=[Domain(EPOCHS)])
     tracker = Tracker(builder.build())
     tracker.propagate()
-    assert holders(tracker, Source(source, 0)) == []
+    assert holders(tracker, SourcePort(source, 0)) == []

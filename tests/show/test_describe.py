@@ -18,7 +18,7 @@ from pointstamp.flow.pact import EVERYWHERE, ExchangeBy
 from pointstamp.flow.plan import InputPort, NodeKind, Plan, RoundLimit
 from pointstamp.show.describe import describe, one_line, scope_tree, summary_words
 from pointstamp.topology.domain import EPOCHS
-from pointstamp.topology.ports import Source
+from pointstamp.topology.ports import SourcePort
 from pointstamp.topology.summary import Summary, delay, enter, feedback, identity, leave
 from support.plans import SCHEMA, plans
 
@@ -34,7 +34,7 @@ def components() -> Plan:
         NodeKind.ENTER,
         "enter",
         inside,
-        [wired("in", Source(edges.index, 0))],
+        [wired("in", SourcePort(edges.index, 0))],
         {"out": SCHEMA},
         input_rounds=0,
         summaries={(0, 0): (enter(),)},
@@ -49,8 +49,8 @@ def components() -> Plan:
         "lowest label",
         inside,
         [
-            wired("edges", Source(entered.index, 0), ExchangeBy(("src",))),
-            wired("labels", Source(variable.index, 0), ExchangeBy(("vertex",))),
+            wired("edges", SourcePort(entered.index, 0), ExchangeBy(("src",))),
+            wired("labels", SourcePort(variable.index, 0), ExchangeBy(("vertex",))),
         ],
         {"better": LABELS, "late": LABELS},
         summaries={
@@ -60,17 +60,17 @@ def components() -> Plan:
             (1, 1): (delay(1, 1),),
         },
     )
-    again.source = Source(lowest.index, 0)
+    again.source = SourcePort(lowest.index, 0)
     left = builder.add(
         NodeKind.LEAVE,
         "leave",
         (),
-        [wired("in", Source(lowest.index, 0))],
+        [wired("in", SourcePort(lowest.index, 0))],
         {"out": LABELS},
         input_rounds=1,
         summaries={(0, 0): (leave(),)},
     )
-    builder.add(NodeKind.OUTPUT, "components", (), [wired("in", Source(left.index, 0), EVERYWHERE)], {})
+    builder.add(NodeKind.OUTPUT, "components", (), [wired("in", SourcePort(left.index, 0), EVERYWHERE)], {})
     return builder.plan
 
 

@@ -37,7 +37,7 @@ from pointstamp.simulate.network import SimulatedNetwork
 from pointstamp.simulate.seeds import FindingKind, cases, simulate
 from pointstamp.topology import domain
 from pointstamp.topology.domain import Time
-from pointstamp.topology.graph import Graph
+from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location
 from pointstamp.topology.summary import Advance, Summary, delay
 from pointstamp.worker import routes, worker
@@ -140,7 +140,7 @@ def frontiers_are_read_in_the_middle_of_propagation(patch: Patch) -> None:
 
 
 def the_initial_multiplicity_is_1(patch: Patch) -> None:
-    def once(graph: Graph, workers: int) -> list[Change]:
+    def once(graph: OperatorGraph, workers: int) -> list[Change]:
         return initial_changes(graph, 1)
 
     patch.setattr(view, "initial_changes", once)
@@ -372,7 +372,7 @@ def a_downgrade_forgets_the_new_time(patch: Patch) -> None:
 def feedback_stays_in_its_round(patch: Patch) -> None:
     move_of = routes._move_of
 
-    def still(node: Node, graph: Graph) -> Callable[[Time], Time | None]:
+    def still(node: Node, graph: OperatorGraph) -> Callable[[Time], Time | None]:
         if node.kind.value == "feedback":
             return lambda time: time if time[-1] < 5 else None
         return move_of(node, graph)

@@ -28,7 +28,7 @@ class Epoch:
     vertices: list[tuple[Any, int]]
 
 
-SOURCES: dict[str, list[Any]] = {"long": [1, 4], "string": ["v1", "v4"]}
+SOURCES: dict[str, list[Any]] = {"long": [1, 4], "string": ["v1", "v4"], "double": [1.0, 4.0]}
 """From where searches begin; they may be no vertices of the graph."""
 
 ALGORITHMS: dict[str, Callable[[graphs.Graph, list[Any]], ps.Table]] = {
@@ -37,6 +37,7 @@ ALGORITHMS: dict[str, Callable[[graphs.Graph, list[Any]], ps.Table]] = {
     "sssp": lambda graph, sources: graphs.sssp(graph, sources),
     "shortest_paths": lambda graph, sources: graphs.shortest_paths(graph, sources),
     "weighted_paths": lambda graph, sources: graphs.shortest_paths(graph, sources, weighted=True),
+    "cdlp": lambda graph, _: graphs.cdlp(graph, rounds=3),
     "reachable": lambda graph, sources: graphs.reachable(graph, sources),
     "wcc": lambda graph, _: graphs.wcc(graph),
     "scc": lambda graph, _: graphs.scc(graph),
@@ -63,7 +64,7 @@ def graph_flow(names: Sequence[str], *, directed: bool = True, key: str = "long"
 
 def inputs_of(history: Sequence[Epoch], key: str = "long") -> dict[str, list[pa.Table]]:
     """The rows of a history, in epochs."""
-    kind = {"long": pa.int64(), "string": pa.string()}[key]
+    kind = {"long": pa.int64(), "string": pa.string(), "double": pa.float64()}[key]
     edges = pa.schema({"src": kind, "dst": kind, "km": pa.int64(), "w": pa.int64()})
     vertices = pa.schema({"id": kind, "w": pa.int64()})
     return {
@@ -112,7 +113,7 @@ def random_history(
 ) -> list[Epoch]:
     """Edges and vertices that come and go; near the end all go at once, and then some come again."""
     chance = random.Random(seed)
-    name: Callable[[int], Any] = (lambda n: n) if key == "long" else (lambda n: f"v{n}")
+    name: Callable[[int], Any] = {"long": int, "string": "v{}".format, "double": float}[key]
     edges: Counter[Edge] = Counter()
     alone: Counter[Any] = Counter()
     made = []

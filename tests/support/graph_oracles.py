@@ -6,7 +6,7 @@ clustering, and the one matching that a greedy search finds.
 """
 
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -93,6 +93,20 @@ def weighted_paths(whole: Whole) -> Rows:
         for landmark in whole.present
         for v, d in nx.single_source_dijkstra_path_length(back, landmark).items()
     }
+
+
+def cdlp(whole: Whole) -> Rows:
+    """Three rounds of the definition, vertex by vertex."""
+    beside: dict[Any, list[Any]] = {vertex: [] for vertex in whole.vertices}
+    for a, b, _ in whole.edges:
+        beside[b].append(a)
+        if whole.directed or a != b:
+            beside[a].append(b)
+    labels = {vertex: vertex for vertex in beside}
+    for _ in range(3):
+        heard = {vertex: Counter(labels[each] for each in near) for vertex, near in beside.items() if near}
+        labels |= {v: min(votes, key=lambda each: (-votes[each], each)) for v, votes in heard.items()}
+    return set(labels.items())
 
 
 def reachable(whole: Whole) -> Rows:
@@ -205,6 +219,6 @@ ORACLES: dict[str, Callable[[Whole], Rows]] = {
     each.__name__: each
     for each in (
         *(degrees, bfs, sssp, shortest_paths, weighted_paths, reachable, wcc, scc, k_core, triangles),
-        *(triangle_count, lcc, minimum_spanning_forest, maximal_matching, topological_levels),
+        *(cdlp, triangle_count, lcc, minimum_spanning_forest, maximal_matching, topological_levels),
     )
 }

@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any
 
 import pointstamp as ps
+from pointstamp import graphs
 from support import ranked_worlds
-from support.graph_flows import graph_flow, inputs_of, random_history
+from support.graph_flows import Epoch, graph_flow, inputs_of, random_history
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,50 @@ def _changing_names(seed: int) -> dict[str, Any]:
     return inputs_of(random_history(seed, vertices=5, epochs=4, most=4, key="string"), "string")
 
 
-_TABLES = ["wcc", "sssp", "triangles", "maximal_matching", "scc", "k_core", "minimum_spanning_forest"]
+def _growing(seed: int) -> dict[str, Any]:
+    """Only what comes."""
+    history = random_history(seed, vertices=6, epochs=5, most=4)
+    return inputs_of([Epoch([e for e in each.edges if e[1] > 0], []) for each in history])
+
+
+def growing_flow() -> ps.Dataflow:
+    """Components of a graph that only grows, by union-find."""
+    flow = ps.Dataflow("growing")
+    flow.input("vertices", "id long, w long")
+    flow.output("wcc", graphs.wcc(graphs.Graph(flow.input("edges", "src long, dst long, km long, w long"))))
+    return flow
+
+
+def program_flow() -> ps.Dataflow:
+    """The least id that leads to each vertex, by a vertex program."""
+    flow = ps.Dataflow("program")
+    edges = flow.input("edges", "src long, dst long, km long, w long").running(weight="w")
+    least = graphs.pregel(
+        graphs.Graph(
+            edges.select("src", "dst"), flow.input("vertices", "id long, w long").running(weight="w")
+        ),
+        start={"least": ps.col("id")},
+        to_dst=ps.col("src_least"),
+        aggregates={"heard": ps.min("msg")},
+        update={"least": ps.functions.least("least", "heard")},
+    )
+    flow.output("least", least)
+    return flow
+
+
+_TABLES = [
+    *("wcc", "sssp", "triangles", "maximal_matching", "scc", "k_core", "minimum_spanning_forest"),
+    *("shortest_paths", "topological_levels"),
+]
 
 GRAPH_WORLDS: dict[str, GraphWorld] = {
     **{name: GraphWorld(partial(graph_flow, [name]), _changing, 2) for name in _TABLES},
     "bfs by name": GraphWorld(partial(graph_flow, ["bfs"], key="string"), _changing_names, 2),
+    "forest by name": GraphWorld(
+        partial(graph_flow, ["minimum_spanning_forest"], key="string"), _changing_names, 1
+    ),
+    "growing": GraphWorld(growing_flow, _growing, 2),
+    "program": GraphWorld(program_flow, _changing, 1),
     "wcc by name": GraphWorld(partial(graph_flow, ["wcc"], key="string"), _changing_names, 2),
     **{
         name: GraphWorld(flow, partial(ranked_worlds.inputs_of, name), 3)

@@ -1,8 +1,8 @@
 """Random dataflow graphs with nested loops, in two forms: for the code that is judged and for its oracle.
 
 A ``Net`` is drawn once as plain data: ports by number, and edges that are Python functions on tuples. From
-the same draw a ``Graph`` is built. The oracle reads the functions only and never a Summary, a Domain or a
-Graph, so that a mistake in composing or compiling summaries cannot hide in it.
+the same draw an ``OperatorGraph`` is built. The oracle reads the functions only and never a Summary, a Domain
+or an OperatorGraph, so that a mistake in composing or compiling summaries cannot hide in it.
 """
 
 import random
@@ -13,8 +13,8 @@ from typing import TypeAlias
 from hypothesis import strategies as st
 
 from pointstamp.topology.domain import EPOCHS, Domain
-from pointstamp.topology.graph import Graph, GraphBuilder
-from pointstamp.topology.ports import Location, OperatorIndex, Source, Target
+from pointstamp.topology.graph import GraphBuilder, OperatorGraph
+from pointstamp.topology.ports import Location, OperatorIndex, SourcePort, Target
 from pointstamp.topology.summary import Advance, Summary, enter, feedback, identity, leave
 
 Time: TypeAlias = tuple[int, ...]
@@ -25,7 +25,7 @@ Function: TypeAlias = Callable[[Time], Time]
 class Net:
     """The plain form: how many rounds each location has, and what each edge does to a time."""
 
-    graph: Graph
+    graph: OperatorGraph
     rounds: list[int]
     edges: list[tuple[int, int, Function]]
     outputs: list[int]
@@ -98,7 +98,7 @@ class _Drawing:
             choices.append([later, next_round])  # two summaries that are incomparable
         return self.rng.choice(choices)
 
-    def scope(self, rounds: int, streams: list[Source], size: int) -> list[Source]:
+    def scope(self, rounds: int, streams: list[SourcePort], size: int) -> list[SourcePort]:
         """Add some operators and loops that read these streams; return all streams there are now."""
         streams = list(streams)
         for _ in range(size):
@@ -108,16 +108,16 @@ class _Drawing:
                 streams.extend(self.ordinary(rounds, streams))
         return streams
 
-    def ordinary(self, rounds: int, streams: list[Source]) -> list[Source]:
+    def ordinary(self, rounds: int, streams: list[SourcePort]) -> list[SourcePort]:
         inputs = self.rng.randint(1, 3)
         outputs = self.rng.randint(0, 2)
         paths = {(i, o): self.ordinary_path(rounds) for i in range(inputs) for o in range(outputs)}
         index = self.add("op", [rounds] * inputs, [rounds] * outputs, paths)
         for i in range(inputs):
             self.builder.connect(self.rng.choice(streams), Target(index, i))
-        return [Source(index, o) for o in range(outputs)]
+        return [SourcePort(index, o) for o in range(outputs)]
 
-    def loop(self, rounds: int, streams: list[Source]) -> Source:
+    def loop(self, rounds: int, streams: list[SourcePort]) -> SourcePort:
         entered = self.add(
             "enter", [rounds], [rounds + 1], {(0, 0): [(enter(rounds), lambda time: (*time, 0))]}
         )
@@ -131,18 +131,18 @@ class _Drawing:
             "leave", [rounds + 1], [rounds], {(0, 0): [(leave(rounds + 1), lambda time: time[:-1])]}
         )
         self.builder.connect(self.rng.choice(streams), Target(entered, 0))
-        start = [Source(entered, 0), Source(again, 0)]
+        start = [SourcePort(entered, 0), SourcePort(again, 0)]
         inside = self.scope(rounds + 1, start, self.rng.randint(1, 2))
         # Never the feedback's own output: an operator may not feed itself.
         self.builder.connect(self.rng.choice([s for s in inside if s != start[1]]), Target(again, 0))
         self.builder.connect(self.rng.choice(inside), Target(left, 0))
-        return Source(left, 0)
+        return SourcePort(left, 0)
 
 
 def draw_net(rng: random.Random) -> Net:
     """One random net: one to three inputs, nested loops, sometimes a cycle through the epochs."""
     drawing = _Drawing(rng)
-    streams = [Source(drawing.add("input", [], [0], {}), 0) for _ in range(rng.randint(1, 3))]
+    streams = [SourcePort(drawing.add("input", [], [0], {}), 0) for _ in range(rng.randint(1, 3))]
     if rng.random() < 0.3:
         delayed = drawing.add(
             "next epoch",
@@ -150,9 +150,9 @@ def draw_net(rng: random.Random) -> Net:
             [0],
             {(0, 0): [(Summary(root=Advance(1)), lambda time: (time[0] + 1,))]},
         )
-        inside = drawing.scope(0, [*streams, Source(delayed, 0)], rng.randint(1, 3))
+        inside = drawing.scope(0, [*streams, SourcePort(delayed, 0)], rng.randint(1, 3))
         drawing.builder.connect(
-            rng.choice([stream for stream in inside if stream != Source(delayed, 0)]), Target(delayed, 0)
+            rng.choice([stream for stream in inside if stream != SourcePort(delayed, 0)]), Target(delayed, 0)
         )
     else:
         drawing.scope(0, streams, rng.randint(1, 4))
@@ -167,10 +167,10 @@ def _finish(drawing: _Drawing) -> Net:
     ]
     for (operator, i, o), functions in drawing.functions.items():
         index = OperatorIndex(operator)
-        ends = graph.location(Target(index, i)), graph.location(Source(index, o))
+        ends = graph.location(Target(index, i)), graph.location(SourcePort(index, o))
         edges.extend((*ends, function) for function in functions)
     rounds = [graph.domains[number].rounds for number in range(len(graph.ports))]
-    outputs = [number for number, port in enumerate(graph.ports) if isinstance(port, Source)]
+    outputs = [number for number, port in enumerate(graph.ports) if isinstance(port, SourcePort)]
     return Net(graph, rounds, edges, outputs)
 
 

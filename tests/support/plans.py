@@ -14,7 +14,7 @@ from pointstamp.flow.builder import PlanBuilder, Scope, wired
 from pointstamp.flow.pact import EVERYWHERE, STAY, ExchangeBy, Pact
 from pointstamp.flow.plan import InputPort, NodeKind, Plan, RoundLimit
 from pointstamp.topology.domain import EPOCHS
-from pointstamp.topology.ports import Source
+from pointstamp.topology.ports import SourcePort
 from pointstamp.topology.summary import Summary, delay, enter, feedback, identity, leave
 
 SCHEMA = pa.schema([("src", pa.int64()), ("dst", pa.int64())])
@@ -39,20 +39,20 @@ HARMFUL_NAMES = (
 class _Writer:
     rng: random.Random
     builder: PlanBuilder
-    streams: dict[Scope, list[Source]] = field(default_factory=dict)
+    streams: dict[Scope, list[SourcePort]] = field(default_factory=dict)
 
     def name(self, usual: str) -> str:
         return self.rng.choice(HARMFUL_NAMES) if self.rng.random() < 0.2 else usual
 
-    def some(self, scope: Scope) -> Source:
+    def some(self, scope: Scope) -> SourcePort:
         return self.rng.choice(self.streams[scope])
 
     def pact(self) -> Pact:
         pacts: list[Pact] = [STAY, ExchangeBy(("src",)), ExchangeBy(("src", "dst")), EVERYWHERE]
         return self.rng.choice(pacts)
 
-    def keep(self, index: int, outputs: int, scope: Scope) -> list[Source]:
-        made = [Source(self.builder.plan.nodes[index].index, number) for number in range(outputs)]
+    def keep(self, index: int, outputs: int, scope: Scope) -> list[SourcePort]:
+        made = [SourcePort(self.builder.plan.nodes[index].index, number) for number in range(outputs)]
         self.streams.setdefault(scope, []).extend(made)
         return made
 
@@ -72,7 +72,7 @@ class _Writer:
         )
         self.keep(node.index, len(outputs), scope)
 
-    def door(self, kind: NodeKind, source: Source, scope: Scope, rounds: int, summary: Summary) -> None:
+    def door(self, kind: NodeKind, source: SourcePort, scope: Scope, rounds: int, summary: Summary) -> None:
         node = self.builder.add(
             kind,
             self.name(kind.value),

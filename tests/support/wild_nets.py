@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from pointstamp.topology.domain import EPOCHS, Domain
-from pointstamp.topology.graph import Graph, GraphBuilder
+from pointstamp.topology.graph import GraphBuilder, OperatorGraph
 from pointstamp.topology.levels import Hop, Hops
-from pointstamp.topology.ports import Location, OperatorIndex, Source, Target
+from pointstamp.topology.ports import Location, OperatorIndex, SourcePort, Target
 from pointstamp.topology.summary import STAY, Advance, Summary
 from support.nets import Function, Net, below
 
@@ -84,7 +84,7 @@ class WildNet:
             _comes_back(onward, end, (great,) * (1 + rounds)) for end, rounds in self.rounds.items()
         )
 
-    def build(self) -> Graph:
+    def build(self) -> OperatorGraph:
         """The graph for the code that is judged, which refuses what it takes to be illegal."""
         builder = GraphBuilder()
         for number in range(self.operators):
@@ -101,7 +101,7 @@ class WildNet:
             )
         for origin, target in self.wires:
             builder.connect(
-                Source(OperatorIndex(origin.operator), origin.port),
+                SourcePort(OperatorIndex(origin.operator), origin.port),
                 Target(OperatorIndex(target.operator), target.port),
             )
         return builder.build()
@@ -119,7 +119,7 @@ class WildNet:
         """A legal graph in both forms, for the oracle of frontiers."""
         graph = self.build()
         number = {
-            End(port.operator, isinstance(port, Source), port.port): place
+            End(port.operator, isinstance(port, SourcePort), port.port): place
             for place, port in enumerate(graph.ports)
         }
         edges: list[tuple[int, int, Function]] = [

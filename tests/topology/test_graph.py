@@ -7,9 +7,9 @@ import pytest
 
 from pointstamp.errors import TopologyError
 from pointstamp.topology.domain import EPOCHS, Domain
-from pointstamp.topology.graph import Graph, GraphBuilder
+from pointstamp.topology.graph import GraphBuilder, OperatorGraph
 from pointstamp.topology.paths import PathSummaries
-from pointstamp.topology.ports import OperatorIndex, Port, Source, Target
+from pointstamp.topology.ports import OperatorIndex, Port, SourcePort, Target
 from pointstamp.topology.summary import Summary, delay, enter, feedback, identity, leave
 from support.times import Pairs
 
@@ -18,11 +18,11 @@ OUTSIDE, INSIDE, DEEPER = Domain(EPOCHS), Domain(EPOCHS, 1), Domain(EPOCHS, 2)
 
 def wire(builder: GraphBuilder, *pairs: tuple[tuple[OperatorIndex, int], tuple[OperatorIndex, int]]) -> None:
     for (origin, output), (target, port) in pairs:
-        builder.connect(Source(origin, output), Target(target, port))
+        builder.connect(SourcePort(origin, output), Target(target, port))
 
 
 def test_a_source_and_a_target_of_the_same_numbers_are_different_ports() -> None:
-    ports: set[Port] = {Source(OperatorIndex(0), 0), Target(OperatorIndex(0), 0)}
+    ports: set[Port] = {SourcePort(OperatorIndex(0), 0), Target(OperatorIndex(0), 0)}
     assert len(ports) == 2
 
 
@@ -39,10 +39,10 @@ def test_the_diagnostics_port_does_not_hold_back_the_data() -> None:
     )
     wire(builder, ((data, 0), (work, 0)), ((queries, 0), (work, 1)))
     paths = PathSummaries(builder.build())
-    assert paths.between(Source(queries, 0), Source(work, 1)) == (identity(),)
-    assert paths.between(Source(queries, 0), Source(work, 0)) == ()
-    assert paths.between(Target(work, 1), Source(work, 0)) == ()
-    assert paths.between(Source(data, 0), Source(work, 0)) == (identity(),)
+    assert paths.between(SourcePort(queries, 0), SourcePort(work, 1)) == (identity(),)
+    assert paths.between(SourcePort(queries, 0), SourcePort(work, 0)) == ()
+    assert paths.between(Target(work, 1), SourcePort(work, 0)) == ()
+    assert paths.between(SourcePort(data, 0), SourcePort(work, 0)) == (identity(),)
 
 
 def test_an_output_may_feed_many_inputs() -> None:
@@ -50,7 +50,7 @@ def test_an_output_may_feed_many_inputs() -> None:
     source = builder.add("in", outputs=[OUTSIDE])
     sinks = [builder.add(f"sink {i}", inputs=[OUTSIDE]) for i in range(3)]
     wire(builder, *(((source, 0), (sink, 0)) for sink in sinks))
-    assert builder.build().connections == tuple((Source(source, 0), Target(sink, 0)) for sink in sinks)
+    assert builder.build().connections == tuple((SourcePort(source, 0), Target(sink, 0)) for sink in sinks)
 
 
 def test_an_input_with_two_sources_is_refused() -> None:
@@ -142,7 +142,7 @@ def test_a_cycle_that_does_not_advance_time_is_refused_with_its_operators() -> N
 def test_the_same_cycle_with_a_step_is_accepted() -> None:
     builder = GraphBuilder()
     loop_without_feedback(builder, step=1)
-    assert isinstance(builder.build(), Graph)
+    assert isinstance(builder.build(), OperatorGraph)
 
 
 def test_a_cycle_that_leaves_the_loop_and_enters_it_again_in_round_0_is_refused() -> None:
@@ -175,7 +175,7 @@ def test_a_cycle_that_resets_its_only_round_is_refused() -> None:
         builder.build()
 
 
-def nested_loops() -> tuple[Graph, dict[str, OperatorIndex]]:
+def nested_loops() -> tuple[OperatorGraph, dict[str, OperatorIndex]]:
     """An inner loop in an outer one: the way round the outer loop resets the inner round."""
     builder = GraphBuilder()
     door, door2 = {(0, 0): [enter()]}, {(0, 0): [enter(1)]}
@@ -215,11 +215,11 @@ def test_the_way_round_an_outer_loop_is_a_second_minimal_summary_of_an_inner_por
     """
     graph, at = nested_loops()
     paths = PathSummaries(graph)
-    inner = Source(at["inner"], 0)
+    inner = SourcePort(at["inner"], 0)
     assert set(paths.between(inner, inner)) == {identity(2), Summary((1,), (0,))}
     assert set(paths.between(inner, Target(at["leave 2"], 0))) == {identity(2), Summary((1,), (0,))}
-    assert paths.between(Source(at["in"], 0), Source(at["leave"], 0)) == (identity(),)
-    assert paths.between(Source(at["leave"], 0), inner) == ()
+    assert paths.between(SourcePort(at["in"], 0), SourcePort(at["leave"], 0)) == (identity(),)
+    assert paths.between(SourcePort(at["leave"], 0), inner) == ()
 
 
 def test_a_graph_travels_between_processes() -> None:
@@ -271,7 +271,7 @@ def test_a_users_own_times_go_round_a_loop_until_they_answer_none() -> None:
     graph = counter_loop(Tick(0, 1)).build()
     tick = OperatorIndex(2)
     paths = PathSummaries(graph)
-    assert set(paths.between(Target(tick, 0), Source(tick, 0))) == {
+    assert set(paths.between(Target(tick, 0), SourcePort(tick, 0))) == {
         Summary(root=Tick(0, 1)),
         Summary(root=Tick(6, 0)),
     }

@@ -18,9 +18,9 @@ import pytest
 
 from pointstamp.errors import TopologyError
 from pointstamp.topology.domain import EPOCHS, Domain
-from pointstamp.topology.graph import Graph, GraphBuilder
+from pointstamp.topology.graph import GraphBuilder, OperatorGraph
 from pointstamp.topology.levels import Hop, Hops, levels_of, point_key
-from pointstamp.topology.ports import Location, Source, Target
+from pointstamp.topology.ports import Location, SourcePort, Target
 from pointstamp.topology.summary import Advance, Summary, delay, enter, feedback, identity, leave
 from support.nets import Net
 from support.wild_nets import End, Way, WildNet, draw, draw_bare
@@ -70,7 +70,7 @@ def test_the_sort_key_grows_along_every_hop_of_what_is_accepted() -> None:
                 assert keys[origin](time) < keys[target](move(time)), seed
 
 
-def loop_with_way_back(*summaries: Summary) -> Graph:
+def loop_with_way_back(*summaries: Summary) -> OperatorGraph:
     """A loop of two operators; the way back has these summaries."""
     builder = GraphBuilder()
     source = builder.add("in", outputs=[OUTSIDE])
@@ -78,18 +78,18 @@ def loop_with_way_back(*summaries: Summary) -> Graph:
     join = builder.add("join", inputs=[INSIDE, INSIDE], outputs=[INSIDE])
     back = builder.add("back", inputs=[INSIDE], outputs=[INSIDE], summaries={(0, 0): summaries})
     left = builder.add("leave", inputs=[INSIDE], outputs=[OUTSIDE], summaries={(0, 0): [leave()]})
-    builder.connect(Source(source, 0), Target(entered, 0))
-    builder.connect(Source(entered, 0), Target(join, 0))
-    builder.connect(Source(join, 0), Target(back, 0))
-    builder.connect(Source(back, 0), Target(join, 1))
-    builder.connect(Source(join, 0), Target(left, 0))
+    builder.connect(SourcePort(source, 0), Target(entered, 0))
+    builder.connect(SourcePort(entered, 0), Target(join, 0))
+    builder.connect(SourcePort(join, 0), Target(back, 0))
+    builder.connect(SourcePort(back, 0), Target(join, 1))
+    builder.connect(SourcePort(join, 0), Target(left, 0))
     return builder.build()
 
 
 def test_a_way_back_into_the_next_round_or_the_next_epoch_is_accepted() -> None:
     """The way that advances the epoch was taken to stand still when the rounds were looked at."""
-    assert isinstance(loop_with_way_back(feedback(), delay(1, 1)), Graph)
-    assert isinstance(loop_with_way_back(feedback(), Summary((), (0,), Advance(1))), Graph)
+    assert isinstance(loop_with_way_back(feedback(), delay(1, 1)), OperatorGraph)
+    assert isinstance(loop_with_way_back(feedback(), Summary((), (0,), Advance(1))), OperatorGraph)
 
 
 def test_a_round_that_is_reset_on_a_way_back_needs_a_later_epoch() -> None:
@@ -97,7 +97,7 @@ def test_a_round_that_is_reset_on_a_way_back_needs_a_later_epoch() -> None:
         loop_with_way_back(Summary((), (0,)))
     with pytest.raises(TopologyError, match="does not strictly advance time"):
         loop_with_way_back(Summary((), (0,)), Summary((1,)))
-    assert isinstance(loop_with_way_back(Summary((), (0,), Advance(1))), Graph)
+    assert isinstance(loop_with_way_back(Summary((), (0,), Advance(1))), OperatorGraph)
 
 
 @pytest.mark.parametrize("summary", [Summary((), (0,)), identity(1)], ids=["reset", "identity"])

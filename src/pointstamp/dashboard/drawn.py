@@ -11,7 +11,7 @@ from pointstamp.errors import PointstampError
 from pointstamp.flow.pact import StayHere
 from pointstamp.flow.plan import InputPort, Node, NodeKind, Plan
 from pointstamp.rows.ddl import to_ddl
-from pointstamp.topology.ports import OperatorIndex, Source
+from pointstamp.topology.ports import OperatorIndex, SourcePort
 
 
 def drawn(plan: Plan) -> Json:
@@ -59,7 +59,7 @@ def _node(node: Node) -> Json:
     }
 
 
-def _sources(plan: Plan, port: InputPort) -> Iterator[tuple[Source, list[OperatorIndex]]]:
+def _sources(plan: Plan, port: InputPort) -> Iterator[tuple[SourcePort, list[OperatorIndex]]]:
     """The output that a port reads, past all doors between, and those doors."""
     doors: list[OperatorIndex] = []
     source = port.source

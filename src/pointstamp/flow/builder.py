@@ -13,7 +13,7 @@ from pointstamp.flow.plan import InputPort, Node, NodeKind, OutputPort, Plan
 from pointstamp.flow.updates import Passes, Reduces, Replaces
 from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.topology.domain import TimeOrder
-from pointstamp.topology.ports import OperatorIndex, Source
+from pointstamp.topology.ports import OperatorIndex, SourcePort
 from pointstamp.topology.summary import Summary
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class EventTimeMark:
     stream: str
     kind: pa.DataType
     lateness: int
-    latest: Source
+    latest: SourcePort
     """Who tells the greatest event times."""
     is_idle: bool = False
     """Whether event time passes without it when it has fallen silent."""
@@ -174,7 +174,7 @@ class PlanBuilder:
         self._scopes.add(scope)
         return scope
 
-    def describe(self, source: Source) -> str:
+    def describe(self, source: SourcePort) -> str:
         """An output in words: its node's name, and its own where the node has several."""
         node = self.plan.nodes[source.operator]
         if len(node.outputs) == 1 or (node.kind is NodeKind.INPUT and source.port == 0):
@@ -200,7 +200,7 @@ class Wiring:
     """Where a stream stands in a plan that is being written, and how its batches are shared."""
 
     builder: PlanBuilder
-    source: Source
+    source: SourcePort
     scope: Scope
     pact: Pact = STAY
 
@@ -208,6 +208,6 @@ class Wiring:
         return f"stream '{self.builder.describe(self.source)}'"
 
 
-def wired(name: str, source: Source, pact: Pact = STAY) -> InputPort:
+def wired(name: str, source: SourcePort, pact: Pact = STAY) -> InputPort:
     """An input that reads an output by a pact."""
     return InputPort(name, source, pact)

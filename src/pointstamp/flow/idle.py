@@ -23,7 +23,7 @@ from pointstamp.flow.outlet import AnOutlet, wiring
 from pointstamp.flow.pact import EVERYWHERE
 from pointstamp.flow.plan import Node, NodeKind, OutputPort
 from pointstamp.operators.event_time import SILENT, SILENT_PORT
-from pointstamp.topology.ports import OperatorIndex, Source
+from pointstamp.topology.ports import OperatorIndex, SourcePort
 
 
 def idle_seconds(what: str, idle: str | timedelta | None) -> float | None:
@@ -54,12 +54,12 @@ def silences(stream: AnOutlet, seconds: float, who: str) -> dict[str, AnOutlet]:
     }
 
 
-def _silent_port(node: Node) -> Source:
+def _silent_port(node: Node) -> SourcePort:
     names = [port.name for port in node.outputs]
     if SILENT_PORT not in names:
         node.outputs.append(OutputPort(SILENT_PORT, SILENT))
         names.append(SILENT_PORT)
-    return Source(node.index, names.index(SILENT_PORT))
+    return SourcePort(node.index, names.index(SILENT_PORT))
 
 
 def judge_together(builder: PlanBuilder, marks: Mapping[OperatorIndex, EventTimeMark], who: str) -> None:

@@ -22,22 +22,22 @@ from pointstamp.flow.updates import (
     together,
     updates_of,
 )
-from pointstamp.topology.ports import Source
+from pointstamp.topology.ports import SourcePort
 
 
-def check_reduces(plan: Plan, source: Source, reduces: Reduces, who: str) -> None:
+def check_reduces(plan: Plan, source: SourcePort, reduces: Reduces, who: str) -> None:
     """Refuse a reduction that is about to be written, if it must not aggregate what it would read."""
     _check(who, reduces, _marks(plan)[source.operator])
 
 
-def check_adds_up(plan: Plan, source: Source, who: str) -> None:
+def check_adds_up(plan: Plan, source: SourcePort, who: str) -> None:
     """Refuse a table that is about to be made of updates."""
     read = _marks(plan)[source.operator]
     if read is not None:
         raise FlowError(no_table_of(who, read))
 
 
-def check_takes_nothing_back(plan: Plan, source: Source, who: str) -> None:
+def check_takes_nothing_back(plan: Plan, source: SourcePort, who: str) -> None:
     """Refuse a running reduction of a table's changes, if rows are taken away from the table."""
     seen, waiting = set(), [source.operator]
     while waiting:

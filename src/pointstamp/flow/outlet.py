@@ -21,7 +21,7 @@ from pointstamp.flow.pact import STAY, Pact, ToEveryWorker
 from pointstamp.flow.plan import InputPort, Node, NodeKind
 from pointstamp.flow.updates import Passes, Reduces, Replaces
 from pointstamp.operators.stateless import Concat
-from pointstamp.topology.ports import Source
+from pointstamp.topology.ports import SourcePort
 from pointstamp.topology.summary import Summary
 
 
@@ -32,7 +32,7 @@ class Outlet:
     """Whether an operator that would keep what it reads from here begins anew at every time."""
 
     def __init__(
-        self, builder: PlanBuilder, source: Source, schema: pa.Schema, scope: Scope, pact: Pact = STAY
+        self, builder: PlanBuilder, source: SourcePort, schema: pa.Schema, scope: Scope, pact: Pact = STAY
     ) -> None:
         self.schema = schema
         self._wiring = Wiring(builder, source, scope, pact)
@@ -112,7 +112,7 @@ def add_operator(
         declared=declared,
     )
     return [
-        kind(first.builder, Source(node.index, number), schema, first.scope)
+        kind(first.builder, SourcePort(node.index, number), schema, first.scope)
         for number, schema in enumerate(outputs.values())
     ]
 
@@ -132,7 +132,7 @@ def add_door(
         summaries={(0, 0): (summary,)},
         delay_epochs=delay_epochs,
     )
-    return type(stream)(at.builder, Source(node.index, 0), stream.schema, scope, at.pact)
+    return type(stream)(at.builder, SourcePort(node.index, 0), stream.schema, scope, at.pact)
 
 
 def scope_name(scope: Scope) -> str:

@@ -24,8 +24,8 @@ from pointstamp.progress.choosing import BroadcastKind
 from pointstamp.rows.epochcolumn import EventEpochs
 from pointstamp.rows.late import LatePolicy
 from pointstamp.topology.domain import EPOCHS, Domain, TimeOrder
-from pointstamp.topology.graph import Graph, GraphBuilder
-from pointstamp.topology.ports import OperatorIndex, Source, Target
+from pointstamp.topology.graph import GraphBuilder, OperatorGraph
+from pointstamp.topology.ports import OperatorIndex, SourcePort, Target
 from pointstamp.topology.summary import Summary
 
 
@@ -54,7 +54,7 @@ class InputPort:
     """A named input: which output it reads, and how batches are shared; a feedback is wired last."""
 
     name: str
-    source: Source | None
+    source: SourcePort | None
     pact: Pact = STAY
 
 
@@ -115,7 +115,7 @@ class Plan:
     broadcast: BroadcastKind | None = None
     """How its workers tell each other their progress; None leaves it to their number."""
 
-    def graph(self) -> Graph:
+    def graph(self) -> OperatorGraph:
         """The graph of ports; node i of the plan is operator i of the graph."""
         builder = GraphBuilder()
         for node in self.nodes:

@@ -64,7 +64,7 @@ from pointstamp.operators.windowing import InWindows, windowing
 from pointstamp.reduce.reductions import Aggregate, Aggregation
 from pointstamp.rows.late import LatePolicy
 from pointstamp.rows.schema import as_schema
-from pointstamp.topology.ports import Source
+from pointstamp.topology.ports import SourcePort
 from pointstamp.topology.summary import delay, enter, feedback, leave
 
 if TYPE_CHECKING:
@@ -531,7 +531,7 @@ class Loop:
         )
         node.limit = self._limit
         self._variables[node.index] = node
-        return Stream(self._builder, Source(node.index, 0), declared, self._scope)
+        return Stream(self._builder, SourcePort(node.index, 0), declared, self._scope)
 
     def feedback(self, variable: Stream, stream: Stream) -> None:
         """Let a stream come out of the variable, one round later."""

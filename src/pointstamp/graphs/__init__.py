@@ -1,6 +1,6 @@
 """Graph algorithms, written with the public API only.
 
-``graph`` is what they all take, and each is a module of its own, in a room with those that are like it:
+``graph`` is what they all take, made of what is ``given``. Each is a module, in a room with those like it:
 ``paths``, ``components``, ``ranks``, ``communities``, ``patterns``, and ``programs`` for algorithms of one's
 own. What works in arrays is made of ``arrays``; ``whole`` has operators that keep the whole graph on one
 worker; ``frames`` has GraphFrames' names for all of it.

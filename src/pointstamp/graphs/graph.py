@@ -12,20 +12,31 @@ says what it makes of that.
 Nothing here is worked out before somebody asks: a graph that is only traversed never builds its vertices.
 """
 
-from collections.abc import Iterable, Mapping
-from datetime import date
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
-from typing import Final, TypeAlias
+from typing import Final
 
 import pyarrow as pa
 
 from pointstamp import Stream, Table, col, functions
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.graphs.arrays.ends import named_by
-from pointstamp.graphs.arrays.numbering import NUMBER, can_be_numbered, numbers_of
-
-Key: TypeAlias = int | str | bytes | float | bool | date
-"""What an id can be, where one is named by its value."""
+from pointstamp.graphs.arrays.numbering import (
+    NUMBER,
+    can_be_numbered,
+    numbers_of,
+    with_ids,
+    with_numbers,
+)
+from pointstamp.graphs.arrays.ordering import ordered_numbers_of
+from pointstamp.graphs.given import (
+    Key,
+    check_one_type,
+    check_weight,
+    given_table,
+    named,
+    with_names,
+)
 
 SRC: Final = "src"
 DST: Final = "dst"
@@ -51,16 +62,23 @@ class Graph:
         weight: str | None = None,
         directed: bool = True,
     ) -> None:
-        self.edges: Final = _named("edges", _table("edges", edges), {SRC: src, DST: dst})
+        self.edges: Final = with_names("edges", given_table("edges", edges), {SRC: src, DST: dst})
         """The edges as they were given, with ``src``, ``dst`` and all their properties."""
         self.weight: Final = weight
         """The column of weights among the properties of edges, if there is one."""
         self.directed: Final = directed
         """Whether an edge leads from ``src`` to ``dst`` only."""
         self._given: Final = (
-            None if vertices is None else _named("vertices", _table("vertices", vertices), {ID: id})
+            None if vertices is None else with_names("vertices", given_table("vertices", vertices), {ID: id})
         )
-        self._check(weight)
+        # The graph that this one was made of, whose vertices have the same numbers.
+        self._origin: Graph | None = None
+        # The same graph by the check that its edges go through.
+        self._after_check: dict[str, Graph] = {}
+        ends = {f"edges' '{end}'": self.edges.schema.field(end).type for end in (SRC, DST)}
+        given = {} if self._given is None else {f"vertices' '{ID}'": self._given.schema.field(ID).type}
+        check_one_type(ends | given)
+        check_weight(self.edges.schema, weight)
 
     @cached_property
     def links(self) -> Table:
@@ -125,8 +143,7 @@ class Graph:
                 )
             these = which.distinct(name="among these")
             return these.join(self.ids, ID, how="semi", name="among")
-        several = isinstance(which, Iterable) and not isinstance(which, str | bytes)
-        ids: list[Key] = list(which) if several else [which]  # type: ignore[arg-type, list-item]
+        ids = named(which)
         if not ids:
             raise FlowError(f"vertices of {self} were to be named, and no id was given.")
         wanted = self._named_vertices.filter(col(ID).is_in(*ids), name="among these")
@@ -178,39 +195,60 @@ class Graph:
             return self
         return self._with(self.edges.rename(**_OTHER_END), directed=True)
 
+    def checked(self, check: Callable[[pa.RecordBatch], pa.RecordBatch], *, name: str) -> "Graph":
+        """The same graph, whose edges a function has looked at, batch by batch, before anybody else does."""
+        if name not in self._after_check:
+            edges = self.edges.map_batches(check, name=name)
+            self._after_check[name] = self._with(edges, directed=self.directed)
+        return self._after_check[name]
+
     @property
     def needs_numbers(self) -> bool:
-        """Whether operators in arrays can take it only ``in_numbers``: its ids are no longs."""
+        """Whether operators in arrays can take it only in numbers: its ids are no longs."""
         return self.key_type != pa.int64() and can_be_numbered(self.key_type) and not self.edges.loops
 
     @cached_property
     def in_numbers(self) -> "Graph":
         """The same graph, in which each vertex has a number for its id."""
-        links = self._one_way
-        for end in (SRC, DST):
-            others = [name for name in links.schema.names if name != end]
-            beside = links.join(self._numbers, {end: ID}, name=f"numbers: at {end}")
-            links = beside.select(*others, name=f"numbers: of {end}", **{end: col(NUMBER)})
-        weight = None if self.weight is None else WEIGHT
-        ids = self._numbers.select(name="numbers: of vertices", id=col(NUMBER))
-        made = Graph(links, ids, weight=weight, directed=self.directed)
-        made.__dict__["ids"] = ids  # each is there once already
-        return made
+        return self._numbered(self.numbers)
+
+    @cached_property
+    def in_order(self) -> "Graph":
+        """The same graph, in which each vertex has a number for its id, and the lesser id the lesser one."""
+        return self._numbered(self.ordered_numbers)
 
     def numbers_among(self, which: Table | Iterable[Key] | Key) -> Table:
         """The vertices that are among these, as ``id``, with the ids that they have ``in_numbers``."""
-        there = self.among(which).join(self._numbers, ID, name="numbers: among")
+        there = self.among(which).join(self.numbers, ID, name="numbers: among")
         return there.select(name="numbers: among these", id=col(NUMBER))
 
     def by_id(self, found: Table) -> Table:
         """What was found ``in_numbers``, with the ids of vertices for their numbers."""
-        others = [name for name in found.schema.names if name != ID]
-        named = found.rename(number=ID).join(self._numbers, NUMBER, name="numbers: back to ids")
-        return named.select(ID, *others, name="numbers: by id")
+        return with_ids(found, self.numbers, ID)
+
+    def by_ordered_id(self, found: Table, *columns: str) -> Table:
+        """What was found ``in_order``, with the ids of vertices for the numbers in some columns."""
+        return with_ids(found, self.ordered_numbers, *columns)
 
     @cached_property
-    def _numbers(self) -> Table:
-        return numbers_of(self.ids, name="numbers")
+    def numbers(self) -> Table:
+        """``number`` and ``id`` of every vertex."""
+        return numbers_of(self.ids, name="numbers") if self._origin is None else self._origin.numbers
+
+    @cached_property
+    def ordered_numbers(self) -> Table:
+        """``number`` and ``id`` of every vertex; the lesser id has the lesser number."""
+        if self._origin is not None:
+            return self._origin.ordered_numbers
+        return ordered_numbers_of(self.ids, name="numbers in order")
+
+    def _numbered(self, numbers: Table) -> "Graph":
+        ids = numbers.select(name="numbers: of vertices", id=col(NUMBER))
+        links = with_numbers(self._one_way, numbers, SRC, DST)
+        weight = None if self.weight is None else WEIGHT
+        made = Graph(links, ids, weight=weight, directed=self.directed)
+        made.__dict__["ids"] = ids  # each is there once already
+        return made
 
     @property
     def is_for_arrays(self) -> bool:
@@ -224,59 +262,16 @@ class Graph:
 
     def _with(self, edges: Table, *, directed: bool) -> "Graph":
         made = Graph(edges, self._given, weight=self.weight, directed=directed)
+        made._origin = self
         if "ids" in self.__dict__:
             made.__dict__["ids"] = self.ids  # the same vertices, which need not be worked out twice
         return made
-
-    def _check(self, weight: str | None) -> None:
-        """Ids are of one type, and weights are numbers."""
-        types = {f"edges' '{end}'": self.edges.schema.field(end).type for end in (SRC, DST)}
-        if self._given is not None:
-            types[f"vertices' '{ID}'"] = self._given.schema.field(ID).type
-        if len(set(types.values())) > 1:
-            found = ", ".join(f"{name} {type_}" for name, type_ in types.items())
-            raise SchemaError(f"a graph needs ids of one type, and was given {found}. Cast them to one.")
-        if weight is None:
-            return
-        if weight not in self.edges.schema.names:
-            raise SchemaError(
-                f"a graph's weight is a column of its edges, and '{weight}' is none; there are "
-                f"{', '.join(self.edges.schema.names)}."
-            )
-        type_ = self.edges.schema.field(weight).type
-        if not (pa.types.is_integer(type_) or pa.types.is_floating(type_)):
-            raise SchemaError(
-                f"a graph's weight is a number, and '{weight}' is {type_}. Cast it to long or double."
-            )
 
     def __str__(self) -> str:
         return f"{'directed' if self.directed else 'undirected'} graph of {self.edges}"
 
 
 _OTHER_END: Final = {SRC: DST, DST: SRC}
-
-
-def _table(what: str, given: Table | Stream) -> Table:
-    if isinstance(given, Stream):
-        return given.running(name=what)
-    if not isinstance(given, Table):
-        raise FlowError(f"a graph needs a table of {what}, and was given {type(given).__name__}.")
-    return given
-
-
-def _named(what: str, table: Table, names: Mapping[str, str]) -> Table:
-    """The table with its ends and ids under the names that they have in this package."""
-    for wanted, name in names.items():
-        if name not in table.schema.names:
-            raise SchemaError(
-                f"a graph's {what} need the column '{name}'; there are {', '.join(table.schema.names)}. "
-                f"Name the one that it is with {wanted}=."
-            )
-    others = {wanted: name for wanted, name in names.items() if wanted != name}
-    for wanted in others:
-        if wanted in table.schema.names and wanted not in names.values():
-            raise SchemaError(f"a graph's {what} have a column '{wanted}' that is no {wanted}. Rename it.")
-    return table.rename(**others) if others else table
 
 
 def _checked(columns: tuple[str, ...], batch: pa.RecordBatch) -> pa.RecordBatch:

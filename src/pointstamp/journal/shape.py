@@ -12,7 +12,7 @@ whether its state still means the same. Expressions on a stream are code in this
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from pointstamp.errors import RecoveryError
 from pointstamp.flow.pact import ExchangeBy, ExchangeByFunction, Pact
@@ -25,6 +25,8 @@ from pointstamp.sinks.port import Publisher, Sink
 from pointstamp.state.saved import Saving
 from pointstamp.tables.kept.value import is_changes
 from pointstamp.worker.snapshots import place_of
+
+_PLACES_MAX: Final = 8
 
 
 def shape_of(plan: Plan, query: str) -> FlowShape:
@@ -63,15 +65,23 @@ def check_shape(before: FlowShape, now: FlowShape, *, accept_changes: bool) -> N
     if accept_changes or not (gone or new or other):
         return
     said = [
-        f"{words} {', '.join(places)}"
+        f"{words} {_first(places)}"
         for words, places in (("gone:", gone), ("new:", new), ("changed:", other))
         if places
     ]
     raise RecoveryError(
         f"flow '{now.name}' is not the one that was saved; {'; '.join(said)}. State is found again by name. "
         "Bring the names back, and what they stand for, or pass accept_changes=True: then what is gone loses "
-        "its state, what is new begins without any, and what has changed goes on with the state that it has."
+        "its state, what is new begins without any, and what has changed goes on with the state that it has. "
+        "Where you have changed nothing, another version of pointstamp has made these operators: go on with "
+        "that version, or begin with a new checkpoint and a new output."
     )
+
+
+def _first(places: list[str]) -> str:
+    """Some places in words, of which a flow may have hundreds."""
+    more = len(places) - _PLACES_MAX
+    return ", ".join(places[:_PLACES_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def check_outputs(sink: Sink, publisher: Publisher, before: FlowShape | None, now: FlowShape) -> None:

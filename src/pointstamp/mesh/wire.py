@@ -31,7 +31,7 @@ from pointstamp.flow.plan import Plan
 from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.topology.domain import EPOCHS, Epochs, Time, TimeOrder
-from pointstamp.topology.graph import Graph
+from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location, Target
 from pointstamp.worker.ports import DataMessage, Message
 
@@ -209,7 +209,7 @@ class MessageCodec:
         self._last: tuple[ProgressBatch | None, bytes] = (None, b"")
 
     @classmethod
-    def of(cls, plan: Plan, graph: Graph) -> "MessageCodec":
+    def of(cls, plan: Plan, graph: OperatorGraph) -> "MessageCodec":
         """The codec of a plan: each input's batches have the schema of the output that it reads."""
         return cls(schemas_by_location(plan, graph), plan.root)
 
@@ -266,7 +266,7 @@ def unreadable(sender: str, what: str) -> TransportError:
     )
 
 
-def schemas_by_location(plan: Plan, graph: Graph) -> dict[Location, pa.Schema]:
+def schemas_by_location(plan: Plan, graph: OperatorGraph) -> dict[Location, pa.Schema]:
     """The schema of the batches that arrive at each input of the plan."""
     return {
         graph.location(Target(node.index, number)): plan.nodes[port.source.operator]

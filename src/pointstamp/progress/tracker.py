@@ -22,7 +22,7 @@ from pointstamp.errors import InternalError, ProgressError
 from pointstamp.order.frontier import MutableAntichain
 from pointstamp.progress.pointstamp import Change
 from pointstamp.topology.domain import Domain, Time
-from pointstamp.topology.graph import Graph
+from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.levels import PointKey, point_key
 from pointstamp.topology.ports import Location
 from pointstamp.topology.summary import Summary
@@ -45,7 +45,7 @@ class Tracker:
     stream that is complete.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: OperatorGraph) -> None:
         self.graph = graph
         self._occurrences = [MutableAntichain(domain) for domain in graph.domains]
         self._implications = [MutableAntichain(domain) for domain in graph.domains]
@@ -194,7 +194,7 @@ class Tracker:
 class _LoopWork:
     """The work of one component with cycles: taken in the order of its keys, each pointstamp once."""
 
-    def __init__(self, graph: Graph, members: Sequence[Location]) -> None:
+    def __init__(self, graph: OperatorGraph, members: Sequence[Location]) -> None:
         self.first = members[0]
         self.work: dict[tuple[Location, Time], int] = {}
         self.heap: list[tuple[tuple[Any, ...], int, Location, Time]] = []

@@ -13,15 +13,15 @@ from pointstamp.progress.accumulating import AccumulatingBroadcast, BroadcastTre
 from pointstamp.progress.broadcast import Broadcast, DirectBroadcast, ProgressBatch
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.tracker import Tracker
-from pointstamp.topology.graph import Graph
-from pointstamp.topology.ports import Location, Source
+from pointstamp.topology.graph import OperatorGraph
+from pointstamp.topology.ports import Location, SourcePort
 
 
 class ProgressView:
     """What one worker knows of the progress of all; changed by the worker that owns it."""
 
     def __init__(
-        self, graph: Graph, worker: WorkerIndex, workers: int, *, tree: BroadcastTree | None = None
+        self, graph: OperatorGraph, worker: WorkerIndex, workers: int, *, tree: BroadcastTree | None = None
     ) -> None:
         self.worker = worker
         self.tracker = Tracker(graph)
@@ -70,10 +70,10 @@ class ProgressView:
         return moved
 
 
-def initial_changes(graph: Graph, workers: int) -> list[Change]:
+def initial_changes(graph: OperatorGraph, workers: int) -> list[Change]:
     """The counts that everybody starts with: at each output, one least time for each worker."""
     return [
         Change(Location(number), graph.domains[number].minimum(), workers)
         for number, port in enumerate(graph.ports)
-        if isinstance(port, Source)
+        if isinstance(port, SourcePort)
     ]

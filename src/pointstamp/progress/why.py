@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pointstamp.progress.pointstamp import Pointstamp
 from pointstamp.progress.tracker import Tracker
 from pointstamp.topology.domain import Time
-from pointstamp.topology.graph import Graph
+from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.levels import Hop
 from pointstamp.topology.ports import Location, Port
 from pointstamp.topology.summary import Summary, identity, insert_minimal
@@ -60,7 +60,7 @@ def holders(tracker: Tracker, port: Port) -> list[Holder]:
     return found
 
 
-def _holder(graph: Graph, point: Pointstamp, count: int, way: _Way, arrival: Time) -> Holder:
+def _holder(graph: OperatorGraph, point: Pointstamp, count: int, way: _Way, arrival: Time) -> Holder:
     hops = " -> ".join(graph.describe(location) for location in way.locations)
     times = "is outstanding" if count == 1 else f"is outstanding {count} times"
     place = graph.describe(point.location)
@@ -71,7 +71,7 @@ def _holder(graph: Graph, point: Pointstamp, count: int, way: _Way, arrival: Tim
     return Holder(point, count, path, way.summary, arrival, place, here)
 
 
-def _ways_to(graph: Graph, target: Location) -> dict[Location, list[_Way]]:
+def _ways_to(graph: OperatorGraph, target: Location) -> dict[Location, list[_Way]]:
     """For each location upstream, the minimal summaries to the target, each with a shortest path."""
     incoming: dict[Location, list[Hop]] = {}
     for hops in graph.hops:

@@ -29,7 +29,7 @@ from pointstamp.reduce.aggregate import Aggregate, Aggregation
 from pointstamp.reduce.reductions import RunningReduce, WindowedReduce
 from pointstamp.tables.kept.weights import DIFF_FIELD
 from pointstamp.tables.weighing import Appended, Weighed
-from pointstamp.topology.ports import OperatorIndex, Source
+from pointstamp.topology.ports import OperatorIndex, SourcePort
 
 _KEY_TYPES: Final = ORDERED | {pa.bool_()}
 
@@ -58,7 +58,7 @@ def _leave_out(plan: Plan) -> None:
         node.index = numbers[node.index]
         for port in node.inputs:
             if port.source is not None:
-                port.source = Source(numbers[port.source.operator], port.source.port)
+                port.source = SourcePort(numbers[port.source.operator], port.source.port)
     plan.nodes[:] = nodes
 
 
@@ -123,7 +123,9 @@ def _after(steps: Sequence[Step], start: Node) -> pa.Schema:
 
 
 def _only_reader(plan: Plan, node: Node) -> Node | None:
-    readers = [each for each in plan.nodes for port in each.inputs if port.source == Source(node.index, 0)]
+    readers = [
+        each for each in plan.nodes for port in each.inputs if port.source == SourcePort(node.index, 0)
+    ]
     if len(readers) != 1:
         return None
     (reader,) = readers
@@ -135,11 +137,11 @@ def _bypass(plan: Plan, before: Node, nodes: Sequence[Node]) -> None:
     """Let who reads the last of these nodes read what stands before the first, and take their ports away."""
     if not nodes:
         return
-    behind = Source(nodes[-1].index, 0)
+    behind = SourcePort(nodes[-1].index, 0)
     for reader in plan.nodes:
         for port in reader.inputs:
             if port.source == behind:
-                port.source = Source(before.index, 0)
+                port.source = SourcePort(before.index, 0)
     for node in nodes:
         node.inputs, node.outputs = [], []
 

@@ -13,8 +13,8 @@ from pointstamp.running.messages import Ready
 from pointstamp.running.status import RunStatus
 from pointstamp.state.keeping import KeyRows
 from pointstamp.topology.domain import Time
-from pointstamp.topology.graph import Graph
-from pointstamp.topology.ports import Location, OperatorIndex, Source, Target
+from pointstamp.topology.graph import OperatorGraph
+from pointstamp.topology.ports import Location, OperatorIndex, SourcePort, Target
 
 _TIMES_MAX: Final = 3
 _KEYS_MAX: Final = 5
@@ -58,14 +58,14 @@ class Looked(NamedTuple):
     outputs: tuple[Location, ...]
 
 
-def looked_at(plan: Plan, graph: Graph) -> list[Looked]:
+def looked_at(plan: Plan, graph: OperatorGraph) -> list[Looked]:
     """All operators; it is the same for one plan, so it is made once."""
     return [
         Looked(
             node.index,
             node.kind is NodeKind.INPUT,
             tuple(graph.location(port) for port in _ports(node)),
-            tuple(graph.location(Source(node.index, each)) for each in range(len(node.outputs)))
+            tuple(graph.location(SourcePort(node.index, each)) for each in range(len(node.outputs)))
             if node.kind is NodeKind.OPERATOR
             else (),
         )
@@ -201,10 +201,10 @@ def query_samples(
         yield "pointstamp_worker_memory_bytes", {"worker": str(number)}, rates.last.memory_bytes
 
 
-def _ports(node: Node) -> list[Source | Target]:
+def _ports(node: Node) -> list[SourcePort | Target]:
     """Where an operator is looked at: its inputs, or the output of an input of the flow."""
     if node.kind is NodeKind.INPUT:
-        return [Source(node.index, 0)]
+        return [SourcePort(node.index, 0)]
     return [Target(node.index, port) for port in range(len(node.inputs))]
 
 

@@ -11,7 +11,7 @@ from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.progress.pointstamp import Pointstamp
 from pointstamp.progress.tracker import Tracker
 from pointstamp.topology.domain import EPOCHS, Time
-from pointstamp.topology.graph import Graph
+from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location, Target
 
 
@@ -35,7 +35,7 @@ def counted_by(tracker: Tracker) -> dict[Pointstamp, int]:
     }
 
 
-def places_of(graph: Graph, counted: Iterable[tuple[Pointstamp, int]]) -> list[Place]:
+def places_of(graph: OperatorGraph, counted: Iterable[tuple[Pointstamp, int]]) -> list[Place]:
     """The counted pointstamps by port, in the order in which their ports come first."""
     times: dict[Location, list[Time]] = {}
     counts: dict[Location, int] = {}
@@ -49,7 +49,9 @@ def places_of(graph: Graph, counted: Iterable[tuple[Pointstamp, int]]) -> list[P
     return places
 
 
-def place_words(plan: Plan, graph: Graph, place: Place, rows: Mapping[Location, int] | None = None) -> str:
+def place_words(
+    plan: Plan, graph: OperatorGraph, place: Place, rows: Mapping[Location, int] | None = None
+) -> str:
     """What is counted at a port: messages that wait at an input, or an output that may still send."""
     first, last = time_words(plan, place.first), time_words(plan, place.last)
     port = graph.ports[place.location]

@@ -10,7 +10,7 @@ from pointstamp.mesh.wire import BatchFormat, TimeFormat
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.rows.late import LATE_PORT
 from pointstamp.running.messages import AdvanceInput, CloseInput, Order, SendRows
-from pointstamp.topology.graph import Graph
+from pointstamp.topology.graph import OperatorGraph
 from pointstamp.worker.input import InputHandle
 from pointstamp.worker.instance import Instance
 
@@ -35,7 +35,7 @@ class Orders(Protocol):
 class ProcessInput:
     """One input of a flow for all its workers: batches go to them in slices or in turn, times to all."""
 
-    def __init__(self, run: "Orders", node: Node, graph: Graph, workers: int) -> None:
+    def __init__(self, run: "Orders", node: Node, graph: OperatorGraph, workers: int) -> None:
         # A handle of our own keeps the time and refuses what cannot be, with the words of every other run.
         instance = Instance(node, graph, WorkerIndex(0), 1, lambda _: ())
         self._outputs = instance.outputs

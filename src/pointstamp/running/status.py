@@ -21,8 +21,8 @@ from pointstamp.progress.why import holders
 from pointstamp.running.local import LocalRun, workers_of
 from pointstamp.running.places import Place, counted_by, place_words, places_of, time_words
 from pointstamp.topology.domain import EPOCHS, Time
-from pointstamp.topology.graph import Graph
-from pointstamp.topology.ports import Location, Source, Target
+from pointstamp.topology.graph import OperatorGraph
+from pointstamp.topology.ports import Location, SourcePort, Target
 
 HOLDERS_MAX: Final = 3
 PLACES_MAX: Final = 5
@@ -157,7 +157,7 @@ def status_from(plan: Plan, tracker: Tracker, rows: RowCounts, *, says_why: bool
         InputStatus(
             name,
             rows.sent.get(name, 0),
-            _frontier(tracker, Source(node.index, 0)),
+            _frontier(tracker, SourcePort(node.index, 0)),
             rows.late.get(name, 0),
         )
         for name, node in plan.named(NodeKind.INPUT).items()
@@ -171,7 +171,7 @@ def status_from(plan: Plan, tracker: Tracker, rows: RowCounts, *, says_why: bool
     return RunStatus(plan.name, inputs, outputs, tuple(loops), tracker.is_complete(), kept)
 
 
-def _frontier(tracker: Tracker, port: Source | Target) -> tuple[Time, ...]:
+def _frontier(tracker: Tracker, port: SourcePort | Target) -> tuple[Time, ...]:
     return tuple(tracker.frontier(tracker.graph.location(port)))
 
 
@@ -188,7 +188,9 @@ def _output(plan: Plan, tracker: Tracker, node: Node, rows: int, *, says_why: bo
     return OutputStatus(node.name, rows, epochs, frontier, named, len(words) - len(named))
 
 
-def _loops(plan: Plan, graph: Graph, counted: Iterable[tuple[Pointstamp, int]]) -> Iterator[LoopStatus]:
+def _loops(
+    plan: Plan, graph: OperatorGraph, counted: Iterable[tuple[Pointstamp, int]]
+) -> Iterator[LoopStatus]:
     """Every loop that something is counted in, by root time; outer loops have the rounds of inner ones."""
     rounds: dict[tuple[Scope, Any], list[int]] = {}
     messages: dict[tuple[Scope, Any], int] = {}
@@ -219,9 +221,9 @@ def describe_interruption(run: LocalRun) -> str:
     return "; ".join([*said, *(words or ["nothing was on its way"])])
 
 
-def _circulating_first(graph: Graph, place: Place) -> tuple[bool, bool, int]:
+def _circulating_first(graph: OperatorGraph, place: Place) -> tuple[bool, bool, int]:
     """Messages before senders, and what goes round in a loop before what does not."""
-    is_sender = isinstance(graph.ports[place.location], Source)
+    is_sender = isinstance(graph.ports[place.location], SourcePort)
     return is_sender, graph.domains[place.location].rounds == 0, place.location
 
 

@@ -24,7 +24,7 @@ from pointstamp.tables.appending import only_appends
 from pointstamp.tables.kept.value import is_changes
 from pointstamp.tables.sharing import shared_in_words
 from pointstamp.topology.domain import Domain, Epochs, TimeOrder
-from pointstamp.topology.ports import Source
+from pointstamp.topology.ports import SourcePort
 from pointstamp.topology.summary import Advance, Stay, Summary
 
 Scope: TypeAlias = tuple[str, ...]
@@ -131,7 +131,7 @@ def _is_of_tables(plan: Plan, node: Node, keeps: str) -> bool:
 def _growing(plan: Plan, node: Node) -> str:
     """Whether the table whose changes a node sends only grows, in words."""
     is_table = len(node.outputs) == 1 and is_changes(node.outputs[0].schema)
-    return "; rows are only added" if is_table and only_appends(plan, Source(node.index, 0)) else ""
+    return "; rows are only added" if is_table and only_appends(plan, SourcePort(node.index, 0)) else ""
 
 
 def kept_words(node: Node) -> str | None:
@@ -154,7 +154,7 @@ def _become(words: str | None) -> str:
     return "times become " + words if words else "nothing goes"
 
 
-def source_words(plan: Plan, source: Source) -> str:
+def source_words(plan: Plan, source: SourcePort) -> str:
     """An output in words: the node's name, and the output's own where the node has several."""
     node = plan.nodes[source.operator]
     if len(node.outputs) == 1:

@@ -23,7 +23,7 @@ from pointstamp.simulate.choices import Choices
 from pointstamp.simulate.feed import Items, Script, deal
 from pointstamp.simulate.network import SimulatedClock, SimulatedNetwork, SimulatedTransport
 from pointstamp.topology.domain import Time
-from pointstamp.topology.graph import Graph
+from pointstamp.topology.graph import OperatorGraph
 from pointstamp.worker.events import Event
 from pointstamp.worker.worker import SILENT_ACTIVATIONS_MAX, Worker
 
@@ -73,9 +73,9 @@ class SharedPlan(Plan):
         shared.built = plan.graph()
         return shared
 
-    built: Graph
+    built: OperatorGraph
 
-    def graph(self) -> Graph:
+    def graph(self) -> OperatorGraph:
         """The graph, without building it again."""
         return self.built
 

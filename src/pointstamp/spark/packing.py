@@ -24,7 +24,7 @@ from pointstamp.rows.columns import binaries, integers
 from pointstamp.rows.epochcolumn import EpochColumn, by_epoch, with_epochs
 from pointstamp.rows.partition import partition
 from pointstamp.rows.schema import fit
-from pointstamp.topology.graph import Graph
+from pointstamp.topology.graph import OperatorGraph
 from pointstamp.worker.routes import routes_of
 
 NO_INPUT: Final = -1
@@ -55,7 +55,7 @@ class InputSpec:
         return with_epochs(self.schema, self.epoch)
 
 
-def input_specs(plan: Plan, graph: Graph, epochs: Mapping[str, EpochColumn]) -> list[InputSpec]:
+def input_specs(plan: Plan, graph: OperatorGraph, epochs: Mapping[str, EpochColumn]) -> list[InputSpec]:
     """The inputs of a plan, with the key that all their readers exchange by, if there is one."""
     routes = routes_of(plan, graph)
     specs = []

@@ -23,7 +23,7 @@ from pointstamp.tables.mapping import MappedRows
 from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.partners import WithPartner
 from pointstamp.tables.weighing import Appended, Weighed
-from pointstamp.topology.ports import OperatorIndex, Source
+from pointstamp.topology.ports import OperatorIndex, SourcePort
 
 _KEEP_GROWING: Final = (
     *(Weighed, Filter, Concat, Explode, MappedRows, InWindows),
@@ -31,7 +31,7 @@ _KEEP_GROWING: Final = (
 )
 
 
-def only_appends(plan: Plan, source: Source) -> bool:
+def only_appends(plan: Plan, source: SourcePort) -> bool:
     """Whether the table whose changes come out here never loses a row."""
     seen: set[OperatorIndex] = set()
     waiting = [source.operator]

@@ -15,12 +15,12 @@ from pointstamp.tables.on_extremes import OnExtremes
 from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums
 from pointstamp.tables.on_top import OnTop
-from pointstamp.topology.ports import Source
+from pointstamp.topology.ports import SourcePort
 
 _SEND_SUMS: Final = (Border, Consolidated, OnExtremes, OnGroups, OnRows, OnSums, OnTop)
 
 
-def come_in_parts(plan: Plan, source: Source) -> bool:
+def come_in_parts(plan: Plan, source: SourcePort) -> bool:
     """Whether the changes that come out here may have to be added up."""
     logic = plan.nodes[source.operator].logic
     return (logic.func if isinstance(logic, partial) else logic) not in _SEND_SUMS

@@ -17,14 +17,14 @@ from pointstamp.flow.stream import Stream
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.ordering import Ordered
-from pointstamp.topology.ports import Source
+from pointstamp.topology.ports import SourcePort
 
 
 @dataclass(frozen=True, slots=True)
 class TableByKey:
     """The changes of a table, arranged by some columns."""
 
-    source: Source
+    source: SourcePort
     keys: tuple[str, ...]
     has_nulls: bool = False
     """Whether rows are kept that have a null in their key."""

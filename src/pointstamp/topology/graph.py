@@ -17,7 +17,7 @@ from typing import TypeAlias
 from pointstamp.errors import TopologyError
 from pointstamp.topology.domain import Domain
 from pointstamp.topology.levels import Hop, Hops, Levels, levels_of
-from pointstamp.topology.ports import Location, OperatorIndex, Port, Source, Target
+from pointstamp.topology.ports import Location, OperatorIndex, Port, SourcePort, Target
 from pointstamp.topology.summary import Summary, identity, minimal
 from pointstamp.topology.validation import check_summaries
 
@@ -35,17 +35,19 @@ class Operator:
     summaries: InternalSummaries
 
 
-class Graph:
+class OperatorGraph:
     """Operators and connections, with every port numbered as a ``Location``. Never changes."""
 
-    def __init__(self, operators: Sequence[Operator], connections: Sequence[tuple[Source, Target]]) -> None:
+    def __init__(
+        self, operators: Sequence[Operator], connections: Sequence[tuple[SourcePort, Target]]
+    ) -> None:
         self.operators = tuple(operators)
         self.connections = tuple(connections)
         ports: list[Port] = []
         for number, operator in enumerate(operators):
             index = OperatorIndex(number)
             ports.extend(Target(index, i) for i in range(len(operator.inputs)))
-            ports.extend(Source(index, o) for o in range(len(operator.outputs)))
+            ports.extend(SourcePort(index, o) for o in range(len(operator.outputs)))
         self.ports = tuple(ports)
         self._locations = {port: Location(number) for number, port in enumerate(self.ports)}
         self.domains: tuple[Domain, ...] = tuple(self._domain(port) for port in self.ports)
@@ -63,12 +65,12 @@ class Graph:
     def describe(self, location: Location) -> str:
         """A port in words: ``output 0 of 'map'``."""
         port = self.ports[location]
-        kind = "output" if isinstance(port, Source) else "input"
+        kind = "output" if isinstance(port, SourcePort) else "input"
         return f"{kind} {port.port} of '{self.operators[port.operator].name}'"
 
     def _domain(self, port: Port) -> Domain:
         operator = self.operators[port.operator]
-        return (operator.outputs if isinstance(port, Source) else operator.inputs)[port.port]
+        return (operator.outputs if isinstance(port, SourcePort) else operator.inputs)[port.port]
 
     def _hops(self) -> tuple[tuple[Hop, ...], ...]:
         hops: list[list[Hop]] = [[] for _ in self.ports]
@@ -78,7 +80,7 @@ class Graph:
         for number, operator in enumerate(self.operators):
             index = OperatorIndex(number)
             for (i, o), summaries in operator.summaries.items():
-                origin, end = self.location(Target(index, i)), self.location(Source(index, o))
+                origin, end = self.location(Target(index, i)), self.location(SourcePort(index, o))
                 hops[origin].extend(Hop(origin, end, summary) for summary in summaries)
         return tuple(tuple(each) for each in hops)
 
@@ -88,7 +90,7 @@ class GraphBuilder:
 
     def __init__(self) -> None:
         self._operators: list[Operator] = []
-        self._sources: dict[Target, Source] = {}
+        self._sources: dict[Target, SourcePort] = {}
 
     def add(
         self,
@@ -111,7 +113,7 @@ class GraphBuilder:
         self._operators.append(operator)
         return OperatorIndex(len(self._operators) - 1)
 
-    def connect(self, source: Source, target: Target) -> None:
+    def connect(self, source: SourcePort, target: Target) -> None:
         """Let an output feed an input of another operator."""
         origin, end = self._named(source), self._named(target)
         domain, wanted = self._outputs(source), self._inputs(target)
@@ -134,7 +136,7 @@ class GraphBuilder:
             )
         self._sources[target] = source
 
-    def build(self) -> Graph:
+    def build(self) -> OperatorGraph:
         """Check the whole and return it as a graph that never changes."""
         for index, operator in enumerate(self._operators):
             for i in range(len(operator.inputs)):
@@ -142,14 +144,14 @@ class GraphBuilder:
                     raise TopologyError(
                         f"input {i} of '{operator.name}' has no source. Connect an output to it."
                     )
-        return Graph(self._operators, [(source, target) for target, source in self._sources.items()])
+        return OperatorGraph(self._operators, [(source, target) for target, source in self._sources.items()])
 
     def _named(self, port: Port) -> str:
         if not 0 <= port.operator < len(self._operators):
             raise TopologyError(f"{port} names an operator that is not in this graph; add it first.")
         return self._operators[port.operator].name
 
-    def _outputs(self, source: Source) -> Domain:
+    def _outputs(self, source: SourcePort) -> Domain:
         operator = self._operators[source.operator]
         return _port_of("output", operator.name, operator.outputs, source.port)
 

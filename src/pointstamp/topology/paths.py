@@ -11,7 +11,7 @@ paths. It ends because every cycle advances time, and going round a second time 
 
 from collections import deque
 
-from pointstamp.topology.graph import Graph
+from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location, Port
 from pointstamp.topology.summary import Summary, identity, insert_minimal
 
@@ -19,7 +19,7 @@ from pointstamp.topology.summary import Summary, identity, insert_minimal
 class PathSummaries:
     """The minimal path summaries of one graph, computed row by row."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: OperatorGraph) -> None:
         self.graph = graph
         self._rows: dict[Location, dict[Location, tuple[Summary, ...]]] = {}
 

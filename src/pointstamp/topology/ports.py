@@ -1,6 +1,6 @@
 """Ports: the places in a graph at which times are counted.
 
-An operator's output is a ``Source`` of timestamped messages, its input a ``Target`` (the timely book,
+An operator's output is a ``SourcePort`` of timestamped messages, its input a ``Target`` (the timely book,
 "Dataflow Structure"). They are different types and never equal, so that one cannot be taken for the other.
 """
 
@@ -15,7 +15,7 @@ Location = NewType("Location", int)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Source:
+class SourcePort:
     """An output port of an operator."""
 
     operator: OperatorIndex
@@ -30,4 +30,4 @@ class Target:
     port: int
 
 
-Port: TypeAlias = Source | Target
+Port: TypeAlias = SourcePort | Target

@@ -12,8 +12,8 @@ from pointstamp.operators.context import Context
 from pointstamp.operators.portstate import InputState, OutputState, moves_of
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.topology.domain import Time
-from pointstamp.topology.graph import Graph
-from pointstamp.topology.ports import Location, Source, Target
+from pointstamp.topology.graph import OperatorGraph
+from pointstamp.topology.ports import Location, SourcePort, Target
 from pointstamp.worker.inbox import Inbox
 from pointstamp.worker.userline import line_words, user_line
 
@@ -26,7 +26,7 @@ class Instance:
     def __init__(
         self,
         node: Node,
-        graph: Graph,
+        graph: OperatorGraph,
         worker: WorkerIndex,
         workers: int,
         read_frontier: Callable[[Location], Sequence[Time]],
@@ -40,7 +40,7 @@ class Instance:
                 node.name,
                 port.name,
                 port.schema,
-                graph.location(Source(node.index, o)),
+                graph.location(SourcePort(node.index, o)),
                 operator.outputs[o],
                 reports_loss=node.kind is not NodeKind.INPUT,
             )

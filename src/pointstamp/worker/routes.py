@@ -14,8 +14,8 @@ from pointstamp.errors import LoopError
 from pointstamp.flow.pact import STAY, Pact, StayHere
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.topology.domain import Time
-from pointstamp.topology.graph import Graph
-from pointstamp.topology.ports import Location, OperatorIndex, Source, Target
+from pointstamp.topology.graph import OperatorGraph
+from pointstamp.topology.ports import Location, OperatorIndex, SourcePort, Target
 
 Move: TypeAlias = Callable[[Time], Time | None]
 """What becomes of a time; None where the batch goes no further."""
@@ -43,15 +43,15 @@ class Route:
         return time
 
 
-def routes_of(plan: Plan, graph: Graph) -> dict[tuple[OperatorIndex, int], tuple[Route, ...]]:
+def routes_of(plan: Plan, graph: OperatorGraph) -> dict[tuple[OperatorIndex, int], tuple[Route, ...]]:
     """For each output of an operator the routes to everybody who reads it."""
-    readers: dict[Source, list[tuple[Node, int]]] = {}
+    readers: dict[SourcePort, list[tuple[Node, int]]] = {}
     for node in plan.nodes:
         for number, port in enumerate(node.inputs):
             if port.source is not None:
                 readers.setdefault(port.source, []).append((node, number))
     return {
-        (node.index, number): tuple(_follow(graph, readers, Source(node.index, number), STAY, ()))
+        (node.index, number): tuple(_follow(graph, readers, SourcePort(node.index, number), STAY, ()))
         for node in plan.nodes
         if not node.kind.is_door
         for number in range(len(node.outputs))
@@ -59,9 +59,9 @@ def routes_of(plan: Plan, graph: Graph) -> dict[tuple[OperatorIndex, int], tuple
 
 
 def _follow(
-    graph: Graph,
-    readers: dict[Source, list[tuple[Node, int]]],
-    source: Source,
+    graph: OperatorGraph,
+    readers: dict[SourcePort, list[tuple[Node, int]]],
+    source: SourcePort,
     pact: Pact,
     moves: tuple[Move, ...],
     turn: int | None = None,
@@ -73,13 +73,13 @@ def _follow(
         if node.kind.is_door:
             further = (*moves, _move_of(node, graph))
             turns = len(node.scope) if node.kind is NodeKind.FEEDBACK else turn
-            yield from _follow(graph, readers, Source(node.index, 0), shared, further, turns)
+            yield from _follow(graph, readers, SourcePort(node.index, 0), shared, further, turns)
         else:
             location = graph.location(Target(node.index, number))
             yield Route(node.index, number, location, shared, moves, turn)
 
 
-def _move_of(node: Node, graph: Graph) -> Move:
+def _move_of(node: Node, graph: OperatorGraph) -> Move:
     (summary,) = graph.operators[node.index].summaries[0, 0]
     move = summary.for_rows()
     limit = node.limit

@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from pointstamp.errors import OperatorError, RecoveryError
 from pointstamp.flow.plan import Node, NodeKind
 from pointstamp.operators.capability import hold
 from pointstamp.state.declared import stateful_of
@@ -154,7 +155,10 @@ class Snapshots:
         authority.regained = [hold(instance.outputs[number], time) for number, time in saved.held]
         stateful = self._stateful[instance.index]
         if stateful is not None:
-            instance.call(lambda _: stateful.restore(context, saved.tables), "when it was restored")
+            try:
+                instance.call(lambda _: stateful.restore(context, saved.tables), "when it was restored")
+            except OperatorError as error:
+                raise RecoveryError(_unreadable(error, saved.tables)) from error.__cause__
         on_restore = getattr(instance.logic, "on_restore", None)
         if on_restore is not None:
             instance.call(on_restore, "when it was restored")
@@ -271,3 +275,13 @@ def _held_by(instance: Instance) -> tuple[list[Held], list[Awaited]]:
         for request in requests
     ]
     return held, awaited
+
+
+def _unreadable(error: OperatorError, tables: Mapping[str, pa.Table]) -> str:
+    """Why an operator cannot go on from what was saved of it, and what to do."""
+    found = "; ".join(f"'{name}' with {', '.join(table.column_names)}" for name, table in tables.items())
+    return (
+        f"{error}. What was saved of it is {found or 'nothing'}. If this is not what it keeps, another "
+        "version of the flow or of pointstamp has saved it: go on with that version, or begin with a new "
+        "checkpoint and a new output."
+    )

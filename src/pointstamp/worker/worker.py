@@ -26,8 +26,8 @@ from pointstamp.progress.view import ProgressView
 from pointstamp.rows.partition import partition, split
 from pointstamp.state.keeping import KeptRows, KeyRows, kept_by, largest_keys_by
 from pointstamp.topology.domain import Time
-from pointstamp.topology.graph import Graph
-from pointstamp.topology.ports import Location, OperatorIndex, Source
+from pointstamp.topology.graph import OperatorGraph
+from pointstamp.topology.ports import Location, OperatorIndex, SourcePort
 from pointstamp.worker.events import (
     ActivationEnded,
     CapabilityChanged,
@@ -81,7 +81,7 @@ class Worker:
         hosts: Sequence[int] | None = None,
     ) -> None:
         self.plan = plan
-        self.graph: Graph = plan.graph()
+        self.graph: OperatorGraph = plan.graph()
         self.worker = worker
         self.workers = workers
         self.view = ProgressView(
@@ -411,7 +411,7 @@ class Worker:
         for node in self.plan.nodes:
             least = [
                 Change(
-                    self.graph.location(Source(node.index, o)),
+                    self.graph.location(SourcePort(node.index, o)),
                     self.graph.operators[node.index].outputs[o].minimum(),
                     -1,
                 )

@@ -33,6 +33,26 @@ def numbers_of(ids: ps.Table, *, name: str) -> ps.Table:
     return ps.Table(ps.operator(name, GiveNumbers(changes.schema), ids=changes.exchange("id")))
 
 
+def with_numbers(rows: ps.Table, numbers: ps.Table, *columns: str) -> ps.Table:
+    """The rows with numbers for the ids in some columns."""
+    for column in columns:
+        others = [name for name in rows.schema.names if name != column]
+        beside = rows.join(numbers, {column: "id"}, name=f"numbers: at {column}")
+        rows = beside.select(*others, name=f"numbers: of {column}", **{column: ps.col(NUMBER)})
+    return rows
+
+
+def with_ids(found: ps.Table, numbers: ps.Table, *columns: str) -> ps.Table:
+    """What was found with the ids for the numbers in some columns."""
+    names = found.schema.names
+    known = numbers.rename(known="id")
+    for column in columns:
+        others = [name for name in names if name != column]
+        beside = found.rename(number=column).join(known, NUMBER, name="numbers: back to ids")
+        found = beside.select(*others, name=f"numbers: {column}", **{column: ps.col("known")})
+    return found.select(*names, name="numbers: by id")
+
+
 class GiveNumbers:
     """Takes the ids that come and go, epoch by epoch, and sends them with their numbers."""
 

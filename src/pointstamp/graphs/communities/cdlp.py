@@ -6,11 +6,12 @@ Every vertex begins with its own id as its label. In each round every vertex tak
 frequent among its neighbours in the round before, and of several the least (Raghavan, Albert and Kumara 2007,
 made deterministic). After the given number of rounds its label names its community.
 
-Where ids are whole numbers it is the operator of ``voting``, which keeps the edges once and a label for every
-vertex and round. Otherwise each round is a table of its own, made of the one before: a join with the edges, a
-count of labels, and the first of each vertex. So an edge that comes or goes changes round 1 at its two ends,
-round 2 beside those whose labels changed by it, and so on; where labels stay the same nothing is done. What
-is kept is the edges and the counts of labels, for every round.
+Outside loops, with numbers in the order of ids for ids of other types, it is the operator of ``voting``,
+which keeps the edges once and a label for every vertex and round. Otherwise each round is a table of its own,
+made of the one before: a join with the edges, a count of labels, and the first of each vertex. So an edge
+that comes or goes changes round 1 at its two ends, round 2 beside those whose labels changed by it, and so
+on; where labels stay the same nothing is done. What is kept is the edges and the counts of labels, for every
+round.
 """
 
 import pyarrow as pa
@@ -29,6 +30,8 @@ def cdlp(graph: Graph, *, rounds: int = 10) -> Table:
     """
     if rounds < 0:
         raise FlowError(f"cdlp needs a number of rounds from 0 on, and was given {rounds!r}.")
+    if graph.needs_numbers:
+        return graph.by_ordered_id(cdlp(graph.in_order, rounds=rounds), "id", "label")
     beside = _beside(graph)
     if graph.key_type == pa.int64():
         return _voted(graph, beside, rounds)

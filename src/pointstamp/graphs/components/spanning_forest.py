@@ -3,13 +3,15 @@
 Boruvka (1926): every component of the forest so far takes the lightest edge that leaves it, until none does.
 Edges are ordered by weight and then by their ends, so no two are equally light, and there is one answer.
 
-Where ids are whole numbers, and outside loops, it is kept by an operator in arrays (``whole.lightest``).
-Otherwise it is a loop of tables: components are found by spreading labels along the forest, a loop in the
-loop, and their number halves each round.
+Outside loops, with numbers in the order of ids for ids of other types, it is kept by an operator in arrays
+(``whole.lightest``). Otherwise it is a loop of tables: components are found by spreading labels along the
+forest, a loop in the loop, and their number halves each round.
 
 Direction makes no difference; of edges that are there several times the lightest counts, and loops at
 vertices never do.
 """
+
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,6 +31,9 @@ def minimum_spanning_forest(graph: Graph) -> ps.Table:
             f"the minimum spanning forest of {graph} needs weights. Name their column with "
             "Graph(..., weight='km')."
         )
+    if graph.needs_numbers:
+        checked = graph.checked(partial(_weighed_by, graph.weight), name="forest: weights are there")
+        return checked.by_ordered_id(minimum_spanning_forest(checked.in_order), SRC, DST)
     pairs = graph.pairs.select(SRC, DST, WEIGHT, name="forest: pairs").map_batches(
         _weighed, name="forest: weights are there"
     )
@@ -47,12 +52,16 @@ def minimum_spanning_forest(graph: Graph) -> ps.Table:
 
 def _weighed(pairs: pa.RecordBatch) -> pa.RecordBatch:
     """The pairs as they are, all of whose weights must be numbers."""
-    is_number = pc.equal(pairs.column(WEIGHT), pairs.column(WEIGHT))  # what is not a number equals nothing
+    return _weighed_by(WEIGHT, pairs)
+
+
+def _weighed_by(weight: str, pairs: pa.RecordBatch) -> pa.RecordBatch:
+    is_number = pc.equal(pairs.column(weight), pairs.column(weight))  # what is not a number equals nothing
     if not pc.all(pc.fill_null(is_number, False), min_count=0).as_py():
         first = pairs.filter(pc.invert(pc.fill_null(is_number, False))).slice(0, 1).to_pylist()[0]
         raise FlowError(
             f"a minimum spanning forest needs a weight for every edge, and the edge between {first[SRC]!r} "
-            f"and {first[DST]!r} has {first[WEIGHT]}. Filter such edges out, or give them a weight."
+            f"and {first[DST]!r} has {first[weight]}. Filter such edges out, or give them a weight."
         )
     return pairs
 

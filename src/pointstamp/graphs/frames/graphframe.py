@@ -30,7 +30,8 @@ from pointstamp.graphs.frames.columns_of import as_struct, labelled, with_distan
 from pointstamp.graphs.frames.pregel import Pregel
 from pointstamp.graphs.frames.ranks_of import RanksOfGraph
 from pointstamp.graphs.frames.running import known, run_flow
-from pointstamp.graphs.graph import ID, Key
+from pointstamp.graphs.given import Key
+from pointstamp.graphs.graph import ID
 from pointstamp.graphs.paths.bfs import bfs
 from pointstamp.graphs.paths.shortest_paths import shortest_paths
 from pointstamp.graphs.patterns.motif_text import names_of, terms_of

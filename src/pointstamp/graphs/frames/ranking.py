@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from pointstamp import Table, lit
-from pointstamp.graphs.graph import ID, Graph, Key
+from pointstamp.graphs.given import Key
+from pointstamp.graphs.graph import ID, Graph
 from pointstamp.graphs.ranks.pagerank import pagerank, personalised_pagerank
 
 TOLERANCE_OF_ITERATIONS: Final = 1e-6

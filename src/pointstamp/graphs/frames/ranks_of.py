@@ -20,7 +20,8 @@ from pointstamp.graphs.frames.ranking import (
     side_by_side,
 )
 from pointstamp.graphs.frames.running import Algorithm, known, run_flow
-from pointstamp.graphs.graph import DST, ID, SRC, Key
+from pointstamp.graphs.given import Key
+from pointstamp.graphs.graph import DST, ID, SRC
 
 
 class RanksOfGraph(PartsOfGraph):

@@ -8,7 +8,8 @@ several times and loops at vertices make no difference.
 from collections.abc import Iterable
 
 import pointstamp as ps
-from pointstamp.graphs.graph import DST, ID, SRC, Graph, Key
+from pointstamp.graphs.given import Key
+from pointstamp.graphs.graph import DST, ID, SRC, Graph
 from pointstamp.graphs.paths.nearest import nearest
 from pointstamp.graphs.paths.saved_ways import DISTANCE
 

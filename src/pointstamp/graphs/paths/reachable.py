@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 import pointstamp as ps
-from pointstamp.graphs.graph import DST, ID, SRC, Graph, Key
+from pointstamp.graphs.given import Key
+from pointstamp.graphs.graph import DST, ID, SRC, Graph
 from pointstamp.graphs.paths.nearest import nearest
 
 

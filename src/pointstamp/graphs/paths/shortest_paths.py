@@ -1,16 +1,27 @@
 """How far each vertex is from each of some landmarks, in edges or by weight (GraphFrames' shortestPaths).
 
-Edges are followed from the vertex to the landmark, so the search goes from the landmarks against them, for
-all landmarks side by side.
+Edges are followed from the vertex to the landmark, so the search goes from the landmarks against them.
+
+A few landmarks that are named by their ids have a search each (``bfs`` or ``sssp``), outside loops. More of
+them, and those of a table, which may come and go, are searched for side by side in one loop of tables.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import Final
+
+import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.graphs.graph import ID, Graph, Key
+from pointstamp.graphs.given import Key, named
+from pointstamp.graphs.graph import ID, Graph
+from pointstamp.graphs.paths.bfs import bfs
 from pointstamp.graphs.paths.nearest import nearest_in_loop
 from pointstamp.graphs.paths.saved_ways import LENGTH
-from pointstamp.graphs.paths.sssp import weighed_steps
+from pointstamp.graphs.paths.sssp import sssp, weighed_steps, with_checked_weights
+
+SEARCHES_MAX: Final = 32
+"""So many landmarks have searches of their own, each of which keeps the edges by both ends."""
 
 
 def shortest_paths(
@@ -21,6 +32,11 @@ def shortest_paths(
     ``landmarks`` are several ids, one, or a table of ``id``. Distances are numbers of edges, or with
     ``weighted`` sums of weights, which must not be less than 0.
     """
+    if not isinstance(landmarks, ps.Table):
+        ids = named(landmarks)
+        landmarks = ids
+        if 0 < len(ids) <= SEARCHES_MAX and (graph.is_for_arrays or graph.needs_numbers):
+            return _one_by_one(graph, ids, weighted=weighted)
     back = graph.reversed()
     if weighted:
         steps = weighed_steps(back, "shortest paths")
@@ -31,3 +47,31 @@ def shortest_paths(
     return nearest_in_loop(starts, steps, "landmark", name="shortest paths").select(
         ID, "landmark", "distance"
     )
+
+
+def _one_by_one(graph: Graph, landmarks: list[Key], *, weighted: bool) -> ps.Table:
+    """A search from each landmark against the edges."""
+    kind = graph.key_type
+    if graph.needs_numbers:
+        whole = with_checked_weights(graph) if weighted else graph
+        starts = [whole.numbers_among(each) for each in landmarks]
+        return whole.by_id(_side_by_side(whole.in_numbers, landmarks, starts, kind, weighted=weighted))
+    return _side_by_side(graph, landmarks, landmarks, kind, weighted=weighted)
+
+
+def _side_by_side(
+    graph: Graph,
+    landmarks: Sequence[Key],
+    starts: Sequence[ps.Table | Key],
+    kind: pa.DataType,
+    *,
+    weighted: bool,
+) -> ps.Table:
+    back = graph.reversed()
+    found = (
+        (sssp(back, start) if weighted else bfs(back, start).rename(distance="level")).select(
+            ID, name="shortest paths: to one", landmark=ps.lit(each, kind), distance=ps.col("distance")
+        )
+        for each, start in zip(landmarks, starts, strict=True)
+    )
+    return reduce(lambda one, other: one.union(other, name="shortest paths"), found)

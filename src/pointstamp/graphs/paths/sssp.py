@@ -6,13 +6,15 @@ must not be less than 0: a cycle of such edges would have no shortest way.
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import pointstamp as ps
 from pointstamp.errors import FlowError
-from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT, Graph, Key
+from pointstamp.graphs.given import Key
+from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT, Graph
 from pointstamp.graphs.paths.nearest import nearest
 from pointstamp.graphs.paths.saved_ways import LENGTH
 
@@ -24,7 +26,8 @@ def sssp(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
     less than 0, null or not a number is refused when it comes.
     """
     if graph.needs_numbers and graph.weight is not None:
-        return graph.by_id(sssp(graph.in_numbers, graph.numbers_among(source)))
+        checked = with_checked_weights(graph)
+        return checked.by_id(sssp(checked.in_numbers, checked.numbers_among(source)))
     steps = weighed_steps(graph, "sssp")
     zero = ps.lit(0, steps.schema.field(LENGTH).type)
     starts = graph.among(source).select(ID, name="sssp: starts", distance=zero)
@@ -43,13 +46,23 @@ def weighed_steps(graph: Graph, name: str) -> ps.Table:
     return steps.map_batches(not_negative, name=f"{name}: weights are not negative")
 
 
+def with_checked_weights(graph: Graph) -> Graph:
+    """The same graph, in which a weight below 0 is refused with the ids that its edge was given with."""
+    assert graph.weight is not None
+    return graph.checked(partial(_not_negative, graph.weight), name="weights are not negative")
+
+
 def not_negative(steps: pa.RecordBatch) -> pa.RecordBatch:
     """The steps as they are, all of whose lengths must be 0 or more."""
-    holds = pc.fill_null(pc.greater_equal(steps.column(LENGTH), 0), False)
+    return _not_negative(LENGTH, steps)
+
+
+def _not_negative(weight: str, steps: pa.RecordBatch) -> pa.RecordBatch:
+    holds = pc.fill_null(pc.greater_equal(steps.column(weight), 0), False)
     if not pc.all(holds, min_count=0).as_py():
         first = steps.filter(pc.invert(holds)).slice(0, 1).to_pylist()[0]
         raise FlowError(
             f"shortest paths need weights of 0 or more, and the edge from {first[SRC]!r} to {first[DST]!r} "
-            f"has {first[LENGTH]}. Filter such edges out, or move all weights up."
+            f"has {first[weight]}. Filter such edges out, or move all weights up."
         )
     return steps

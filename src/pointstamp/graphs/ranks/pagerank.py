@@ -32,7 +32,8 @@ from typing import Literal
 from pointstamp import Table, col, count, operator, when
 from pointstamp import sum as sum_of
 from pointstamp.errors import FlowError
-from pointstamp.graphs.graph import Graph, Key
+from pointstamp.graphs.given import Key
+from pointstamp.graphs.graph import Graph
 from pointstamp.graphs.ranks.pushing import PushResiduals
 from pointstamp.graphs.ranks.units import units
 

@@ -17,7 +17,7 @@ from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.show.describe import Scope, ScopeTree, scope_tree, times_of
 from pointstamp.show.drawing.boxes import NAME_SIZE, SMALL_SIZE, Box, box_of, cut, text_width
 from pointstamp.show.drawing.scene import Piece, Point, Scene, SceneItem, ScenePart, arrange
-from pointstamp.topology.ports import OperatorIndex, Source, Target
+from pointstamp.topology.ports import OperatorIndex, SourcePort, Target
 
 MARGIN: Final = 20.0
 HEADING_HEIGHT: Final = 34.0
@@ -54,7 +54,7 @@ class Frame:
 class Wire:
     """A connection: where it starts, how it goes on, and what is written before its end."""
 
-    source: Source
+    source: SourcePort
     target: Target
     start: Point
     pieces: tuple[Piece, ...]
@@ -98,7 +98,7 @@ class _Edge:
     """A connection while its course is put together."""
 
     number: int
-    source: Source
+    source: SourcePort
     target: Target
     origin: Node
     end: Node

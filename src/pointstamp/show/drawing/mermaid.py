@@ -25,7 +25,7 @@ from pointstamp.show.describe import (
     scope_tree,
     times_of,
 )
-from pointstamp.topology.ports import Source
+from pointstamp.topology.ports import SourcePort
 
 _SHAPES: Final = {
     NodeKind.INPUT: ("([", "])"),
@@ -88,7 +88,7 @@ def _node(plan: Plan, node: Node) -> str:
     return f'n{node.index}{opening}"{"<br/>".join(lines)}"{closing}'
 
 
-def _edge(plan: Plan, node: Node, number: int, source: Source) -> str:
+def _edge(plan: Plan, node: Node, number: int, source: SourcePort) -> str:
     origin, port = plan.nodes[source.operator], node.inputs[number]
     comes_back = node.kind is NodeKind.FEEDBACK
     ports = [
