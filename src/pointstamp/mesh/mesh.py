@@ -2,8 +2,11 @@
 
 Each member binds one PULL socket and connects one PUSH socket to each peer, so that each ordered pair has one
 connection of its own, which is in order, and a member waits for all of them at a single place. pyzmq's I/O
-thread moves the bytes outside of Python's lock. Queues have no limit (high-water marks of 0): a sender that
-waited for a receiver could deadlock in a loop of the flow, so what is on its way is bounded at the inputs.
+thread moves the bytes outside of Python's lock. Small messages between members that listen at unix sockets go
+by a lane of datagrams (``pointstamp.mesh.lane``), several together where their sender gathers them
+(``gather``); ``pointstamp.mesh.arrivals`` brings both ways together again. ZeroMQ's queues have no limit
+(high-water marks of 0): a sender that waited for a receiver could deadlock in a loop of the flow, so what is
+on its way is bounded at the inputs.
 
 Invariant: what a member collects from a peer is what that peer posted, in order, without gap or repetition.
 Every message carries its number; a gap, a connection that closes without a goodbye, or a peer that answers no
@@ -22,6 +25,7 @@ more when all have met: however many come, they cost a member no file.
 """
 
 import os
+import select
 import socket
 import threading
 import weakref
@@ -30,16 +34,18 @@ from collections.abc import Iterable, Sequence
 from math import ceil
 from pathlib import Path
 from time import monotonic
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 import zmq
 
 from pointstamp.errors import TransportError
 from pointstamp.mesh import door
+from pointstamp.mesh.arrivals import LANE, ZEROMQ, Arrivals, Arrived
 from pointstamp.mesh.door import Address, Doorman, KeyPair, Refusals, Watchman, has_news
+from pointstamp.mesh.lane import OVERHEAD_BYTES, PACKET_BYTES_MAX, Lane, packed, unpacked
 from pointstamp.mesh.peers import Peers
 from pointstamp.mesh.places import words_of_place
-from pointstamp.mesh.wire import ENVELOPE_BYTES, Body, MessageKind, seal, unseal
+from pointstamp.mesh.wire import ENVELOPE_BYTES, Body, MessageKind, seal
 from pointstamp.progress.pointstamp import WorkerIndex
 
 SILENCE_SECONDS_MAX: Final = 10.0
@@ -56,9 +62,15 @@ _NEVER_MS: Final = 86_400_000
 # Above this size a frame is handed to the I/O thread as it is; below, copying is cheaper than keeping track.
 _COPY_BYTES_MAX: Final = 64 * 1024
 _COLLECT_MAX: Final = 1_024
+_IPC: Final = "ipc://"
+# The second byte of a message is its kind; to ask whether frames follow takes longer than to look at it.
+_FIRST_WITH_BODIES: Final = bytes([MessageKind.DATA])
 # As plain numbers: to combine members of an enumeration takes Python longer than libzmq takes to send.
 _NOBLOCK: Final = int(zmq.NOBLOCK)
 _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
+
+
+_Message: TypeAlias = tuple[int, bytes, Sequence[Body]]
 
 
 class Parcel(NamedTuple):
@@ -87,7 +99,6 @@ class Mesh:
     ) -> None:
         self.member = member
         self.generation = generation
-        self.dropped_old = 0
         self._names = list(names) or [f"worker {number}" for number in range(members)]
         self._keys: KeyPair | None = None
         if encrypted or (encrypted is None and not listen.startswith("ipc:")) or keys is not None:
@@ -102,7 +113,10 @@ class Mesh:
         self._sockets: list[zmq.Socket[bytes]] = []
         # A context that is collected before its sockets waits for them for ever, so a mesh that is forgotten
         # is closed as well, in the process that made it.
-        self._finalizer = weakref.finalize(self, _close, os.getpid(), self._context, self._sockets)
+        self._files: list[socket.socket] = []
+        self._finalizer = weakref.finalize(
+            self, _close, os.getpid(), self._context, self._sockets, self._files
+        )
         self._doorman: Doorman | None = None
         self._watchman: Watchman | None = None
         # Two, so that a line without an address never takes the place of one with an address.
@@ -110,21 +124,31 @@ class Mesh:
         self._is_limited = listen.startswith("tcp:")
         self._listener: socket.socket | None = None
         self._pushes: dict[int, zmq.Socket[bytes]] = {}
+        # How many messages went to each peer through ZeroMQ, and how many by the lane.
         self._posted = [0] * members
+        self._laned = [0] * members
+        self._gatherer: int | None = None
+        self._gathered: dict[int, list[_Message]] = {}
+        self._gathered_bytes = 0
         # The lock is also the barrier without which a socket must not pass from thread to thread.
         self._posting = threading.Lock()
-        self._expected = [0] * members
+        self._arrivals = Arrivals(member, self._names, generation, self._refusals)
         self._early: deque[Parcel] = deque()
         self._is_meeting = True
         self._peers = Peers(member, self._names)
         self._next_check = 0.0
+        self._lane: Lane | None = None
         try:
             self._pull = self._listen(listen)
         except (zmq.ZMQError, OSError) as error:
             self._finalizer()
             raise TransportError(f"{self.name} cannot listen at {listen}: {error}.") from error
-        self._poller = zmq.Poller()
-        self._poller.register(self._pull, zmq.POLLIN)
+        self._pull_file = cast("int", self._pull.getsockopt(zmq.FD))
+        self._poll = select.poll()
+        self._poll.register(self._pull_file, select.POLLIN)
+        if self._lane is not None:
+            self._files.extend(self._lane.sockets)
+            self._poll.register(self._lane.fileno(), select.POLLIN)
         self._watched: set[int] = set()
 
     @property
@@ -141,6 +165,11 @@ class Mesh:
     def refused(self) -> int:
         """How many times a stranger was turned away, or a message of an older generation was dropped."""
         return self._refusals.count + self._knocks.count
+
+    @property
+    def dropped_old(self) -> int:
+        """How many messages of older generations were dropped."""
+        return self._arrivals.dropped_old
 
     # Meeting.
 
@@ -159,6 +188,10 @@ class Mesh:
                     f"{'one' if address.public_key else 'none'}. Let all members encrypt, or none."
                 )
             self._pushes[peer] = self._connected(peer, address)
+            if self._lane is not None and address.endpoint.startswith(_IPC):
+                self._lane.connect(peer, address.endpoint.removeprefix(_IPC))
+        if self._lane is not None:
+            self._files[:] = self._lane.sockets
         for peer in self._pushes:
             self.post(peer, MessageKind.HELLO, b"")
 
@@ -187,7 +220,7 @@ class Mesh:
 
     def pause(self) -> None:
         """Rest for a moment of a meeting: the doorman and the listener are looked at in turn."""
-        self._poller.poll(1)
+        self._sleep(1)
 
     # Posting and collecting.
 
@@ -197,15 +230,58 @@ class Mesh:
             raise TransportError(f"{self.name} cannot reach {self._names[peer]}, which has left the run.")
         if self._is_limited and bodies:
             self._check_sizes(peer, bodies)
-        push = self._pushes[peer]
         with self._posting:
-            number = self._posted[peer]
-            self._posted[peer] = number + 1
-            first = seal(kind, self.member, self.generation, number) + header
-            push.send(first, _MORE if bodies else _NOBLOCK)
-            for left, body in enumerate(bodies, start=1 - len(bodies)):
-                flags = _MORE if left else _NOBLOCK
-                push.send(body, flags, copy=memoryview(body).nbytes <= _COPY_BYTES_MAX)
+            if self._lane is not None and kind > MessageKind.GOODBYE:
+                size = len(header) + OVERHEAD_BYTES
+                for body in bodies:
+                    size += memoryview(body).nbytes + OVERHEAD_BYTES
+                if size <= PACKET_BYTES_MAX:
+                    self._gathered.setdefault(peer, []).append((kind, header, bodies))
+                    self._gathered_bytes += size
+                    # Who does not gather, or is another thread, does not know when the next flush comes.
+                    if self._gathered_bytes > PACKET_BYTES_MAX or self._gatherer != threading.get_ident():
+                        self._flush()
+                    return
+            self._flush()
+            self._push(peer, kind, header, bodies)
+
+    def gather(self, *, is_on: bool) -> None:
+        """Let small messages that this thread posts wait for the next ``flush``, ``wait`` or ``close``."""
+        self._gatherer = threading.get_ident() if is_on else None
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what has been gathered, all messages to one peer together."""
+        if self._gathered:
+            with self._posting:
+                self._flush()
+
+    def _flush(self) -> None:
+        if not self._gathered:
+            return
+        gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
+        assert self._lane is not None, "only for the lane is something gathered"
+        for peer, messages in gathered.items():
+            number, after = self._laned[peer], self._posted[peer]
+            frames = [
+                (seal(kind, self.member, self.generation, at, after) + header, bodies)
+                for at, (kind, header, bodies) in enumerate(messages, start=number)
+            ]
+            if self._lane.offer(peer, packed(frames)):
+                self._laned[peer] = number + len(messages)
+                continue
+            for kind, header, bodies in messages:
+                self._push(peer, kind, header, bodies)
+
+    def _push(self, peer: int, kind: int, header: bytes, bodies: Sequence[Body]) -> None:
+        """Send one message through ZeroMQ."""
+        push, number = self._pushes[peer], self._posted[peer]
+        self._posted[peer] = number + 1
+        first = seal(kind, self.member, self.generation, number, self._laned[peer]) + header
+        push.send(first, _MORE if bodies else _NOBLOCK)
+        for left, body in enumerate(bodies, start=1 - len(bodies)):
+            flags = _MORE if left else _NOBLOCK
+            push.send(body, flags, copy=memoryview(body).nbytes <= _COPY_BYTES_MAX)
 
     def _check_sizes(self, peer: int, bodies: Sequence[Body]) -> None:
         # The peer would drop the connection, and could not say why.
@@ -228,11 +304,12 @@ class Mesh:
 
     def wait(self, timeout_seconds: float) -> bool:
         """Sleep until something arrives, at most so long; False where nothing did."""
+        self.flush()
         now = monotonic()
         deadline = now + timeout_seconds
         while not self._early:
             left_seconds = max(0.0, min(deadline, self._next_check) - now)
-            if self._poller.poll(ceil(left_seconds * 1000)):
+            if self._sleep(ceil(left_seconds * 1000)):
                 return True
             now = monotonic()
             if now >= self._next_check:
@@ -245,9 +322,9 @@ class Mesh:
         """Let ``wait`` return also when one of these files can be read, and none that was watched before."""
         wanted = set(files)
         for file in self._watched - wanted:
-            self._poller.unregister(file)
+            self._poll.unregister(file)
         for file in wanted - self._watched:
-            self._poller.register(file, zmq.POLLIN)
+            self._poll.register(file, select.POLLIN)
         self._watched = wanted
 
     def close(self, *, linger_ms: int = _LINGER_MS) -> None:
@@ -255,6 +332,7 @@ class Mesh:
         if not self._finalizer.alive:
             return
         if linger_ms:
+            self.flush()
             for peer in self._pushes.keys() - self._peers.left - self._peers.lost:
                 try:
                     self.post(peer, MessageKind.GOODBYE, b"")
@@ -264,7 +342,7 @@ class Mesh:
         if self._listener is not None:
             self._listener.close()
         self._finalizer.detach()
-        _close(os.getpid(), self._context, self._sockets, linger_ms)
+        _close(os.getpid(), self._context, self._sockets, self._files, linger_ms)
 
     # Inside.
 
@@ -277,7 +355,7 @@ class Mesh:
         try:
             while self._pushes.keys() - self._peers.left - self._peers.lost:
                 left_ms = ceil((deadline - monotonic()) * 1000)
-                if left_ms <= 0 or not self._poller.poll(min(left_ms, 50)):
+                if left_ms <= 0 or not self._sleep(min(left_ms, 50)):
                     self._look_after_peers()
                 if left_ms <= 0:
                     return
@@ -285,31 +363,43 @@ class Mesh:
         except TransportError:
             return  # somebody is gone already
 
+    def _sleep(self, timeout_ms: int) -> bool:
+        """Sleep until something can be taken or a watched file be read; False may come early, too."""
+        # ZeroMQ's file can be read if something has happened since its socket was last asked for news.
+        if has_news(self._pull):
+            return True
+        ready = self._poll.poll(timeout_ms)
+        return any(file != self._pull_file for file, _ in ready) or (bool(ready) and has_news(self._pull))
+
     def _take(self) -> list[Parcel]:
-        pull = self._pull
+        """Take in what has come."""
+        # The lane comes last: what was posted by it before a message that was taken from ZeroMQ is there.
         parcels: list[Parcel] = []
+        pull, take = self._pull, self._arrivals.take
         while len(parcels) < _COLLECT_MAX and has_news(pull):
             frame = pull.recv(_NOBLOCK)
-            kind, sender, generation, sequence = unseal(frame)
-            bodies: Sequence[Body] = ()
-            if kind >= MessageKind.DATA and pull.getsockopt(zmq.RCVMORE):
-                bodies = self._bodies()
-            if not 0 <= sender < len(self._expected) or sender == self.member:
-                raise TransportError(
-                    f"{self.name} received a message from member {sender}, which it cannot know."
-                )
-            if generation != self.generation and self._is_old(sender, generation):
-                continue
-            if sequence != self._expected[sender]:
-                raise self._out_of_order(sender, sequence)
-            self._expected[sender] = sequence + 1
-            if kind == MessageKind.HELLO:
-                self._peers.said_hello(sender)
-            elif kind == MessageKind.GOODBYE:
-                self._peers.said_goodbye(sender)
-            else:
-                parcels.append(Parcel(WorkerIndex(sender), kind, memoryview(frame)[ENVELOPE_BYTES:], bodies))
+            has_bodies = frame[1:2] >= _FIRST_WITH_BODIES and pull.getsockopt(zmq.RCVMORE)
+            bodies = self._bodies() if has_bodies else ()
+            for arrived in take(ZEROMQ, frame, bodies):
+                self._accept(arrived, parcels)
+        while self._lane is not None and len(parcels) < _COLLECT_MAX:
+            packet = self._lane.take()
+            if packet is None:
+                break
+            for first, following in unpacked(packet):
+                for arrived in take(LANE, first, following):
+                    self._accept(arrived, parcels)
         return parcels
+
+    def _accept(self, arrived: Arrived, parcels: list[Parcel]) -> None:
+        """Take note of greetings, and keep everything else."""
+        (kind, sender, *_), first, bodies = arrived
+        if kind == MessageKind.HELLO:
+            self._peers.said_hello(sender)
+        elif kind == MessageKind.GOODBYE:
+            self._peers.said_goodbye(sender)
+        else:
+            parcels.append(Parcel(WorkerIndex(sender), kind, first[ENVELOPE_BYTES:], bodies))
 
     def _bodies(self) -> list[Body]:
         """The frames that follow, which all have arrived with the first one; they are not copied."""
@@ -320,27 +410,6 @@ class Mesh:
             bodies.append(frame.buffer)
             has_more = frame.more
         return bodies
-
-    def _is_old(self, sender: int, generation: int) -> bool:
-        if generation > self.generation:
-            raise TransportError(
-                f"{self.name} is of generation {self.generation} but received a message from "
-                f"{self._names[sender]} of generation {generation}: the run was started again without it."
-            )
-        self.dropped_old += 1
-        self._refusals.add(
-            f"{self.name} has dropped a message from {self._names[sender]} of generation {generation}; the "
-            f"run is in generation {self.generation}."
-        )
-        return True
-
-    def _out_of_order(self, sender: int, sequence: int) -> TransportError:
-        expected = self._expected[sender]
-        what = "lost" if sequence > expected else "delivered twice"
-        return TransportError(
-            f"{self.name} received message {sequence} from {self._names[sender]} but expected {expected}: a "
-            f"message was {what}. Start the run again from its last snapshot."
-        )
 
     def _look_at_the_door(self) -> None:
         if self._doorman is not None:
@@ -355,8 +424,8 @@ class Mesh:
             self._look_at_the_door()
         if self._peers.look():
             # The goodbye may lie in our queue, behind all that we have been too busy to take.
-            while has_news(self._pull):
-                self._early.extend(self._take())
+            while taken := self._take():
+                self._early.extend(taken)
             self._peers.check()
 
     def _connected(self, peer: int, address: Address) -> "zmq.Socket[bytes]":
@@ -389,6 +458,8 @@ class Mesh:
             pull.setsockopt(zmq.USE_FD, os.dup(self._listener.fileno()))
         pull.ipv6 = "[" in endpoint
         pull.bind(endpoint)
+        if endpoint.startswith(_IPC) and self._keys is None:
+            self._lane = Lane.at(endpoint.removeprefix(_IPC))
         self._endpoint = cast("bytes", pull.last_endpoint).rstrip(b"\0").decode()
         return pull
 
@@ -401,8 +472,10 @@ class Mesh:
             door.make_deaf(self._listener)
             self._listener.close()
             self._listener = None
-        if self._endpoint.startswith("ipc://"):
-            Path(self._endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
+        if self._endpoint.startswith(_IPC):
+            Path(self._endpoint.removeprefix(_IPC)).unlink(missing_ok=True)
+        if self._lane is not None:
+            self._lane.forget_file()
 
     def _socket(self, kind: int) -> "zmq.Socket[bytes]":
         socket = self._context.socket(kind)
@@ -415,9 +488,12 @@ def _close(
     owner: int,
     context: "zmq.Context[zmq.Socket[bytes]]",
     sockets: "list[zmq.Socket[bytes]]",
+    files: Sequence[socket.socket] = (),
     linger_ms: int = 0,
 ) -> None:
     if os.getpid() == owner:
+        for file in files:
+            file.close()
         for socket in sockets:
             socket.close(linger=linger_ms)
         context.term()

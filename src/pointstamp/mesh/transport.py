@@ -40,6 +40,10 @@ class ZmqTransport:
         """Sleep until something arrives, at most so long; False where nothing did."""
         return self.mesh.wait(timeout_seconds)
 
+    def flush(self) -> None:
+        """Send what the mesh has gathered."""
+        self.mesh.flush()
+
     def close(self) -> None:
         """Say goodbye to everybody and close."""
         self.mesh.close()
