@@ -27,14 +27,13 @@ more when all have met: however many come, they cost a member no file.
 import os
 import select
 import socket
-import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
 from math import ceil
 from pathlib import Path
 from time import monotonic
-from typing import Final, NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, cast
 
 import zmq
 
@@ -42,10 +41,11 @@ from pointstamp.errors import TransportError
 from pointstamp.mesh import door
 from pointstamp.mesh.arrivals import LANE, ZEROMQ, Arrivals, Arrived
 from pointstamp.mesh.door import Address, Doorman, KeyPair, Refusals, Watchman, has_news
-from pointstamp.mesh.lane import OVERHEAD_BYTES, PACKET_BYTES_MAX, Lane, packed, unpacked
+from pointstamp.mesh.lane import Lane, unpacked
+from pointstamp.mesh.outgoing import Outgoing
 from pointstamp.mesh.peers import Peers
 from pointstamp.mesh.places import words_of_place
-from pointstamp.mesh.wire import ENVELOPE_BYTES, Body, MessageKind, seal
+from pointstamp.mesh.wire import ENVELOPE_BYTES, Body, MessageKind
 from pointstamp.progress.pointstamp import WorkerIndex
 
 SILENCE_SECONDS_MAX: Final = 10.0
@@ -59,18 +59,11 @@ _LINGER_MS: Final = 500
 # A lost peer is a failure long before this. Not -1, ZeroMQ's own word for never: with libzmq 4.3.5 a context
 # now and then waits for ever at its end after a peer was lost.
 _NEVER_MS: Final = 86_400_000
-# Above this size a frame is handed to the I/O thread as it is; below, copying is cheaper than keeping track.
-_COPY_BYTES_MAX: Final = 64 * 1024
 _COLLECT_MAX: Final = 1_024
 _IPC: Final = "ipc://"
 # The second byte of a message is its kind; to ask whether frames follow takes longer than to look at it.
 _FIRST_WITH_BODIES: Final = bytes([MessageKind.DATA])
-# As plain numbers: to combine members of an enumeration takes Python longer than libzmq takes to send.
 _NOBLOCK: Final = int(zmq.NOBLOCK)
-_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
-
-
-_Message: TypeAlias = tuple[int, bytes, Sequence[Body]]
 
 
 class Parcel(NamedTuple):
@@ -124,14 +117,6 @@ class Mesh:
         self._is_limited = listen.startswith("tcp:")
         self._listener: socket.socket | None = None
         self._pushes: dict[int, zmq.Socket[bytes]] = {}
-        # How many messages went to each peer through ZeroMQ, and how many by the lane.
-        self._posted = [0] * members
-        self._laned = [0] * members
-        self._gatherer: int | None = None
-        self._gathered: dict[int, list[_Message]] = {}
-        self._gathered_bytes = 0
-        # The lock is also the barrier without which a socket must not pass from thread to thread.
-        self._posting = threading.Lock()
         self._arrivals = Arrivals(member, self._names, generation, self._refusals)
         self._early: deque[Parcel] = deque()
         self._is_meeting = True
@@ -144,12 +129,19 @@ class Mesh:
             self._finalizer()
             raise TransportError(f"{self.name} cannot listen at {listen}: {error}.") from error
         self._pull_file = cast("int", self._pull.getsockopt(zmq.FD))
+        self._out = Outgoing(member, members, generation, self._pushes, self._lane)
         self._poll = select.poll()
         self._poll.register(self._pull_file, select.POLLIN)
+        self._lane_file: int | None = None
         if self._lane is not None:
             self._files.extend(self._lane.sockets)
-            self._poll.register(self._lane.fileno(), select.POLLIN)
+            self._lane_file = self._lane.fileno()
+            self._poll.register(self._lane_file, select.POLLIN)
         self._watched: set[int] = set()
+        # ZeroMQ's file can be read only if something has happened since its socket was last asked for news,
+        # and so a way is known to have none when it was found without, and its file cannot be read.
+        self._pull_has_news = True
+        self._lane_has_news = self._lane is not None
 
     @property
     def name(self) -> str:
@@ -230,58 +222,15 @@ class Mesh:
             raise TransportError(f"{self.name} cannot reach {self._names[peer]}, which has left the run.")
         if self._is_limited and bodies:
             self._check_sizes(peer, bodies)
-        with self._posting:
-            if self._lane is not None and kind > MessageKind.GOODBYE:
-                size = len(header) + OVERHEAD_BYTES
-                for body in bodies:
-                    size += memoryview(body).nbytes + OVERHEAD_BYTES
-                if size <= PACKET_BYTES_MAX:
-                    self._gathered.setdefault(peer, []).append((kind, header, bodies))
-                    self._gathered_bytes += size
-                    # Who does not gather, or is another thread, does not know when the next flush comes.
-                    if self._gathered_bytes > PACKET_BYTES_MAX or self._gatherer != threading.get_ident():
-                        self._flush()
-                    return
-            self._flush()
-            self._push(peer, kind, header, bodies)
+        self._out.post(peer, kind, header, bodies)
 
     def gather(self, *, is_on: bool) -> None:
         """Let small messages that this thread posts wait for the next ``flush``, ``wait`` or ``close``."""
-        self._gatherer = threading.get_ident() if is_on else None
-        self.flush()
+        self._out.gather(is_on=is_on)
 
     def flush(self) -> None:
         """Send what has been gathered, all messages to one peer together."""
-        if self._gathered:
-            with self._posting:
-                self._flush()
-
-    def _flush(self) -> None:
-        if not self._gathered:
-            return
-        gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
-        assert self._lane is not None, "only for the lane is something gathered"
-        for peer, messages in gathered.items():
-            number, after = self._laned[peer], self._posted[peer]
-            frames = [
-                (seal(kind, self.member, self.generation, at, after) + header, bodies)
-                for at, (kind, header, bodies) in enumerate(messages, start=number)
-            ]
-            if self._lane.offer(peer, packed(frames)):
-                self._laned[peer] = number + len(messages)
-                continue
-            for kind, header, bodies in messages:
-                self._push(peer, kind, header, bodies)
-
-    def _push(self, peer: int, kind: int, header: bytes, bodies: Sequence[Body]) -> None:
-        """Send one message through ZeroMQ."""
-        push, number = self._pushes[peer], self._posted[peer]
-        self._posted[peer] = number + 1
-        first = seal(kind, self.member, self.generation, number, self._laned[peer]) + header
-        push.send(first, _MORE if bodies else _NOBLOCK)
-        for left, body in enumerate(bodies, start=1 - len(bodies)):
-            flags = _MORE if left else _NOBLOCK
-            push.send(body, flags, copy=memoryview(body).nbytes <= _COPY_BYTES_MAX)
+        self._out.flush()
 
     def _check_sizes(self, peer: int, bodies: Sequence[Body]) -> None:
         # The peer would drop the connection, and could not say why.
@@ -365,26 +314,41 @@ class Mesh:
 
     def _sleep(self, timeout_ms: int) -> bool:
         """Sleep until something can be taken or a watched file be read; False may come early, too."""
-        # ZeroMQ's file can be read if something has happened since its socket was last asked for news.
-        if has_news(self._pull):
+        if (self._pull_has_news and has_news(self._pull)) or self._lane_has_news:
             return True
-        ready = self._poll.poll(timeout_ms)
-        return any(file != self._pull_file for file, _ in ready) or (bool(ready) and has_news(self._pull))
+        self._pull_has_news = False
+        return self._look(timeout_ms)
+
+    def _look(self, timeout_ms: int) -> bool:
+        """Find out which of the two ways has news, and whether either has or a watched file can be read."""
+        ready = [file for file, _ in self._poll.poll(timeout_ms)]
+        for file in ready:
+            if file == self._pull_file:
+                self._pull_has_news = has_news(self._pull)
+            elif file == self._lane_file:
+                self._lane_has_news = True
+        return self._pull_has_news or ready not in ([], [self._pull_file])
 
     def _take(self) -> list[Parcel]:
         """Take in what has come."""
-        # The lane comes last: what was posted by it before a message that was taken from ZeroMQ is there.
         parcels: list[Parcel] = []
-        pull, take = self._pull, self._arrivals.take
-        while len(parcels) < _COLLECT_MAX and has_news(pull):
-            frame = pull.recv(_NOBLOCK)
-            has_bodies = frame[1:2] >= _FIRST_WITH_BODIES and pull.getsockopt(zmq.RCVMORE)
-            bodies = self._bodies() if has_bodies else ()
-            for arrived in take(ZEROMQ, frame, bodies):
+        if not self._pull_has_news and not self._lane_has_news:
+            self._look(0)
+        take = self._arrivals.take
+        while self._pull_has_news and len(parcels) < _COLLECT_MAX:
+            if not has_news(self._pull):
+                self._pull_has_news = False
+                break
+            frame = self._pull.recv(_NOBLOCK)
+            has_bodies = frame[1:2] >= _FIRST_WITH_BODIES and self._pull.getsockopt(zmq.RCVMORE)
+            for arrived in take(ZEROMQ, frame, self._bodies() if has_bodies else ()):
                 self._accept(arrived, parcels)
-        while self._lane is not None and len(parcels) < _COLLECT_MAX:
+            # Whatever was posted by the lane before this message is there by now.
+            self._lane_has_news = self._lane is not None
+        while self._lane is not None and self._lane_has_news and len(parcels) < _COLLECT_MAX:
             packet = self._lane.take()
             if packet is None:
+                self._lane_has_news = False
                 break
             for first, following in unpacked(packet):
                 for arrived in take(LANE, first, following):
