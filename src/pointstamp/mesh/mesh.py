@@ -3,8 +3,8 @@
 Each member binds one PULL socket and connects one PUSH socket to each peer, so that each ordered pair has one
 connection of its own, which is in order, and a member waits for all of them at a single place. pyzmq's I/O
 thread moves the bytes outside of Python's lock. Small messages between members that listen at unix sockets go
-by a lane of datagrams (``pointstamp.mesh.lane``), several together where their sender gathers them
-(``gather``); ``pointstamp.mesh.arrivals`` brings both ways together again. ZeroMQ's queues have no limit
+as datagrams (``pointstamp.mesh.datagrams``), several together where their sender gathers them
+(``gather``); ``pointstamp.mesh.in_turn`` brings both ways together again. ZeroMQ's queues have no limit
 (high-water marks of 0): a sender that waited for a receiver could deadlock in a loop of the flow, so what is
 on its way is bounded at the inputs.
 
@@ -39,9 +39,9 @@ import zmq
 
 from pointstamp.errors import TransportError
 from pointstamp.mesh import door
-from pointstamp.mesh.arrivals import LANE, ZEROMQ, Arrivals, Arrived
+from pointstamp.mesh.datagrams import Datagrams, unpacked
 from pointstamp.mesh.door import Address, Doorman, KeyPair, Refusals, Watchman, has_news
-from pointstamp.mesh.lane import Lane, unpacked
+from pointstamp.mesh.in_turn import DATAGRAMS, ZEROMQ, Arrived, InTurn
 from pointstamp.mesh.outgoing import Outgoing
 from pointstamp.mesh.peers import Peers
 from pointstamp.mesh.places import words_of_place
@@ -117,31 +117,31 @@ class Mesh:
         self._is_limited = listen.startswith("tcp:")
         self._listener: socket.socket | None = None
         self._pushes: dict[int, zmq.Socket[bytes]] = {}
-        self._arrivals = Arrivals(member, self._names, generation, self._refusals)
+        self._in_turn = InTurn(member, self._names, generation, self._refusals)
         self._early: deque[Parcel] = deque()
         self._is_meeting = True
         self._peers = Peers(member, self._names)
         self._next_check = 0.0
-        self._lane: Lane | None = None
+        self._datagrams: Datagrams | None = None
         try:
             self._pull = self._listen(listen)
         except (zmq.ZMQError, OSError) as error:
             self._finalizer()
             raise TransportError(f"{self.name} cannot listen at {listen}: {error}.") from error
         self._pull_file = cast("int", self._pull.getsockopt(zmq.FD))
-        self._out = Outgoing(member, members, generation, self._pushes, self._lane)
+        self._out = Outgoing(member, members, generation, self._pushes, self._datagrams)
         self._poll = select.poll()
         self._poll.register(self._pull_file, select.POLLIN)
-        self._lane_file: int | None = None
-        if self._lane is not None:
-            self._files.extend(self._lane.sockets)
-            self._lane_file = self._lane.fileno()
-            self._poll.register(self._lane_file, select.POLLIN)
+        self._datagram_file: int | None = None
+        if self._datagrams is not None:
+            self._files.extend(self._datagrams.sockets)
+            self._datagram_file = self._datagrams.fileno()
+            self._poll.register(self._datagram_file, select.POLLIN)
         self._watched: set[int] = set()
         # ZeroMQ's file can be read only if something has happened since its socket was last asked for news,
         # and so a way is known to have none when it was found without, and its file cannot be read.
         self._pull_has_news = True
-        self._lane_has_news = self._lane is not None
+        self._datagrams_have_news = self._datagrams is not None
 
     @property
     def name(self) -> str:
@@ -161,7 +161,7 @@ class Mesh:
     @property
     def dropped_old(self) -> int:
         """How many messages of older generations were dropped."""
-        return self._arrivals.dropped_old
+        return self._in_turn.dropped_old
 
     # Meeting.
 
@@ -180,10 +180,10 @@ class Mesh:
                     f"{'one' if address.public_key else 'none'}. Let all members encrypt, or none."
                 )
             self._pushes[peer] = self._connected(peer, address)
-            if self._lane is not None and address.endpoint.startswith(_IPC):
-                self._lane.connect(peer, address.endpoint.removeprefix(_IPC))
-        if self._lane is not None:
-            self._files[:] = self._lane.sockets
+            if self._datagrams is not None and address.endpoint.startswith(_IPC):
+                self._datagrams.connect(peer, address.endpoint.removeprefix(_IPC))
+        if self._datagrams is not None:
+            self._files[:] = self._datagrams.sockets
         for peer in self._pushes:
             self.post(peer, MessageKind.HELLO, b"")
 
@@ -314,7 +314,7 @@ class Mesh:
 
     def _sleep(self, timeout_ms: int) -> bool:
         """Sleep until something can be taken or a watched file be read; False may come early, too."""
-        if (self._pull_has_news and has_news(self._pull)) or self._lane_has_news:
+        if (self._pull_has_news and has_news(self._pull)) or self._datagrams_have_news:
             return True
         self._pull_has_news = False
         return self._look(timeout_ms)
@@ -325,16 +325,16 @@ class Mesh:
         for file in ready:
             if file == self._pull_file:
                 self._pull_has_news = has_news(self._pull)
-            elif file == self._lane_file:
-                self._lane_has_news = True
+            elif file == self._datagram_file:
+                self._datagrams_have_news = True
         return self._pull_has_news or ready not in ([], [self._pull_file])
 
     def _take(self) -> list[Parcel]:
         """Take in what has come."""
         parcels: list[Parcel] = []
-        if not self._pull_has_news and not self._lane_has_news:
+        if not self._pull_has_news and not self._datagrams_have_news:
             self._look(0)
-        take = self._arrivals.take
+        take = self._in_turn.take
         while self._pull_has_news and len(parcels) < _COLLECT_MAX:
             if not has_news(self._pull):
                 self._pull_has_news = False
@@ -343,15 +343,15 @@ class Mesh:
             has_bodies = frame[1:2] >= _FIRST_WITH_BODIES and self._pull.getsockopt(zmq.RCVMORE)
             for arrived in take(ZEROMQ, frame, self._bodies() if has_bodies else ()):
                 self._accept(arrived, parcels)
-            # Whatever was posted by the lane before this message is there by now.
-            self._lane_has_news = self._lane is not None
-        while self._lane is not None and self._lane_has_news and len(parcels) < _COLLECT_MAX:
-            packet = self._lane.take()
+            # Whatever was posted as a datagram before this message is there by now.
+            self._datagrams_have_news = self._datagrams is not None
+        while self._datagrams is not None and self._datagrams_have_news and len(parcels) < _COLLECT_MAX:
+            packet = self._datagrams.take()
             if packet is None:
-                self._lane_has_news = False
+                self._datagrams_have_news = False
                 break
             for first, following in unpacked(packet):
-                for arrived in take(LANE, first, following):
+                for arrived in take(DATAGRAMS, first, following):
                     self._accept(arrived, parcels)
         return parcels
 
@@ -423,7 +423,7 @@ class Mesh:
         pull.ipv6 = "[" in endpoint
         pull.bind(endpoint)
         if endpoint.startswith(_IPC) and self._keys is None:
-            self._lane = Lane.at(endpoint.removeprefix(_IPC))
+            self._datagrams = Datagrams.at(endpoint.removeprefix(_IPC))
         self._endpoint = cast("bytes", pull.last_endpoint).rstrip(b"\0").decode()
         return pull
 
@@ -438,8 +438,8 @@ class Mesh:
             self._listener = None
         if self._endpoint.startswith(_IPC):
             Path(self._endpoint.removeprefix(_IPC)).unlink(missing_ok=True)
-        if self._lane is not None:
-            self._lane.forget_file()
+        if self._datagrams is not None:
+            self._datagrams.forget_file()
 
     def _socket(self, kind: int) -> "zmq.Socket[bytes]":
         socket = self._context.socket(kind)

@@ -1,9 +1,10 @@
 """What a member posts: numbered, by one of two ways, small messages together where their sender says when.
 
-A message goes through ZeroMQ, or, if it is small and the peer has a lane (``pointstamp.mesh.lane``), by that.
+A message goes through ZeroMQ, or, if it is small and its receiver takes them, as a datagram
+(``pointstamp.mesh.datagrams``).
 Each has its number among those that went to that peer the same way, and says how many went the other way
-before it, from which ``pointstamp.mesh.arrivals`` makes one order again. Numbers are given when a message is
-sent and not when it is posted: what the lane refuses goes through ZeroMQ as if it had never been offered.
+before it, from which ``pointstamp.mesh.in_turn`` makes one order again. Numbers are given when a message is
+sent and not when it is posted: what is refused as a datagram goes the other way as if never offered.
 
 A thread that ``gather``s promises to ``flush`` before it does something that takes long. Until then its small
 messages wait, and leave as one packet for each peer. What any other thread posts leaves at once, and takes
@@ -16,7 +17,7 @@ from typing import Final, TypeAlias
 
 import zmq
 
-from pointstamp.mesh.lane import OVERHEAD_BYTES, PACKET_BYTES_MAX, Lane, packed
+from pointstamp.mesh.datagrams import OVERHEAD_BYTES, PACKET_BYTES_MAX, Datagrams, packed
 from pointstamp.mesh.wire import Body, MessageKind, seal
 
 # Above this size a frame is handed to the I/O thread as it is; below, copying is cheaper than keeping track.
@@ -37,16 +38,16 @@ class Outgoing:
         members: int,
         generation: int,
         pushes: "Mapping[int, zmq.Socket[bytes]]",
-        lane: Lane | None,
+        datagrams: Datagrams | None,
     ) -> None:
         self._member = member
         self._generation = generation
         self._pushes = pushes
-        self._lane = lane
+        self._datagrams = datagrams
         self.pushed = [0] * members
         """How many messages went to each peer through ZeroMQ."""
-        self.laned = [0] * members
-        """How many went by the lane."""
+        self.by_datagram = [0] * members
+        """How many went as datagrams."""
         self._gatherer: int | None = None
         self._gathered: dict[int, list[_Message]] = {}
         self._gathered_bytes = 0
@@ -56,7 +57,7 @@ class Outgoing:
     def post(self, peer: int, kind: int, header: bytes, bodies: Sequence[Body]) -> None:
         """Put a message on its way without waiting."""
         with self._posting:
-            if self._lane is not None and kind > MessageKind.GOODBYE:
+            if self._datagrams is not None and kind > MessageKind.GOODBYE:
                 size = len(header) + OVERHEAD_BYTES
                 for body in bodies:
                     size += memoryview(body).nbytes + OVERHEAD_BYTES
@@ -84,15 +85,15 @@ class Outgoing:
         if not self._gathered:
             return
         gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
-        assert self._lane is not None, "something was gathered for a lane that is not there"
+        assert self._datagrams is not None, "nothing is gathered where there are no datagrams"
         for peer, messages in gathered.items():
-            number, after = self.laned[peer], self.pushed[peer]
+            number, after = self.by_datagram[peer], self.pushed[peer]
             frames = [
                 (seal(kind, self._member, self._generation, at, after) + header, bodies)
                 for at, (kind, header, bodies) in enumerate(messages, start=number)
             ]
-            if self._lane.offer(peer, packed(frames)):
-                self.laned[peer] = number + len(messages)
+            if self._datagrams.offer(peer, packed(frames)):
+                self.by_datagram[peer] = number + len(messages)
                 continue
             for kind, header, bodies in messages:
                 self._push(peer, kind, header, bodies)
@@ -101,7 +102,7 @@ class Outgoing:
         """Send one message through ZeroMQ."""
         push, number = self._pushes[peer], self.pushed[peer]
         self.pushed[peer] = number + 1
-        first = seal(kind, self._member, self._generation, number, self.laned[peer]) + header
+        first = seal(kind, self._member, self._generation, number, self.by_datagram[peer]) + header
         push.send(first, _MORE if bodies else _NOBLOCK)
         for left, body in enumerate(bodies, start=1 - len(bodies)):
             flags = _MORE if left else _NOBLOCK

@@ -75,7 +75,7 @@ def serve(
         if tell_call is not None:
             lookout = Lookout(served.worker.instances.values(), tell_call)
             meter = LoadMeter([served.worker])
-        transport.mesh.gather(is_on=True)
+        transport.gather(is_on=True)
         _serve(served, transport, teller, lambda asked: _tell_load(meter, tell_call, asked))
     except Exception:
         if teller is not None:
@@ -83,7 +83,7 @@ def serve(
                 teller.flush()
         raise
     finally:
-        transport.mesh.gather(is_on=False)
+        transport.gather(is_on=False)
         if lookout is not None:
             lookout.end()
         if meter is not None:

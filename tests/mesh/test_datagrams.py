@@ -1,11 +1,11 @@
-"""The lane and what brings it and ZeroMQ into one order again.
+"""Datagrams, and what brings them and ZeroMQ into one order again.
 
 Families, and what only each can find:
 - *packets*: any messages come back from a packet, and a damaged packet is refused;
 - *order*: two ways that are in order by themselves, interleaved anyhow, give what was posted in its order; a
   gap on either way is an error;
-- *mesh*: what the lane refuses arrives all the same, in order; what is gathered leaves as one packet, and at
-  once when another thread posts.
+- *mesh*: what is refused as a datagram arrives all the same, in order; what is gathered leaves as one packet,
+  and at once when another thread posts.
 """
 
 import threading
@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointstamp.errors import TransportError
-from pointstamp.mesh.arrivals import LANE, ZEROMQ, Arrivals
+from pointstamp.mesh.datagrams import PACKET_BYTES_MAX, Datagrams, packed, unpacked
 from pointstamp.mesh.door import Refusals
-from pointstamp.mesh.lane import PACKET_BYTES_MAX, Lane, packed, unpacked
+from pointstamp.mesh.in_turn import DATAGRAMS, ZEROMQ, InTurn
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.mesh.wire import ENVELOPE_BYTES, MessageKind, seal
 
@@ -86,41 +86,41 @@ def test_a_packet_that_was_cut_is_refused(
 # Order.
 
 
-@given(st.lists(st.sampled_from([ZEROMQ, LANE]), max_size=30), st.data())
+@given(st.lists(st.sampled_from([ZEROMQ, DATAGRAMS]), max_size=30), st.data())
 def test_two_ways_give_the_order_in_which_messages_were_posted(ways: list[int], data: st.DataObject) -> None:
     queues: list[list[bytes]] = [[], []]
     sent = [0, 0]
     for number, way in enumerate(ways):
         queues[way].append(seal(MessageKind.CONTROL, 1, 0, sent[way], sent[1 - way]) + bytes([number]))
         sent[way] += 1
-    arrivals = Arrivals(0, ["worker 0", "worker 1"], 0, Refusals())
+    in_turn = InTurn(0, ["worker 0", "worker 1"], 0, Refusals())
     found: list[int] = []
     while any(queues):
-        way = data.draw(st.sampled_from([way for way in (ZEROMQ, LANE) if queues[way]]))
-        found += [first[ENVELOPE_BYTES] for _, first, _ in arrivals.take(way, queues[way].pop(0), ())]
+        way = data.draw(st.sampled_from([way for way in (ZEROMQ, DATAGRAMS) if queues[way]]))
+        found += [first[ENVELOPE_BYTES] for _, first, _ in in_turn.take(way, queues[way].pop(0), ())]
         assert found == list(range(len(found)))
     assert found == list(range(len(ways)))
 
 
-@pytest.mark.parametrize("way", [ZEROMQ, LANE])
+@pytest.mark.parametrize("way", [ZEROMQ, DATAGRAMS])
 def test_a_gap_on_either_way_is_an_error(way: int) -> None:
-    arrivals = Arrivals(0, ["worker 0", "worker 1"], 0, Refusals())
-    arrivals.take(way, seal(MessageKind.CONTROL, 1, 0, 0), ())
+    in_turn = InTurn(0, ["worker 0", "worker 1"], 0, Refusals())
+    in_turn.take(way, seal(MessageKind.CONTROL, 1, 0, 0), ())
     with pytest.raises(TransportError, match="message 2 from worker 1 but expected 1: a message was lost"):
-        arrivals.take(way, seal(MessageKind.CONTROL, 1, 0, 2), ())
+        in_turn.take(way, seal(MessageKind.CONTROL, 1, 0, 2), ())
 
 
 # In a mesh.
 
 
-def test_what_the_lane_has_no_place_for_arrives_in_order(tmp_path: Path) -> None:
+def test_what_the_queue_has_no_place_for_arrives_in_order(tmp_path: Path) -> None:
     with two(tmp_path) as (first, second):
         sizes = [4, 4, PACKET_BYTES_MAX, 4]
         count = 200  # more than a queue of datagrams holds
         for number in range(count):
             header = number.to_bytes(4)
             second.post(0, MessageKind.CONTROL, header, [bytes(sizes[number % len(sizes)])])
-        assert second._out.laned[0]
+        assert second._out.by_datagram[0]
         assert second._out.pushed[0] > count // len(sizes) + 1
         assert numbers_of(first, count) == list(range(count))
 
@@ -150,14 +150,14 @@ def test_another_thread_does_not_wait_for_the_one_that_gathers(tmp_path: Path) -
         assert numbers_of(first, 2) == [1, 2]
 
 
-def test_a_lane_that_cannot_be_made_or_reached_refuses_and_does_not_fail(tmp_path: Path) -> None:
-    assert Lane.at(f"{tmp_path}/{'long' * 40}") is None
-    lane = Lane.at(f"{tmp_path}/0")
-    assert lane is not None
+def test_datagrams_that_cannot_be_taken_or_sent_are_refused_and_no_failure(tmp_path: Path) -> None:
+    assert Datagrams.at(f"{tmp_path}/{'long' * 40}") is None
+    made = Datagrams.at(f"{tmp_path}/0")
+    assert made is not None
     try:
-        lane.connect(1, f"{tmp_path}/1")
-        assert not lane.offer(1, b"packet")
-        assert lane.take() is None
+        made.connect(1, f"{tmp_path}/1")
+        assert not made.offer(1, b"packet")
+        assert made.take() is None
     finally:
-        for each in lane.sockets:
+        for each in made.sockets:
             each.close()

@@ -1,6 +1,6 @@
 """What arrives from each peer, by two ways, in the order in which it was posted.
 
-A peer sends most messages through ZeroMQ and small ones by a lane (``pointstamp.mesh.lane``), and each way is
+A peer sends messages through ZeroMQ, and small ones as datagrams (``pointstamp.mesh.datagrams``). Each way is
 in order by itself. A message has its number among those that went the same way, and says how many went the
 other way before it: it is handed on when it is its turn on its own way and so many have been handed on from
 the other. That is the sender's order: of two messages by different ways exactly one says that the other went
@@ -19,13 +19,13 @@ from pointstamp.mesh.door import Refusals
 from pointstamp.mesh.wire import Body, Envelope, unseal
 
 ZEROMQ: Final = 0
-LANE: Final = 1
+DATAGRAMS: Final = 1
 
 Arrived: TypeAlias = tuple[Envelope, memoryview, Sequence[Body]]
 """The envelope of a message, its first frame, and the bodies that followed."""
 
 
-class Arrivals:
+class InTurn:
     """Brings the messages of all peers into their order; used by the thread that collects."""
 
     def __init__(self, member: int, names: Sequence[str], generation: int, refusals: Refusals) -> None:

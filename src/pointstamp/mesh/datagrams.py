@@ -1,4 +1,4 @@
-"""The lane: small messages between members of one host, as datagrams of a unix socket.
+"""Small messages between members of one host, as datagrams of unix sockets.
 
 What goes through ZeroMQ wakes an I/O thread here, one there, and then the receiver. A datagram is put into
 the receiver's queue by the call that sends it, and wakes nobody else. So members that listen at unix sockets
@@ -8,8 +8,8 @@ A packet holds one message or several to one receiver. A full queue, or a peer t
 once: ``offer`` says so, and the mesh sends the messages through ZeroMQ, whose queues have no limit.
 
 Invariant: of the packets that one sender offers to one receiver, those that were not refused arrive in order,
-each once and whole. How messages by the lane and through ZeroMQ come into one order is said in
-``pointstamp.mesh.arrivals``.
+each once and whole. How they and what goes through ZeroMQ come into one order again is said in
+``pointstamp.mesh.in_turn``.
 """
 
 import socket
@@ -36,7 +36,7 @@ _ALIGNMENT: Final = 8
 _PADDING: Final = [bytes(-length % _ALIGNMENT) for length in range(_ALIGNMENT)]
 
 
-class Lane:
+class Datagrams:
     """One member's datagrams to and from all others; sent by any thread under a lock, received by one."""
 
     def __init__(self, path: str) -> None:
@@ -45,7 +45,7 @@ class Lane:
         self._outs: dict[int, socket.socket] = {}
         self._own = _datagram_socket()
         self.sockets = [self._own]
-        """Whoever made the lane closes them."""
+        """Whoever made this closes them."""
         try:
             self._own.bind(str(self._path))
         except OSError:
@@ -53,8 +53,8 @@ class Lane:
             raise
 
     @classmethod
-    def at(cls, path: str) -> "Lane | None":
-        """A lane beside a unix socket; None where the system has none that keeps the promise."""
+    def at(cls, path: str) -> "Datagrams | None":
+        """Datagrams beside a unix socket; None where the system has none that keeps the promise."""
         if sys.platform != "linux":
             return None
         try:
@@ -63,7 +63,7 @@ class Lane:
             return None
 
     def connect(self, peer: int, path: str) -> None:
-        """Connect to the lane of a peer; where there is none, it is offered nothing."""
+        """Connect to a peer that listens at a unix socket; one that takes none is offered nothing."""
         out = _datagram_socket()
         try:
             out.connect(path + _SUFFIX)
