@@ -179,7 +179,7 @@ def test_who_looks_out_for_long_calls_tells_no_events(monkeypatch: pytest.Monkey
 
     def start() -> Scripted:
         member = Scripted(done, stay)
-        member.worker = SimpleNamespace(instances={0: inside})
+        member.worker = SimpleNamespace(instances={0: inside}, tells_next=False)
         return member
 
     serve(start, Post(done, Leave()), tell_call=tell, teller=teller)  # type: ignore[arg-type]
