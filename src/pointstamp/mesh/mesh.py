@@ -122,12 +122,14 @@ class Mesh:
         self._is_meeting = True
         self._peers = Peers(member, self._names)
         self._next_check = 0.0
-        self._datagrams: Datagrams | None = None
         try:
             self._pull = self._listen(listen)
         except (zmq.ZMQError, OSError) as error:
             self._finalizer()
             raise TransportError(f"{self.name} cannot listen at {listen}: {error}.") from error
+        self._datagrams: Datagrams | None = None
+        if listen.startswith(_IPC) and self._keys is None:
+            self._datagrams = Datagrams.at(listen.removeprefix(_IPC))
         self._pull_file = cast("int", self._pull.getsockopt(zmq.FD))
         self._out = Outgoing(member, members, generation, self._pushes, self._datagrams)
         self._poll = select.poll()
@@ -422,8 +424,6 @@ class Mesh:
             pull.setsockopt(zmq.USE_FD, os.dup(self._listener.fileno()))
         pull.ipv6 = "[" in endpoint
         pull.bind(endpoint)
-        if endpoint.startswith(_IPC) and self._keys is None:
-            self._datagrams = Datagrams.at(endpoint.removeprefix(_IPC))
         self._endpoint = cast("bytes", pull.last_endpoint).rstrip(b"\0").decode()
         return pull
 
