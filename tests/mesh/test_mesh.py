@@ -212,7 +212,8 @@ def test_a_goodbye_that_lies_unread_behind_much_else_is_heard_before_its_sender_
         second.post(0, MessageKind.GOODBYE, b"")
         second._finalizer.detach()  # ``close`` would wait for our goodbye, and no longer than a moment
         mesh_module._close(
-            os.getpid(), second._context, second._sockets, None, linger_ms=int(SECONDS_MAX * 1000)
+            *(os.getpid(), second._context, second._sockets, second._files, None),
+            linger_ms=int(SECONDS_MAX * 1000),
         )
         assert emptied.poll(int(SECONDS_MAX * 1000))
         until(lambda: first._peers.look() or 1 in first._peers.lost)

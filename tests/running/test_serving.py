@@ -37,6 +37,12 @@ class Post:
         self._done = done
         self._orders = deque(orders)
 
+    def gather(self, *, is_on: bool) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
     def wait(self, seconds: float) -> bool:
         self._done.append(f"sleep {seconds:g}" if seconds == 1 else "nap")
         if not self._orders:
@@ -50,7 +56,7 @@ class Scripted:
     """A worker that steps as it is told, and leaves when it is told to."""
 
     def __init__(self, done: list[str], *steps: Callable[[], bool]) -> None:
-        self.worker: Any = SimpleNamespace(instances={})
+        self.worker: Any = SimpleNamespace(instances={}, tells_next=False)
         self.has_left = False
         self._done = done
         self._steps = deque(steps)
@@ -173,7 +179,7 @@ def test_who_looks_out_for_long_calls_tells_no_events(monkeypatch: pytest.Monkey
 
     def start() -> Scripted:
         member = Scripted(done, stay)
-        member.worker = SimpleNamespace(instances={0: inside})
+        member.worker = SimpleNamespace(instances={0: inside}, tells_next=False)
         return member
 
     serve(start, Post(done, Leave()), tell_call=tell, teller=teller)  # type: ignore[arg-type]

@@ -2,8 +2,11 @@
 
 Each member binds one PULL socket and connects one PUSH socket to each peer, so that each ordered pair has one
 connection of its own, which is in order, and a member waits for all of them at a single place. pyzmq's I/O
-thread moves the bytes outside of Python's lock. Queues have no limit (high-water marks of 0): a sender that
-waited for a receiver could deadlock in a loop of the flow, so what is on its way is bounded at the inputs.
+thread moves the bytes outside of Python's lock. Small messages between members that listen at unix sockets go
+as datagrams (``pointstamp.mesh.datagrams``), several together where their sender gathers them
+(``gather``); ``pointstamp.mesh.in_turn`` brings both ways together again. ZeroMQ's queues have no limit
+(high-water marks of 0): a sender that waited for a receiver could deadlock in a loop of the flow, so what is
+on its way is bounded at the inputs.
 
 Invariant: what a member collects from a peer is what that peer posted, in order, without gap or repetition.
 Every message carries its number; a gap, a connection that closes without a goodbye, or a peer that answers no
@@ -23,8 +26,8 @@ port of tcp answers nobody any more when all have met: however many come, they c
 """
 
 import os
+import select
 import socket
-import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -37,11 +40,14 @@ import zmq
 
 from pointstamp.errors import TransportError
 from pointstamp.mesh import door
+from pointstamp.mesh.datagrams import Datagrams, unpacked
 from pointstamp.mesh.door import Address, Doorman, KeyPair, Refusals, Watchman, has_news
+from pointstamp.mesh.in_turn import DATAGRAMS, ZEROMQ, Arrived, InTurn
 from pointstamp.mesh.nearby import Nearby, close_nearby, opened_nearby
+from pointstamp.mesh.outgoing import Outgoing
 from pointstamp.mesh.peers import Peers
 from pointstamp.mesh.places import words_of_place
-from pointstamp.mesh.wire import ENVELOPE_BYTES, Body, MessageKind, seal, unseal
+from pointstamp.mesh.wire import ENVELOPE_BYTES, Body, MessageKind
 from pointstamp.progress.pointstamp import WorkerIndex
 
 SILENCE_SECONDS_MAX: Final = 10.0
@@ -55,12 +61,11 @@ _LINGER_MS: Final = 500
 # A lost peer is a failure long before this. Not -1, ZeroMQ's own word for never: with libzmq 4.3.5 a context
 # now and then waits for ever at its end after a peer was lost.
 _NEVER_MS: Final = 86_400_000
-# Above this size a frame is handed to the I/O thread as it is; below, copying is cheaper than keeping track.
-_COPY_BYTES_MAX: Final = 64 * 1024
 _COLLECT_MAX: Final = 1_024
-# As plain numbers: to combine members of an enumeration takes Python longer than libzmq takes to send.
+_IPC: Final = "ipc://"
+# The second byte of a message is its kind; to ask whether frames follow takes longer than to look at it.
+_FIRST_WITH_BODIES: Final = bytes([MessageKind.DATA])
 _NOBLOCK: Final = int(zmq.NOBLOCK)
-_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 
 
 class Parcel(NamedTuple):
@@ -90,7 +95,6 @@ class Mesh:
     ) -> None:
         self.member = member
         self.generation = generation
-        self.dropped_old = 0
         self._names = list(names) or [f"worker {number}" for number in range(members)]
         self._keys: KeyPair | None = None
         if encrypted or (encrypted is None and not listen.startswith("ipc:")) or keys is not None:
@@ -106,7 +110,8 @@ class Mesh:
         self._nearby = opened_nearby() if finds_nearby and listen.startswith("tcp:") else None
         # A context that is collected before its sockets waits for them for ever, so a mesh that is forgotten
         # is closed as well, in the process that made it.
-        closed = (os.getpid(), self._context, self._sockets, self._nearby)
+        self._files: list[socket.socket] = []
+        closed = (os.getpid(), self._context, self._sockets, self._files, self._nearby)
         self._finalizer = weakref.finalize(self, _close, *closed)
         self._doorman: Doorman | None = None
         self._watchman: Watchman | None = None
@@ -115,25 +120,37 @@ class Mesh:
         self._is_limited = listen.startswith("tcp:")
         self._listener: socket.socket | None = None
         self._pushes: dict[int, zmq.Socket[bytes]] = {}
-        self._posted = [0] * members
-        # The lock is also the barrier without which a socket must not pass from thread to thread.
-        self._posting = threading.Lock()
-        self._expected = [0] * members
+        self._in_turn = InTurn(member, self._names, generation, self._refusals)
         self._early: deque[Parcel] = deque()
         self._is_meeting = True
         self._peers = Peers(member, self._names)
         self._next_check = 0.0
         try:
-            self._pulls = [self._listen(listen), *self._listen_nearby()]
+            pulls = [self._listen(listen), *self._listen_nearby()]
         except (zmq.ZMQError, OSError) as error:
             self._finalizer()
             raise TransportError(f"{self.name} cannot listen at {listen}: {error}.") from error
-        self._poller = zmq.Poller()
-        for pull in self._pulls:
-            self._poller.register(pull, zmq.POLLIN)
+        self._datagrams: Datagrams | None = None
+        if listen.startswith(_IPC) and self._keys is None:
+            self._datagrams = Datagrams.at(listen.removeprefix(_IPC))
+        self._pulls = {cast("int", pull.getsockopt(zmq.FD)): pull for pull in pulls}
+        """By the file that can be read when something has come."""
         self.near: set[int] = set()
         """The peers that are reached through unix sockets, though they have ports."""
+        self._out = Outgoing(member, members, generation, self._pushes, self._datagrams)
+        self._poll = select.poll()
+        for file in self._pulls:
+            self._poll.register(file, select.POLLIN)
+        self._datagram_file: int | None = None
+        if self._datagrams is not None:
+            self._files.extend(self._datagrams.sockets)
+            self._datagram_file = self._datagrams.fileno()
+            self._poll.register(self._datagram_file, select.POLLIN)
         self._watched: set[int] = set()
+        # ZeroMQ's file can be read only if something has happened since its socket was last asked for news,
+        # and so a way is known to have none when it was found without, and its file cannot be read.
+        self._with_news = pulls
+        self._datagrams_have_news = self._datagrams is not None
 
     @property
     def name(self) -> str:
@@ -149,6 +166,11 @@ class Mesh:
     def refused(self) -> int:
         """How many times a stranger was turned away, or a message of an older generation was dropped."""
         return self._refusals.count + self._knocks.count
+
+    @property
+    def dropped_old(self) -> int:
+        """How many messages of older generations were dropped."""
+        return self._in_turn.dropped_old
 
     # Meeting.
 
@@ -167,6 +189,10 @@ class Mesh:
                     f"{'one' if address.public_key else 'none'}. Let all members encrypt, or none."
                 )
             self._pushes[peer] = self._connected(peer, address)
+            if self._datagrams is not None and address.endpoint.startswith(_IPC):
+                self._datagrams.connect(peer, address.endpoint.removeprefix(_IPC))
+        if self._datagrams is not None:
+            self._files[:] = self._datagrams.sockets
         for peer in self._pushes:
             self.post(peer, MessageKind.HELLO, b"")
 
@@ -195,7 +221,7 @@ class Mesh:
 
     def pause(self) -> None:
         """Rest for a moment of a meeting: the doorman and the listener are looked at in turn."""
-        self._poller.poll(1)
+        self._sleep(1)
 
     # Posting and collecting.
 
@@ -205,15 +231,15 @@ class Mesh:
             raise TransportError(f"{self.name} cannot reach {self._names[peer]}, which has left the run.")
         if self._is_limited and bodies:
             self._check_sizes(peer, bodies)
-        push = self._pushes[peer]
-        with self._posting:
-            number = self._posted[peer]
-            self._posted[peer] = number + 1
-            first = seal(kind, self.member, self.generation, number) + header
-            push.send(first, _MORE if bodies else _NOBLOCK)
-            for left, body in enumerate(bodies, start=1 - len(bodies)):
-                flags = _MORE if left else _NOBLOCK
-                push.send(body, flags, copy=memoryview(body).nbytes <= _COPY_BYTES_MAX)
+        self._out.post(peer, kind, header, bodies)
+
+    def gather(self, *, is_on: bool) -> None:
+        """Let small messages that this thread posts wait for the next ``flush``, ``wait`` or ``close``."""
+        self._out.gather(is_on=is_on)
+
+    def flush(self) -> None:
+        """Send what has been gathered, all messages to one peer together."""
+        self._out.flush()
 
     def _check_sizes(self, peer: int, bodies: Sequence[Body]) -> None:
         # The peer would drop the connection, and could not say why.
@@ -236,11 +262,12 @@ class Mesh:
 
     def wait(self, timeout_seconds: float) -> bool:
         """Sleep until something arrives, at most so long; False where nothing did."""
+        self.flush()
         now = monotonic()
         deadline = now + timeout_seconds
         while not self._early:
             left_seconds = max(0.0, min(deadline, self._next_check) - now)
-            if self._poller.poll(ceil(left_seconds * 1000)):
+            if self._sleep(ceil(left_seconds * 1000)):
                 return True
             now = monotonic()
             if now >= self._next_check:
@@ -253,9 +280,9 @@ class Mesh:
         """Let ``wait`` return also when one of these files can be read, and none that was watched before."""
         wanted = set(files)
         for file in self._watched - wanted:
-            self._poller.unregister(file)
+            self._poll.unregister(file)
         for file in wanted - self._watched:
-            self._poller.register(file, zmq.POLLIN)
+            self._poll.register(file, select.POLLIN)
         self._watched = wanted
 
     def close(self, *, linger_ms: int = _LINGER_MS) -> None:
@@ -263,6 +290,7 @@ class Mesh:
         if not self._finalizer.alive:
             return
         if linger_ms:
+            self.flush()
             for peer in self._pushes.keys() - self._peers.left - self._peers.lost:
                 try:
                     self.post(peer, MessageKind.GOODBYE, b"")
@@ -272,7 +300,7 @@ class Mesh:
         if self._listener is not None:
             self._listener.close()
         self._finalizer.detach()
-        _close(os.getpid(), self._context, self._sockets, self._nearby, linger_ms)
+        _close(os.getpid(), self._context, self._sockets, self._files, self._nearby, linger_ms)
 
     # Inside.
 
@@ -285,7 +313,7 @@ class Mesh:
         try:
             while self._pushes.keys() - self._peers.left - self._peers.lost:
                 left_ms = ceil((deadline - monotonic()) * 1000)
-                if left_ms <= 0 or not self._poller.poll(min(left_ms, 50)):
+                if left_ms <= 0 or not self._sleep(min(left_ms, 50)):
                     self._look_after_peers()
                 if left_ms <= 0:
                     return
@@ -293,56 +321,64 @@ class Mesh:
         except TransportError:
             return  # somebody is gone already
 
+    def _sleep(self, timeout_ms: int) -> bool:
+        """Sleep until something can be taken or a watched file be read; False may come early, too."""
+        self._with_news = [pull for pull in self._with_news if has_news(pull)]
+        return bool(self._with_news) or self._datagrams_have_news or self._look(timeout_ms)
+
+    def _look(self, timeout_ms: int) -> bool:
+        """Find out which ways have news, and whether one has or a watched file can be read."""
+        is_heard = False
+        for file, _ in self._poll.poll(timeout_ms):
+            pull = self._pulls.get(file)
+            if pull is None:
+                is_heard = True
+                self._datagrams_have_news |= file == self._datagram_file
+            elif has_news(pull) and pull not in self._with_news:
+                self._with_news.append(pull)
+        return is_heard or bool(self._with_news)
+
     def _take(self) -> list[Parcel]:
+        """Take in what has come."""
         parcels: list[Parcel] = []
-        for pull in self._pulls:
+        # Of several sockets a busy one must not keep the others waiting.
+        if len(self._pulls) > 1 or not (self._with_news or self._datagrams_have_news):
+            self._look(0)
+        for pull in list(self._with_news):
             self._take_from(pull, parcels)
+        take = self._in_turn.take
+        while self._datagrams is not None and self._datagrams_have_news and len(parcels) < _COLLECT_MAX:
+            packet = self._datagrams.take()
+            if packet is None:
+                self._datagrams_have_news = False
+                break
+            for first, following in unpacked(packet):
+                for arrived in take(DATAGRAMS, first, following):
+                    self._accept(arrived, parcels)
         return parcels
 
     def _take_from(self, pull: "zmq.Socket[bytes]", parcels: list[Parcel]) -> None:
         most = len(parcels) + _COLLECT_MAX
-        while len(parcels) < most and has_news(pull):
+        while len(parcels) < most:
+            if not has_news(pull):
+                self._with_news.remove(pull)
+                return
             frame = pull.recv(_NOBLOCK)
-            kind, sender, generation, sequence = unseal(frame)
-            bodies: Sequence[Body] = ()
-            if kind >= MessageKind.DATA and pull.getsockopt(zmq.RCVMORE):
-                bodies = _bodies(pull)
-            if not 0 <= sender < len(self._expected) or sender == self.member:
-                raise TransportError(
-                    f"{self.name} received a message from member {sender}, which it cannot know."
-                )
-            if generation != self.generation and self._is_old(sender, generation):
-                continue
-            if sequence != self._expected[sender]:
-                raise self._out_of_order(sender, sequence)
-            self._expected[sender] = sequence + 1
-            if kind == MessageKind.HELLO:
-                self._peers.said_hello(sender)
-            elif kind == MessageKind.GOODBYE:
-                self._peers.said_goodbye(sender)
-            else:
-                parcels.append(Parcel(WorkerIndex(sender), kind, memoryview(frame)[ENVELOPE_BYTES:], bodies))
+            has_bodies = frame[1:2] >= _FIRST_WITH_BODIES and pull.getsockopt(zmq.RCVMORE)
+            for arrived in self._in_turn.take(ZEROMQ, frame, _bodies(pull) if has_bodies else ()):
+                self._accept(arrived, parcels)
+            # Whatever was posted as a datagram before this message is there by now.
+            self._datagrams_have_news = self._datagrams is not None
 
-    def _is_old(self, sender: int, generation: int) -> bool:
-        if generation > self.generation:
-            raise TransportError(
-                f"{self.name} is of generation {self.generation} but received a message from "
-                f"{self._names[sender]} of generation {generation}: the run was started again without it."
-            )
-        self.dropped_old += 1
-        self._refusals.add(
-            f"{self.name} has dropped a message from {self._names[sender]} of generation {generation}; the "
-            f"run is in generation {self.generation}."
-        )
-        return True
-
-    def _out_of_order(self, sender: int, sequence: int) -> TransportError:
-        expected = self._expected[sender]
-        what = "lost" if sequence > expected else "delivered twice"
-        return TransportError(
-            f"{self.name} received message {sequence} from {self._names[sender]} but expected {expected}: a "
-            f"message was {what}. Start the run again from its last snapshot."
-        )
+    def _accept(self, arrived: Arrived, parcels: list[Parcel]) -> None:
+        """Take note of greetings, and keep everything else."""
+        (kind, sender, *_), first, bodies = arrived
+        if kind == MessageKind.HELLO:
+            self._peers.said_hello(sender)
+        elif kind == MessageKind.GOODBYE:
+            self._peers.said_goodbye(sender)
+        else:
+            parcels.append(Parcel(WorkerIndex(sender), kind, first[ENVELOPE_BYTES:], bodies))
 
     def _look_at_the_door(self) -> None:
         if self._doorman is not None:
@@ -357,8 +393,8 @@ class Mesh:
             self._look_at_the_door()
         if self._peers.look():
             # The goodbye may lie in our queue, behind all that we have been too busy to take.
-            while any(map(has_news, self._pulls)):
-                self._early.extend(self._take())
+            while taken := self._take():
+                self._early.extend(taken)
             self._peers.check()
 
     def _connected(self, peer: int, address: Address) -> "zmq.Socket[bytes]":
@@ -416,10 +452,12 @@ class Mesh:
             door.make_deaf(self._listener)
             self._listener.close()
             self._listener = None
-        if self._endpoint.startswith("ipc://"):
-            Path(self._endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
+        if self._endpoint.startswith(_IPC):
+            Path(self._endpoint.removeprefix(_IPC)).unlink(missing_ok=True)
         if self._nearby is not None:
             close_nearby(self._nearby)
+        if self._datagrams is not None:
+            self._datagrams.forget_file()
 
     def _socket(self, kind: int) -> "zmq.Socket[bytes]":
         socket = self._context.socket(kind)
@@ -443,12 +481,15 @@ def _close(
     owner: int,
     context: "zmq.Context[zmq.Socket[bytes]]",
     sockets: "list[zmq.Socket[bytes]]",
+    files: Sequence[socket.socket],
     nearby: Nearby | None,
     linger_ms: int = 0,
 ) -> None:
     if os.getpid() == owner:
         if nearby is not None:
             close_nearby(nearby)
+        for file in files:
+            file.close()
         for socket in sockets:
             socket.close(linger=linger_ms)
         context.term()

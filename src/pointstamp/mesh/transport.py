@@ -40,6 +40,14 @@ class ZmqTransport:
         """Sleep until something arrives, at most so long; False where nothing did."""
         return self.mesh.wait(timeout_seconds)
 
+    def gather(self, *, is_on: bool) -> None:
+        """Let small messages of this thread wait until it flushes or sleeps."""
+        self.mesh.gather(is_on=is_on)
+
+    def flush(self) -> None:
+        """Send what was gathered."""
+        self.mesh.flush()
+
     def close(self) -> None:
         """Say goodbye to everybody and close."""
         self.mesh.close()

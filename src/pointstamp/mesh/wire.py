@@ -1,10 +1,11 @@
 """Messages between workers as bytes: an envelope, a header, and Arrow bodies without their schema.
 
-The first frame of every message begins with an envelope of sixteen bytes: who sent it, in which generation
-of the run, and its number among all that this sender has sent to this receiver. The header follows in the
-same frame, as msgpack; it is the same for every receiver, so a batch of progress is encoded once for all. A
-batch of rows is a second frame, in Arrow's IPC format. Its schema does not travel: both ends know it from
-the plan, by the location that the batch is sent to.
+The first frame of every message begins with an envelope of 24 bytes: who sent it, in which generation of the
+run, its number among all that this sender has sent to this receiver the same way, and how many went the other
+way before it (``pointstamp.mesh.in_turn``). The header follows in the same frame, as msgpack; it is the same
+for every receiver, so a batch of progress is encoded once for all. A batch of rows is a second frame, in
+Arrow's IPC format. Its schema does not travel: both ends know it from the plan, by the location that the
+batch is sent to.
 
 Invariant: what is decoded equals what was encoded, times included, or an error is raised. Nothing is ever
 unpickled. Times of epochs are tuples of integers; a flow's own root times may be of any plain kind that has
@@ -50,36 +51,37 @@ class MessageKind(IntEnum):
 
 
 class Envelope(NamedTuple):
-    """Who sent a message, in which generation, and its number among all of this sender to this receiver."""
+    """Who sent a message, in which generation, its number, and how many went the other way before it."""
 
     kind: int
     sender: int
     generation: int
     sequence: int
+    after: int = 0
 
 
 # The first byte tells the format and its version; a stranger's message will not begin with it.
-_MAGIC: Final = 0xB1
-_ENVELOPE: Final = struct.Struct("<BBHIQ")
+_MAGIC: Final = 0xB2
+_ENVELOPE: Final = struct.Struct("<BBHIQQ")
 ENVELOPE_BYTES: Final = _ENVELOPE.size
 _KINDS: Final = frozenset(MessageKind)
 
 
-def seal(kind: int, sender: int, generation: int, sequence: int) -> bytes:
+def seal(kind: int, sender: int, generation: int, sequence: int, after: int = 0) -> bytes:
     """The envelope as bytes."""
-    return _ENVELOPE.pack(_MAGIC, kind, sender, generation, sequence)
+    return _ENVELOPE.pack(_MAGIC, kind, sender, generation, sequence, after)
 
 
-def unseal(frame: bytes) -> Envelope:
+def unseal(frame: bytes | memoryview) -> Envelope:
     """The envelope at the beginning of a frame; TransportError where there is none."""
     if len(frame) >= ENVELOPE_BYTES:
-        magic, kind, sender, generation, sequence = _ENVELOPE.unpack_from(frame)
+        magic, kind, sender, generation, sequence, after = _ENVELOPE.unpack_from(frame)
         if magic == _MAGIC and kind in _KINDS:
-            return Envelope(kind, sender, generation, sequence)
+            return Envelope(kind, sender, generation, sequence, after)
     raise TransportError(
         "a message arrived that no worker of this version can have sent: it begins "
-        f"{frame[:ENVELOPE_BYTES]!r}. Look for another program at this address, and for workers with another "
-        "version of pointstamp."
+        f"{bytes(frame[:ENVELOPE_BYTES])!r}. Look for another program at this address, and for workers with "
+        "another version of pointstamp."
     )
 
 

@@ -120,6 +120,7 @@ class ProcessRun:
         )
         assert self._gang.mesh is not None
         self._mesh: Mesh = self._gang.mesh
+        self._mesh.gather(is_on=True)
         self._until(lambda: len(self._started) == processes)
         self._gang.forget_folder()
         self.settle()
@@ -167,6 +168,7 @@ class ProcessRun:
                 post(self._mesh, worker, Leave())
             except PointstampError:
                 continue  # it is gone already
+        self._mesh.flush()
         self._gang.end()
 
     def __enter__(self) -> "ProcessRun":
@@ -279,6 +281,7 @@ class ProcessRun:
             raise
 
     def _take_in(self) -> bool:
+        self._mesh.flush()
         try:
             parcels = self._mesh.collect()
         except TransportError as error:

@@ -75,6 +75,7 @@ def serve(
         if tell_call is not None:
             lookout = Lookout(served.worker.instances.values(), tell_call)
             meter = LoadMeter([served.worker])
+        transport.gather(is_on=True)
         _serve(served, transport, teller, lambda asked: _tell_load(meter, tell_call, asked))
     except Exception:
         if teller is not None:
@@ -82,6 +83,7 @@ def serve(
                 teller.flush()
         raise
     finally:
+        transport.gather(is_on=False)
         if lookout is not None:
             lookout.end()
         if meter is not None:
@@ -99,6 +101,7 @@ def _tell_load(meter: LoadMeter | None, tell: Callable[[InCall | Load], None] | 
 def _serve(
     served: Served, transport: ZmqTransport, teller: EventTeller | None, tell_load: Callable[[AskLoad], None]
 ) -> None:
+    waits_for_progress = False
     while not served.has_left:
         busy = served.step()
         while transport.control:
@@ -113,6 +116,10 @@ def _serve(
                 teller.answer(order.number)
         # Also while it is busy: what others have done may be judged only after what caused it.
         due_seconds = inf if teller is None else teller.rest()
+        # Rows leave before an operator acts, which may take long; but progress goes with them if it is next.
+        waits_for_progress = served.worker.tells_next and not waits_for_progress
+        if busy and not waits_for_progress:
+            transport.flush()
         if not busy:
             # Spinning before sleeping was tried, 20 to 100 us: it takes the core from the I/O threads and
             # was slower for epochs, and no faster for rounds, on two cores.

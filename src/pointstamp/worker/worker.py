@@ -203,6 +203,11 @@ class Worker:
         # Progress that came and was not propagated yet may still complete a time that somebody waits for.
         return not self._active and not self._received_progress and self.view.tracker.is_complete()
 
+    @property
+    def tells_next(self) -> bool:
+        """Whether the next step tells progress, unless something arrives, and lets no operator act."""
+        return not self._active and self._silent_activations > 0
+
     def close(self) -> None:
         """End the run; what is still held is forgotten."""
         for instance in self.instances.values():
