@@ -1,9 +1,9 @@
 """A run in a file: its arrays as they are in memory, written rows after rows, and mapped when they are whole.
 
-Each word and each column has a place in the file with room for all rows that may come, so that a merge writes
-to all of them, some rows at a time, and every array is in one piece in the end. The layout of each is Arrow's:
-nothing is read or copied when the file is mapped. Nobody else can read the file: it has no name, and is gone
-with its last reader.
+Each word and each column has a place in the file with room for all rows that may come, so that a merge
+writes to all of them, some rows at a time, and every array is in one piece in the end. The layout of each is
+Arrow's: nothing is read or copied when the file is mapped. Nobody else can read the file: it has no name, and
+is gone with its last reader.
 
 Columns of numbers, times, decimals, texts and bytes are written as they come. Others, such as lists and
 structs, are put together in memory, one by one, before they are written.
@@ -56,9 +56,7 @@ class RunFile:
         self._words = [_Place(self._file, 8 * rooms) for _ in runs[0].words]
         kinds = self._layout.schema.types
         columns = zip(*(run.columns for run in runs), strict=True)
-        self._columns = [
-            _writer(self._file, kind, parts) for parts, kind in zip(columns, kinds, strict=True)
-        ]
+        self._columns = [_writer(self._file, kind, parts) for parts, kind in zip(columns, kinds, strict=True)]
         self._begins = BucketBegins(rooms) if rooms >= INDEXED_ROWS_MIN else None
         self._buckets = _Place(self._file, 0 if self._begins is None else 4 * self._begins.buckets)
 
