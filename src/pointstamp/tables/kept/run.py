@@ -117,9 +117,11 @@ class Run:
     def size_bytes(self) -> int:
         """What it takes, in memory or in its file."""
         buckets: Buckets | None = self.__dict__.get("index", self.buckets)
-        index = 0 if buckets is None else buckets.begins.nbytes
-        kept = sum(column.nbytes for column in self.columns)
-        return int(kept) + sum(word.nbytes for word in self.words) + index
+        return self._own_bytes + (0 if buckets is None else buckets.begins.nbytes)
+
+    @cached_property
+    def _own_bytes(self) -> int:
+        return sum(int(each.nbytes) for each in (*self.words, *self.columns))
 
     @property
     def memory_bytes(self) -> int:

@@ -37,6 +37,8 @@ class Kept:
         self._unsaved: list[Run] | None = None
         """What the first reader has seen since it saved; None if that is not known, or not worth knowing."""
         self._unsaved_rows = 0
+        self._unsaved_bytes = 0
+        """What of it is in memory, where that is limited."""
         self._budget: MemoryBudget | None = None
         self._is_loaded = False
         self._expected_by = ""
@@ -102,7 +104,7 @@ class Kept:
 
     def unsaved(self) -> list[Run] | None:
         """What the first reader has seen since it was asked the last time, if that is known."""
-        unsaved, self._unsaved, self._unsaved_rows = self._unsaved, [], 0
+        unsaved, self._unsaved, self._unsaved_rows, self._unsaved_bytes = self._unsaved, [], 0, 0
         return unsaved
 
     def load(self, rows: Iterable[Run]) -> None:
@@ -133,14 +135,14 @@ class Kept:
         if not is_worth_saving_apart(self._unsaved_rows, len(self)):
             self._unsaved = None
         elif self._budget is not None:
-            self._unsaved = _bounded(self._unsaved, self._budget)
+            self._unsaved_bytes += run.size_bytes
+            if self._unsaved_bytes > self._budget.piece_bytes_max:
+                self._unsaved, self._unsaved_bytes = _in_files(self._unsaved, self._budget.folder), 0
 
 
-def _bounded(unsaved: list[Run], budget: MemoryBudget) -> list[Run]:
-    """The same changes; those that are in memory as one run in a file if they are more than a piece."""
-    inside = [run for run in unsaved if not run.is_mapped]
-    if sum(run.memory_bytes for run in inside) <= budget.piece_bytes_max:
-        return unsaved
+def _in_files(changes: list[Run], folder: str) -> list[Run]:
+    """The same changes; those that are in memory as one run in a file."""
+    inside = [run for run in changes if not run.is_mapped]
+    outside = [run for run in changes if run.is_mapped]
     total = run_of(pa.concat_batches([run.batch for run in inside]), inside[0].layout)
-    outside = [run for run in unsaved if run.is_mapped]
-    return [*outside, mapped_run(total, budget.folder)] if len(total) else outside
+    return [*outside, mapped_run(total, folder)] if len(total) else outside
