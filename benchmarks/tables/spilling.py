@@ -40,7 +40,7 @@ def main() -> None:
     """Run both in processes of their own, and compare."""
     asked = argparse.ArgumentParser()
     asked.add_argument("--rows", type=int, default=1_000_000)
-    asked.add_argument("--allowed", type=int, default=32 << 20)
+    asked.add_argument("--allowed", type=int, default=26 << 20)
     asked.add_argument("--alone", choices=["spilled", "in memory"])
     given = asked.parse_args()
     if given.alone is not None:

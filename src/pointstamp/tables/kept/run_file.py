@@ -15,6 +15,7 @@ import errno
 import mmap
 import os
 import tempfile
+import weakref
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
@@ -108,9 +109,12 @@ class _Unnamed:
         self.written_bytes = 0
         self.end = 0
         try:
-            self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - as long as the run
+            with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+                self._handle = os.dup(file.fileno())
         except OSError as error:
             raise _refusal(folder, error) from error
+        # A merge may be given up at any moment: when its worker ends.
+        self._close = weakref.finalize(self, os.close, self._handle)
 
     def place(self, room_bytes: int) -> int:
         """Where so many bytes may be written."""
@@ -124,7 +128,7 @@ class _Unnamed:
         done = 0
         try:
             while done < len(data):
-                done += os.pwrite(self._file.fileno(), data[done:], at + done)
+                done += os.pwrite(self._handle, data[done:], at + done)
         except OSError as error:
             raise _refusal(self._folder, error) from error
         self.written_bytes += done
@@ -133,11 +137,11 @@ class _Unnamed:
     def mapped(self) -> pa.Buffer:
         """All of it, as memory that cannot be written; the file is there as long as that is."""
         try:
-            self._file.truncate(max(self.end, 1))
-            whole = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+            os.ftruncate(self._handle, max(self.end, 1))
+            whole = mmap.mmap(self._handle, 0, access=mmap.ACCESS_READ)
         except OSError as error:
             raise _refusal(self._folder, error) from error
-        self._file.close()
+        self._close()
         return pa.py_buffer(whole)
 
 
