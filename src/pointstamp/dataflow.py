@@ -42,6 +42,7 @@ from pointstamp.show.drawing.mermaid import mermaid
 from pointstamp.show.drawing.svg import svg
 from pointstamp.show.explaining import explain
 from pointstamp.show.live import LiveDisplay
+from pointstamp.state.memory import memory_limit
 from pointstamp.tables.each_time import within_times
 from pointstamp.tables.lookup import looked_up
 from pointstamp.tables.rolling import rolled
@@ -208,6 +209,16 @@ class Dataflow:
             )
         port = wired("in", at.source, at.pact)
         self._builder.add(NodeKind.OUTPUT, name, (), [port], {}, logic=Collect)
+
+    def spill_beyond(self, memory_per_worker: int | str, *, folder: Place | None = None) -> None:
+        """Let tables take so much memory on each worker, "512MB" or "2 GB", and go to disk beyond that.
+
+        What joins, groups, distinct rows and other operations of tables keep is then mapped from files in
+        ``folder``, which every worker must be able to write to; without one it is where Spark's executors
+        write, or the system's temporary folder. What comes out is the same. The files have no names, and are
+        gone with the process.
+        """
+        self.plan.memory = memory_limit(memory_per_worker, folder, self.name)
 
     def run_local(
         self,

@@ -102,9 +102,13 @@ def canonical(row: Row) -> Row:
     )
 
 
-def judge(query: Query, left: Epochs, right: Epochs, workers: int) -> None:
+def judge(
+    query: Query, left: Epochs, right: Epochs, workers: int, memory_per_worker: int | None = None
+) -> None:
     """AssertionError where a query does not add up to DuckDB's answer after some epoch."""
     flow = ps.Dataflow("law")
+    if memory_per_worker is not None:
+        flow.spill_beyond(memory_per_worker)
     a, b = (flow.input(name, schema).running(weight="w") for name, schema in (("a", LEFT), ("b", RIGHT)))
     flow.output("result", query.make(a, b))
     results = flow.run_local(

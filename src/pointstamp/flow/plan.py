@@ -23,6 +23,7 @@ from pointstamp.flow.updates import Passes, Reduces, Replaces
 from pointstamp.progress.choosing import BroadcastKind
 from pointstamp.rows.epochcolumn import EventEpochs
 from pointstamp.rows.late import LatePolicy
+from pointstamp.state.memory import MemoryLimit
 from pointstamp.topology.domain import EPOCHS, Domain, TimeOrder
 from pointstamp.topology.graph import GraphBuilder, OperatorGraph
 from pointstamp.topology.ports import OperatorIndex, SourcePort, Target
@@ -114,6 +115,8 @@ class Plan:
     nodes: list[Node] = field(default_factory=list)
     broadcast: BroadcastKind | None = None
     """How its workers tell each other their progress; None leaves it to their number."""
+    memory: MemoryLimit | None = None
+    """What each worker may take for what it keeps, before it goes to disk; None: all of it stays."""
 
     def graph(self) -> OperatorGraph:
         """The graph of ports; node i of the plan is operator i of the graph."""

@@ -18,6 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from pointstamp.errors import DamagedSnapshot, NotStored, RecoveryError, StorageError
+from pointstamp.journal.bodies import Bodies
 from pointstamp.journal.dealers import Dealer, Dealers
 from pointstamp.journal.saved_part import PartSaved
 from pointstamp.state.pieces import Piece, merged, owned
@@ -78,14 +79,15 @@ def encode_part(
     snapshot: WorkerSnapshot, worker: int, workers: int, name: str, query: str
 ) -> tuple[PartSaved, Content]:
     """A worker's snapshot as sealed bytes, for a name in the checkpoint of a query."""
+    bodies = Bodies()
     saved = SavedPart(
         snapshot.epoch,
         worker,
         workers,
         snapshot.is_whole,
-        {place: _saved(each) for place, each in snapshot.instances.items()},
+        {place: _saved(each, bodies) for place, each in snapshot.instances.items()},
     )
-    return _sealed(msgspec.msgpack.encode(saved), name, query)
+    return _sealed(bodies.put_into(msgspec.msgpack.encode(saved)), name, query)
 
 
 def stored_part(part: PartSaved, content: Content, storage: Storage, inline_bytes_max: int) -> PartSaved:
@@ -133,7 +135,7 @@ def moved_part(
     return _sealed(_unsealed(content, part, query), name, new_query)
 
 
-def _sealed(content: bytes, name: str, query: str) -> tuple[PartSaved, Content]:
+def _sealed(content: Content, name: str, query: str) -> tuple[PartSaved, Content]:
     sealed = sealed_parts(content, KIND, name, owner=query, version=VERSION)
     return PartSaved(name, sum(map(len, sealed)), checksum_of(sealed)), sealed
 
@@ -256,14 +258,14 @@ def _rows(
     return owned(table, keys, worker, workers)
 
 
-def _saved(snapshot: InstanceSnapshot) -> _SavedInstance:
+def _saved(snapshot: InstanceSnapshot, bodies: Bodies) -> _SavedInstance:
     return _SavedInstance(
         {
             name: _SavedPiece(
                 piece.keys,
                 piece.identity,
                 piece.is_whole,
-                _bytes(piece.table),
+                bodies.mark(piece.table),
                 piece.adds_up,
             )
             for name, piece in snapshot.pieces.items()
@@ -272,19 +274,15 @@ def _saved(snapshot: InstanceSnapshot) -> _SavedInstance:
         [(port, time) for port, time in snapshot.awaited],
         [
             _SavedAhead(
-                each.output, each.target, each.port, each.time, _bytes(pa.Table.from_batches([each.batch]))
+                each.output,
+                each.target,
+                each.port,
+                each.time,
+                bodies.mark(pa.Table.from_batches([each.batch])),
             )
             for each in snapshot.ahead
         ],
     )
-
-
-def _bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    encoded: bytes = sink.getvalue().to_pybytes()
-    return encoded
 
 
 def _table(rows: bytes) -> pa.Table:

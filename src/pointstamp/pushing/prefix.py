@@ -39,7 +39,7 @@ def pushed(plan: Plan, inputs: Collection[str] | None = None) -> PushedPlan:
 
     The plan that is given stays as it is.
     """
-    left = Plan(plan.name, plan.root, [_copy(node) for node in plan.nodes])
+    left = replace(plan, nodes=[_copy(node) for node in plan.nodes])
     found = {}
     for name, node in left.named(NodeKind.INPUT).items():
         declared = node.outputs[0].schema

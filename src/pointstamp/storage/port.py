@@ -10,8 +10,8 @@ Names are relative, with ``/`` between their parts: ``journal/000000000042``.
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
-Content: TypeAlias = bytes | Sequence[bytes]
-"""What an object holds: bytes, or several that follow one another."""
+Content: TypeAlias = bytes | Sequence[bytes | memoryview]
+"""What an object holds: bytes, or several that follow one another, some perhaps in the memory of others."""
 
 
 class Storage(Protocol):

@@ -35,7 +35,7 @@ def seal(content: Content, kind: str, name: str, *, owner: str = "", version: in
 
 def sealed_parts(
     content: Content, kind: str, name: str, *, owner: str = "", version: int = 1
-) -> tuple[bytes, ...]:
+) -> tuple[bytes | memoryview, ...]:
     """The same bytes in pieces, for large content: nothing is copied."""
     parts = (content,) if isinstance(content, bytes) else tuple(content)
     words = [word.encode() for word in (kind, owner, name)]

@@ -25,6 +25,7 @@ from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.view import ProgressView
 from pointstamp.rows.partition import partition, split
 from pointstamp.state.keeping import KeptRows, KeyRows, kept_by, largest_keys_by
+from pointstamp.state.memory import MemoryBudget, within
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location, OperatorIndex, SourcePort
@@ -105,6 +106,10 @@ class Worker:
         shared: dict[Any, Any] = {}
         for instance in self.instances.values():
             instance.share_with(shared)
+        if plan.memory is not None:
+            budget = MemoryBudget(plan.memory, plan.name)
+            for instance in self.instances.values():
+                within(budget, instance.logic)
         self._readers: dict[Location, tuple[Instance, int]] = {
             state.location: (instance, port)
             for instance in self.instances.values()

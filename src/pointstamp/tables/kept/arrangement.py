@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pointstamp.rows.hashing import hash_columns
 from pointstamp.rows.mixing import Hashes
 from pointstamp.state.keeping import KeptRows, KeyRows
+from pointstamp.state.memory import MemoryBudget
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.columns import KeptColumn, as_batch, kept_column, taken, together
 from pointstamp.tables.kept.largest import largest_keys
@@ -66,8 +67,13 @@ class Arrangement:
 
     @property
     def kept_rows(self) -> KeptRows:
-        """How many rows there are, and what they take in memory."""
-        return KeptRows(len(self._kept), self._kept.size_bytes)
+        """How many rows there are, what they take, and what of that lies in files."""
+        return KeptRows(len(self._kept), self._kept.size_bytes, self._kept.mapped_bytes)
+
+    def keep_within(self, budget: MemoryBudget) -> None:
+        """Write to files what is beyond the budget of the worker; after it was shared."""
+        if not self.is_borrowed:
+            self._kept.keep_within(budget)
 
     def largest_keys(self, most: int) -> list[KeyRows]:
         """The keys with the most rows, by a sample; none where the key is the whole row."""
@@ -93,8 +99,9 @@ class Arrangement:
 
     def load(self, rows: pa.Table) -> None:
         """Add rows that were saved."""
-        runs = [run_of(batch, self.layout) for batch in rows.to_batches()]
-        self._kept.load([run for run in runs if len(run)])
+        most = self._kept.piece_bytes_max
+        rows_max = None if most is None else max(most * rows.num_rows // max(rows.nbytes, 1), 1)
+        self._kept.load(run_of(batch, self.layout) for batch in rows.to_batches(max_chunksize=rows_max))
 
     def expect(self, who: str) -> None:
         """Go on from a snapshot to which this has added nothing, because another one keeps it."""

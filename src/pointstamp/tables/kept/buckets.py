@@ -40,37 +40,53 @@ class Buckets:
         return begins
 
 
-class GrowingBuckets:
-    """The buckets of a run that is made part by part, from the least hash to the greatest."""
+class BucketBegins:
+    """Where buckets begin in a run that is made part by part, from the least hash to the greatest."""
 
     def __init__(self, rows_max: int) -> None:
         # There are two to four rows in each bucket.
         bits = max(rows_max.bit_length() - 2, 1)
-        self._shift = np.uint64(64 - bits)
-        self._begins = np.zeros(1 << bits, np.int32)
-        self._known, self._rows = 0, 0
+        self.shift = np.uint64(64 - bits)
+        self.buckets = 1 << bits
+        self.known, self.rows = 0, 0
         """How many buckets have their beginning already, and how many rows there are."""
+
+    def after(self, hashes: Hashes) -> npt.NDArray[np.int32]:
+        """The beginnings that are known with these rows, none of which is before one that was there."""
+        if not len(hashes):
+            return np.empty(0, np.int32)
+        buckets = (hashes >> self.shift).view(np.int64) - self.known
+        known = max(int(buckets[-1]) + 1, 0)
+        begins = np.empty(known, np.int32)
+        if known:
+            # Rows of the last bucket that is known come first, and are before all others.
+            before = int(buckets.searchsorted(0))
+            ends = np.cumsum(np.bincount(buckets[before:], minlength=known))
+            begins[0] = before + self.rows
+            begins[1:] = ends[:-1]
+            begins[1:] += begins[0]
+        self.known += known
+        self.rows += len(hashes)
+        return begins
+
+
+class GrowingBuckets:
+    """The buckets of a run that is made part by part, from the least hash to the greatest."""
+
+    def __init__(self, rows_max: int) -> None:
+        self._next = BucketBegins(rows_max)
+        self._begins = np.zeros(self._next.buckets, np.int32)
 
     def add(self, hashes: Hashes) -> None:
         """Go on with these rows, none of which is before one that was added."""
-        if len(hashes):
-            buckets = (hashes >> self._shift).view(np.int64) - self._known
-            known = int(buckets[-1]) + 1
-            if known > 0:
-                # Rows of the last bucket that is known come first, and are before all others.
-                before = int(buckets.searchsorted(0))
-                ends = np.cumsum(np.bincount(buckets[before:], minlength=known))
-                begins = self._begins[self._known : self._known + known]
-                begins[0] = before + self._rows
-                begins[1:] = ends[:-1]
-                begins[1:] += begins[0]
-                self._known += known
-            self._rows += len(hashes)
+        known = self._next.known
+        begins = self._next.after(hashes)
+        self._begins[known : known + len(begins)] = begins
 
     def made(self) -> Buckets:
         """The buckets of all rows that were added."""
-        self._begins[self._known :] = self._rows
-        return Buckets(self._shift, self._begins)
+        self._begins[self._next.known :] = self._next.rows
+        return Buckets(self._next.shift, self._begins)
 
 
 def buckets_of(hashes: Hashes) -> Buckets:

@@ -26,7 +26,7 @@ _SMALL_BYTES_MAX: Final = 1_024
 
 
 @lru_cache(maxsize=256)
-def _width(kind: pa.DataType) -> np.dtype[Any] | None:
+def width_of(kind: pa.DataType) -> np.dtype[Any] | None:
     """How numpy holds values of a type; None if it cannot."""
     if types.is_integer(kind) or types.is_floating(kind):
         sized: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
@@ -39,7 +39,7 @@ def _width(kind: pa.DataType) -> np.dtype[Any] | None:
 
 def kept_column(values: pa.Array) -> KeptColumn:
     """A column of a batch as it is kept."""
-    dtype = _width(values.type)
+    dtype = width_of(values.type)
     if dtype is None or values.null_count:
         return values
     buffer = values.buffers()[1]

@@ -110,17 +110,26 @@ class Run:
     """Whether no two rows have the same first word; False if that is not known."""
     buckets: Buckets | None = None
     """Where hashes lie, if that is known already."""
+    is_mapped: bool = False
+    """Whether all of it lies in a file, and only pages of it in memory, as long as there is room."""
 
     def __len__(self) -> int:
         return len(self.words[0])
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in memory."""
+        """What it takes, in memory or in its file."""
         buckets: Buckets | None = self.__dict__.get("index", self.buckets)
-        index = 0 if buckets is None else buckets.begins.nbytes
-        kept = sum(column.nbytes for column in self.columns)
-        return int(kept) + sum(word.nbytes for word in self.words) + index
+        return self._own_bytes + (0 if buckets is None else buckets.begins.nbytes)
+
+    @cached_property
+    def _own_bytes(self) -> int:
+        return sum(int(each.nbytes) for each in (*self.words, *self.columns))
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it takes in memory, where the system could not take it away."""
+        return 0 if self.is_mapped else self.size_bytes
 
     @cached_property
     def longest_bytes(self) -> int:

@@ -10,8 +10,14 @@ have added since.
 Invariant: the sum of ``runs`` and of ``later`` is the sum of all changes to which anybody has come.
 """
 
+from collections.abc import Iterable
+
+import pyarrow as pa
+
 from pointstamp.errors import FlowError
-from pointstamp.tables.kept.run import Run
+from pointstamp.state.memory import MemoryBudget
+from pointstamp.tables.kept.run import Run, run_of
+from pointstamp.tables.kept.run_file import mapped_run
 from pointstamp.tables.kept.runs import Runs
 from pointstamp.tables.kept.sizes import is_worth_saving_apart
 
@@ -31,6 +37,9 @@ class Kept:
         self._unsaved: list[Run] | None = None
         """What the first reader has seen since it saved; None if that is not known, or not worth knowing."""
         self._unsaved_rows = 0
+        self._unsaved_bytes = 0
+        """What of it is in memory, where that is limited."""
+        self._budget: MemoryBudget | None = None
         self._is_loaded = False
         self._expected_by = ""
         """Who goes on from a snapshot, and expects another reader to bring what was kept."""
@@ -40,8 +49,23 @@ class Kept:
 
     @property
     def size_bytes(self) -> int:
-        """What all of it takes in memory."""
+        """What all of it takes, in memory or in files."""
         return self.runs.size_bytes + sum(run.size_bytes for run in self.later)
+
+    @property
+    def mapped_bytes(self) -> int:
+        """What of it lies in files."""
+        return sum(run.size_bytes for run in self.runs if run.is_mapped)
+
+    def keep_within(self, budget: MemoryBudget) -> None:
+        """Write to files what is beyond the budget of the worker; before anything is added."""
+        self._budget = budget
+        self.runs.keep_within(budget)
+
+    @property
+    def piece_bytes_max(self) -> int | None:
+        """More than this is not added at once, if memory is limited."""
+        return None if self._budget is None else self._budget.piece_bytes_max
 
     @property
     def readers(self) -> int:
@@ -80,15 +104,16 @@ class Kept:
 
     def unsaved(self) -> list[Run] | None:
         """What the first reader has seen since it was asked the last time, if that is known."""
-        unsaved, self._unsaved, self._unsaved_rows = self._unsaved, [], 0
+        unsaved, self._unsaved, self._unsaved_rows, self._unsaved_bytes = self._unsaved, [], 0, 0
         return unsaved
 
-    def load(self, rows: list[Run]) -> None:
+    def load(self, rows: Iterable[Run]) -> None:
         """Begin with what was saved; once, also where several saved it, which kept it apart then."""
         if self._is_loaded:
             return
         for run in rows:
-            self.runs.add(run)
+            if len(run):
+                self.runs.add(run)
         self._unsaved, self._is_loaded = None, True
 
     def expect(self, who: str) -> None:
@@ -109,3 +134,15 @@ class Kept:
         self._unsaved_rows += len(run)
         if not is_worth_saving_apart(self._unsaved_rows, len(self)):
             self._unsaved = None
+        elif self._budget is not None:
+            self._unsaved_bytes += run.size_bytes
+            if self._unsaved_bytes > self._budget.piece_bytes_max:
+                self._unsaved, self._unsaved_bytes = _in_files(self._unsaved, self._budget.folder), 0
+
+
+def _in_files(changes: list[Run], folder: str) -> list[Run]:
+    """The same changes; those that are in memory as one run in a file."""
+    inside = [run for run in changes if not run.is_mapped]
+    outside = [run for run in changes if run.is_mapped]
+    total = run_of(pa.concat_batches([run.batch for run in inside]), inside[0].layout)
+    return [*outside, mapped_run(total, folder)] if len(total) else outside
