@@ -117,6 +117,8 @@ class Mesh:
         self._early: deque[Parcel] = deque()
         self._is_meeting = True
         self._peers = Peers(member, self._names)
+        self.check_seconds = _CHECK_SECONDS
+        """How often ``wait`` looks whether a peer is gone; what arrives ends it at once."""
         self._next_check = 0.0
         try:
             self._pull = self._listen(listen)
@@ -241,6 +243,10 @@ class Mesh:
                 break
         return bool(self._early)
 
+    def put_back(self, parcels: Iterable[Parcel]) -> None:
+        """Let ``collect`` return these again, before all others: they are for whoever collects next."""
+        self._early.extendleft(reversed(list(parcels)))
+
     def watch(self, files: Iterable[int]) -> None:
         """Let ``wait`` return also when one of these files can be read, and none that was watched before."""
         wanted = set(files)
@@ -350,7 +356,7 @@ class Mesh:
 
     def _look_after_peers(self) -> None:
         """See who came, knocked, or is gone; TransportError for a peer that is gone without goodbye."""
-        self._next_check = monotonic() + _CHECK_SECONDS
+        self._next_check = monotonic() + self.check_seconds
         if not self._is_meeting:
             self._look_at_the_door()
         if self._peers.look():
