@@ -80,19 +80,15 @@ def join(mesh: Mesh, mission: Mission, check: Callable[[], None]) -> None:
     """
     chain = [list(link) for link in mission.chain]
     order = TakeOver(mission.generation, chain, mission.published_through, mission.is_observed)
+    # Before the generation changes: what a member of the one before has said is dropped from then on.
+    _joined(mesh)
     for worker in range(mission.workers):
         post(mesh, worker, order)
     mesh.generation = mission.generation
     awaited = set(range(mission.workers))
     deadline = monotonic() + JOIN_SECONDS_MAX
     while awaited:
-        for parcel in mesh.collect():
-            report = report_in(parcel)
-            if isinstance(report, Failed):
-                raise error_of(report)
-            if not isinstance(report, Joined):
-                raise unfit(f"worker {parcel.sender}", report)
-            awaited.discard(parcel.sender)
+        awaited -= _joined(mesh)
         check()
         if monotonic() > deadline:
             raise TransportError(
@@ -100,6 +96,19 @@ def join(mesh: Mesh, mission: Mission, check: Callable[[], None]) -> None:
             )
         if awaited:
             mesh.wait(_JOIN_LOOK_SECONDS)
+
+
+def _joined(mesh: Mesh) -> set[int]:
+    """Who says now that it has joined; an error where a member says anything else."""
+    joined: set[int] = set()
+    for parcel in mesh.collect():
+        report = report_in(parcel)
+        if isinstance(report, Failed):
+            raise error_of(report)
+        if not isinstance(report, Joined):
+            raise unfit(f"worker {parcel.sender}", report)
+        joined.add(parcel.sender)
+    return joined
 
 
 def set_out(mesh: Mesh, workers: int) -> None:
