@@ -1,9 +1,12 @@
 """From the death of a Spark worker to the next published epoch, step by step.
 
-    .venv/bin/python -m benchmarks.spark.recovery [--kills 10] [--keys 1000000] [--slots 2] [--spare]
+    .venv/bin/python -m benchmarks.spark.recovery [--kills 10] [--keys 1000000] [--spare] [--loaded]
 
 The flow, the epochs and the kills are those of ``benchmarks/recovery/kill.py``. One JSON line per step: its
-median, and the median since the kill. The limits of the same run come last: an empty barrier job in which one
+median, and the median since the kill; and the processor time that the process of a new task had taken when
+its function was called, which is what it had loaded. With ``--spare`` a spare crew stands by, in two slots
+more, when a worker is killed; with ``--loaded`` Spark's Python workers are forked from a daemon that has
+loaded what they need (``pointstamp.spark.daemon``). The counts are compared with numpy's. The limits of the same run come last: an empty barrier job in which one
 worker has to be started, because the last one was killed, and the processor time of a bare Python worker,
 which is to load ``pyspark.worker``, with what a task of ours loads beyond that.
 """
@@ -19,8 +22,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from time import sleep
-from typing import Any
+from time import process_time, sleep
 
 import pyarrow as pa
 from benchmarks.figures import report, timed
@@ -39,6 +41,7 @@ from pointstamp.query.policy import RestartPolicy
 from pointstamp.query.query import Query
 from pointstamp.sinks.reading import read_published
 from pointstamp.spark import crew
+from pointstamp.spark.spare import SpareKeeper
 
 STEPS = [
     "killed",
@@ -54,6 +57,7 @@ STEPS = [
     "an epoch is published",
 ]
 BORN, CALLED, KNOWN, WHOLE = STEPS[5:9]
+LOADED = "processor time"
 WHERE = "POINTSTAMP_BENCH_MOMENTS"
 
 
@@ -65,6 +69,7 @@ class NotedTask(crew.Task):
         """Be a member, as any task."""
         note(os.environ[WHERE], BORN, born())
         note(os.environ[WHERE], CALLED)
+        note(os.environ[WHERE], LOADED, process_time())
         yield from crew.Task.__call__(self, batches)
 
     def _meet(self, context: BarrierTaskContext, number: int, mesh: Mesh) -> None:
@@ -97,11 +102,15 @@ def noticing(moments: Moments) -> Iterator[None]:
         yield
 
 
-def disturb(query: Query, kills: int, moments: Moments) -> list[dict[str, float]]:
-    """Kill one worker after the other; return the moments of each turn."""
+def disturb(query: Query, kills: int, moments: Moments, *, has_spare: bool) -> list[dict[str, float]]:
+    """Kill one worker after the other, when a spare crew stands by; return the moments of each turn."""
     turns = []
+    spares = [each for each in query._companions if isinstance(each, SpareKeeper)]  # noqa: SLF001
+    keeper = spares[0] if has_spare else None
     until(lambda: query.epoch >= 2, query)
     for number in range(kills):
+        if keeper is not None:
+            until(lambda: keeper.is_standing, query)
         restarts, victim = query.restarts, query.workers()[number % WORKERS][1]
         moments.begin()
         moments.take(STEPS[0])
@@ -114,7 +123,7 @@ def disturb(query: Query, kills: int, moments: Moments) -> list[dict[str, float]
     return turns
 
 
-def measure(spark: SparkSession, keys: int, kills: int, moments: Moments, **options: Any) -> None:  # noqa: ANN401
+def measure(spark: SparkSession, keys: int, kills: int, moments: Moments, *, has_spare: bool) -> None:
     """Run, disturb, stop, compare, and print the steps."""
     flow = Dataflow("counting")
     flow.output("counts", flow.input("keys", "key long").count("key", running=True))
@@ -122,16 +131,23 @@ def measure(spark: SparkSession, keys: int, kills: int, moments: Moments, **opti
     restarts = RestartPolicy(restarts_max=1_000, pause_seconds=0.0)
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-", dir=Path.cwd()) as folder, noticing(moments):
         places = {"checkpoint": f"{folder}/checkpoint", "output": f"{folder}/out"}
-        query = flow.start(spark, keys=source, workers=WORKERS, restarts=restarts, **places, **options)
+        query = flow.start(
+            spark, keys=source, workers=WORKERS, restarts=restarts, spare_crew=has_spare, **places
+        )
         try:
-            turns = disturb(query, kills, moments)
+            turns = disturb(query, kills, moments, has_spare=has_spare)
         finally:
             query.stop()
         found = read_published(f"{folder}/out", "counts").sort_by("epoch")
         counts = dict(zip(found["key"].to_pylist(), found["count"].to_pylist(), strict=True))
         check(counts, tuple(pa.record_batch({"key": source.drawn(n)}) for n in range(query.epoch + 1)))
-    for name, step, since in table(turns, STEPS):
+    # The tasks of a spare crew have noted theirs before; what is found is of the one that comes after it.
+    steps = [name for name in STEPS if not has_spare or name not in (BORN, CALLED, KNOWN, WHOLE)]
+    for name, step, since in table(turns, steps):
         report("recovery", step=name, ms=step, since_ms=since)
+    loaded = [turn[LOADED] for turn in turns if LOADED in turn]
+    if loaded:
+        report("a new task's process", processor_ms=median(loaded) * 1000)
     last = [turn[STEPS[-1]] - turn[STEPS[0]] for turn in turns]
     report("recovery", kills=kills, keys=keys, epoch_ms=median(last) * 1000, epoch_ms_worst=max(last) * 1000)
 
@@ -168,11 +184,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="From the death of a Spark worker to the next epoch.")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--spare", action="store_true", help="let a spare crew stand by")
+    parser.add_argument("--loaded", action="store_true", help="fork workers that have loaded everything")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-") as folder:
         os.environ[WHERE] = folder
-        with session("recovery") as spark:
-            measure(spark, given.keys, given.kills, Moments(Path(folder)))
+        settings = {"spark.python.daemon.module": "pointstamp.spark.daemon"} if given.loaded else {}
+        with session("recovery", 2 * WORKERS if given.spare else WORKERS, settings) as spark:
+            measure(spark, given.keys, given.kills, Moments(Path(folder)), has_spare=given.spare)
             limits(spark)
 
 
