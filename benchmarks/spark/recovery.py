@@ -6,7 +6,9 @@ The flow, the epochs and the kills are those of ``benchmarks/recovery/kill.py``.
 median, and the median since the kill; and the processor time that the process of a new task had taken when
 its function was called, which is what it had loaded. With ``--spare`` a spare crew stands by, in two slots
 more, when a worker is killed; with ``--loaded`` Spark's Python workers are forked from a daemon that has
-loaded what they need (``pointstamp.spark.daemon``). The counts are compared with numpy's. The limits of the same run come last: an empty barrier job in which one
+loaded what they need (``pointstamp.spark.daemon``). The counts are compared with numpy's.
+
+The limits of the same run come last: an empty barrier job, the same in which one
 worker has to be started, because the last one was killed, and the processor time of a bare Python worker,
 which is to load ``pyspark.worker``, with what a task of ours loads beyond that.
 """
