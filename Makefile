@@ -9,7 +9,7 @@
 # make docs       build the site of all pages and the reference into site/
 # make screenshots  make the pictures of docs/dashboard.md and docs/tutorial.md anew, with Chromium
 # make lock       resolve the dependencies anew into the hashed requirements files
-.PHONY: help setup browser run models test test-long coverage test-without-spark test-resolution torture screenshots bench bench-short docs lint lock clean
+.PHONY: help setup tested-with run models test test-long coverage test-without-spark test-resolution torture screenshots bench bench-short docs lint lock clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -29,10 +29,10 @@ lint: setup
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
 
-browser:
-	@scripts/setup.sh --with-browser
+tested-with:
+	@scripts/setup.sh --for-tests
 
-test: browser lint
+test: tested-with lint
 	.venv/bin/python scripts/test.py
 
 test-long: test
@@ -49,7 +49,7 @@ test-without-spark:
 
 # With other versions than the locked ones: RESOLUTION=lowest-direct or highest.
 RESOLUTION = highest
-test-resolution: browser setup
+test-resolution: tested-with setup
 	$(UV) venv --quiet --clear --python .venv/bin/python .venv-$(RESOLUTION)
 	$(UV) pip install --quiet --python .venv-$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
 		--editable ".[spark,connect,delta,kafka,sql,postgres,s3,hdfs,azure,gcs,iceberg,otel]" --editable models --group dev
@@ -58,7 +58,7 @@ test-resolution: browser setup
 docs: setup
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 
-screenshots: browser
+screenshots: tested-with
 	PYTHONPATH=tests .venv/bin/python scripts/screenshots.py
 
 torture: setup

@@ -21,7 +21,7 @@ import pointstamp as ps
 from pointstamp.cli.dashboard import sight_of
 from pointstamp.dashboard.server import Dashboard
 from support.browsers import chromium, click, resize, texts, until
-from support.sights import halved, halving, numbers, write
+from support.sights import halved, halving_query, numbers, write
 
 ROOT: Final = Path(__file__).parent.parent
 IMAGES: Final = ROOT / "docs" / "images"
@@ -155,12 +155,7 @@ def slow(browser: WebDriver, folder: Path) -> None:
 def past(browser: WebDriver, folder: Path) -> None:
     """A query one of whose workers was killed."""
     write(folder / "in", 0)
-    query = halving().start_local(
-        numbers=ps.files(str(folder / "in")),
-        checkpoint=folder / "checkpoint",
-        output=folder / "out",
-        processes=2,
-    )
+    query = halving_query(folder, processes=2)
     try:
         with query.dashboard() as dashboard:
             browser.get(f"{dashboard.address}#time")

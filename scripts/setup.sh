@@ -3,8 +3,9 @@
 # Python 3.11+ (found), uv (bootstrapped with pip where it is missing), the locked
 # dependencies, pointstamp itself, Java 17+ for Spark, and PostgreSQL for the tests of its sink.
 # Running it again costs a second. With --without-java it leaves Java and PostgreSQL alone; tests
-# that start Spark will then fail, and those of the sink are skipped. With --with-browser it also
-# sees to Chromium and its driver, which the tests of the dashboard need.
+# that start Spark will then fail, and those of the sink are skipped. With --for-tests it also
+# sees to Chromium and its driver, which the tests of the dashboard need, and to libfaketime, with
+# which those of several hosts set clocks.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -99,8 +100,20 @@ need_browser() {
     has_browser || fail "$advice"
 }
 
+need_fake_clocks() {
+    for found in /usr/lib/*/faketime/libfaketimeMT.so.1; do if [ -e "$found" ]; then return; fi; done
+    if ! command -v apt-get >/dev/null 2>&1; then say "libfaketime is missing: a test of clocks is skipped"; return; fi
+    if [ "$(id -u)" -eq 0 ]; then root=""; else root="sudo -n"; fi
+    say "libfaketime is missing: installing it with apt-get"
+    { $root apt-get update -qq && DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq libfaketime; } >&2 ||
+        say "libfaketime could not be installed: a test of clocks is skipped"
+}
+
 python=$(find_python)
-if [ "${1:-}" = "--with-browser" ]; then need_browser; fi
+if [ "${1:-}" = "--for-tests" ]; then
+    need_browser
+    need_fake_clocks
+fi
 if [ "${1:-}" != "--without-java" ]; then
     need_java
     need_maven

@@ -19,6 +19,7 @@ import pytest
 from pointstamp.cli.main import main
 from pointstamp.judge.conformance import Status
 from pointstamp.judge.trace import load
+from support.sights import KEEPS_FOR_EVER
 
 COMMAND = (sys.executable, "-m", "pointstamp.cli.main", "simulate")
 
@@ -62,25 +63,6 @@ flow.output("latest", ps.operator("latest", Latest(), readings=readings.exchange
 inputs = {
     "readings": [[{"sensor": name, "celsius": n} for n, name in enumerate("abcabc")] for _ in range(3)]
 }
-"""
-
-STUCK = """
-import pointstamp as ps
-
-
-class Keeps:
-    outputs = "n long"
-
-    def __init__(self):
-        self.kept = []
-
-    def on_receive(self, context, input, batch):
-        self.kept.append(context.retain())
-
-
-flow = ps.Dataflow("keeps")
-flow.output("out", ps.operator("keeps", Keeps(), rows=flow.input("rows", "n long")))
-inputs = {"rows": [[{"n": 1}, {"n": 2}]]}
 """
 
 
@@ -169,7 +151,7 @@ def test_a_flow_that_depends_on_arrival_order_is_found_and_the_printed_command_r
 def test_a_flow_that_never_completes_is_invalid_with_the_property_and_the_prefix(
     write: Writer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["simulate", write(STUCK)]) == 1
+    assert main(["simulate", write(KEEPS_FOR_EVER)]) == 1
     out, _ = capsys.readouterr()
     assert "invalid at the end: Completes (when all inputs are closed and nothing is left to do" in out
     assert "worker 0 never gives up +1 of (0,) at output 0 of 'keeps'" in out
@@ -195,7 +177,7 @@ def test_the_trace_of_the_failing_world_is_saved_and_judged_alike(
     write: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "failing.trace"
-    assert main(["simulate", write(STUCK), "--trace", str(file)]) == 1
+    assert main(["simulate", write(KEEPS_FOR_EVER), "--trace", str(file)]) == 1
     trace = load(file)
     assert trace.judged().property == "Completes"
     assert trace.header.replay == capsys.readouterr().out.splitlines()[-1].removeprefix("replay: ")

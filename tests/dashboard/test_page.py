@@ -25,7 +25,7 @@ import pointstamp as ps
 from pointstamp.cli.dashboard import sight_of
 from pointstamp.dashboard.server import Dashboard
 from support.browsers import SECONDS_MAX, click, console, quiet, resize, texts, until
-from support.sights import Still, chain, halving, numbers, write
+from support.sights import Still, chain, halving, halving_query, numbers, write
 
 pytestmark = pytest.mark.browser
 TESTS = Path(__file__).parents[1]
@@ -41,12 +41,7 @@ def time_of(browser: WebDriver, operator: str) -> str:
 
 def test_the_graph_of_a_loop_appears_with_frontiers_that_move(browser: WebDriver, tmp_path: Path) -> None:
     write(tmp_path / "in", 0)
-    query = halving().start_local(
-        numbers=ps.files(str(tmp_path / "in")),
-        checkpoint=tmp_path / "checkpoint",
-        output=tmp_path / "out",
-        workers=2,
-    )
+    query = halving_query(tmp_path, workers=2)
     try:
         with query.dashboard() as dashboard:
             browser.get(dashboard.address)

@@ -20,11 +20,10 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-import pointstamp as ps
 from pointstamp.dashboard.prometheus import HELP
 from pointstamp.dashboard.server import REQUESTS_MAX, Dashboard
 from pointstamp.errors import UsageError
-from support.sights import Still, chain, halving, write
+from support.sights import Still, chain, halving, halving_query, write
 
 SECONDS_MAX = 60.0
 ROOT = Path(__file__).parents[2]
@@ -182,12 +181,7 @@ def _is_answered(served: Dashboard) -> bool:
 
 def test_machines_are_told_the_numbers_of_progress(tmp_path: Path) -> None:
     write(tmp_path / "in", 0)
-    query = halving().start_local(
-        numbers=ps.files(str(tmp_path / "in")),
-        checkpoint=tmp_path / "checkpoint",
-        output=tmp_path / "out",
-        workers=2,
-    )
+    query = halving_query(tmp_path, workers=2)
     try:
         for epoch in (1, 2):
             write(tmp_path / "in", epoch)

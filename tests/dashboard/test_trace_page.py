@@ -23,28 +23,9 @@ from pointstamp.simulate.crash.trace import CrashTrace, save_crashes
 from pointstamp.simulate.seeds import Simulator
 from pointstamp.worker.events import MessagePulled
 from support.browsers import click, quiet, texts, until
-from support.sights import halving, numbers
+from support.sights import KEEPS_FOR_EVER, halving, numbers
 
 pytestmark = pytest.mark.browser
-
-STUCK = """
-import pointstamp as ps
-
-
-class Keeps:
-    outputs = "n long"
-
-    def __init__(self):
-        self.kept = []
-
-    def on_receive(self, context, input, batch):
-        self.kept.append(context.retain())
-
-
-flow = ps.Dataflow("keeping")
-flow.output("out", ps.operator("keeps", Keeps(), rows=flow.input("rows", "n long")))
-inputs = {"rows": [[{"n": 1}, {"n": 2}]]}
-"""
 
 
 def world() -> Trace:
@@ -133,7 +114,7 @@ def test_a_failing_world_opens_with_the_command_that_it_prints(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("keeping.py").write_text(STUCK)
+    Path("keeping.py").write_text(KEEPS_FOR_EVER)
     assert main(["simulate", "keeping.py", "--seeds", "3"]) == 1
     (look,) = [each for each in capsys.readouterr().out.splitlines() if each.startswith("look: ")]
     record, show = look.removeprefix("look: ").split("; ")

@@ -10,7 +10,7 @@
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -26,7 +26,7 @@ from pointstamp.errors import SchemaError
 from pointstamp.keyed import index as keyindex
 from pointstamp.keyed.index import KeyIndex
 
-Hash = Callable[[pa.RecordBatch, Sequence[str]], npt.NDArray[np.uint64]]
+Hash = Callable[[list[pa.Array]], npt.NDArray[np.uint64]]
 
 
 class DictIndex:
@@ -209,17 +209,17 @@ def test_types_without_equality_are_refused_with_the_name_of_the_column(kind: pa
 # collisions
 
 
-def constant(batch: pa.RecordBatch, keys: Sequence[str]) -> npt.NDArray[np.uint64]:
-    return np.full(batch.num_rows, 7, np.uint64)
+def constant(coded: list[pa.Array]) -> npt.NDArray[np.uint64]:
+    return np.full(len(coded[0]), 7, np.uint64)
 
 
-def zero(batch: pa.RecordBatch, keys: Sequence[str]) -> npt.NDArray[np.uint64]:
+def zero(coded: list[pa.Array]) -> npt.NDArray[np.uint64]:
     """The value that a free place of the table has, too."""
-    return np.zeros(batch.num_rows, np.uint64)
+    return np.zeros(len(coded[0]), np.uint64)
 
 
-def one_of_three(batch: pa.RecordBatch, keys: Sequence[str]) -> npt.NDArray[np.uint64]:
-    values = batch.column(0).to_pylist()
+def one_of_three(coded: list[pa.Array]) -> npt.NDArray[np.uint64]:
+    values = coded[0].to_pylist()
     return np.array([len(str(value)) % 3 for value in values], np.uint64) << np.uint64(40)
 
 
@@ -229,7 +229,7 @@ def test_collisions_do_not_mix_keys_up(
     hash_of_rows: Hash, keys: tuple[pa.Schema, list[pa.RecordBatch]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keyindex, "hash_columns", hash_of_rows)
+        patch.setattr(keyindex, "_hashes", hash_of_rows)
         check(*keys)
 
 
@@ -237,7 +237,7 @@ def test_collisions_do_not_mix_keys_up(
 def test_collisions_of_many_keys_survive_the_growth_of_the_table(
     hash_of_rows: Hash, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keyindex, "hash_columns", hash_of_rows)
+    monkeypatch.setattr(keyindex, "_hashes", hash_of_rows)
     batches = [pa.record_batch({"key": [f"key {i}" for i in range(0, last, 3)]}) for last in (300, 3_000, 30)]
     assert len(check(batches[0].schema, batches)) == 1_000
 

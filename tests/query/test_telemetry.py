@@ -15,7 +15,7 @@ import pointstamp as ps
 from pointstamp.dashboard.prometheus import HELP
 from pointstamp.errors import UsageError
 from pointstamp.query.telemetry import Telemetry
-from support.sights import halving, numbers, write
+from support.sights import halving, halving_query, numbers, write
 
 
 def told(reader: InMemoryMetricReader) -> dict[str, dict[tuple[tuple[str, Any], ...], float]]:
@@ -39,12 +39,7 @@ def told(reader: InMemoryMetricReader) -> dict[str, dict[tuple[tuple[str, Any], 
 
 def test_what_is_exported_is_what_progress_says(tmp_path: Path) -> None:
     write(tmp_path / "in", 0)
-    query = halving().start_local(
-        numbers=ps.files(str(tmp_path / "in")),
-        checkpoint=tmp_path / "checkpoint",
-        output=tmp_path / "out",
-        workers=2,
-    )
+    query = halving_query(tmp_path, workers=2)
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
     try:

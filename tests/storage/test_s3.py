@@ -10,10 +10,7 @@ Families, and what only each can find:
 - counts: the requests that one commit takes, and how many of them go side by side.
 """
 
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 
@@ -26,15 +23,15 @@ from pointstamp.journal.journal import Journal
 from pointstamp.query.starting import query_id_at
 from pointstamp.storage.anywhere import FsspecStorage
 from pointstamp.storage.proving import check_exclusive
-from support.s3 import BUCKET, S3, TESTS
+from support.s3 import BUCKET, S3
 from support.store_drivers import words_of
+from support.store_processes import SECONDS_MAX, driver, race
 
 ROUNDS = 25
 EPOCHS = 5
 COMMITS = 12
 ENTRIES = 9
 DEATHS = 6
-SECONDS_MAX = 300
 REQUESTS_PER_COMMIT_MAX = 20
 TRIALS = 80  # of checkpoint and output
 BEGINNING_MAX = 60
@@ -47,34 +44,8 @@ def s3() -> Iterator[S3]:
         yield server
 
 
-def driver(s3: S3, *arguments: object) -> "subprocess.Popen[str]":
-    """A process of ``support.store_drivers``."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "support.store_drivers", *map(str, arguments)],
-        env={**os.environ, **s3.environment, "PYTHONPATH": TESTS},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def line(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
 def test_of_two_processes_that_create_the_same_object_exactly_one_wins(s3: S3) -> None:
-    racers = [driver(s3, "race", f"s3://{BUCKET}/race", ROUNDS) for _ in range(2)]
-    assert [line(each) for each in racers] == ["ready", "ready"]
-    for number in range(ROUNDS):
-        for each in racers:
-            assert each.stdin is not None
-            each.stdin.write("go\n")
-            each.stdin.flush()
-        assert sorted(line(each) for each in racers) == ["lost", "won"], number
-    for each in racers:
-        each.communicate(timeout=SECONDS_MAX)
-        assert each.returncode == 0
+    race(f"s3://{BUCKET}/race", ROUNDS, s3.environment)
 
 
 def test_a_store_that_keeps_its_promise_passes_the_trial_and_nothing_is_left(s3: S3) -> None:
@@ -119,7 +90,7 @@ def ordered(rows: list[dict[str, object]]) -> list[dict[str, object]]:
 def count_words(s3: S3, address: str, dies_before: int | None = None) -> tuple[int, int]:
     """Count to the end, or to the death before a request; the exit code, and how many requests there were."""
     s3.requests()
-    process = driver(s3, "count", address, EPOCHS)
+    process = driver("count", address, EPOCHS, environment=s3.environment)
     if dies_before is not None:
         s3.kill(process.pid, dies_before)
     process.communicate(timeout=SECONDS_MAX)
@@ -158,7 +129,7 @@ def numbers(s3: S3, address: str) -> list[tuple[int, int]]:
 
 def moments_of(s3: S3, *arguments: object) -> int:
     """How many moments to die at a process that lives to its end has."""
-    said, _ = driver(s3, *arguments, 10**9).communicate(timeout=SECONDS_MAX)
+    said, _ = driver(*arguments, 10**9, environment=s3.environment).communicate(timeout=SECONDS_MAX)
     return int(said.split()[-1])
 
 
@@ -169,7 +140,7 @@ def test_a_process_that_is_killed_while_it_merges_published_files_changes_nothin
     moments = moments_of(s3, "compact", alive, 0)
     expected = publish_numbers(s3, address)
     for moment in range(moments // DEATHS, moments, moments // DEATHS):
-        dead = driver(s3, "compact", address, 0, moment)
+        dead = driver("compact", address, 0, moment, environment=s3.environment)
         dead.communicate(timeout=SECONDS_MAX)
         assert dead.returncode in (-signal.SIGKILL, 0)  # what those before it have done is not done again
         assert numbers(s3, address) == expected, moment
@@ -185,7 +156,7 @@ def test_a_process_that_is_killed_while_it_shortens_a_journal_loses_no_entry(s3:
     moments = moments_of(s3, "shorten", f"{address}-alive", ENTRIES)
     durable = -1
     for moment in range(moments // DEATHS, moments, moments // DEATHS):
-        dead = driver(s3, "shorten", address, ENTRIES, moment)
+        dead = driver("shorten", address, ENTRIES, moment, environment=s3.environment)
         said, _ = dead.communicate(timeout=SECONDS_MAX)
         assert dead.returncode == -signal.SIGKILL
         durable = max([durable, *map(int, said.split())])

@@ -9,11 +9,8 @@ Families, and what only each can find:
   doubled.
 """
 
-import os
 import pickle
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -30,14 +27,13 @@ from pointstamp.storage.proving import check_exclusive
 from support.blob_servers import azurite, fake_gcs
 from support.hadoop import Hadoop
 from support.store_drivers import words_of
+from support.store_processes import SECONDS_MAX, driver, race
 
 # aiohttp warns of bodies of a megabyte that adlfs hands over; nothing is leaked.
 pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")
 
-TESTS = str(Path(__file__).parents[1])
 ROUNDS = 25
 EPOCHS = 4
-SECONDS_MAX = 300
 
 
 @contextmanager
@@ -58,22 +54,6 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """The address of a folder on a store; what its package needs to know is in the environment."""
     with SERVERS[request.param](tmp_path_factory.mktemp(request.param)) as address:
         yield address
-
-
-def driver(*arguments: object) -> "subprocess.Popen[str]":
-    """A process of ``support.store_drivers``."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "support.store_drivers", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": TESTS},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def line(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
 
 
 @pytest.mark.long
@@ -104,17 +84,7 @@ def test_it_keeps_what_every_storage_promises(store: str) -> None:
 
 @pytest.mark.long
 def test_of_two_processes_that_create_the_same_object_exactly_one_wins(store: str) -> None:
-    racers = [driver("race", f"{store}/race", ROUNDS) for _ in range(2)]
-    assert [line(each) for each in racers] == ["ready", "ready"]
-    for number in range(ROUNDS):
-        for each in racers:
-            assert each.stdin is not None
-            each.stdin.write("go\n")
-            each.stdin.flush()
-        assert sorted(line(each) for each in racers) == ["lost", "won"], number
-    for each in racers:
-        each.communicate(timeout=SECONDS_MAX)
-        assert each.returncode == 0
+    race(f"{store}/race", ROUNDS)
 
 
 @pytest.mark.long

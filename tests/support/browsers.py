@@ -45,7 +45,7 @@ def chromium() -> Iterator[WebDriver]:
     if binary is None or driver is None:
         pytest.fail(
             "these tests need Chromium and its driver, which were not found; run scripts/setup.sh "
-            "--with-browser, or install them (Debian: apt-get install chromium chromium-driver)."
+            "--for-tests, or install them (Debian: apt-get install chromium chromium-driver)."
         )
     options = webdriver.ChromeOptions()
     options.binary_location = binary

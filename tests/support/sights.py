@@ -36,6 +36,17 @@ def halved(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch([batch.column("start"), x, rounds], schema=batch.schema)
 
 
+def halving_query(folder: Path, workers: int = 1, processes: int | None = None) -> ps.Query:
+    """That flow at work on the files that arrive in the folder, with its checkpoint and output there."""
+    return halving().start_local(
+        numbers=ps.files(str(folder / "in")),
+        checkpoint=folder / "checkpoint",
+        output=folder / "out",
+        workers=workers,
+        processes=processes,
+    )
+
+
 def numbers(epoch: int, count: int = 20) -> pa.Table:
     """The numbers of an epoch."""
     starts = list(range(epoch * count + 1, (epoch + 1) * count + 1))
@@ -47,6 +58,27 @@ def write(folder: Path, epoch: int) -> None:
     folder.mkdir(exist_ok=True)
     pq.write_table(numbers(epoch), folder / f".{epoch}")
     (folder / f".{epoch}").rename(folder / f"{epoch:06}.parquet")
+
+
+KEEPS_FOR_EVER = """
+import pointstamp as ps
+
+
+class Keeps:
+    outputs = "n long"
+
+    def __init__(self):
+        self.kept = []
+
+    def on_receive(self, context, input, batch):
+        self.kept.append(context.retain())
+
+
+flow = ps.Dataflow("keeping")
+flow.output("out", ps.operator("keeps", Keeps(), rows=flow.input("rows", "n long")))
+inputs = {"rows": [[{"n": 1}, {"n": 2}]]}
+"""
+"""A file with a flow that holds a capability for ever."""
 
 
 class Still:
@@ -136,12 +168,7 @@ def _edge(start: int, end: int, pact: str = "", *, again: bool = False) -> dict[
 
 def main(folder: Path) -> None:
     """Be a driver with a dashboard, until somebody kills it."""
-    query = halving().start_local(
-        numbers=ps.files(str(folder / "in")),
-        checkpoint=str(folder / "checkpoint"),
-        output=str(folder / "out"),
-        processes=2,
-    )
+    query = halving_query(folder, processes=2)
     with query.dashboard() as dashboard:
         sys.stdout.write(f"{dashboard.address}\n")
         sys.stdout.flush()

@@ -7,6 +7,7 @@
 - what is refused.
 """
 
+import random
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -151,6 +152,13 @@ def test_every_row_is_answered_by_the_last_rows_up_to_it(
     epochs: list[list[Row]], last: int, workers: int
 ) -> None:
     judge_rolling(epochs, last, workers)
+
+
+def test_small_epochs_after_a_large_one_find_rows_that_came_and_went_since() -> None:
+    """What is kept is added up before it is looked at: the large epoch lies in a run of its own for long."""
+    rng = random.Random(3)
+    large, *small = ([(rng.randrange(50), rng.randrange(1_000)) for _ in range(n)] for n in (500, *[3] * 60))
+    judge_rolling([large, *small], 4, 1)
 
 
 def test_without_keys_the_last_rows_are_those_of_all() -> None:

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointstamp.rows import hashing
+from pointstamp.rows.mixing import Hashes
 from pointstamp.tables.kept import arrangement, run
 from pointstamp.tables.kept.ordering import Ordered
 from pointstamp.tables.kept.prefixes import prefixes_of
@@ -42,11 +43,11 @@ def test_keys_and_rows_with_one_hash_are_told_apart(
 ) -> None:
     right = hashing.hash_array
 
-    def alike(array: Any) -> hashing.Hashes:  # noqa: ANN401 - as the function takes it
+    def alike(array: Any) -> Hashes:  # noqa: ANN401 - as the function takes it
         return right(array) & np.uint64(bits)
 
-    def fold(columns: Any, rows: int) -> hashing.Hashes:  # noqa: ANN401 - as the function takes it
-        folded: hashing.Hashes = np.bitwise_xor.reduce(np.stack(columns), axis=0) & np.uint64(bits)
+    def fold(columns: Any, rows: int) -> Hashes:  # noqa: ANN401 - as the function takes it
+        folded: Hashes = np.bitwise_xor.reduce(np.stack(columns), axis=0) & np.uint64(bits)
         return folded
 
     monkeypatch.setattr(run, "hash_array", alike)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointstamp.rows.hashing import Hashes
+from pointstamp.rows.mixing import Hashes
 from pointstamp.state.keeping import KeyRows, largest_keys_by
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.largest import PLACES_MAX, largest_keys

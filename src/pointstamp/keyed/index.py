@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from pointstamp.keyed.codec import codec_of
 from pointstamp.keyed.columns import KeyColumn, WordColumn, column_of, words_of
-from pointstamp.keyed.table import UNKNOWN, Hashes, HashTable, IntegerTable, Slots, Words
-from pointstamp.rows.hashing import hash_columns
+from pointstamp.keyed.table import UNKNOWN, HashTable, IntegerTable, Slots, Words
+from pointstamp.rows.hashing import fold_columns, hash_array
+from pointstamp.rows.mixing import Hashes
 
 # To find the distinct keys of a batch first wins where it is large enough to repeat them.
 _DISTINCT_ROWS_MIN: Final = 8_192
@@ -64,8 +65,12 @@ class KeyIndex:
         slots = self._lookup.find(coded)
         (unknown,) = (slots < 0).nonzero()
         if len(unknown):
-            new, codes = distinct_rows([column.take(pa.array(unknown)) for column in coded])
-            slots[unknown] = self._append(new)[codes]
+            new = coded if len(unknown) == len(slots) else [each.take(pa.array(unknown)) for each in coded]
+            if len(unknown) == 1:
+                slots[unknown] = self._append(new)
+            else:
+                new, codes = distinct_rows(new)
+                slots[unknown] = self._append(new)[codes]
         return slots
 
     def find(self, batch: pa.RecordBatch) -> Slots:
@@ -161,7 +166,9 @@ class _HashLookup:
     def find(self, coded: list[pa.Array]) -> Slots:
         hashes = _hashes(coded)
         slots = self._table.find(hashes)
-        hits = np.flatnonzero(slots >= 0)
+        (hits,) = (slots >= 0).nonzero()
+        if not len(hits):
+            return slots
         # Nearly always the first key with this hash is the same key, and then they are compared once.
         others = hits[~self._same(coded, hits, slots[hits])]
         if len(others):
@@ -197,5 +204,4 @@ def distinct_rows(coded: list[pa.Array]) -> tuple[list[pa.Array], npt.NDArray[np
 
 
 def _hashes(coded: list[pa.Array]) -> Hashes:
-    names = [str(number) for number in range(len(coded))]
-    return hash_columns(pa.RecordBatch.from_arrays(coded, names=names), names)
+    return fold_columns([hash_array(column) for column in coded], len(coded[0]))

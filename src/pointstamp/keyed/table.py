@@ -15,9 +15,10 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pointstamp.rows.mixing import Hashes, mix
+
 Slots: TypeAlias = npt.NDArray[np.intp]
 Words: TypeAlias = npt.NDArray[np.int64]
-Hashes: TypeAlias = npt.NDArray[np.uint64]
 SameKey: TypeAlias = Callable[[Slots, Slots], npt.NDArray[np.bool_]]
 """Whether the keys of these rows are those of these slots, one answer for each pair."""
 
@@ -183,10 +184,4 @@ class _DirectTable:
 
 def mixed(words: Words) -> Hashes:
     """Splitmix64 of each integer: a bijection, and neighbours come to lie far apart."""
-    mixed = words.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(30)
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(27)
-    mixed *= np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    return mixed
+    return mix(words.astype(np.int64).view(np.uint64))

@@ -27,7 +27,7 @@ from typing import Final
 
 from pointstamp.errors import ProgressError
 from pointstamp.order.multiset import SignedMultiset
-from pointstamp.progress.broadcast import ProgressBatch
+from pointstamp.progress.broadcast import ProgressBatch, out_of_order
 from pointstamp.progress.pointstamp import Change, Pointstamp, WorkerIndex
 from pointstamp.progress.tracker import Tracker
 
@@ -204,10 +204,5 @@ class AccumulatingBroadcast:
     def _next(self, batch: ProgressBatch, expected: int) -> int:
         """The number of the batch after this one; a gap or a repetition raises ProgressError."""
         if batch.sequence != expected:
-            what = "lost" if batch.sequence > expected else "delivered twice"
-            raise ProgressError(
-                f"worker {self.worker} received progress batch {batch.sequence} from worker {batch.sender}, "
-                f"but expected batch {expected}: a batch was {what}. The channel between workers must be "
-                "reliable and in order; restart the job from its last snapshot."
-            )
+            raise out_of_order(self.worker, batch, expected)
         return expected + 1

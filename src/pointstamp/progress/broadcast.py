@@ -59,6 +59,16 @@ class Broadcast(Protocol):
         ...
 
 
+def out_of_order(worker: WorkerIndex, batch: ProgressBatch, expected: int) -> ProgressError:
+    """The error that a gap or a repetition in a sender's batches is."""
+    what = "lost" if batch.sequence > expected else "delivered twice"
+    return ProgressError(
+        f"worker {worker} received progress batch {batch.sequence} from worker {batch.sender}, "
+        f"but expected batch {expected}: a batch was {what}. The channel between workers must be "
+        "reliable and in order; restart the job from its last snapshot."
+    )
+
+
 class DirectBroadcast:
     """Every worker sends every batch to every worker."""
 
@@ -111,11 +121,6 @@ class DirectBroadcast:
             )
         expected = self._expected[batch.sender]
         if batch.sequence != expected:
-            what = "lost" if batch.sequence > expected else "delivered twice"
-            raise ProgressError(
-                f"worker {self.worker} received progress batch {batch.sequence} from worker {batch.sender}, "
-                f"but expected batch {expected}: a batch was {what}. The channel between workers must be "
-                "reliable and in order; restart the job from its last snapshot."
-            )
+            raise out_of_order(self.worker, batch, expected)
         self._expected[batch.sender] = expected + 1
         return batch.changes

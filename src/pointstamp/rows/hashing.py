@@ -34,9 +34,10 @@ It is fast and well spread, and it is no defence against somebody who chooses ke
 
 With ``OTHER`` for P, with another NULL, and with s = 0 for decimals, the same definition is a second hash of
 the values of one type: what is alike in one is apart in the other, but for maps whose entries come in another
-order, and for one chance in about 2^127. ``integers_of`` undoes mix.
+order, and for one chance in about 2^127. ``pointstamp.rows.mixing`` has mix, and what undoes it.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -47,29 +48,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pointstamp.errors import SchemaError
+from pointstamp.rows.mixing import BLOCK_ROWS, WORD, Hashes, mix, mixed
 
-Hashes = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int64]
 HashFunction: TypeAlias = Callable[[pa.Array, int], Hashes]
 """Gives the hash of each value of an array, with P."""
 
-_GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
-_FACTOR_1: Final = np.uint64(0xBF58476D1CE4E5B9)
-_FACTOR_2: Final = np.uint64(0x94D049BB133111EB)
 _BASE: Final = 0xD6E8FEB86659FD93
 OTHER: Final = 0xA0761D6478BD642D
 """Another P, for a second hash: odd, and apart from P by what is no multiple of 4."""
-# What undoes a factor, modulo 2^64.
-_UNDOES_1, _UNDOES_2 = (np.uint64(pow(int(each), -1, 1 << 64)) for each in (_FACTOR_1, _FACTOR_2))
-_SHIFT_30, _SHIFT_27, _SHIFT_31 = (np.uint64(bits) for bits in (30, 27, 31))
-_SHIFT_60, _SHIFT_54, _SHIFT_62 = (np.uint64(bits) for bits in (60, 54, 62))
 _NAN_BITS: Final = np.uint64(0x7FF8000000000000)
 # The low k bytes of a word, for k from 0 to 8.
 _LOW_BYTES: Final = np.array([(1 << 8 * k) - 1 for k in range(9)], dtype=np.uint64)
 # Above this length strings are hashed as runs of words, whose cost does not grow with the longest one.
 _SHORT_BYTES_MAX: Final = 64
-# Working block by block keeps what lies between the passes in the nearest caches.
-_BLOCK_ROWS: Final = 8_192
+# So few strings are hashed one by one, in Python: that takes less than the calls for all of them.
+_FEW_STRINGS_MAX: Final = 8
 
 
 def hash_columns(batch: pa.RecordBatch, keys: Sequence[str]) -> Hashes:
@@ -112,44 +106,10 @@ def hash_array(array: pa.Array | pa.ChunkedArray, base: int = _BASE) -> Hashes:
     return hashes
 
 
-def integers_of(hashes: Hashes) -> Counts:
-    """The integers that have these hashes.
-
-    >>> integers_of(hash_array(pa.array([0, 7, -1]))).tolist()
-    [0, 7, -1]
-    """
-    mixed: Hashes = hashes ^ (hashes >> _SHIFT_31) ^ (hashes >> _SHIFT_62)
-    mixed *= _UNDOES_2
-    mixed ^= (mixed >> _SHIFT_27) ^ (mixed >> _SHIFT_54)
-    mixed *= _UNDOES_1
-    mixed ^= (mixed >> _SHIFT_30) ^ (mixed >> _SHIFT_60)
-    mixed -= _GAMMA
-    made: Counts = mixed.view(np.int64)
-    return made
-
-
-def _mix(values: Hashes) -> Hashes:
-    """Splitmix64 of every value, in place."""
-    scratch = np.empty(min(len(values), _BLOCK_ROWS), np.uint64)
-    for start in range(0, len(values), _BLOCK_ROWS):
-        block = values[start : start + _BLOCK_ROWS]
-        shifted = scratch[: len(block)]
-        np.add(block, _GAMMA, out=block)
-        np.right_shift(block, _SHIFT_30, out=shifted)
-        np.bitwise_xor(block, shifted, out=block)
-        np.multiply(block, _FACTOR_1, out=block)
-        np.right_shift(block, _SHIFT_27, out=shifted)
-        np.bitwise_xor(block, shifted, out=block)
-        np.multiply(block, _FACTOR_2, out=block)
-        np.right_shift(block, _SHIFT_31, out=shifted)
-        np.bitwise_xor(block, shifted, out=block)
-    return values
-
-
 @lru_cache(maxsize=2)
 def _null(base: int) -> np.uint64:
     """The hash of a null."""
-    return np.uint64(_mix(np.array([0x6E756C6C ^ base ^ _BASE], np.uint64))[0])
+    return np.uint64(mix(np.array([0x6E756C6C ^ base ^ _BASE], np.uint64))[0])
 
 
 @lru_cache(maxsize=64)
@@ -164,10 +124,15 @@ def _powers(count: int, base: int) -> Hashes:
 
 def _fold_fields(fields: Sequence[Hashes], rows: int, base: int) -> Hashes:
     """Fold one hash per field into one per row."""
+    if rows == 1:
+        total, powers = len(fields), _powers(len(fields), base).tolist()
+        for hashes, power in zip(fields, powers, strict=True):
+            total += hashes.item() * power
+        return np.array([mixed(total & WORD)], np.uint64)
     sums = np.full(rows, len(fields), np.uint64)
     for hashes, power in zip(fields, _powers(len(fields), base), strict=True):
         sums += hashes * power
-    return _mix(sums)
+    return mix(sums)
 
 
 def _fold_runs(lengths: Hashes, hashes: Hashes, counts: Counts, base: int) -> Hashes:
@@ -175,7 +140,7 @@ def _fold_runs(lengths: Hashes, hashes: Hashes, counts: Counts, base: int) -> Ha
     firsts = np.cumsum(counts) - counts
     position = np.arange(len(hashes)) - np.repeat(firsts, counts)
     powers = _powers(int(counts.max(initial=0)), base)
-    return _mix(lengths + _sum_runs(hashes * powers[position], counts))
+    return mix(lengths + _sum_runs(hashes * powers[position], counts))
 
 
 def _sum_runs(hashes: Hashes, counts: Counts) -> Hashes:
@@ -207,7 +172,7 @@ def _raw(array: pa.Array, dtype: str, width: int = 1) -> npt.NDArray[np.generic]
 def _integers(dtype: str) -> HashFunction:
     """Hash values that are stored as integers of this type."""
     # By way of int64, so that a negative value gets its sign in all 64 bits.
-    return lambda array, base: _mix(_raw(array, dtype).astype(np.int64).view(np.uint64))
+    return lambda array, base: mix(_raw(array, dtype).astype(np.int64).view(np.uint64))
 
 
 def _floats(dtype: str) -> HashFunction:
@@ -219,7 +184,7 @@ def _floats(dtype: str) -> HashFunction:
             values = _raw(array, dtype).astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
         bits = values.view(np.uint64)
         bits[np.isnan(values)] = _NAN_BITS
-        return _mix(bits)
+        return mix(bits)
 
     return hash_floats
 
@@ -227,7 +192,7 @@ def _floats(dtype: str) -> HashFunction:
 def _booleans(array: pa.Array, base: int) -> Hashes:
     del base
     buffer = array.buffers()[1]
-    return _mix(np.zeros(len(array), np.uint64) if buffer is None else _bits(buffer, array).astype(np.uint64))
+    return mix(np.zeros(len(array), np.uint64) if buffer is None else _bits(buffer, array).astype(np.uint64))
 
 
 def _nulls(array: pa.Array, base: int) -> Hashes:
@@ -244,18 +209,22 @@ def _decimals(array: pa.Array, base: int) -> Hashes:
     sums = stored[:, 0].copy()
     for word, power in zip(range(1, words), _powers(words, base)[1:], strict=True):
         sums += (stored[:, word] ^ sign) * power
-    return _mix(sums)
+    return mix(sums)
 
 
 def _bytes(offset_dtype: str) -> HashFunction:
     """Hash strings or binaries with offsets of this type."""
 
     def hash_bytes(array: pa.Array, base: int) -> Hashes:
-        if len(array) > _BLOCK_ROWS:
-            blocks = [array.slice(start, _BLOCK_ROWS) for start in range(0, len(array), _BLOCK_ROWS)]
+        if len(array) > BLOCK_ROWS:
+            blocks = [array.slice(start, BLOCK_ROWS) for start in range(0, len(array), BLOCK_ROWS)]
             return np.concatenate([hash_bytes(block, base) for block in blocks])
         offsets = _offsets(array, offset_dtype)
         data = array.buffers()[2]
+        if len(array) <= _FEW_STRINGS_MAX and data is not None:
+            few = offsets.tolist()
+            if few[-1] - few[0] <= _FEW_STRINGS_MAX * _SHORT_BYTES_MAX:
+                return _hash_few(data.slice(few[0], few[-1] - few[0]).to_pybytes(), few, base)
         return _hash_slices(data, int(offsets[0]), offsets - offsets[0], base)
 
     return hash_bytes
@@ -285,7 +254,7 @@ def _hash_slices(data: pa.Buffer | None, first: int, offsets: Counts, base: int)
     words = word_at[at]
     filled = counts > 0
     words[lasts[filled] - 1] &= _LOW_BYTES[(lengths - 8 * (counts - 1))[filled]]
-    return _fold_runs(lengths.view(np.uint64), _mix(words), counts, base)
+    return _fold_runs(lengths.view(np.uint64), mix(words), counts, base)
 
 
 def _hash_short(word_at: Hashes, starts: Counts, lengths: Counts, base: int) -> Hashes:
@@ -298,8 +267,20 @@ def _hash_short(word_at: Hashes, starts: Counts, lengths: Counts, base: int) -> 
         # Strings that ended before this word have no part in it.
         rows = slice(None) if has_word.all() else np.flatnonzero(has_word)
         words = word_at[starts[rows] + 8 * position] & _LOW_BYTES[np.minimum(lengths[rows] - 8 * position, 8)]
-        sums[rows] += _mix(words) * power
-    return _mix(sums)
+        sums[rows] += mix(words) * power
+    return mix(sums)
+
+
+def _hash_few(data: bytes, offsets: Sequence[int], base: int) -> Hashes:
+    """The same for few strings, one by one; ``data`` begins where the first one does."""
+    first, hashes = offsets[0], []
+    for start, end in itertools.pairwise(offsets):
+        total, power = end - start, 1
+        for at in range(start - first, end - first, 8):
+            word = int.from_bytes(data[at : min(at + 8, end - first)], "little")
+            total, power = total + mixed(word) * power, power * base & WORD
+        hashes.append(mixed(total & WORD))
+    return np.array(hashes, np.uint64)
 
 
 def _offsets(array: pa.Array, dtype: str) -> Counts:
@@ -345,7 +326,7 @@ def _fixed_lists(array: pa.Array, base: int) -> Hashes:
     elements = hash_array(array.values.slice(array.offset * width, len(array) * width), base)
     by_row = elements.reshape(len(array), width)
     sums = np.full(len(array), width, np.uint64)
-    return _mix(sums + (by_row * _powers(width, base)).sum(axis=1, dtype=np.uint64))
+    return mix(sums + (by_row * _powers(width, base)).sum(axis=1, dtype=np.uint64))
 
 
 def _maps(array: pa.Array, base: int) -> Hashes:
@@ -353,7 +334,7 @@ def _maps(array: pa.Array, base: int) -> Hashes:
     first, entries = int(offsets[0]), int(offsets[-1] - offsets[0])
     both = [hash_array(side.slice(first, entries), base) for side in (array.keys, array.items)]
     counts = np.diff(offsets)
-    return _mix(counts.view(np.uint64) + _sum_runs(_fold_fields(both, entries, base), counts))
+    return mix(counts.view(np.uint64) + _sum_runs(_fold_fields(both, entries, base), counts))
 
 
 def _structs(array: pa.Array, base: int) -> Hashes:

@@ -8,7 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pointstamp.rows.hashing import Hashes, hash_columns
+from pointstamp.rows.hashing import hash_columns
+from pointstamp.rows.mixing import Hashes
 
 _HALF_WORD: Final = np.uint64(32)
 

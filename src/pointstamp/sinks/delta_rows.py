@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pointstamp.errors import FlowError, StorageError
-from pointstamp.rows.hashing import Hashes, hash_columns
+from pointstamp.rows.hashing import hash_columns
+from pointstamp.rows.mixing import Hashes
 from pointstamp.sinks import files
 from pointstamp.storage.port import Storage
 from pointstamp.tables.kept.value import copies, sum_of

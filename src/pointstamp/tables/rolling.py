@@ -35,6 +35,7 @@ from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.deltas import weighed
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.groups import Grouped, distinct
+from pointstamp.tables.kept.open_changes import added_up
 from pointstamp.tables.kept.ordering import Ordered, ordering, ranks
 from pointstamp.tables.kept.run import expanded
 from pointstamp.tables.kept.weights import DIFF, with_weights
@@ -77,7 +78,7 @@ class Rolling:
         new = pa.concat_batches(self._open.pop(context.time))
         new = with_weights(new, np.ones(new.num_rows, np.int64))
         keys = list(self._plan.keys)
-        old = self._kept.rows_of(distinct(new.select(keys)), keys)
+        old = added_up([self._kept.rows_of(distinct(new.select(keys)), keys)])
         copies = np.repeat(np.arange(old.num_rows), old.column(DIFF).to_numpy())
         both = pa.concat_batches([old.take(pa.array(copies)), new])
         both = with_weights(both, np.ones(both.num_rows, np.int64))

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pointstamp.rows.hashing import Hashes, hash_columns
+from pointstamp.rows.hashing import hash_columns
+from pointstamp.rows.mixing import Hashes
 from pointstamp.state.keeping import KeptRows, KeyRows
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.columns import KeptColumn, as_batch, kept_column, taken, together

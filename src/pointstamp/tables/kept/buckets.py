@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.rows.hashing import Hashes
+from pointstamp.rows.mixing import Hashes
 from pointstamp.tables.kept.sorting import Positions
 
 # Few hashes are behind more rows of their bucket.

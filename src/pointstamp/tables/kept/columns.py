@@ -8,7 +8,7 @@ Invariant: a column keeps its type, which the schema beside it says; a null is n
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from pointstamp.tables.kept.sorting import Positions
 from pointstamp.tables.kept.weights import equal_values
 
 KeptColumn: TypeAlias = npt.NDArray[Any] | pa.Array
+
+# Who keeps no more than this of a batch need not be told apart from it.
+_SMALL_BYTES_MAX: Final = 1_024
 
 
 @lru_cache(maxsize=256)
@@ -63,6 +66,14 @@ def taken(column: KeptColumn, at: Positions) -> KeptColumn:
     if isinstance(column, np.ndarray):
         return column.take(at)
     return pc.take(column, pa.array(at), boundscheck=False)
+
+
+def alone(column: KeptColumn) -> KeptColumn:
+    """A column of one value that keeps nothing else in memory: it may be a part of a large batch."""
+    if isinstance(column, np.ndarray):
+        return column.copy()
+    is_small = column.get_total_buffer_size() <= _SMALL_BYTES_MAX
+    return column if is_small else taken(column, np.zeros(1, np.intp))
 
 
 def together(parts: Sequence[KeptColumn], kind: pa.DataType) -> KeptColumn:

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.rows.hashing import Hashes
+from pointstamp.rows.mixing import Hashes
 from pointstamp.tables.kept.arrangement import Arrangement, FirstRows
 from pointstamp.tables.kept.ordering import Ordered, ranks
 from pointstamp.tables.kept.run import Run

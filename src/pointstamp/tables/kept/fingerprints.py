@@ -14,7 +14,8 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
-from pointstamp.rows.hashing import OTHER, fold_columns, hash_array, integers_of
+from pointstamp.rows.hashing import OTHER, fold_columns, hash_array
+from pointstamp.rows.mixing import unmixed
 from pointstamp.tables.kept.run import Run
 from pointstamp.tables.kept.weights import DIFF_FIELD
 
@@ -37,8 +38,8 @@ def fingerprints_of(run: Run) -> pa.RecordBatch:
     """The fingerprints of a run whose key is the whole row, with its weights."""
     assert run.layout.is_by_row
     columns = [hash_array(column, OTHER) for column in run.rows.columns]
-    other = integers_of(fold_columns(columns, len(run), OTHER))
-    arrays = [pa.array(integers_of(run.words[0])), pa.array(other), pa.array(run.weights)]
+    other = unmixed(fold_columns(columns, len(run), OTHER))
+    arrays = [pa.array(unmixed(run.words[0])), pa.array(other), pa.array(run.weights)]
     return pa.RecordBatch.from_arrays(arrays, schema=FINGERPRINTS)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
-from pointstamp.rows.hashing import Hashes
+from pointstamp.rows.mixing import Hashes
 from pointstamp.tables.kept.ordering import Ordered
 
 _SIGN: Final = np.uint64(1 << 63)

@@ -21,10 +21,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pointstamp.rows.hashing import Hashes, fold_columns, hash_array
+from pointstamp.rows.hashing import fold_columns, hash_array
+from pointstamp.rows.mixing import Hashes
 from pointstamp.tables.kept.buckets import Buckets, buckets_of
 from pointstamp.tables.kept.columns import (
     KeptColumn,
+    alone,
     as_batch,
     equal_kept,
     kept_column,
@@ -42,6 +44,7 @@ INDEXED_ROWS_MIN: Final = 1 << 16
 # For a few hashes one call costs less than some that touch less memory.
 _INDEXED_HASHES_MIN: Final = 64
 _NO_ROWS: Final[Positions] = np.empty(0, np.intp)
+_FIRST_ROW: Final[Positions] = np.zeros(1, np.intp)
 
 
 @dataclass(frozen=True)
@@ -244,6 +247,8 @@ def run_of(batch: pa.RecordBatch, layout: Layout) -> Run:
 def run_and_rows(batch: pa.RecordBatch, layout: Layout) -> tuple[Run, Positions]:
     """The same, and for each of its rows one that equals it in the batch."""
     columns = [kept_column(column) for column in batch.columns]
+    if batch.num_rows == 1 and any(np.asarray(each).item() for each in columns[len(layout.identity) :]):
+        return Run(layout, layout.words(batch), tuple(map(alone, columns)), layout.is_by_row), _FIRST_ROW
     return _made(layout, layout.words(batch), columns, is_merge=False)
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pointstamp.keyed.index import KeyIndex
-from pointstamp.rows.hashing import Hashes
+from pointstamp.rows.mixing import Hashes
 
 Positions: TypeAlias = npt.NDArray[np.intp]
 
