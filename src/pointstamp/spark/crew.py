@@ -167,7 +167,10 @@ class SparkCrew(MeshCrew):
         return words
 
     def end(self) -> None:
-        """Close the mesh, and see that Spark frees the slots."""
+        """Close the mesh, and see that Spark frees the slots; ending again does nothing."""
+        if self._bell.fileno() < 0:
+            return
+        self._bell.close()
         if self._has_lost:
             dismiss(self._mesh, self._workers)
             self._mesh.close(linger_ms=_LEAVE_MS)
@@ -176,7 +179,6 @@ class SparkCrew(MeshCrew):
         else:
             self._mesh.close()
             self._job.finish()
-        self._bell.close()
 
     def _lost(self, error: TransportError) -> PointstampError:
         self._has_lost = True

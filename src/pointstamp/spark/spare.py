@@ -140,8 +140,8 @@ class SpareKeeper:
         tasks, words = None, ""
         try:
             tasks = self._launcher.start(mission, place, lambda: not self._is_stopped, is_spare=True)
-        except (PointstampError, OSError) as error:
-            words = str(error)
+        except Exception as error:  # Spark's and py4j's have no common kind; whoever waits must hear of it
+            words = str(error) or type(error).__name__
         with self._changed:
             self._is_starting, self._standing = False, tasks
             self._changed.notify_all()
