@@ -3,9 +3,9 @@
 Families, and what only each can find:
 - *taken over*: a worker is killed while a crew stands by; rows, epochs and generations as without a spare;
 - *gone*: the spare crew is dead when it is needed, or dies unneeded; only real processes die like this;
-- *slots*: too few are refused in words, and when a query has ended all of them are free.
-The protocol by which a crew that stands by joins a generation is tested without Spark, in
-``tests/query/test_standby.py``.
+- *slots*: when a query has ended all of them are free.
+How a crew that stands by joins a generation is tested without Spark in ``tests/query/test_standby.py``, who
+keeps it in ``tests/spark/test_spare_keeper.py``.
 """
 
 import os
@@ -19,7 +19,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
-from pointstamp.errors import FlowError
 from pointstamp.query.query import Query
 from pointstamp.spark.spare import SpareKeeper
 from support.streams import SECONDS_MAX, counts_by_epoch, published_by_epoch, put, until, words_flow
@@ -127,16 +126,3 @@ def children_of_daemon(query: Query) -> list[int]:
     worker = query.workers()[0][1]
     daemon = Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1]
     return [int(each) for each in Path(f"/proc/{daemon}/task/{daemon}/children").read_text().split()]
-
-
-def test_too_few_slots_for_a_spare_crew_are_refused_in_words(spark: SparkSession, tmp_path: Path) -> None:
-    flow = words_flow("words")
-    with pytest.raises(FlowError, match=r"2 workers .* Spark has 2 slots; .* spare crew needs as many again"):
-        flow.start(
-            spark,
-            words=ps.files(tmp_path),
-            checkpoint=f"{tmp_path}/c",
-            output=f"{tmp_path}/o",
-            workers=2,
-            spare_crew=True,
-        )
