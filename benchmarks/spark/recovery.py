@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import process_time, sleep
+from typing import Any
 
 import pyarrow as pa
 from benchmarks.figures import report, timed
@@ -43,6 +44,7 @@ from pointstamp.query.policy import RestartPolicy
 from pointstamp.query.query import Query
 from pointstamp.sinks.reading import read_published
 from pointstamp.spark import crew
+from pointstamp.spark.crewtask import Task
 from pointstamp.spark.spare import SpareKeeper
 
 STEPS = [
@@ -64,7 +66,7 @@ WHERE = "POINTSTAMP_BENCH_MOMENTS"
 
 
 @dataclass(frozen=True, slots=True)
-class NotedTask(crew.Task):
+class NotedTask(Task):
     """A task that writes its moments down."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -72,7 +74,7 @@ class NotedTask(crew.Task):
         note(os.environ[WHERE], BORN, born())
         note(os.environ[WHERE], CALLED)
         note(os.environ[WHERE], LOADED, process_time())
-        yield from crew.Task.__call__(self, batches)
+        yield from Task.__call__(self, batches)
 
     def _meet(self, context: BarrierTaskContext, number: int, mesh: Mesh) -> None:
         connect = mesh.connect
@@ -82,14 +84,13 @@ class NotedTask(crew.Task):
             connect(addresses)
 
         mesh.connect = noted  # type: ignore[method-assign]
-        crew.Task._meet(self, context, number, mesh)  # noqa: SLF001 - a moment inside it is wanted
+        Task._meet(self, context, number, mesh)  # noqa: SLF001 - a moment inside it is wanted
         note(os.environ[WHERE], WHOLE)
 
 
 @contextmanager
 def noticing(moments: Moments) -> Iterator[None]:
     """Let the driver and all tasks note their moments."""
-    inner = crew.Task
     with ExitStack() as opened:
         for owner, name, before, after in (
             (crew.SparkCrew, "_lost", STEPS[1], STEPS[2]),
@@ -99,8 +100,8 @@ def noticing(moments: Moments) -> Iterator[None]:
             (supervisor.Supervisor, "_on_commit", "", STEPS[10]),
         ):
             opened.enter_context(moments.around(owner, name, before, after))
-        crew.Task = NotedTask  # type: ignore[misc]
-        opened.callback(setattr, crew, "Task", inner)
+        opened.callback(setattr, crew, "Task", Task)
+        setattr(crew, "Task", NotedTask)  # noqa: B010 - the name is imported there
         yield
 
 
@@ -132,7 +133,7 @@ def measure(spark: SparkSession, keys: int, kills: int, moments: Moments, *, has
     source = Drawn(keys, EPOCHS_MAX)
     restarts = RestartPolicy(restarts_max=1_000, pause_seconds=0.0)
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-", dir=Path.cwd()) as folder, noticing(moments):
-        places = {"checkpoint": f"{folder}/checkpoint", "output": f"{folder}/out"}
+        places: dict[str, Any] = {"checkpoint": f"{folder}/checkpoint", "output": f"{folder}/out"}
         query = flow.start(
             spark, keys=source, workers=WORKERS, restarts=restarts, spare_crew=has_spare, **places
         )
