@@ -182,8 +182,9 @@ class SparkCrew(MeshCrew):
 
     def _lost(self, error: TransportError) -> PointstampError:
         self._has_lost = True
-        # Spark knows a moment later what became of the task.
-        return CrewError(self._job.words(wait_seconds=_WORDS_SECONDS) or str(error))
+        # Spark knows a moment later what became of the task; where a crew stands by, that is not waited for.
+        wait_seconds = 0.0 if self._has_spares else _WORDS_SECONDS
+        return CrewError(self._job.words(wait_seconds=wait_seconds) or str(error))
 
 
 def _addresses(task: Task, job: CrewJob, is_wanted: Callable[[], bool]) -> list[Address]:
