@@ -67,7 +67,7 @@ torture: setup
 # What is printed is also kept, with the commit and the machine, in benchmarks/history.jsonl.
 RECORD = .venv/bin/python -m benchmarks.history record
 bench: setup
-	for each in components incremental epochs keyed gang; do .venv/bin/python -m benchmarks.spark.$$each; done | $(RECORD)
+	for each in components incremental epochs keyed gang start recovery; do .venv/bin/python -m benchmarks.spark.$$each; done | $(RECORD)
 	for each in throughput on_spark; do .venv/bin/python -m benchmarks.nexmark.$$each; done | $(RECORD)
 	for each in r-mat uniform grid chain; do .venv/bin/python -m benchmarks.graphs.run --graph $$each --size 65536; done | $(RECORD)
 	for each in commits throughput state kill verify compaction store_latency; do .venv/bin/python -m benchmarks.recovery.$$each; done | $(RECORD)

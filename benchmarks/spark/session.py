@@ -8,7 +8,7 @@ a minute; the best turn counts. Figures come with the load of the machine at the
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 from typing import TypeVar
@@ -19,16 +19,19 @@ from pyspark.sql import SparkSession
 SLOTS = 2
 TURNS_MAX = 3
 TURN_SECONDS_MAX = 30.0
+NOTHING_MORE: Mapping[str, str] = {}
 
 T = TypeVar("T")
 
 
 @contextmanager
-def session(name: str, slots: int = SLOTS) -> Iterator[SparkSession]:
+def session(
+    name: str, slots: int = SLOTS, settings: Mapping[str, str] = NOTHING_MORE
+) -> Iterator[SparkSession]:
     """A Spark of some slots on this machine, on loopback, stopped at the end."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     begin = perf_counter()
-    spark = (
+    builder = (
         SparkSession.builder.master(f"local[{slots}]")
         .appName(name)
         .config("spark.ui.enabled", "false")
@@ -37,8 +40,10 @@ def session(name: str, slots: int = SLOTS) -> Iterator[SparkSession]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "6g")
         .config("spark.sql.shuffle.partitions", str(SLOTS))
-        .getOrCreate()
     )
+    for setting, value in settings.items():
+        builder = builder.config(setting, value)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")  # a job that is cancelled tells its whole stack
     report("the session itself", seconds=perf_counter() - begin)
     try:

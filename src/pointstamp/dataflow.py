@@ -395,6 +395,7 @@ class Dataflow:
         verify: bool = False,
         tick_every: str | timedelta | None = None,
         dashboard: bool | int = False,
+        spare_crew: bool = False,
         **streams: Any,  # noqa: ANN401 - DataFrames and sources
     ) -> "Query":
         """Start the flow as a Spark job that keeps running; return the query that watches and stops it.
@@ -413,6 +414,9 @@ class Dataflow:
 
         With ``dashboard``, True or a port, the driver serves a page that shows the query, and its address is
         printed; ``query.dashboard()`` does the same at any later time.
+
+        With ``spare_crew`` a second crew stands by, which takes the place of one that has lost a worker. It
+        takes as many slots again, as long as the query runs, whoever else waits for them.
         """
         from pointstamp.spark import streaming  # pyspark is loaded by those who use it
 
@@ -433,6 +437,7 @@ class Dataflow:
             judge=self._judge() if verify else None,
             tick_every=tick_every,
             has_dashboard=dashboard is not False,
+            spare_crew=spare_crew,
         )
         return _shown(query, dashboard)
 

@@ -96,6 +96,18 @@ def test_a_query_leaves_a_slot_for_other_jobs_or_says_that_it_does_not(
     assert "take all slots" in caplog.text
 
 
+def test_a_spare_crew_needs_as_many_slots_again(caplog: pytest.LogCaptureFixture) -> None:
+    assert choose_workers(connect(5), None, stays=True, crews=2) == 2
+    assert choose_workers(connect(6), 2, stays=True, spare=1, crews=2) == 2
+    assert caplog.text == ""
+    assert choose_workers(connect(4), 2, stays=True, crews=2) == 2
+    assert "the 2 workers of this query and its spare crew take all slots" in caplog.text
+    with pytest.raises(FlowError, match=r"but Spark has 4 slots; .* needs as many again.* \(local\[5\],"):
+        choose_workers(connect(4), 2, spare=1, crews=2)
+    with pytest.raises(FlowError, match=r"1 workers were asked for, but Spark has 1 slots"):
+        choose_workers(connect(1), None, stays=True, crews=2)
+
+
 def test_a_connect_session_that_does_not_say_its_slots_needs_workers() -> None:
     session = connect(200, spark_default_parallelism="200")
     with pytest.raises(FlowError, match=r"does not say how many slots it has .* Give workers="):

@@ -32,7 +32,8 @@ class InTurn:
         self.dropped_old = 0
         self._member = member
         self._names = names
-        self._generation = generation
+        self.generation = generation
+        """That of the messages that are taken; older ones are dropped."""
         self._refusals = refusals
         # By way, then by peer: the number of the next to arrive, how many were handed on, and who waits.
         self._expected = [[0] * len(names), [0] * len(names)]
@@ -48,7 +49,7 @@ class InTurn:
             raise TransportError(
                 f"{self._names[self._member]} received a message from member {sender}, which it cannot know."
             )
-        if generation != self._generation:
+        if generation != self.generation:
             self._drop_old(sender, generation)
             return ()
         if sequence != expected[sender]:
@@ -81,15 +82,15 @@ class InTurn:
 
     def _drop_old(self, sender: int, generation: int) -> None:
         name = self._names[self._member]
-        if generation > self._generation:
+        if generation > self.generation:
             raise TransportError(
-                f"{name} is of generation {self._generation} but received a message from "
+                f"{name} is of generation {self.generation} but received a message from "
                 f"{self._names[sender]} of generation {generation}: the run was started again without it."
             )
         self.dropped_old += 1
         self._refusals.add(
             f"{name} has dropped a message from {self._names[sender]} of generation {generation}; the run is "
-            f"in generation {self._generation}."
+            f"in generation {self.generation}."
         )
 
     def _out_of_order(self, sender: int, sequence: int, expected: int) -> TransportError:

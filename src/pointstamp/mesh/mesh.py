@@ -94,7 +94,6 @@ class Mesh:
         finds_nearby: bool = False,
     ) -> None:
         self.member = member
-        self.generation = generation
         self._names = list(names) or [f"worker {number}" for number in range(members)]
         self._keys: KeyPair | None = None
         if encrypted or (encrypted is None and not listen.startswith("ipc:")) or keys is not None:
@@ -124,6 +123,8 @@ class Mesh:
         self._early: deque[Parcel] = deque()
         self._is_meeting = True
         self._peers = Peers(member, self._names)
+        self.check_seconds = _CHECK_SECONDS
+        """How often ``wait`` looks whether a peer is gone; what arrives ends it at once."""
         self._next_check = 0.0
         try:
             pulls = [self._listen(listen), *self._listen_nearby()]
@@ -151,6 +152,16 @@ class Mesh:
         # and so a way is known to have none when it was found without, and its file cannot be read.
         self._with_news = pulls
         self._datagrams_have_news = self._datagrams is not None
+
+    @property
+    def generation(self) -> int:
+        """That of the messages that are sent and taken; older ones are dropped."""
+        return self._in_turn.generation
+
+    @generation.setter
+    def generation(self, generation: int) -> None:
+        self.flush()
+        self._in_turn.generation = self._out.generation = generation
 
     @property
     def name(self) -> str:
@@ -276,6 +287,10 @@ class Mesh:
                 break
         return bool(self._early)
 
+    def put_back(self, parcels: Iterable[Parcel]) -> None:
+        """Let ``collect`` return these again, before all others: they are for whoever collects next."""
+        self._early.extendleft(reversed(list(parcels)))
+
     def watch(self, files: Iterable[int]) -> None:
         """Let ``wait`` return also when one of these files can be read, and none that was watched before."""
         wanted = set(files)
@@ -388,7 +403,7 @@ class Mesh:
 
     def _look_after_peers(self) -> None:
         """See who came, knocked, or is gone; TransportError for a peer that is gone without goodbye."""
-        self._next_check = monotonic() + _CHECK_SECONDS
+        self._next_check = monotonic() + self.check_seconds
         if not self._is_meeting:
             self._look_at_the_door()
         if self._peers.look():

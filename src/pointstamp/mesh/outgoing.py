@@ -41,7 +41,8 @@ class Outgoing:
         datagrams: Datagrams | None,
     ) -> None:
         self._member = member
-        self._generation = generation
+        self.generation = generation
+        """That of the messages that are sent from now on."""
         self._pushes = pushes
         self._datagrams = datagrams
         self.pushed = [0] * members
@@ -89,7 +90,7 @@ class Outgoing:
         for peer, messages in gathered.items():
             number, after = self.by_datagram[peer], self.pushed[peer]
             frames = [
-                (seal(kind, self._member, self._generation, at, after) + header, bodies)
+                (seal(kind, self._member, self.generation, at, after) + header, bodies)
                 for at, (kind, header, bodies) in enumerate(messages, start=number)
             ]
             if self._datagrams.offer(peer, packed(frames)):
@@ -102,7 +103,7 @@ class Outgoing:
         """Send one message through ZeroMQ."""
         push, number = self._pushes[peer], self.pushed[peer]
         self.pushed[peer] = number + 1
-        first = seal(kind, self._member, self._generation, number, self.by_datagram[peer]) + header
+        first = seal(kind, self._member, self.generation, number, self.by_datagram[peer]) + header
         push.send(first, _MORE if bodies else _NOBLOCK)
         for left, body in enumerate(bodies, start=1 - len(bodies)):
             flags = _MORE if left else _NOBLOCK

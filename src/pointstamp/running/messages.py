@@ -122,6 +122,22 @@ class AskAhead(msgspec.Struct, frozen=True, tag=True, array_like=True):
     epoch: int
 
 
+class TakeOver(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Stand by no longer: join this generation, which goes on from this snapshot, and wait to set out.
+
+    ``chain`` and ``published_through`` are those of the mission; the rest of it the member has.
+    """
+
+    generation: int
+    chain: list[list[PartSaved]]
+    published_through: int
+    is_observed: bool
+
+
+class SetOut(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """All members have joined the generation: begin."""
+
+
 class TellEvents(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Tell everything that has happened so far; only for a member whose events are judged."""
 
@@ -138,6 +154,8 @@ Order: TypeAlias = (
     | Save
     | Finish
     | AskAhead
+    | TakeOver
+    | SetOut
     | TellEvents
     | AskCounts
     | AskLoad
@@ -308,6 +326,10 @@ class Ahead(msgspec.Struct, frozen=True, tag=True, array_like=True):
     least: int | None
 
 
+class Joined(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The member stands by no longer: everything that it says from here on is of the new generation."""
+
+
 Report: TypeAlias = (
     ResultRows
     | FrontierAt
@@ -317,6 +339,7 @@ Report: TypeAlias = (
     | Progressed
     | TickRead
     | Ahead
+    | Joined
     | Ready
     | Counts
     | Load

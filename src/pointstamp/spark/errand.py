@@ -73,13 +73,17 @@ class Errand(Generic[_Result]):
             self.cancel()
             raise
 
-    def cancel(self) -> None:
+    def when_ended(self, call: Callable[[], None]) -> None:
+        """Have something called when the work has ended, in its thread; at once if it has."""
+        self._outcome.add_done_callback(lambda _: call())
+
+    def cancel(self, *, waits: bool = True) -> None:
         """Let Spark kill the tasks, and wait until the work has ended, at most for ``END_SECONDS_MAX``."""
         self._is_cancelled = True
         if self._outcome.done():
             return
         threading.Thread(target=self._cancel_until_ended, name="pointstamp-cancel", daemon=True).start()
-        if not self.has_ended(END_SECONDS_MAX):
+        if waits and not self.has_ended(END_SECONDS_MAX):
             _log.warning(
                 "Spark has not ended the tasks of a job within %g seconds; their slots stay taken until it "
                 "does.",

@@ -25,8 +25,10 @@ _log = logging.getLogger("pointstamp.spark")
 _DEFAULTS: Final = ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism")
 
 
-def choose_workers(spark: SparkSession, wanted: int | None, *, spare: int = 0, stays: bool = False) -> int:
-    """How many workers to start, after a check that Spark can run them all at once.
+def choose_workers(
+    spark: SparkSession, wanted: int | None, *, spare: int = 0, stays: bool = False, crews: int = 1
+) -> int:
+    """How many workers to start, after a check that Spark can run them all at once, ``crews`` times.
 
     ``spare`` slots must be left for jobs that run beside them. A gang that ``stays`` leaves one free where
     nobody has said how many workers there are to be: a session whose slots are all taken runs no other job.
@@ -41,7 +43,7 @@ def choose_workers(spark: SparkSession, wanted: int | None, *, spare: int = 0, s
     slots = (
         _slots_of_connect(spark)
         if is_connect(spark)
-        else _slots_of_classic(spark, None if wanted is None else wanted + spare)
+        else _slots_of_classic(spark, None if wanted is None else wanted * crews + spare)
     )
     if slots is None:
         if wanted is None:
@@ -51,21 +53,23 @@ def choose_workers(spark: SparkSession, wanted: int | None, *, spare: int = 0, s
             )
         return wanted
     left = max(spare, 1 if stays and slots > 1 else 0)
-    count = slots - left if wanted is None else wanted
-    if count < 1 or count + spare > slots:
-        needed = max(count, 1) + spare
-        beside = " and Structured Streaming needs one beside them" if spare else ""
+    count = (slots - left) // crews if wanted is None else wanted
+    if count < 1 or count * crews + spare > slots:
+        needed = max(count, 1) * crews + spare
+        again = ", the spare crew needs as many again" if crews > 1 else ""
+        beside = f"{again} and Structured Streaming needs one beside them" if spare else again
         raise FlowError(
             f"{max(count, 1)} workers were asked for, but Spark has {slots} slots; all workers run at once, "
             f"one to a slot{beside}. Ask for fewer, or start Spark with more cores (local[{needed}], more "
             "executors, or a larger spark.executor.cores or spark.cores.max)."
         )
-    if stays and count == slots:
+    if stays and count * crews == slots:
         _log.warning(
-            "the %d workers of this query take all slots of the Spark session: any other job in it, also one "
-            "that writes the query's input, waits until the query stops. Ask for fewer workers, or start "
+            "the %d workers of this query%s take all slots of the Spark session: any other job in it, also "
+            "one that writes the query's input, waits until the query stops. Ask for fewer workers, or start "
             "Spark with more cores.",
             count,
+            " and its spare crew" if crews > 1 else "",
         )
     return count
 

@@ -20,7 +20,7 @@ from pointstamp.journal.history import Ticked
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
 from pointstamp.query.observing import Judge
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
-from pointstamp.query.query import Query, begin_query
+from pointstamp.query.query import Companion, Query, begin_query
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.starting import (
     check_epochs,
@@ -44,6 +44,7 @@ from pointstamp.spark.packing import input_specs
 from pointstamp.spark.place import spark_address
 from pointstamp.spark.sendable import check_sendable
 from pointstamp.spark.slots import choose_workers
+from pointstamp.spark.spare import SpareKeeper
 from pointstamp.spark.types import spark_schema
 from pointstamp.spark.ui_link import UiLink
 from pointstamp.storage.anywhere import storage_at
@@ -68,6 +69,7 @@ def start(
     judge: Judge | None = None,
     tick_every: str | timedelta | None = None,
     has_dashboard: bool = False,
+    spare_crew: bool = False,
 ) -> Query:
     """Start a flow on streams; it runs until it is stopped, or with ``available_now`` until all is read.
 
@@ -79,7 +81,13 @@ def start(
         name: spark_schema(schema, f"output '{name}'") for name, schema in plan.output_schemas().items()
     }
     streaming = _checked_streams(streams, begins_with_savepoint=savepoint is not None)
-    count = choose_workers(spark, workers, spare=1 if streaming else 0, stays=not available_now)
+    count = choose_workers(
+        spark,
+        workers,
+        spare=1 if streaming else 0,
+        stays=not available_now,
+        crews=2 if spare_crew else 1,
+    )
     use_this_python(spark)
     folder = spark_address(checkpoint)
     storage = storage_at(checkpoint)
@@ -107,7 +115,9 @@ def start(
     launcher.is_wanted = lambda: not supervisor.is_dropped
     link = UiLink(spark, spec.query_id)
     launcher.link = link if has_dashboard else None
-    companions = [_AfterWorkers(log, supervisor) for log in logs.values()]
+    companions: list[Companion] = [_AfterWorkers(log, supervisor) for log in logs.values()]
+    if spare_crew:
+        companions.append(SpareKeeper(launcher))
     return begin_query(supervisor, companions, on_dashboard=link.lead_to)
 
 

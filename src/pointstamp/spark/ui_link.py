@@ -46,11 +46,12 @@ class UiLink:
             return None
 
 
-def job_description(flow: str, generation: int, link: UiLink | None) -> str:
-    """What Spark's UI says of the job of a crew.
+def job_description(flow: str, generation: int | None, link: UiLink | None) -> str:
+    """What Spark's UI says of the job of a crew; a spare one has no generation yet.
 
     >>> job_description("a < b", 2, None)
     "pointstamp: flow 'a &lt; b', generation 2"
     """
-    words = f"pointstamp: flow '{escape(flow, quote=False)}', generation {generation}"
+    which = "a spare crew" if generation is None else f"generation {generation}"
+    words = f"pointstamp: flow '{escape(flow, quote=False)}', {which}"
     return words if link is None else f'{words}, <a href="{escape(link.path)}/">dashboard</a>'
