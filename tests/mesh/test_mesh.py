@@ -205,7 +205,8 @@ def test_a_goodbye_that_lies_unread_behind_much_else_is_heard_before_its_sender_
     count = 3 * mesh_module._COLLECT_MAX
     with met(2, f"ipc://{tmp_path}/{{}}") as (first, second):
         # The listener's own monitor tells when everything that the peer sent lies in the queue.
-        emptied = first._pulls[0].get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        (pull,) = first._pulls.values()
+        emptied = pull.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         first._sockets.append(emptied)  # to be closed with the others
         for number in range(count):
             second.post(0, MessageKind.CONTROL, number.to_bytes(4))
