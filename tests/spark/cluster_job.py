@@ -40,7 +40,7 @@ def neighbours() -> ps.Dataflow:
 
 def _near(batch: pa.RecordBatch) -> pa.RecordBatch:
     del batch
-    meshes = [each for each in gc.get_objects() if isinstance(each, Mesh)]
+    meshes = [each for each in gc.get_objects() if type(each) is Mesh]  # others may be proxies
     return pa.record_batch({"near": pa.array([len(mesh.near) for mesh in meshes], pa.int64())})
 
 
