@@ -76,6 +76,10 @@ class NotStored(StorageError):  # noqa: N818 - an answer as much as an error
     """There is nothing under this name."""
 
 
+class DamagedSnapshot(StorageError):  # noqa: N818 - as above
+    """A part of a snapshot is not there, or not as it was committed; an older snapshot may be whole."""
+
+
 class AlreadyStored(StorageError):  # noqa: N818 - as above
     """Something is there under this name already, and is not replaced."""
 

@@ -9,6 +9,7 @@
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content, Storage
 from support.recoverables import FLOWS, Published, Rows, expected, numbers, rows_of
 from support.recovering import APART, TOGETHER, Died, Growing, MemorySink, Mortal, copied, spec_of
+from support.storages import Through
 
 WAIT_SECONDS_MAX = 180.0
 QUICK = RestartPolicy(restarts_max=20, pause_seconds=0.0)
@@ -151,6 +153,17 @@ def _altered(content: bytes) -> bytes:
     return content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :]
 
 
+@dataclass
+class ReadsCounted(Through):
+    """A storage that counts how often each object is read."""
+
+    reads: Counter[str] = field(default_factory=Counter)
+
+    def read(self, name: str) -> bytes:
+        self.reads[name] += 1
+        return self.inner.read(name)
+
+
 def _refusal(spec: QuerySpec) -> str | None:
     try:
         run(spec)
@@ -189,6 +202,21 @@ def test_damage_is_repaired_or_refused_and_never_shows(
             assert all(wanted[place] == rows for place, rows in sink.rows().items())
     assert repaired > 4
     assert refused > 4
+
+
+def test_parts_that_are_whole_are_read_by_the_members_that_go_on_from_them_and_by_nobody_else() -> None:
+    flow = FLOWS["running"]()
+    data = rows_of(flow, 9, seed=6)
+    storage, sink = MemoryStorage(), DeadlySink(after={6})
+    snapshots = SnapshotPolicy(epochs=1, chain_max=2, keep=2)
+    with pytest.raises(Died):
+        run(spec_of(flow, data, storage, sink, snapshots=snapshots))
+    counted = ReadsCounted(storage)
+    run(spec_of(flow, data, counted, sink, snapshots=snapshots))
+    assert sink.rows() == expected(flow, data)
+    parts = {name: reads for name, reads in counted.reads.items() if name.startswith("snapshots/")}
+    assert len(parts) > 1
+    assert set(parts.values()) == {1}
 
 
 def test_epochs_that_are_computed_again_are_not_published_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,7 +17,7 @@ from typing import TypeVar
 import msgspec
 import pyarrow as pa
 
-from pointstamp.errors import RecoveryError, StorageError
+from pointstamp.errors import DamagedSnapshot, NotStored, RecoveryError, StorageError
 from pointstamp.journal.dealers import Dealer, Dealers
 from pointstamp.journal.saved_part import PartSaved
 from pointstamp.state.pieces import Piece, merged, owned
@@ -109,6 +109,21 @@ def decode_part(content: bytes, part: PartSaved, query: str) -> SavedPart:
         raise StorageError(
             f"'{part.name}' is intact, but cannot be read as a part of a snapshot: {error}."
         ) from error
+
+
+def whole_part(part: PartSaved, storage: Storage, query: str) -> SavedPart:
+    """A part as it was saved; DamagedSnapshot where it is not there, not whole, or another one.
+
+    A storage that does not answer says nothing about the part: its error is another one.
+    """
+    try:
+        content = read_part(part, storage)
+    except NotStored as error:
+        raise DamagedSnapshot(str(error)) from error
+    try:
+        return decode_part(content, part, query)
+    except StorageError as error:
+        raise DamagedSnapshot(str(error)) from error
 
 
 def moved_part(

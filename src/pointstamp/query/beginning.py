@@ -1,9 +1,10 @@
 """The beginning of a generation: it turns what is stored into everything that a driver needs to go on.
 
 Taking the journal over fences every older driver. What was committed, but may not have been published, is
-published again; the newest snapshot whose parts are all whole is found; files that no commit names are
-removed. This is the recovery of Veresov et al. 2024 at the driver, step by step, without a clock, a thread or
-a crew: the supervisor runs it, and the simulated world crashes it between any two steps.
+published again; the newest snapshot is found, or the newest whole one where a member has found one damaged;
+files that no commit names are removed. This is the recovery of Veresov et al. 2024 at the driver, step by
+step, without a clock, a thread or a crew: the supervisor runs it, and the simulated world crashes it between
+any two steps.
 
 It keeps the invariant of the journal: a driver that returns from here is the only one that can commit.
 """
@@ -12,13 +13,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pointstamp.errors import NotStored, RecoveryError, StorageError
+from pointstamp.errors import DamagedSnapshot, RecoveryError
 from pointstamp.flow.plan import NodeKind
 from pointstamp.journal.entries import Generation
 from pointstamp.journal.history import Entry, FlowShape, SnapshotChain
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
-from pointstamp.journal.parts import decode_part, read_part
+from pointstamp.journal.parts import whole_part
 from pointstamp.journal.saved_part import PartSaved
 from pointstamp.journal.shape import check_outputs, check_shape, shape_of
 from pointstamp.query.coordinator import Coordinator
@@ -85,12 +86,16 @@ def begin_generation(
     at_seconds: float,
     *,
     writer: str | None = None,
+    checks_parts: bool = True,
     on_taken_over: Callable[[Ledger], None] = lambda ledger: None,
 ) -> Beginning:
     """Take the journal over, and find what to go on from; every older driver is fenced from here on.
 
     ``on_taken_over`` is told the ledger as soon as this generation is in the journal. What comes after that
     may fail; the next try then asks this ledger, and not an older one, whether somebody else took over.
+
+    Members check the parts that they go on from. Where one has found a part damaged, the next generation
+    begins with ``checks_parts``: the driver reads all of them, and goes back to a snapshot that is whole.
     """
     journal: Journal[Entry] = Journal.open(spec.storage, Entry, writer=writer, query=spec.query_id)
     sink = _staging(spec).for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
@@ -113,7 +118,7 @@ def begin_generation(
     elif ledger.shape != shape:
         ledger.begin(shape)
     publish_again(spec, ledger, publisher)
-    chain = newest_whole(spec, ledger)
+    chain = newest_whole(spec, ledger) if checks_parts else ledger.chain()
     publisher.discard(generation, ledger.staged())
     remove_unneeded(spec, ledger, generation)
     mission = Mission(
@@ -223,12 +228,7 @@ def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:
 def _damage(spec: QuerySpec, part: PartSaved) -> str | None:
     """What is wrong with a part of a snapshot; None if it is there, whole, and the one that was committed."""
     try:
-        content = read_part(part, spec.storage)
-    except NotStored as error:
-        return str(error)
-    # A storage that does not answer says nothing about the part: that is raised, and tried again.
-    try:
-        decode_part(content, part, spec.query_id)
-    except StorageError as error:
+        whole_part(part, spec.storage, spec.query_id)
+    except DamagedSnapshot as error:
         return str(error)
     return None

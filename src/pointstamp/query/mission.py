@@ -10,10 +10,9 @@ from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.journal.dealers import dealers_of
 from pointstamp.journal.parts import (
     INLINE_BYTES_MAX,
-    decode_part,
     parts_needed,
-    read_part,
     restored_from,
+    whole_part,
 )
 from pointstamp.journal.saved_part import PartSaved
 from pointstamp.query.pacing import DECODED_BYTES_MAX
@@ -61,14 +60,14 @@ class Mission:
         return schema
 
     def restored(self, worker: int) -> Restored | None:
-        """What a worker goes on from, read from storage; None where the flow starts from nothing."""
+        """What a worker goes on from, read from storage; None where the flow starts from nothing.
+
+        Whoever goes on from a part checks it: DamagedSnapshot if it is not whole.
+        """
         if not self.chain:
             return None
         links = [
-            [
-                decode_part(read_part(part, self.storage), part, self.query)
-                for part in parts_needed(parts, worker, self.workers)
-            ]
+            [whole_part(part, self.storage, self.query) for part in parts_needed(parts, worker, self.workers)]
             for parts in self.chain
         ]
         return restored_from(links, worker, self.workers, dealers_of(self.plan))

@@ -23,6 +23,7 @@ from time import monotonic, time
 from typing import Any, Final, TypeVar
 
 from pointstamp.errors import (
+    DamagedSnapshot,
     FencedError,
     FlowError,
     InternalError,
@@ -74,6 +75,8 @@ class Supervisor:
         self._ledger: Ledger | None = None  # of the last generation that was begun here
         self._budget = RestartBudget(spec.restarts)
         self._last_failure: tuple[str, int] | None = None
+        # Once a member has found a part of a snapshot damaged; until then members alone read them.
+        self._checks_parts = False
         self._lost_seconds: float | None = None
         self._lost_words = ""
         self._was_ready = threading.Event()
@@ -163,7 +166,9 @@ class Supervisor:
             # find that out here: the next generation would be newer than its successor's, and fence that.
             self._ledger.check_not_fenced()
         owner = f"process {os.getpid()} on {socket.gethostname()}"
-        begun = begin_generation(spec, owner, time(), on_taken_over=self._take_over)
+        begun = begin_generation(
+            spec, owner, time(), checks_parts=self._checks_parts, on_taken_over=self._take_over
+        )
         self.generation, ledger = begun.generation, begun.ledger
         self.timeline.generation = self.generation
         self._note_commit(ledger.committed)
@@ -231,7 +236,8 @@ class Supervisor:
             coordinator.is_held = self._stop == "finish"
             happened = session.turn()
             self._look_at_drains(coordinator)
-            gone = ledger.summarize_if_long()
+            # Until all members have found their parts whole, an older snapshot may be needed.
+            gone = ledger.summarize_if_long() if session.is_ready else None
             if gone is not None:
                 remove_unneeded(self.spec, ledger, self.generation, gone)
             if coordinator.is_finished:
@@ -260,6 +266,9 @@ class Supervisor:
         words = str(cause if isinstance(cause, PointstampError) else error)
         if isinstance(cause, (SchemaError, SourceError, FencedError, RecoveryError)):
             raise cause from None
+        if isinstance(cause, DamagedSnapshot) and not self._checks_parts:
+            self._checks_parts = True  # that is no failure yet: an older snapshot may be whole
+            return
         failure = (_without_chance(words), self.committed_number)
         is_mistake = isinstance(cause, (FlowError, InternalError))
         is_same = is_mistake and failure == self._last_failure

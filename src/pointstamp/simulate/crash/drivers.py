@@ -8,7 +8,7 @@ that it does may be published: the judges check that, and nothing here prevents 
 
 from typing import Final
 
-from pointstamp.errors import FencedError, StorageError
+from pointstamp.errors import DamagedSnapshot, FencedError, StorageError
 from pointstamp.query.beginning import Beginning, begin_generation
 from pointstamp.query.crew import CrewError
 from pointstamp.query.session import Session
@@ -80,7 +80,7 @@ class Drivers(Setting):
             life.calls.popleft()(life.session)
         life.is_idle = not life.session.turn()
         ledger = life.begun.ledger
-        if self.choices.happens(self.makeup.summaries_one_in):
+        if self.choices.happens(self.makeup.summaries_one_in) and life.session.is_ready:
             self._note_ticks(ledger, life.generation)
             gone = ledger.summarize()
             remove_unneeded(self.spec, ledger, life.generation, gone)
@@ -94,7 +94,9 @@ class Drivers(Setting):
         if life is not self.newest:
             life.die()
             return
-        if cause is not None and not isinstance(cause, UnansweredError):
+        is_damage = isinstance(cause, DamagedSnapshot) and not self._checks_parts
+        self._checks_parts = self._checks_parts or is_damage
+        if cause is not None and not isinstance(cause, UnansweredError) and not is_damage:
             raise cause
         life.driver_is_alive = False
         if self.choices.choose(2) == 0:
@@ -117,7 +119,11 @@ class Drivers(Setting):
         self._acts_as_driver = True
         try:
             begun = begin_generation(
-                self.spec, "simulated", self.clock.now_seconds(), writer=f"driver {self._drivers}"
+                self.spec,
+                "simulated",
+                self.clock.now_seconds(),
+                writer=f"driver {self._drivers}",
+                checks_parts=self._checks_parts,
             )
         except (DiedError, UnansweredError) as error:
             self.note(-1, Crashed(f"a recovery failed ({type(error).__name__})"))

@@ -135,6 +135,8 @@ class Setting:
         """After so many operations of its own a driver sleeps, while another takes over."""
         self.damaged: str | None = None
         """The part that a disk has spoiled; it does so once."""
+        self._checks_parts = False
+        """Whether the driver reads all parts itself, because a member has found one damaged."""
         self.powers = 0
         """How often the power has failed."""
         self.newest: Life | None = None
