@@ -26,8 +26,13 @@ def run(folder: Path, name: str, epochs: int) -> None:
     flow = ps.Dataflow(name)
     edges = flow.input("edges", "src long, dst long, w long").running(weight="w")
     flow.output(name, ALGORITHMS[name](graphs.Graph(edges), []))
-    places = {"checkpoint": str(folder / "checkpoint"), "output": str(folder / "out")}
-    flow.start_local(edges=ps.files(str(folder / "edges")), available_now=True, **places).awaitTermination(60)
+    query = flow.start_local(
+        edges=ps.files(str(folder / "edges")),
+        checkpoint=str(folder / "checkpoint"),
+        output=str(folder / "out"),
+        available_now=True,
+    )
+    query.awaitTermination(60)
 
 
 @pytest.mark.parametrize(("name", "logic"), [("scc", Gathered), ("wcc", Search)])

@@ -31,6 +31,8 @@ class Epoch:
 SOURCES: dict[str, list[Any]] = {"long": [1, 4], "string": ["v1", "v4"], "double": [1.0, 4.0]}
 """From where searches begin; they may be no vertices of the graph."""
 
+_NAMED: dict[str, Callable[[int], Any]] = {"long": int, "string": "v{}".format, "double": float}
+
 ALGORITHMS: dict[str, Callable[[graphs.Graph, list[Any]], ps.Table]] = {
     "degrees": lambda graph, _: graphs.degrees(graph),
     "bfs": lambda graph, sources: graphs.bfs(graph, sources),
@@ -113,7 +115,7 @@ def random_history(
 ) -> list[Epoch]:
     """Edges and vertices that come and go; near the end all go at once, and then some come again."""
     chance = random.Random(seed)
-    name: Callable[[int], Any] = {"long": int, "string": "v{}".format, "double": float}[key]
+    name = _NAMED[key]
     edges: Counter[Edge] = Counter()
     alone: Counter[Any] = Counter()
     made = []
