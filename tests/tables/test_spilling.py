@@ -249,7 +249,7 @@ def test_changes_since_a_snapshot_are_bounded_in_memory_and_all_saved(tmp_path: 
         unsaved = table._kept._unsaved
         assert unsaved is not None
         assert sum(run.memory_bytes for run in unsaved) <= budget.piece_bytes_max
-    assert any(run.is_mapped for run in unsaved)
+    assert any(run.is_mapped for run in unsaved or [])
     saved.append(table.save(changes_only=True))
     assert [piece.is_whole for piece in saved] == [True, False]
     again = Arrangement(schema, ["k"])

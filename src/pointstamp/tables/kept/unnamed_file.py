@@ -44,7 +44,7 @@ class UnnamedFile:
 
     def write(self, at: int, values: npt.NDArray[Any]) -> int:
         """Write an array; return how many bytes it has."""
-        data = memoryview(np.ascontiguousarray(values).view(np.uint8))
+        data = np.ascontiguousarray(values).view(np.uint8).data
         done = 0
         try:
             while done < len(data):
