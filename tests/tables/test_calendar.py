@@ -5,6 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointstamp.state.keeping import KeptRows
 from pointstamp.state.pieces import Piece, merged
 from pointstamp.tables.kept.calendar import Calendar
 from pointstamp.tables.kept.weights import DIFF_FIELD
@@ -65,6 +66,6 @@ def test_it_says_what_it_keeps() -> None:
     calendar = Calendar(SCHEMA, only_grows=True)
     ones = pa.array(np.ones(1000, np.int64))
     calendar.add(pa.RecordBatch.from_arrays([ones, ones], schema=SCHEMA), np.arange(1000))
-    assert calendar.kept_rows == (1000, 24_000)
+    assert calendar.kept_rows == KeptRows(1000, 24_000)
     calendar.take(899)
-    assert calendar.kept_rows == (100, 2_400)
+    assert calendar.kept_rows == KeptRows(100, 2_400)

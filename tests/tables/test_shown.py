@@ -21,7 +21,7 @@ from pointstamp.running.status import status_of
 from pointstamp.show.describe import kept_words
 from pointstamp.show.standing import Snapshot, tables
 from pointstamp.sources.memory import Rows
-from pointstamp.state.keeping import kept_by
+from pointstamp.state.keeping import KeptRows, kept_by
 from pointstamp.tables.kept.calendar import Calendar
 from pointstamp.tables.kept.weights import DIFF_FIELD
 from pointstamp.tables.sharing import shared_in_words
@@ -241,4 +241,4 @@ def test_rows_that_wait_for_event_time_are_counted() -> None:
     schema = pa.schema([("k", pa.int64()), DIFF_FIELD])
     waiting = Calendar(schema)
     waiting.add(pa.record_batch([pa.array([1, 2]), pa.array([1, 1])], schema=schema), np.array([5, 9]))
-    assert waiting.kept_rows == (2, 2 * 3 * 8)
+    assert waiting.kept_rows == KeptRows(2, 2 * 3 * 8)
