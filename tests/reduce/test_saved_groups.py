@@ -186,7 +186,7 @@ def shown(results: Mapping[tuple[str, int], pa.Table]) -> dict[tuple[str, int], 
     return {at: sorted(repr(row) for row in table.to_pylist()) for at, table in results.items()}
 
 
-@settings(max_examples=40)
+@settings(max_examples=24)
 @given(
     keys=st.sampled_from([["id"], ["name"], ["id", "name"]]),
     workers=st.integers(1, 3),

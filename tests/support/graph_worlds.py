@@ -65,16 +65,16 @@ _TABLES = [
 ]
 
 GRAPH_WORLDS: dict[str, GraphWorld] = {
-    **{name: GraphWorld(partial(graph_flow, [name]), _changing, 2) for name in _TABLES},
-    "bfs by name": GraphWorld(partial(graph_flow, ["bfs"], key="string"), _changing_names, 2),
+    **{name: GraphWorld(partial(graph_flow, [name]), _changing, 1) for name in _TABLES},
+    "bfs by name": GraphWorld(partial(graph_flow, ["bfs"], key="string"), _changing_names, 1),
     "forest by name": GraphWorld(
         partial(graph_flow, ["minimum_spanning_forest"], key="string"), _changing_names, 1
     ),
-    "growing": GraphWorld(growing_flow, _growing, 2),
+    "growing": GraphWorld(growing_flow, _growing, 1),
     "program": GraphWorld(program_flow, _changing, 1),
-    "wcc by name": GraphWorld(partial(graph_flow, ["wcc"], key="string"), _changing_names, 2),
+    "wcc by name": GraphWorld(partial(graph_flow, ["wcc"], key="string"), _changing_names, 1),
     **{
-        name: GraphWorld(flow, partial(ranked_worlds.inputs_of, name), 3)
+        name: GraphWorld(flow, partial(ranked_worlds.inputs_of, name), 2)
         for name, flow in ranked_worlds.FLOWS.items()
     },
 }

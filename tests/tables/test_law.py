@@ -68,7 +68,7 @@ FORWARD = st.tuples(NODES, NODES).filter(lambda edge: edge[0] < edge[1])
 
 
 @pytest.mark.parametrize("loop", ["reach", "parts", "walks"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data(), workers=WORKERS, epochs=st.integers(1, 5))
 def test_a_loop_with_deletions_is_the_fixpoint_after_every_epoch(
     loop: str, data: st.DataObject, workers: int, epochs: int

@@ -92,7 +92,7 @@ def test_a_query_of_nexmark_in_sql_is_duckdbs_on_many_events(number: int) -> Non
     assert judge(flow, NEXMARK[f"q{number}"], rows, 1 + number % 3) == 5
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=36, deadline=None, suppress_health_check=list(HealthCheck))
 @given(selects(), st.integers(0, 10**6))
 def test_a_query_that_was_drawn_is_duckdbs(query: str, seed: int) -> None:
     flow = ps.sql(declared(*used_in(query)) + query)
