@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.errors import FlowError, RecoveryError, SchemaError
+from pointstamp.errors import FlowError, RecoveryError, SchemaError, StorageError
 from pointstamp.sinks.kafka import sink as sink_module
+from pointstamp.sinks.kafka.cluster import asked
 from pointstamp.sinks.kafka.records import STAGED, KafkaRecord, records
 from pointstamp.testing.sink_claims import (
     SinkClaim,
@@ -184,3 +185,19 @@ def test_a_topic_that_is_not_there_is_told_before_anything_is_written(tmp_path: 
     with pytest.raises(RecoveryError, match=r"has no topic 'not-there', to which output should go; nothing"):
         sink.publisher().check_outputs([])
     assert not list(tmp_path.iterdir())
+
+
+def test_a_partition_whose_leader_is_being_elected_is_asked_again() -> None:
+    from confluent_kafka import KafkaError, KafkaException
+
+    answers: list[int] = [KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION]
+
+    def ask() -> str:
+        if answers:
+            raise KafkaException(KafkaError(answers.pop()))
+        return "there"
+
+    assert asked(ask, "a partition") == "there"
+    answers.append(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(StorageError, match="could not be made to ask for a partition"):
+        asked(ask, "a partition")

@@ -103,7 +103,11 @@ def asked(ask: Callable[[], T], what: str) -> T:
     from confluent_kafka import KafkaError, KafkaException
 
     # A topic that was just made, or whose leader is being elected, is there in a moment.
-    soon = (KafkaError._NOENT, KafkaError._TIMED_OUT)  # noqa: SLF001 - public there
+    soon = (
+        *(KafkaError._NOENT, KafkaError._TIMED_OUT),  # noqa: SLF001 - public there
+        *(KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION),
+        *(KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.UNKNOWN_LEADER_EPOCH),
+    )
     deadline = monotonic() + ANSWER_SECONDS_MAX
     while True:
         try:
