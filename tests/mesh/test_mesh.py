@@ -23,6 +23,7 @@ from pointstamp.errors import TransportError
 from pointstamp.mesh import mesh as mesh_module
 from pointstamp.mesh import peers as peers_module
 from pointstamp.mesh.door import Address, KeyPair
+from pointstamp.mesh.incoming import TAKE_MAX
 from pointstamp.mesh.mesh import FRAME_BYTES_MAX, Mesh, Parcel
 from pointstamp.mesh.wire import MessageKind, seal
 
@@ -202,10 +203,10 @@ def test_a_goodbye_that_lies_unread_behind_much_else_is_heard_before_its_sender_
     now = monotonic()
     for module in (mesh_module, peers_module):
         monkeypatch.setattr(module, "monotonic", lambda: now)
-    count = 3 * mesh_module._COLLECT_MAX
+    count = 3 * TAKE_MAX
     with met(2, f"ipc://{tmp_path}/{{}}") as (first, second):
         # The listener's own monitor tells when everything that the peer sent lies in the queue.
-        (pull,) = first._pulls.values()
+        (pull,) = first._incoming._pulls.values()
         emptied = pull.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         first._sockets.append(emptied)  # to be closed with the others
         for number in range(count):

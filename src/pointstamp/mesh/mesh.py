@@ -26,7 +26,6 @@ port of tcp answers nobody any more when all have met: however many come, they c
 """
 
 import os
-import select
 import socket
 import weakref
 from collections import deque
@@ -40,9 +39,10 @@ import zmq
 
 from pointstamp.errors import TransportError
 from pointstamp.mesh import door
-from pointstamp.mesh.datagrams import Datagrams, unpacked
-from pointstamp.mesh.door import Address, Doorman, KeyPair, Refusals, Watchman, has_news
-from pointstamp.mesh.in_turn import DATAGRAMS, ZEROMQ, Arrived, InTurn
+from pointstamp.mesh.datagrams import Datagrams
+from pointstamp.mesh.door import Address, Doorman, KeyPair, Refusals, Watchman
+from pointstamp.mesh.in_turn import Arrived, InTurn
+from pointstamp.mesh.incoming import Incoming
 from pointstamp.mesh.nearby import Nearby, close_nearby, opened_nearby
 from pointstamp.mesh.outgoing import Outgoing
 from pointstamp.mesh.peers import Peers
@@ -61,11 +61,7 @@ _LINGER_MS: Final = 500
 # A lost peer is a failure long before this. Not -1, ZeroMQ's own word for never: with libzmq 4.3.5 a context
 # now and then waits for ever at its end after a peer was lost.
 _NEVER_MS: Final = 86_400_000
-_COLLECT_MAX: Final = 1_024
 _IPC: Final = "ipc://"
-# The second byte of a message is its kind; to ask whether frames follow takes longer than to look at it.
-_FIRST_WITH_BODIES: Final = bytes([MessageKind.DATA])
-_NOBLOCK: Final = int(zmq.NOBLOCK)
 
 
 class Parcel(NamedTuple):
@@ -134,24 +130,12 @@ class Mesh:
         self._datagrams: Datagrams | None = None
         if listen.startswith(_IPC) and self._keys is None:
             self._datagrams = Datagrams.at(listen.removeprefix(_IPC))
-        self._pulls = {cast("int", pull.getsockopt(zmq.FD)): pull for pull in pulls}
-        """By the file that can be read when something has come."""
         self.near: set[int] = set()
         """The peers that are reached through unix sockets, though they have ports."""
         self._out = Outgoing(member, members, generation, self._pushes, self._datagrams)
-        self._poll = select.poll()
-        for file in self._pulls:
-            self._poll.register(file, select.POLLIN)
-        self._datagram_file: int | None = None
         if self._datagrams is not None:
             self._files.extend(self._datagrams.sockets)
-            self._datagram_file = self._datagrams.fileno()
-            self._poll.register(self._datagram_file, select.POLLIN)
-        self._watched: set[int] = set()
-        # ZeroMQ's file can be read only if something has happened since its socket was last asked for news,
-        # and so a way is known to have none when it was found without, and its file cannot be read.
-        self._with_news = pulls
-        self._datagrams_have_news = self._datagrams is not None
+        self._incoming = Incoming(pulls, self._datagrams, self._in_turn)
 
     @property
     def generation(self) -> int:
@@ -232,7 +216,7 @@ class Mesh:
 
     def pause(self) -> None:
         """Rest for a moment of a meeting: the doorman and the listener are looked at in turn."""
-        self._sleep(1)
+        self._incoming.sleep(1)
 
     # Posting and collecting.
 
@@ -278,7 +262,7 @@ class Mesh:
         deadline = now + timeout_seconds
         while not self._early:
             left_seconds = max(0.0, min(deadline, self._next_check) - now)
-            if self._sleep(ceil(left_seconds * 1000)):
+            if self._incoming.sleep(ceil(left_seconds * 1000)):
                 return True
             now = monotonic()
             if now >= self._next_check:
@@ -293,12 +277,7 @@ class Mesh:
 
     def watch(self, files: Iterable[int]) -> None:
         """Let ``wait`` return also when one of these files can be read, and none that was watched before."""
-        wanted = set(files)
-        for file in self._watched - wanted:
-            self._poll.unregister(file)
-        for file in wanted - self._watched:
-            self._poll.register(file, select.POLLIN)
-        self._watched = wanted
+        self._incoming.watch(files)
 
     def close(self, *, linger_ms: int = _LINGER_MS) -> None:
         """Say goodbye and close; what was posted is still delivered, for a moment."""
@@ -328,7 +307,7 @@ class Mesh:
         try:
             while self._pushes.keys() - self._peers.left - self._peers.lost:
                 left_ms = ceil((deadline - monotonic()) * 1000)
-                if left_ms <= 0 or not self._sleep(min(left_ms, 50)):
+                if left_ms <= 0 or not self._incoming.sleep(min(left_ms, 50)):
                     self._look_after_peers()
                 if left_ms <= 0:
                     return
@@ -336,54 +315,12 @@ class Mesh:
         except TransportError:
             return  # somebody is gone already
 
-    def _sleep(self, timeout_ms: int) -> bool:
-        """Sleep until something can be taken or a watched file be read; False may come early, too."""
-        self._with_news = [pull for pull in self._with_news if has_news(pull)]
-        return bool(self._with_news) or self._datagrams_have_news or self._look(timeout_ms)
-
-    def _look(self, timeout_ms: int) -> bool:
-        """Find out which ways have news, and whether one has or a watched file can be read."""
-        is_heard = False
-        for file, _ in self._poll.poll(timeout_ms):
-            pull = self._pulls.get(file)
-            if pull is None:
-                is_heard = True
-                self._datagrams_have_news |= file == self._datagram_file
-            elif has_news(pull) and pull not in self._with_news:
-                self._with_news.append(pull)
-        return is_heard or bool(self._with_news)
-
     def _take(self) -> list[Parcel]:
         """Take in what has come."""
         parcels: list[Parcel] = []
-        # Of several sockets a busy one must not keep the others waiting.
-        if len(self._pulls) > 1 or not (self._with_news or self._datagrams_have_news):
-            self._look(0)
-        for pull in list(self._with_news):
-            self._take_from(pull, parcels)
-        take = self._in_turn.take
-        while self._datagrams is not None and self._datagrams_have_news and len(parcels) < _COLLECT_MAX:
-            packet = self._datagrams.take()
-            if packet is None:
-                self._datagrams_have_news = False
-                break
-            for first, following in unpacked(packet):
-                for arrived in take(DATAGRAMS, first, following):
-                    self._accept(arrived, parcels)
+        for arrived in self._incoming.take():
+            self._accept(arrived, parcels)
         return parcels
-
-    def _take_from(self, pull: "zmq.Socket[bytes]", parcels: list[Parcel]) -> None:
-        most = len(parcels) + _COLLECT_MAX
-        while len(parcels) < most:
-            if not has_news(pull):
-                self._with_news.remove(pull)
-                return
-            frame = pull.recv(_NOBLOCK)
-            has_bodies = frame[1:2] >= _FIRST_WITH_BODIES and pull.getsockopt(zmq.RCVMORE)
-            for arrived in self._in_turn.take(ZEROMQ, frame, _bodies(pull) if has_bodies else ()):
-                self._accept(arrived, parcels)
-            # Whatever was posted as a datagram before this message is there by now.
-            self._datagrams_have_news = self._datagrams is not None
 
     def _accept(self, arrived: Arrived, parcels: list[Parcel]) -> None:
         """Take note of greetings, and keep everything else."""
@@ -479,17 +416,6 @@ class Mesh:
         self._sockets.append(socket)
         socket.sndhwm = socket.rcvhwm = 0
         return socket
-
-
-def _bodies(pull: "zmq.Socket[bytes]") -> list[Body]:
-    """The frames that follow, which all have arrived with the first one; they are not copied."""
-    bodies = []
-    has_more = True
-    while has_more:
-        frame = pull.recv(_NOBLOCK, copy=False)
-        bodies.append(frame.buffer)
-        has_more = frame.more
-    return bodies
 
 
 def _close(
