@@ -84,7 +84,9 @@ def _compared(scratch: Sequence[Figures], mine: str, theirs: str, times: float) 
     by_row: dict[tuple[str, int, str], dict[str, Figures]] = {}
     for each in scratch:
         by_row.setdefault((each["graph"], each["size"], each["case"]), {})[each["contender"]] = each
-    met, missed, neither = 0, [], []
+    met = 0
+    missed: list[str] = []
+    neither: list[str] = []
     for row in by_row.values():
         own, other = row.get(mine), row.get(theirs)
         if own is None or other is None:
