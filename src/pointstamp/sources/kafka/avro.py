@@ -14,7 +14,7 @@ from urllib.request import urlopen
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, PointstampError, StorageError
-from pointstamp.sources.kafka.decoding import HEADER_BYTES, NO_HEADER, Decoded, fitted
+from pointstamp.sources.kafka.decoding import HEADER_BYTES, NO_HEADER, Decoded, decode_each
 
 _ANSWER_SECONDS_MAX: Final = 30.0
 
@@ -27,19 +27,8 @@ class AvroDecoder:
 
     def __call__(self, values: Sequence[bytes | None], schema: pa.Schema) -> Decoded:
         """Avro records, with the columns of a schema."""
-        found: list[dict[str, Any] | None] = []
-        problems: dict[int, str] = {}
-        for place, value in enumerate(values):
-            row = None
-            if value is not None:
-                try:
-                    row = self._decoded(value)
-                except StorageError:
-                    raise
-                except (PointstampError, ValueError, LookupError, EOFError, TypeError) as error:
-                    problems[place] = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-            found.append(row)
-        return fitted(found, schema, problems)
+        bad = (PointstampError, ValueError, LookupError, EOFError, TypeError)
+        return decode_each(values, schema, self._decoded, bad)
 
     def _decoded(self, value: bytes) -> dict[str, Any]:
         from fastavro import schemaless_reader

@@ -7,14 +7,16 @@ A value that cannot be decoded is told with its place and the reason, and its co
 of a record without a value. The others are decoded all together, and one by one only around such a value.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from pointstamp.errors import PointstampError
+from pointstamp.errors import PointstampError, StorageError
 from pointstamp.rows.schema import to_batches
 from pointstamp.sources.json_lines import json_lines
+
+T = TypeVar("T")
 
 HEADER_BYTES: Final = 5
 """What a registry's wire format has before a value."""
@@ -37,7 +39,8 @@ def decode_json(values: Sequence[bytes | None], schema: pa.Schema) -> Decoded:
     start = 0
     for place, value in enumerate([*values, None]):
         if value is None:
-            _decode_run(values[start:place], start, schema, pieces, problems)
+            run = [each for each in values[start:place] if each is not None]
+            _make(run, start, schema, _parsed, pieces, problems)
             if place < len(values):
                 pieces.append(nulls(schema))
             start = place + 1
@@ -68,63 +71,62 @@ def nulls(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
 
 
-def fitted(found: Sequence[dict[str, Any] | None], schema: pa.Schema, problems: Mapping[int, str]) -> Decoded:
-    """Rows of Python's as columns, and further problems with those that do not fit; None is a row of nulls.
-
-    All together, and where that fails each half by itself.
-    """
-    pieces: list[pa.RecordBatch] = []
-    more = dict(problems)
-    _fit_run([{} if row is None else row for row in found], 0, schema, pieces, more)
-    return Decoded(pa.concat_batches(pieces) if pieces else pa.RecordBatch.from_pylist([], schema), more)
-
-
-def _fit_run(
-    rows: list[dict[str, Any]],
-    start: int,
-    schema: pa.Schema,
-    pieces: list[pa.RecordBatch],
-    problems: dict[int, str],
-) -> None:
-    if not rows:
-        return
-    whole = [{name: row.get(name) for name in schema.names} for row in rows]
-    try:
-        pieces.extend(to_batches(whole, schema, "a record"))
-    except (PointstampError, ValueError, TypeError) as error:
-        if len(rows) == 1:
-            problems[start] = " ".join(str(error).split()).rstrip(".")
-            pieces.append(nulls(schema))
-            return
-        half = len(rows) // 2
-        _fit_run(rows[:half], start, schema, pieces, problems)
-        _fit_run(rows[half:], start + half, schema, pieces, problems)
-
-
-def _decode_run(
+def decode_each(
     values: Sequence[bytes | None],
+    schema: pa.Schema,
+    decode: Callable[[bytes], dict[str, Any]],
+    bad: tuple[type[Exception], ...],
+) -> Decoded:
+    """Values that a package decodes one by one, to rows of Python's; ``bad`` are its errors about a value."""
+    found: list[dict[str, Any]] = []
+    problems: dict[int, str] = {}
+    for place, value in enumerate(values):
+        row: dict[str, Any] = {}
+        if value is not None:
+            try:
+                row = decode(value)
+            except StorageError:  # of a registry: that says nothing about the value
+                raise
+            except bad as error:
+                problems[place] = _reason(error)
+        found.append(row)
+    pieces: list[pa.RecordBatch] = []
+    _make(found, 0, schema, _fitted, pieces, problems)
+    return Decoded(pa.concat_batches(pieces) if pieces else pa.RecordBatch.from_pylist([], schema), problems)
+
+
+def _make(
+    items: Sequence[T],
     start: int,
     schema: pa.Schema,
+    make: Callable[[Sequence[T], pa.Schema], Iterable[pa.RecordBatch]],
     pieces: list[pa.RecordBatch],
     problems: dict[int, str],
 ) -> None:
-    """Decode values of which none is missing: together, or where that fails each half by itself."""
-    texts = [value for value in values if value is not None]
-    if not texts:
+    """Make columns of items: of all together, or where that fails of each half by itself."""
+    if not items:
         return
     try:
-        pieces.append(_parsed(texts, schema))
-    except (pa.ArrowException, ValueError) as error:
-        if len(texts) == 1:
-            problems[start] = " ".join(str(error).split()).rstrip(".")
+        pieces.extend(list(make(items, schema)))  # all or none
+    except (PointstampError, pa.ArrowException, ValueError, TypeError) as error:
+        if len(items) == 1:
+            problems[start] = _reason(error)
             pieces.append(nulls(schema))
             return
-        half = len(texts) // 2
-        _decode_run(texts[:half], start, schema, pieces, problems)
-        _decode_run(texts[half:], start + half, schema, pieces, problems)
+        half = len(items) // 2
+        _make(items[:half], start, schema, make, pieces, problems)
+        _make(items[half:], start + half, schema, make, pieces, problems)
 
 
-def _parsed(texts: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+
+
+def _fitted(rows: Sequence[dict[str, Any]], schema: pa.Schema) -> Iterable[pa.RecordBatch]:
+    return to_batches([{name: row.get(name) for name in schema.names} for row in rows], schema, "a record")
+
+
+def _parsed(texts: Sequence[bytes], schema: pa.Schema) -> Iterable[pa.RecordBatch]:
     # A line break in JSON can only stand between its words. An object for each text is then at least one row,
     # so that as many rows as texts are one for each.
     lines = [text.replace(b"\n", b" ").strip() for text in texts]
@@ -135,4 +137,4 @@ def _parsed(texts: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
     batches = list(json_lines(pa.BufferReader(joined), schema, len(joined) + 1))
     if sum(batch.num_rows for batch in batches) != len(lines):
         raise ValueError("it is more than one JSON object")
-    return pa.concat_batches(batches).cast(schema)
+    return [pa.concat_batches(batches).cast(schema)]

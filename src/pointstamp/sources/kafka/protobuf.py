@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.sources.kafka.decoding import HEADER_BYTES, NO_HEADER, Decoded, fitted
+from pointstamp.sources.kafka.decoding import HEADER_BYTES, NO_HEADER, Decoded, decode_each
 
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
 _WRAPPERS: Final = frozenset(
@@ -43,17 +43,11 @@ class ProtobufDecoder:
         """Messages, with the columns of a schema."""
         kind = _message_class(self.descriptors, self.message)
         self._check_columns(kind.DESCRIPTOR, schema)
-        found: list[dict[str, Any] | None] = []
-        problems: dict[int, str] = {}
-        for place, value in enumerate(values):
-            row = None
-            if value is not None:
-                try:
-                    row = _row(kind.FromString(self._body(value, kind.DESCRIPTOR)), schema)
-                except Exception as error:  # the package has errors of its own
-                    problems[place] = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-            found.append(row)
-        return fitted(found, schema, problems)
+
+        def decoded(value: bytes) -> dict[str, Any]:
+            return _row(kind.FromString(self._body(value, kind.DESCRIPTOR)), schema)
+
+        return decode_each(values, schema, decoded, (Exception,))  # the package has errors of its own
 
     def _body(self, value: bytes, descriptor: Any) -> bytes:  # noqa: ANN401 - as the package has it
         if not self.has_header:
