@@ -36,6 +36,16 @@ class Cluster:
         named = {name.replace("_", "."): value for name, value in own.items()}
         return {**named, "logger": _log, "bootstrap.servers": self.bootstrap, **self.options}
 
+    def reader_settings(self, **own: object) -> dict[str, Any]:
+        """Those of a client that reads committed records, from where it is told, and leaves no trace."""
+        return self.settings(
+            group_id="pointstamp",
+            enable_auto_commit=False,
+            enable_auto_offset_store=False,
+            isolation_level="read_committed",
+            **own,
+        )
+
     def admin(self) -> "AdminClient":
         """A client that asks for topics and offsets."""
         settings = self.settings()

@@ -102,13 +102,7 @@ def _records(cluster: Cluster, topic: str, end: int) -> list[tuple[bytes | None,
     """All committed records of the topic before an offset."""
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-    settings = cluster.settings(
-        group_id="pointstamp",
-        enable_auto_commit=False,
-        enable_partition_eof=True,
-        isolation_level="read_committed",
-        auto_offset_reset="earliest",
-    )
+    settings = cluster.reader_settings(enable_partition_eof=True, auto_offset_reset="earliest")
     consumer = Consumer(settings)
     found: list[tuple[bytes | None, bytes | None]] = []
     deadline, reached = monotonic() + STABLE_SECONDS_MAX, 0

@@ -53,12 +53,8 @@ class PartitionConsumer:
     """A consumer at one partition, which knows where it stands; for one reader at a time."""
 
     def __init__(self, cluster: Cluster, topic: str, partition: int) -> None:
-        settings = cluster.settings(
-            group_id="pointstamp",
-            enable_auto_commit=False,
-            enable_auto_offset_store=False,
+        settings = cluster.reader_settings(
             enable_partition_eof=True,
-            isolation_level="read_committed",
             auto_offset_reset="error",
             fetch_wait_max_ms=100,
             queued_max_messages_kbytes=_QUEUED_KILOBYTES,

@@ -22,11 +22,7 @@ class PartitionTails:
     """A consumer at the ends of partitions; used by one thread."""
 
     def __init__(self, cluster: Cluster) -> None:
-        settings = cluster.settings(
-            group_id="pointstamp",
-            enable_auto_commit=False,
-            enable_auto_offset_store=False,
-            isolation_level="read_committed",
+        settings = cluster.reader_settings(
             auto_offset_reset="latest",
             fetch_wait_max_ms=500,
             fetch_message_max_bytes=_FETCH_BYTES,
