@@ -1,6 +1,6 @@
 """docs/peers.md shows what the table of peers has measured, and the table says why a figure is missing.
 
-- the page is what benchmarks/peers/page.py makes of the results, and shows no line that the table does not make;
+- the page is what benchmarks/peers/page.py makes of the results, and shows no line that the table lacks;
 - a contender that ends has the median of its turns; one that does not end, or fails, has a reason;
 - a peer that cannot be had is left out, with a sentence;
 - the history of figures reads our cost against each peer from a line.
