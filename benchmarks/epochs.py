@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -27,7 +28,7 @@ import pyarrow as pa
 import pointstamp as ps
 from pointstamp.running.processes import ProcessRun
 
-Rows = pa.RecordBatch | pa.Table
+Rows: TypeAlias = "pa.RecordBatch | pa.Table"
 
 EPOCHS = 1_000
 ROWS = 1_000
