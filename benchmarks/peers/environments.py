@@ -15,7 +15,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent.parent
 RUST: Final = Path(__file__).parent / "timely"
 PYTHON_PEERS: Final = {"bytewax": "bytewax==0.21.1", "pathway": "pathway==0.33.0"}
-BUILD_SECONDS_MAX: Final = 1_200
+BUILD_SECONDS_MAX: Final = 3_600
 
 
 class PeerMissingError(Exception):

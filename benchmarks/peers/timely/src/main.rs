@@ -2,10 +2,10 @@
 //!
 //!     peers CASE [NAME=NUMBER ...] [-- ARGUMENTS OF TIMELY]
 //!
-//! A case prints one JSON line: `value` is the median, in the unit that the case is measured in, and
-//! `processor` the processor time of this process for one, in the same unit of time, where that is known. Each
-//! case checks its own answer, and panics where it is wrong. With two processes each runs the same case, with
-//! timely's own `-n 2 -p NUMBER -h FILE`, and the first of them prints the line.
+//! A case prints one JSON line, and that of components two: `seconds` is what one takes by the clock, the
+//! median, and `processor_seconds` what one takes of the processor, on Linux. Each case checks its own answer,
+//! and panics where it is wrong. With two processes each runs the same case, with timely's own
+//! `-n 2 -p NUMBER -h FILE`, and the first of them prints the line.
 
 mod changes;
 mod components;

@@ -92,7 +92,7 @@ pub fn report(worker: &Worker, case: &str, ways: &[Taken], per: f64) {
     if worker.index() == 0 {
         let processor = better.processor / better.each.len() as f64 / per;
         println!(
-            "{{\"case\": \"{case}\", \"workers\": {}, \"seconds\": {:.9}, \"processor_seconds\": {processor:.9}}}",
+            "{{\"case\": \"{case}\", \"workers\": {}, \"seconds\": {:.6e}, \"processor_seconds\": {processor:.6e}}}",
             worker.peers(),
             better.median() / per,
         );
