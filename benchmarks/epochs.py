@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -57,10 +57,10 @@ def _keep(results: list[pa.Table], name: str, epoch: int, table: pa.Table) -> No
     results.append(table)
 
 
-def counted(batches: Sequence[Rows], processes: int) -> tuple[dict[int, int], list[float]]:
+def counted(batches: Sequence[Rows], processes: int, key: str = "long") -> tuple[dict[Any, int], list[float]]:
     """A running count of epochs: the newest count of each key, and the seconds of each epoch."""
     flow = ps.Dataflow("epochs")
-    flow.output("counts", flow.input("keys", "key long").count("key", running=True))
+    flow.output("counts", flow.input("keys", f"key {key}").count("key", running=True))
     results: list[pa.Table] = []
     on_result = partial(_keep, results)
     if processes:
@@ -72,9 +72,9 @@ def counted(batches: Sequence[Rows], processes: int) -> tuple[dict[int, int], li
 
 def run(
     session: ps.LocalRun | ProcessRun, batches: Sequence[Rows], results: list[pa.Table]
-) -> tuple[dict[int, int], list[float]]:
+) -> tuple[dict[Any, int], list[float]]:
     """Send each epoch, wait for its result, keep the newest count of each key."""
-    counts: dict[int, int] = {}
+    counts: dict[Any, int] = {}
     seconds = []
     source = session.input("keys")
     for epoch, batch in enumerate(batches):

@@ -22,7 +22,7 @@ from benchmarks.epochs import counted
 from benchmarks.exchange import KEY, PROCESSES, exchange
 from benchmarks.rounds import empty_epochs, empty_rounds, per_second
 from benchmarks.small_epochs import advancing, counting, sending, spent_on_one
-from benchmarks.tables.cases import CASES
+from benchmarks.tables.cases import CASES, text_keys
 from benchmarks.tables.updates import measured
 
 import pointstamp
@@ -91,6 +91,18 @@ def components(sizes: Sizes) -> Iterator[Figure]:
         yield f"components {name}", value * unit, None
 
 
+def inserts(sizes: Sizes, *, has_text_keys: bool) -> Iterator[Figure]:
+    """Rows into a running count that has each key once."""
+    shape = (sizes["epochs"], sizes["change"])
+    drawn = [np.arange(sizes["rows"]), *np.random.default_rng(17).integers(0, sizes["rows"], shape)]
+    keys = [text_keys(each) if has_text_keys else pa.array(each) for each in drawn]
+    batches = [pa.record_batch({"key": each}) for each in keys]
+    counts, seconds = counted(batches, 0, "string" if has_text_keys else "long")
+    if [counts[key] for key in keys[0].to_pylist()] != np.bincount(np.concatenate(drawn)).tolist():
+        raise AssertionError("a count is wrong")
+    yield "inserts", float(np.median(seconds[1:])), None
+
+
 def changes(sizes: Sizes, query: str) -> Iterator[Figure]:
     """Changes of a table that is added up by key."""
     (case,) = (each for each in CASES if each.name == query)
@@ -108,6 +120,8 @@ OURS: Final[dict[str, Callable[[Sizes], Iterator[Figure]]]] = {
     "empty rounds, 2 processes": partial(rounds, processes=2),
     "exchange": exchanged,
     "components": components,
+    "inserts-integers": partial(inserts, has_text_keys=False),
+    "inserts-strings": partial(inserts, has_text_keys=True),
     "changes-integers": partial(changes, query="sum by key"),
     "changes-strings": partial(changes, query="sum by text"),
 }

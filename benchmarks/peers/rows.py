@@ -34,7 +34,8 @@ class Measurement:
 _COUNTS: Final = {"timely": "count-timely", "differential": "count-differential"}
 _LARGE: Final = {"rows": 10_000_000, "keys": 100_000, "epochs": 1, "repeated": 3}
 _SMALL: Final = {"rows": 1_000, "keys": 100_000, "epochs": 1_000, "repeated": 1}
-_CHANGES: Final = {"rows": 1_000_000, "change": 1_000, "epochs": 200}
+_CHANGES: Final = {"rows": 1_000_000, "change": 1_000, "epochs": 200, "deletes": 1}
+_INSERTS: Final = {**_CHANGES, "deletes": 0}
 _FEW: Final = {"epochs": 50}
 _FEWER_ROWS: Final = {"rows": 100_000, "repeated": 1}
 
@@ -121,6 +122,20 @@ MEASUREMENTS: Final = (
         {"vertices": 1_000_000, "edges": 100, "epochs": 100},
         {"vertices": 10_000},
         {"timely": "components-timely", "differential": "components-differential"},
+    ),
+    Measurement(
+        ("{change:,} rows into counts of {rows:,} integer keys, 1 worker",),
+        "inserts-integers",
+        _INSERTS,
+        {"rows": 10_000, **_FEW},
+        {"differential": "changes-integers"},
+    ),
+    Measurement(
+        ("{change:,} rows into counts of {rows:,} text keys, 1 worker",),
+        "inserts-strings",
+        _INSERTS,
+        {"rows": 10_000, **_FEW},
+        {"differential": "changes-strings"},
     ),
     Measurement(
         ("{change:,} changes into {rows:,} rows by integer keys, 1 worker",),

@@ -142,10 +142,12 @@ class Rows:
         return pa.RecordBatch.from_arrays(columns, names=["id", "k", "v", "w"])
 
     def _keys_of(self, k: Numbers) -> pa.Array:
-        numbers = pa.array(k)
-        if not self._has_text_keys:
-            return numbers
-        return pc.binary_join_element_wise("key-", numbers.cast(pa.string()), "")
+        return text_keys(k) if self._has_text_keys else pa.array(k)
+
+
+def text_keys(numbers: Numbers) -> pa.Array:
+    """A text for each number."""
+    return pc.binary_join_element_wise("key-", pa.array(numbers).cast(pa.string()), "")
 
 
 def tables_of(case: Case, rows: int) -> dict[str, Rows]:

@@ -1,5 +1,6 @@
-//! Changes into a table of many keys: half of each takes rows away, half adds rows, and the result is the
-//! number and the sum of the rows of each key that changed, by differential dataflow's `count_total`.
+//! Changes into a table of many keys: the number and the sum of the rows of each key that changed, by
+//! differential dataflow's `count_total`. With `deletes=1` keys are drawn, and half of a change takes rows
+//! away; otherwise each key is there once at the beginning, and a change only adds rows.
 
 use crate::measure::{report, timed, Dice, Sizes, Taken};
 use differential_dataflow::input::InputSession;
@@ -29,16 +30,24 @@ fn changes<K: ExchangeData + Hashable + Hash>(
     case: &str,
     key_of: impl Fn(u64) -> K,
 ) {
-    let (number, half) = (sizes.get("rows"), sizes.get("change") / 2);
+    let (number, change_rows, deletes) = (sizes.get("rows"), sizes.get("change"), sizes.get("deletes") == 1);
     let mut dice = Dice(1);
     let mut drawn = || (key_of(dice.below(number as u64)), dice.below(1 << 40) as isize);
-    let mut rows: Vec<(K, isize)> = (0..number).map(|_| drawn()).collect();
+    let mut rows: Vec<(K, isize)> = (0..number)
+        .map(|key| if deletes { drawn() } else { (key_of(key as u64), 1) })
+        .collect();
     let first = rows.clone();
     let mut places = Dice(2);
     let changes: Vec<Vec<(K, (isize, isize))>> = (0..sizes.get("epochs"))
         .map(|_| {
             let mut change = Vec::new();
-            for _ in 0..half {
+            while change.len() < change_rows {
+                if !deletes {
+                    rows.push(drawn());
+                    let (key, value) = rows[rows.len() - 1].clone();
+                    change.push((key, (1, value)));
+                    continue;
+                }
                 let place = places.below(number as u64) as usize;
                 let (key, value) = std::mem::replace(&mut rows[place], drawn());
                 change.push((key, (-1, -value)));
