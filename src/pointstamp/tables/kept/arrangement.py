@@ -25,6 +25,7 @@ from pointstamp.tables.kept.run import Layout, Run, expanded, run_of
 from pointstamp.tables.kept.scattered import Scattered
 from pointstamp.tables.kept.shared import Kept
 from pointstamp.tables.kept.sorting import Positions
+from pointstamp.tables.kept.summed import SummedRows, summed_rows
 from pointstamp.tables.kept.weights import DIFF, Integers
 
 
@@ -130,6 +131,17 @@ class Arrangement:
         columns, which = self._taken(*_keys_at(run, firsts))
         return as_batch(columns, self.schema), which
 
+    def summed_of(self, run: Run, firsts: Positions) -> SummedRows:
+        """The stored rows that have the keys of these rows of a run, added up."""
+        return summed_rows(self.layout, list(self._found(*_keys_at(run, firsts), None)))
+
+    def summed_matches(self, batch: pa.RecordBatch, keys: Sequence[str]) -> SummedRows:
+        """The stored rows that have the keys of this batch's rows, added up for each of these."""
+        hashes = hash_columns(batch, list(keys))
+        columns = [kept_column(batch.column(key)) for key in keys]
+        order = hashes.argsort()
+        return summed_rows(self.layout, list(self._found(columns, hashes.take(order), order)))
+
     def _taken(self, keys: Sequence[KeptColumn], hashes: Hashes) -> tuple[list[KeptColumn], Positions]:
         found = list(self._found(keys, hashes, None))
         if not found:
@@ -147,7 +159,9 @@ class Arrangement:
         parts: list[tuple[Positions, Run, Positions]] = []
         for own in self._runs:
             found, begins, ends = own.ranges(hashes)
-            longer = np.flatnonzero(ends - begins > most)
+            if not len(found):
+                continue
+            longer = (ends - begins > most).nonzero()[0]
             if len(longer):
                 ends[longer] = begins[longer] + most
                 cut = found[longer]

@@ -152,5 +152,6 @@ class Runs:
 
 
 def _is_due(older: Run, newer: Run) -> bool:
-    fits = older.longest_bytes + newer.longest_bytes <= _COLUMN_BYTES_MAX
-    return fits and len(older) < GROWTH * len(newer)
+    if len(older) >= GROWTH * len(newer):
+        return False
+    return older.longest_bytes + newer.longest_bytes <= _COLUMN_BYTES_MAX
