@@ -147,7 +147,7 @@ class Run:
         """The rows with their weights, in the columns of the schema."""
         return as_batch(self.columns, self.layout.schema)
 
-    @cached_property
+    @property
     def keys(self) -> list[KeptColumn]:
         """The columns of the key."""
         return [self.columns[position] for position in self.layout.key_positions]
@@ -176,16 +176,15 @@ class Run:
         """The columns of the rows without their weights."""
         return self.columns[: len(self.layout.identity)]
 
-    @cached_property
+    @property
     def sums(self) -> list[Integers]:
         """The weights of the rows, one array for each."""
         return [np.asarray(column) for column in self.columns[len(self.layout.identity) :]]
 
-    @cached_property
+    @property
     def weights(self) -> Integers:
         """The weight of each row, where it has one."""
-        (weights,) = self.sums
-        return weights
+        return np.asarray(self.columns[-1])
 
     def matching(
         self, hashes: Hashes, theirs: Sequence[KeptColumn], order: Positions | None = None
@@ -288,12 +287,13 @@ def run_of_words(layout: Layout, words: tuple[Hashes, ...], columns: Sequence[Ke
     return _made(layout, words, columns, is_merge=False)[0]
 
 
-def merged(one: Run, other: Run) -> Run:
-    """The rows of both, added up; what adds up to nothing is gone."""
-    words = tuple(np.concatenate(pair) for pair in zip(one.words, other.words, strict=True))
-    both = zip(one.columns, other.columns, one.layout.schema.types, strict=True)
-    columns = [together((mine, theirs), kind) for mine, theirs, kind in both]
-    return _made(one.layout, words, columns, is_merge=True)[0]
+def merged(*runs: Run) -> Run:
+    """The rows of runs of one layout, added up; what adds up to nothing is gone."""
+    layout = runs[0].layout
+    words = tuple(np.concatenate(each) for each in zip(*(run.words for run in runs), strict=True))
+    parts = zip(*(run.columns for run in runs), layout.schema.types, strict=True)
+    columns = [together(each, kind) for *each, kind in parts]
+    return _made(layout, words, columns, is_merge=True)[0]
 
 
 def expanded(begins: Positions, ends: Positions) -> tuple[Positions, Positions]:

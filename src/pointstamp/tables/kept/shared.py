@@ -15,6 +15,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
+from pointstamp.rows.mixing import Hashes
 from pointstamp.state.memory import MemoryBudget
 from pointstamp.tables.kept.run import Run, run_of
 from pointstamp.tables.kept.run_file import mapped_run
@@ -99,6 +100,11 @@ class Kept:
         """The runs that a reader sees."""
         self._check_loaded()
         return [*self.runs, *self.later[: self._seen[reader] - self._merged]]
+
+    def having(self, reader: int, hashes: Hashes) -> list[Run]:
+        """The runs that a reader sees and that may have keys with these hashes."""
+        self._check_loaded()
+        return [*self.runs.having(hashes), *self.later[: self._seen[reader] - self._merged]]
 
     # Saving.
 
