@@ -81,7 +81,7 @@ def check_lookups(kept: Arrangement, there: Counter[tuple[Any, ...]], asked: pa.
     firsts, _ = groups_of(run)
     assert len(firsts) == len(keys)
     found = kept.summed_of(run, firsts)
-    columns = [*found.rows.columns(np.arange(len(found.weights))), found.weights]
+    columns = [*found.columns, found.weights]
     assert counted(as_batch(columns, SCHEMA)) == wanted
     assert len(found.weights) == len(wanted), "each row is found once"
     assert counted(kept.stored_of(run, firsts)[0]) == wanted
@@ -123,7 +123,7 @@ def test_rows_whose_hashes_are_alike_are_told_apart(monkeypatch: pytest.MonkeyPa
         firsts, _ = groups_of(run)
         found = kept.summed_of(run, firsts)
         asked = {row["k"] for row in run.batch.to_pylist()}
-        columns = [*found.rows.columns(np.arange(len(found.weights))), found.weights]
+        columns = [*found.columns, found.weights]
         wanted = {row: n for row, n in there.items() if row[0] in asked and n}
         assert counted(as_batch(columns, SCHEMA)) == wanted
 

@@ -136,10 +136,12 @@ def reads_as_it_is(
 ) -> bool:
     """Whether the partitions of the input can be read by the workers as they are.
 
-    This is so if there is one input, whose rows may go to any worker, all in one epoch, with one partition
-    for each worker. It looks only at plans whose partitions are known without running anything.
+    This is so if there is one input, all in one epoch, with one partition for each worker. Rows that belong
+    to another worker by their key go there directly: that takes a fraction of packing them for Spark's
+    shuffle and handing them to Python twice. It looks only at plans whose partitions are known without
+    running anything.
     """
-    if is_connect(spark) or len(specs) != 1 or specs[0].keys is not None or specs[0].epoch is not None:
+    if is_connect(spark) or len(specs) != 1 or specs[0].epoch is not None:
         return False
     plan: Any = frames[specs[0].name]._jdf.queryExecution().executedPlan()  # noqa: SLF001 - Python has no name for it
     words = plan.toString()

@@ -26,7 +26,7 @@ from pointstamp.state.pieces import Piece
 from pointstamp.tables.join import without_null_keys
 from pointstamp.tables.joining import Joining, joining
 from pointstamp.tables.kept.arrangement import Arrangement
-from pointstamp.tables.kept.columns import arrow_column
+from pointstamp.tables.kept.columns import arrow_column, taken
 from pointstamp.tables.kept.groups import distinct
 from pointstamp.tables.kept.open_changes import OpenChanges
 from pointstamp.tables.kept.rounds import Rounds, counted_at, stored_schema, up_to
@@ -109,9 +109,11 @@ class LookUp:
         """Which rows find something, once for each copy of what they find, and the columns of that."""
         found = self._table.summed_matches(rows, list(self._asked.pairs))
         copies = np.repeat(np.arange(len(found.weights)), np.maximum(found.weights, 0))
-        kinds = [self._schema.types[number] for number in self._added]
-        added = zip(found.rows.columns(copies, self._added), kinds, strict=True)
-        return found.group.take(copies), [arrow_column(column, kind) for column, kind in added]
+        added = [
+            arrow_column(taken(found.columns[number], copies), self._schema.types[number])
+            for number in self._added
+        ]
+        return found.group.take(copies), added
 
     def _found_in_loop(self, rows: pa.RecordBatch, rounds: Rounds) -> tuple[Positions, list[pa.Array]]:
         """The same where stored rows have rounds."""

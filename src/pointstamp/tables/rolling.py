@@ -34,12 +34,11 @@ from pointstamp.tables.aggregates.group_values import Places, firsts_of
 from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.deltas import weighed
 from pointstamp.tables.kept.arrangement import Arrangement
-from pointstamp.tables.kept.columns import KeptColumn, as_batch, taken
+from pointstamp.tables.kept.columns import KeptColumn, as_batch, taken, together
 from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.ordering import Ordered, ordering, ranks
 from pointstamp.tables.kept.run import Run, expanded, run_of, run_of_words
 from pointstamp.tables.kept.run_keys import groups_of
-from pointstamp.tables.kept.scattered import Scattered
 from pointstamp.tables.kept.weights import DIFF, with_weights
 from pointstamp.tables.reducing import ALL
 from pointstamp.topology.domain import Time
@@ -166,16 +165,11 @@ def _both(kept: Arrangement, change: Run) -> _Both:
     firsts, group = groups_of(change)
     stored = kept.summed_of(change, firsts)
     old, new = (np.repeat(np.arange(len(each)), each) for each in (stored.weights, change.weights))
-    if not len(old):
-        columns = [taken(column, new) for column in change.identity]
-        return _Both(columns, tuple(word.take(new) for word in change.words), group.take(new), 0)
-    parts = [*stored.rows.parts, change.identity]
-    part_of = np.append(stored.rows.part_of.take(old), np.full(len(new), len(parts) - 1))
-    rows = Scattered(stored.rows.schema, parts, part_of, np.append(stored.rows.at.take(old), new))
-    both = zip(stored.words, change.words, strict=True)
-    words = tuple(np.append(one.take(old), other.take(new)) for one, other in both)
-    of = np.append(stored.group.take(old), group.take(new))
-    return _Both(rows.columns(np.arange(len(of))), words, of, len(old))
+    both = zip(stored.columns, change.identity, kept.layout.identity_schema.types, strict=True)
+    columns = [together((taken(one, old), taken(other, new)), kind) for one, other, kind in both]
+    hashes = zip(stored.words, change.words, strict=True)
+    words = tuple(np.concatenate((one.take(old), other.take(new))) for one, other in hashes)
+    return _Both(columns, words, np.concatenate((stored.group.take(old), group.take(new))), len(old))
 
 
 def _sizes(group: Places) -> tuple[Places, Places]:

@@ -19,8 +19,8 @@ from pointstamp.rows.mixing import Hashes
 from pointstamp.tables.kept.arrangement import Arrangement, FirstRows
 from pointstamp.tables.kept.ordering import Ordered, ranks
 from pointstamp.tables.kept.run import Run
-from pointstamp.tables.kept.scattered import Scattered, are_equal
-from pointstamp.tables.kept.sorting import Positions, both_packed, in_order
+from pointstamp.tables.kept.scattered import Scattered
+from pointstamp.tables.kept.sorting import Positions, both_packed, in_order, told_apart
 from pointstamp.tables.kept.weights import Integers
 
 _WIDER: Final = 4
@@ -124,8 +124,16 @@ def _ends(
     packed, is_exact = both_packed(group, prefixes)
     words = (packed, hashes) if is_exact else (packed, prefixes, hashes)
     order, is_same = in_order(words, is_merge=True)
-    kept = np.flatnonzero(np.append(True, ~are_equal(both, order, is_same)))
+    kept = np.flatnonzero(np.append(True, ~_are_equal(both, order, is_same)))
     before, after = (np.add.reduceat(weights[order], kept) for weights in (before, after))
     alive = np.flatnonzero((before != 0) | (after != 0))
     at = order[kept[alive]]
     return Ends(both.only(at), group[at], prefixes[at], before[alive], after[alive])
+
+
+def _are_equal(rows: Scattered, order: Positions, is_same: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Whether each row but the first equals the one before it; few that have the same words do not."""
+    likely = np.flatnonzero(is_same) + 1
+    if len(likely) and not rows.equal(order[likely], order[likely - 1]).all():
+        return told_apart(rows.taken, order, is_same)
+    return is_same

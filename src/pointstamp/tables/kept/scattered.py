@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pointstamp.tables.kept.columns import KeptColumn, as_batch, equal_kept, taken, together
-from pointstamp.tables.kept.sorting import Positions, told_apart
+from pointstamp.tables.kept.sorting import Positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +32,23 @@ class Scattered:
         """Some of these rows as a batch of their own."""
         return as_batch(self.columns(rows), self.schema)
 
-    def columns(self, rows: Positions, only: Sequence[int] | None = None) -> list[KeptColumn]:
-        """The columns of some of these rows, or some of their columns."""
+    def columns(self, rows: Positions) -> list[KeptColumn]:
+        """The columns of some of these rows."""
         part_of, at = self.part_of.take(rows), self.at.take(rows)
-        wanted = range(len(self.schema)) if only is None else only
-        if not self.parts:
-            return [pa.array([], self.schema.types[number]) for number in wanted]
         found = []
-        for number, columns in enumerate(self.parts):
-            part = [columns[each] for each in wanted]
+        for number, part in enumerate(self.parts):
             here = (part_of == number).nonzero()[0]
             if len(here) == len(rows):
                 return [taken(column, at) for column in part]
             if len(here):
                 found.append((here, [taken(column, at.take(here)) for column in part]))
         if not found:
-            return [taken(self.parts[0][number], at) for number in wanted]
+            return [taken(column, at) for column in self.parts[0]]
         back = np.empty(len(rows), np.intp)
         back[np.concatenate([here for here, _ in found])] = np.arange(len(rows))
         return [
-            taken(together([values[place] for _, values in found], self.schema.types[number]), back)
-            for place, number in enumerate(wanted)
+            taken(together([values[number] for _, values in found], kind), back)
+            for number, kind in enumerate(self.schema.types)
         ]
 
     def equal(self, these: Positions, those: Positions) -> npt.NDArray[np.bool_]:
@@ -60,11 +56,3 @@ class Scattered:
         columns = self.columns(np.concatenate((these, those)))
         pairs = np.arange(len(these))
         return equal_kept(columns, pairs, columns, pairs + len(these), self.schema.types)
-
-
-def are_equal(rows: Scattered, order: Positions, is_same: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Whether each row but the first equals the one before it; few that have the same words do not."""
-    likely = is_same.nonzero()[0] + 1
-    if len(likely) and not rows.equal(order[likely], order[likely - 1]).all():
-        return told_apart(rows.taken, order, is_same)
-    return is_same

@@ -1,4 +1,4 @@
-"""Stored rows of some keys, added up over all runs: what is looked up is known by its places until it is read.
+"""Stored rows of some keys, added up over all runs.
 
 Rows are told apart by the hashes that their runs have of them, so that nothing is hashed again, and are added
 up only if they are equal.
@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from pointstamp.rows.mixing import Hashes
+from pointstamp.tables.kept.columns import KeptColumn, as_batch, equal_kept, kept_column, taken, together
 from pointstamp.tables.kept.run import Layout, Run
-from pointstamp.tables.kept.scattered import Scattered, are_equal
-from pointstamp.tables.kept.sorting import Positions, by_both
+from pointstamp.tables.kept.sorting import Positions, by_both, told_apart
 from pointstamp.tables.kept.weights import Integers
 
 
@@ -20,7 +22,8 @@ from pointstamp.tables.kept.weights import Integers
 class SummedRows:
     """Rows of some keys, added up: no two rows of a key are equal, and none has the weight 0."""
 
-    rows: Scattered
+    columns: Sequence[KeptColumn]
+    """Without the weights."""
     weights: Integers
     group: Positions
     """Of which key each row is."""
@@ -31,34 +34,48 @@ class SummedRows:
 def summed_rows(layout: Layout, found: Sequence[tuple[Positions, Run, Positions]]) -> SummedRows:
     """What was found, run by run: of which key each row is, and where it stands in its run."""
     if not found:
-        rows = Scattered(layout.identity_schema, [], np.empty(0, np.intp), np.empty(0, np.intp))
+        columns = [kept_column(pa.array([], kind)) for kind in layout.identity_schema.types]
         words = (np.empty(0, np.uint64),) * layout.word_count
-        return SummedRows(rows, np.empty(0, np.int64), rows.at, words)
-    if len(found) == 1:  # in a run no two rows are equal
-        which, own, at = found[0]
-        rows = Scattered(layout.identity_schema, [own.identity], np.zeros(len(at), np.intp), at)
-        return SummedRows(rows, own.weights.take(at), which, tuple(word.take(at) for word in own.words))
-    rows = Scattered(
-        layout.identity_schema,
-        [own.identity for _, own, _ in found],
-        np.repeat(np.arange(len(found)), [len(at) for _, _, at in found]),
-        np.concatenate([at for _, _, at in found]),
-    )
-    group = np.concatenate([which for which, _, _ in found])
-    weights = np.concatenate([own.weights.take(at) for _, own, at in found])
-    words = tuple(
-        np.concatenate([own.words[number].take(at) for _, own, at in found])
-        for number in range(layout.word_count)
-    )
+        return SummedRows(columns, np.empty(0, np.int64), np.empty(0, np.intp), words)
+    parts = [_part(*each) for each in found]
+    if len(parts) == 1:  # in a run no two rows are equal
+        return parts[0]
+    group = np.concatenate([part.group for part in parts])
+    weights = np.concatenate([part.weights for part in parts])
+    words = tuple(np.concatenate(each) for each in zip(*(part.words for part in parts), strict=True))
+    kinds = layout.identity_schema.types
+    columns = [
+        together(each, kind) for *each, kind in zip(*(part.columns for part in parts), kinds, strict=True)
+    ]
     order = by_both(group, words[-1])
     ranked, hashes = group.take(order), words[-1].take(order)
     is_same = (ranked[1:] == ranked[:-1]) & (hashes[1:] == hashes[:-1])
     if is_same.any():
-        firsts = np.append(True, ~are_equal(rows, order, is_same)).nonzero()[0]
+        firsts = np.append(True, ~_are_equal(columns, layout, order, is_same)).nonzero()[0]
         sums = np.add.reduceat(weights.take(order), firsts)
         alive = sums.nonzero()[0]
         order, weights = order.take(firsts.take(alive)), sums.take(alive)
     else:
         weights = weights.take(order)
-    words = tuple(word.take(order) for word in words)
-    return SummedRows(rows.only(order), weights, group.take(order), words)
+    return SummedRows(
+        [taken(column, order) for column in columns],
+        weights,
+        group.take(order),
+        tuple(word.take(order) for word in words),
+    )
+
+
+def _part(which: Positions, run: Run, at: Positions) -> SummedRows:
+    columns = [taken(column, at) for column in run.identity]
+    return SummedRows(columns, run.weights.take(at), which, tuple(word.take(at) for word in run.words))
+
+
+def _are_equal(
+    columns: Sequence[KeptColumn], layout: Layout, order: Positions, is_same: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Whether each row but the first equals the one before it; few that have the same words do not."""
+    likely = is_same.nonzero()[0]
+    schema = layout.identity_schema
+    if equal_kept(columns, order.take(likely + 1), columns, order.take(likely), schema.types).all():
+        return is_same
+    return told_apart(lambda at: as_batch([taken(each, at) for each in columns], schema), order, is_same)
