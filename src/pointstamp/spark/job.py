@@ -147,7 +147,19 @@ def reads_as_it_is(
     words = plan.toString()
     if "AdaptiveSparkPlan" in words or "Exchange" in words or "EmptyRelation" in words:
         return False
-    return bool(plan.execute().getNumPartitions() == workers)
+    return _has_partitions(plan.execute(), workers)
+
+
+def _has_partitions(rdd: Any, count: int) -> bool:  # noqa: ANN401 - of the JVM
+    """Whether each step on the way of the rows has so many partitions, as a barrier stage wants it."""
+    waiting = [rdd]
+    while waiting:
+        each = waiting.pop()
+        if each.getNumPartitions() != count:
+            return False
+        before = each.dependencies()
+        waiting.extend(before.apply(number).rdd() for number in range(before.size()))
+    return True
 
 
 def _packed(

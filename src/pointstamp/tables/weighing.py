@@ -45,8 +45,9 @@ class Appended:
 
     def _own(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """The columns of a row: those that the table has, in their order."""
-        if batch.num_columns == len(self._names):
-            return batch.columns
+        columns: list[pa.Array] = batch.columns
+        if len(columns) == len(self._names):
+            return columns
         return [batch.column(name) for name in self._names]
 
 

@@ -52,7 +52,7 @@ class RecentChanges:
             self._having.setdefault(hashed, []).append(number)
 
     def having(self, hashes: Hashes) -> list[Run] | None:
-        """The changes that may have keys with these hashes; None if it is better to look at all as one run."""
+        """The changes that may have keys with these hashes; None if one run of all is searched sooner."""
         if len(hashes) > _HASHES_MAX:
             return None
         found = {number for hashed in hashes.tolist() for number in self._having.get(hashed, ())}
