@@ -169,9 +169,54 @@ def test_rows_of_both_and_of_the_first_alone(data: st.DataObject, workers: int, 
         left, right = (set(accumulated(each[: epoch + 1])) for each in (one, other))
         for name, wanted in (("both", left & right), ("rest", left - right), ("none", set())):
             total: Counter[tuple[Any, ...]] = Counter()
-            for at, table in results.get(name, {}).items():
+            for at, table in results[name].items():
                 sent = [tuple(row.values()) for row in table.to_pylist() if at <= epoch]
                 assert len({row[:-1] for row in sent}) == len(sent), "a row comes once an epoch"
                 for *row, weight in sent:
                     total[tuple(row)] += weight
             assert {row: n for row, n in total.items() if n} == dict.fromkeys(wanted, 1), (name, epoch)
+
+
+_NODES = st.integers(0, 4)
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data(), workers=st.integers(1, 2), epochs=st.integers(1, 3))
+def test_rows_of_both_and_of_the_first_alone_in_a_loop(
+    data: st.DataObject, workers: int, epochs: int
+) -> None:
+    pairs, nodes = st.tuples(_NODES, _NODES), st.tuples(_NODES)
+    given_rows = {
+        name: data.draw(changes(rows, epochs))
+        for name, rows in (("edges", pairs), ("starts", nodes), ("closed", nodes), ("open", nodes))
+    }
+    schemas = dict.fromkeys(given_rows, "k long, w long") | {"edges": "k long, n long, w long"}
+    flow = ps.Dataflow("test")
+    tables = {name: flow.input(name, schema).running(weight="w") for name, schema in schemas.items()}
+
+    def further(seen: ps.Table, edges: ps.Table, closed: ps.Table, opened: ps.Table) -> ps.Table:
+        steps = seen.join(edges, "k").select(k=ps.col("n"))
+        return seen.union(steps).minus(closed).intersect(opened)
+
+    made = tables["starts"].distinct().iterate(further, tables["edges"], tables["closed"], tables["open"])
+    flow.output("seen", made)
+    rows = {
+        name: [
+            [dict(zip("knw" if name == "edges" else "kw", row, strict=True)) for row in each]
+            for each in parts
+        ]
+        for name, parts in given_rows.items()
+    }
+    results = flow.run_local(rows, workers=workers)["seen"]
+    total: Counter[int] = Counter()
+    for epoch in range(epochs):
+        there = {name: accumulated(parts[: epoch + 1]) for name, parts in given_rows.items()}
+        may = {k for (k,) in there["open"]} - {k for (k,) in there["closed"]}
+        seen: set[int] = set()
+        found = {k for (k,) in there["starts"]}
+        while found != seen:
+            seen = found
+            found = (seen | {n for k, n in there["edges"] if k in seen}) & may
+        for row in results[epoch].to_pylist() if epoch in results else []:
+            total[row["k"]] += row[DIFF]
+        assert {k: n for k, n in total.items() if n} == dict.fromkeys(seen, 1), f"epoch {epoch}"
