@@ -30,7 +30,8 @@ class RecentChanges:
         self.runs: list[Run] = []
         self._having: dict[int, list[int]] = {}
         """For the hash of a key, the numbers of the changes that may have it."""
-        self._rows = 0
+        self.rows = 0
+        """How many rows they have."""
         self._column_bytes = 0
 
     def has_room(self, run: Run) -> bool:
@@ -38,7 +39,7 @@ class RecentChanges:
         return (
             len(run) <= _CHANGE_ROWS_MAX
             and len(self.runs) < _CHANGES_MAX
-            and self._rows + len(run) <= _ROWS_MAX
+            and self.rows + len(run) <= _ROWS_MAX
             and self._column_bytes + run.longest_bytes <= _COLUMN_BYTES_MAX
         )
 
@@ -46,13 +47,15 @@ class RecentChanges:
         """Keep a change for which there is room."""
         number = len(self.runs)
         self.runs.append(run)
-        self._rows += len(run)
+        self.rows += len(run)
         self._column_bytes += run.longest_bytes
         for hashed in set(run.words[0].tolist()):
             self._having.setdefault(hashed, []).append(number)
 
     def having(self, hashes: Hashes) -> list[Run] | None:
         """The changes that may have keys with these hashes; None if one run of all is searched sooner."""
+        if not self.runs:
+            return []
         if len(hashes) > _HASHES_MAX:
             return None
         found = {number for hashed in hashes.tolist() for number in self._having.get(hashed, ())}

@@ -77,7 +77,7 @@ class Runs:
 
     def __len__(self) -> int:
         """How many rows they have."""
-        return sum(map(len, self._all))
+        return sum(map(len, self._entries)) + self._recent.rows
 
     @property
     def _all(self) -> list[Run | Merge]:
