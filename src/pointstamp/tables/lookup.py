@@ -26,7 +26,7 @@ from pointstamp.state.pieces import Piece
 from pointstamp.tables.join import without_null_keys
 from pointstamp.tables.joining import Joining, joining
 from pointstamp.tables.kept.arrangement import Arrangement
-from pointstamp.tables.kept.columns import arrow_column, taken
+from pointstamp.tables.kept.columns import arrow_column
 from pointstamp.tables.kept.groups import distinct
 from pointstamp.tables.kept.open_changes import OpenChanges
 from pointstamp.tables.kept.rounds import Rounds, counted_at, stored_schema, up_to
@@ -93,7 +93,8 @@ class LookUp:
 
     def _answered(self, rows: pa.RecordBatch, rounds: Rounds) -> pa.RecordBatch:
         which, added = self._found_in_loop(rows, rounds) if rounds else self._found(rows)
-        own = rows.take(pa.array(which)).columns
+        is_each_once = len(which) == rows.num_rows and bool((which == np.arange(len(which))).all())
+        own = rows.columns if is_each_once else rows.take(pa.array(which)).columns
         answered = pa.RecordBatch.from_arrays([*own, *added], schema=self._asked.result)
         if not self._keeps_all:
             return answered
@@ -107,13 +108,9 @@ class LookUp:
 
     def _found(self, rows: pa.RecordBatch) -> tuple[Positions, list[pa.Array]]:
         """Which rows find something, once for each copy of what they find, and the columns of that."""
-        found = self._table.summed_matches(rows, list(self._asked.pairs))
-        copies = np.repeat(np.arange(len(found.weights)), np.maximum(found.weights, 0))
-        added = [
-            arrow_column(taken(found.columns[number], copies), self._schema.types[number])
-            for number in self._added
-        ]
-        return found.group.take(copies), added
+        found = self._table.summed_matches(rows, list(self._asked.pairs)).copies()
+        kinds = self._schema.types
+        return found.group, [arrow_column(found.columns[number], kinds[number]) for number in self._added]
 
     def _found_in_loop(self, rows: pa.RecordBatch, rounds: Rounds) -> tuple[Positions, list[pa.Array]]:
         """The same where stored rows have rounds."""

@@ -39,6 +39,7 @@ from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.ordering import Ordered, ordering, ranks
 from pointstamp.tables.kept.run import Run, expanded, run_of, run_of_words
 from pointstamp.tables.kept.run_keys import groups_of
+from pointstamp.tables.kept.summed import SummedRows
 from pointstamp.tables.kept.weights import DIFF, with_weights
 from pointstamp.tables.reducing import ALL
 from pointstamp.topology.domain import Time
@@ -163,13 +164,12 @@ class _Both:
 def _both(kept: Arrangement, change: Run) -> _Both:
     """The rows that are kept of the keys of a change, and those of the change."""
     firsts, group = groups_of(change)
-    stored = kept.summed_of(change, firsts)
-    old, new = (np.repeat(np.arange(len(each)), each) for each in (stored.weights, change.weights))
-    both = zip(stored.columns, change.identity, kept.layout.identity_schema.types, strict=True)
-    columns = [together((taken(one, old), taken(other, new)), kind) for one, other, kind in both]
-    hashes = zip(stored.words, change.words, strict=True)
-    words = tuple(np.concatenate((one.take(old), other.take(new))) for one, other in hashes)
-    return _Both(columns, words, np.concatenate((stored.group.take(old), group.take(new))), len(old))
+    old = kept.summed_of(change, firsts).copies()
+    new = SummedRows(change.identity, change.weights, group, change.words).copies()
+    both = zip(old.columns, new.columns, kept.layout.identity_schema.types, strict=True)
+    columns = [together((one, other), kind) for one, other, kind in both]
+    words = tuple(np.concatenate(each) for each in zip(old.words, new.words, strict=True))
+    return _Both(columns, words, np.concatenate((old.group, new.group)), len(old.group))
 
 
 def _sizes(group: Places) -> tuple[Places, Places]:

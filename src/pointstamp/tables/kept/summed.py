@@ -30,6 +30,18 @@ class SummedRows:
     words: tuple[Hashes, ...]
     """What each row is sorted by in a run."""
 
+    def copies(self) -> "SummedRows":
+        """Each row as often as it is there, with the weight 1; none that is there less than once."""
+        if (self.weights == 1).all():
+            return self
+        at = np.repeat(np.arange(len(self.weights)), np.maximum(self.weights, 0))
+        return SummedRows(
+            [taken(column, at) for column in self.columns],
+            np.ones(len(at), np.int64),
+            self.group.take(at),
+            tuple(word.take(at) for word in self.words),
+        )
+
 
 def summed_rows(layout: Layout, found: Sequence[tuple[Positions, Run, Positions]]) -> SummedRows:
     """What was found, run by run: of which key each row is, and where it stands in its run."""
@@ -50,18 +62,17 @@ def summed_rows(layout: Layout, found: Sequence[tuple[Positions, Run, Positions]
     order = by_both(group, words[-1])
     ranked, hashes = group.take(order), words[-1].take(order)
     is_same = (ranked[1:] == ranked[:-1]) & (hashes[1:] == hashes[:-1])
-    if is_same.any():
-        firsts = np.append(True, ~_are_equal(columns, layout, order, is_same)).nonzero()[0]
-        sums = np.add.reduceat(weights.take(order), firsts)
-        alive = sums.nonzero()[0]
-        order, weights = order.take(firsts.take(alive)), sums.take(alive)
-    else:
-        weights = weights.take(order)
+    if not is_same.any():
+        return SummedRows(columns, weights, group, words)
+    firsts = np.append(True, ~_are_equal(columns, layout, order, is_same)).nonzero()[0]
+    sums = np.add.reduceat(weights.take(order), firsts)
+    alive = sums.nonzero()[0]
+    at = order.take(firsts.take(alive))
     return SummedRows(
-        [taken(column, order) for column in columns],
-        weights,
-        group.take(order),
-        tuple(word.take(order) for word in words),
+        [taken(column, at) for column in columns],
+        sums.take(alive),
+        group.take(at),
+        tuple(word.take(at) for word in words),
     )
 
 
