@@ -32,10 +32,13 @@ class First:
         rows = groups.rows
         group = np.repeat(np.arange(len(groups.starts)), np.diff(groups.starts, append=rows.num_rows))
         wanted = ranks(rows, self.by)
-        rest = ranks(rows, [Ordered(name) for name in columns_without_weight(rows.schema)])
-        order = np.lexsort([*reversed(rest), *reversed(wanted), group])
-        weights: Integers = rows.column(DIFF).to_numpy()[order]
+        order = np.lexsort([*reversed(wanted), group])
         is_new = _is_new([group[order], *(each[order] for each in wanted)])
+        if not is_new.all():
+            # What the order holds for equal stays together, so that is_new is the same.
+            rest = ranks(rows, [Ordered(name) for name in columns_without_weight(rows.schema)])
+            order = np.lexsort([*reversed(rest), *reversed(wanted), group])
+        weights: Integers = rows.column(DIFF).to_numpy()[order]
         kept, before = self.kept(weights, starts_of(group[order]), is_new)
         at = np.flatnonzero(kept > 0)
         return self.made(rows, order[at], kept[at], before[at])
