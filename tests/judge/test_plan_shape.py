@@ -111,8 +111,10 @@ def edges_of_the_graph(flow: ps.Dataflow) -> set[tuple[object, ...]]:
     plan = flow.plan
     graph = plan.graph()
     found: set[tuple[object, ...]] = set()
-    first = [sum(len(n.inputs) + len(n.outputs) for n in plan.nodes[:i]) for i in range(len(plan.nodes))]
-    for node in plan.nodes:
+    counted = [node for node in plan.nodes if node.index not in plan.chains().runs_at]
+    widths = {node.index: len(node.inputs) + len(node.outputs) for node in counted}
+    first = {index: sum(widths[other] for other in widths if other < index) for index in widths}
+    for node in counted:
         made: Any = graph.operators[node.index].summaries
         for (i, o), summaries in made.items():
             for each in summaries:

@@ -7,6 +7,9 @@ anew, by what the papers say of doors: enter appends a round, leave drops it, fe
 Isard 2015, section 3; Brun et al. 2021, section 5). So a summary that was made wrongly is found.
 
 Only the numbers of a user's summary are read; its own arithmetic is not used.
+
+Operators that run inside of another one (``pointstamp.flow.chains``) have no ports: nothing is counted there.
+That they leave times alone is looked up in what was written, too.
 """
 
 from collections.abc import Iterator
@@ -41,8 +44,13 @@ def has_own_times(plan: Plan) -> bool:
 def _read(plan: Plan) -> tuple[Shape, OwnTimes | None]:
     ports: list[PortShape] = []
     first_input: list[int] = []
+    chains = plan.chains()
     for node in plan.nodes:
         first_input.append(len(ports))
+        if node.index in chains.runs_at:
+            assert node.kind is NodeKind.OPERATOR, f"'{node.name}' is no operator and is in a chain"
+            assert node.declared is None, f"'{node.name}' declares what it does to times and is in a chain"
+            continue
         for i in range(len(node.inputs)):
             ports.append(PortShape(f"input {i} of '{node.name}'", node.index, False, node.input_rounds))
         for o in range(len(node.outputs)):
@@ -50,11 +58,16 @@ def _read(plan: Plan) -> tuple[Shape, OwnTimes | None]:
     edges: list[Edge] = []
     summaries: list[RootSummary] = []
     for node in plan.nodes:
+        if node.index in chains.runs_at:
+            continue
         here = first_input[node.index]
         for i, port in enumerate(node.inputs):
-            if port.source is not None:
-                feeder = plan.nodes[port.source.operator]
-                origin = first_input[feeder.index] + len(feeder.inputs) + port.source.port
+            source = port.source
+            while source is not None and source.operator in chains.runs_at:
+                source = plan.nodes[source.operator].inputs[0].source
+            if source is not None:
+                feeder = plan.nodes[source.operator]
+                origin = first_input[feeder.index] + len(feeder.inputs) + source.port
                 edges.append(Edge(origin, here + i, (0,) * (1 + node.input_rounds)))
             for o in range(len(node.outputs)):
                 edges.extend(_inside(node, i, o, here + i, here + len(node.inputs) + o, summaries))

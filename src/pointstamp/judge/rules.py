@@ -72,7 +72,8 @@ class Rules:
     def name(self, operator: int) -> str:
         """An operator in words."""
         ports = self.walker.shape.ports
-        return min(port.name.partition(" of ")[2] for port in ports if port.operator == operator)
+        names = (port.name.partition(" of ")[2] for port in ports if port.operator == operator)
+        return min(names, default=f"operator {operator}")
 
     def at(self, location: int) -> str:
         """The frontier of a location in words."""
