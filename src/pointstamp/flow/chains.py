@@ -5,7 +5,7 @@ sends at the time of that batch and on its only output, and holds nothing afterw
 ``runs_in_chain = True``. If one operator alone reads what it sends, without an exchange or a door between,
 nothing could happen between the two. So no message is counted there: the operators before an input of
 another one are a chain, a batch that arrives goes through all of them, and the operator that ends the chain
-gets what is left. For progress there is one port, its input.
+gets what is left. For progress there is one port, the input of the first of them.
 
 Nothing else of such an operator is lost: it stays in the plan, has its own number, name, rows and errors, and
 whoever asks for the frontier of one of its ports is told that of the chain's port, which is the same.
@@ -39,8 +39,15 @@ class Chains:
 
     def merged(self) -> dict[Port, Port]:
         """Of each port that has no place of its own in the graph of progress, the port that stands for it."""
-        ends = self.runs_at.items()
-        return {port: at for index, at in ends for port in (Target(index, 0), SourcePort(index, 0))}
+        found: dict[Port, Port] = {}
+        for end, chain in self.before.items():
+            first = Target(chain[0], 0)
+            found[end] = first
+            for index in chain:
+                found[SourcePort(index, 0)] = first
+                found[Target(index, 0)] = first
+            del found[first]
+        return found
 
 
 NO_CHAINS: Final = Chains({}, {}, frozenset())
@@ -71,7 +78,9 @@ def chains_of(nodes: "Sequence[Node]") -> Chains:
     return Chains(before, runs_at, frozenset([*before, *later]))
 
 
-def _may_run_inside(nodes: "Sequence[Node]", node: "Node", readers: Mapping[SourcePort, list[Target]]) -> bool:
+def _may_run_inside(
+    nodes: "Sequence[Node]", node: "Node", readers: Mapping[SourcePort, list[Target]]
+) -> bool:
     made_by = node.logic.func if isinstance(node.logic, partial) else node.logic
     if not getattr(made_by, "runs_in_chain", False) or any(hasattr(made_by, each) for each in _NEVER):
         return False

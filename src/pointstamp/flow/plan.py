@@ -7,8 +7,8 @@ named outputs with a schema; it stands in a scope, the path of loops around it; 
 - a *door* only changes times (enter, leave, feedback, delay): nothing runs, batches pass through it on their
   way, and the graph of progress tracking has its summary.
 
-From a plan comes the graph of ports that progress tracking works on, with the same numbers of operators. Ports
-inside of a chain of operators that run as one (``pointstamp.flow.chains``) are one place there.
+From a plan comes the graph of ports that progress tracking works on, with the same numbers of operators.
+The ports of a chain of operators that run as one (``pointstamp.flow.chains``) are one place there.
 """
 
 from collections.abc import Callable, Mapping, Sequence

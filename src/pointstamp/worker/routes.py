@@ -3,8 +3,8 @@
 Doors (enter, leave, feedback, delay) do no work, so no operator runs for them: a route leads straight from
 the output of an operator to the inputs that read it, through all doors between, and moves the time as their
 summaries say. It does not lead to an operator that runs inside of another one (``pointstamp.flow.chains``),
-but to the one that ends the chain. A message is counted where it arrives. The sender's authority at its output covers that,
-because each door's summary is part of the graph that progress is tracked on.
+but to the one that ends the chain. A message is counted where it arrives. The sender's authority at its
+output covers that, because each door's summary is part of the graph that progress is tracked on.
 """
 
 from collections.abc import Callable, Iterator
