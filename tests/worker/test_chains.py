@@ -102,7 +102,7 @@ def test_each_input_of_an_operator_has_its_own_chain() -> None:
 # The same rows.
 
 
-def _halves(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+def _halves(batch: pa.RecordBatch) -> pa.Table:
     half = batch.num_rows // 2
     return pa.Table.from_batches([batch.slice(0, half), batch.slice(half)])
 

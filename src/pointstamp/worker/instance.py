@@ -124,8 +124,17 @@ class Instance:
 
     @property
     def wants_frontiers(self) -> bool:
-        """Whether a moved frontier is a reason to activate this operator."""
+        """Whether a moved frontier may be a reason to activate this operator."""
         return self.on_frontier is not None or len(self.authority.notifications) > 0
+
+    def can_act(self) -> bool:
+        """Whether the operator has something to do now that a frontier has moved."""
+        authority = self.authority
+        if self.on_frontier is not None or not len(authority.notifications):
+            return self.on_frontier is not None
+        in_order = self.node.in_order
+        is_complete = authority.is_first if in_order else authority.is_notifiable
+        return authority.notifications.has_ready(is_complete, in_order=in_order)
 
     def start(self, least: Time) -> None:
         """Let the operator do what it does before anything arrives, at the least time."""

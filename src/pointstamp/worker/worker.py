@@ -397,7 +397,7 @@ class Worker:
             self._log.record(FrontiersMoved(self.worker, self._frontiers(moved)))
         for location in moved:
             reader = self._readers.get(location)
-            if reader is not None and reader[0].wants_frontiers:
+            if reader is not None and reader[0].can_act():
                 reader[0].frontier_moved = True
                 self._wake(reader[0].index)
         return True
