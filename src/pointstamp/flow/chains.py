@@ -27,7 +27,7 @@ _NEVER: Final = ("on_start", "on_notify", "on_frontier", "on_restore", "save", "
 
 
 @dataclass(frozen=True, slots=True)
-class Chains:
+class OperatorChains:
     """The chains of a plan."""
 
     before: Mapping[Target, tuple[OperatorIndex, ...]]
@@ -50,10 +50,10 @@ class Chains:
         return found
 
 
-NO_CHAINS: Final = Chains({}, {}, frozenset())
+NO_CHAINS: Final = OperatorChains({}, {}, frozenset())
 
 
-def chains_of(nodes: "Sequence[Node]") -> Chains:
+def chains_of(nodes: "Sequence[Node]") -> OperatorChains:
     """The longest chains of these nodes, of which each is at its number."""
     readers: dict[SourcePort, list[Target]] = {}
     for node in nodes:
@@ -75,7 +75,7 @@ def chains_of(nodes: "Sequence[Node]") -> Chains:
                 before[Target(node.index, number)] = tuple(reversed(chain))
     runs_at = {index: at for at, chain in before.items() for index in chain}
     later = [Target(index, 0) for chain in before.values() for index in chain[1:]]
-    return Chains(before, runs_at, frozenset([*before, *later]))
+    return OperatorChains(before, runs_at, frozenset([*before, *later]))
 
 
 def _may_run_inside(

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.flow.chains import NO_CHAINS, Chains, chains_of
+from pointstamp.flow.chains import NO_CHAINS, OperatorChains, chains_of
 from pointstamp.flow.pact import STAY, Pact
 from pointstamp.flow.updates import Passes, Reduces, Replaces
 from pointstamp.progress.choosing import BroadcastKind
@@ -122,7 +122,7 @@ class Plan:
     has_chains: bool = True
     """Whether operators run as one where they can; without, every one is woken by itself."""
 
-    def chains(self) -> Chains:
+    def chains(self) -> OperatorChains:
         """Which operators run inside of which others."""
         return chains_of(self.nodes) if self.has_chains else NO_CHAINS
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pointstamp.errors import LoopError
-from pointstamp.flow.chains import Chains
+from pointstamp.flow.chains import OperatorChains
 from pointstamp.flow.pact import STAY, Pact, StayHere
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.topology.domain import Time
@@ -66,7 +66,7 @@ def routes_of(plan: Plan, graph: OperatorGraph) -> dict[tuple[OperatorIndex, int
 def _follow(
     graph: OperatorGraph,
     readers: dict[SourcePort, list[tuple[Node, int]]],
-    chains: Chains,
+    chains: OperatorChains,
     source: SourcePort,
     pact: Pact,
     moves: tuple[Move, ...],

@@ -106,6 +106,8 @@ class Worker:
         self._chains = plan.chains()
         for end, chain in self._chains.before.items():
             self.instances[end.operator].chains[end.port] = [self.instances[each] for each in chain]
+        # All that are woken by themselves: the others act inside of these, and hold nothing.
+        self._acting = [self.instances[i] for i in self.instances if i not in self._chains.runs_at]
         shared: dict[Any, Any] = {}
         for instance in self.instances.values():
             instance.share_with(shared)
@@ -115,9 +117,8 @@ class Worker:
                 within(budget, instance.logic)
         self._readers: dict[Location, tuple[Instance, int]] = {
             state.location: (instance, port)
-            for instance in self.instances.values()
+            for instance in self._acting
             for port, state in enumerate(instance.inputs)
-            if instance.index not in self._chains.runs_at
         }
         self._active: deque[OperatorIndex] = deque()
         self._is_active: set[OperatorIndex] = set()
@@ -405,9 +406,7 @@ class Worker:
     def _record_stray_changes(self) -> bool:
         """Record capabilities that came or went outside of an activation, as when one is collected."""
         stray = [
-            each
-            for each in self.instances.values()
-            if any(output.changes or output.lost for output in each.outputs)
+            each for each in self._acting if any(output.changes or output.lost for output in each.outputs)
         ]
         for instance in stray:
             self.finish(instance, [])
