@@ -15,7 +15,12 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import OperatorError, SchemaError
+from pointstamp.judge.plan_shape import shape_of
+from pointstamp.judge.trace import describe_event
+from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.running.local import LocalRun, workers_of
+from pointstamp.topology.ports import Location, OperatorIndex
+from pointstamp.worker.events import SnapshotTaken
 
 ROWS = "k long, v long"
 Rows = list[dict[str, Any]]
@@ -52,7 +57,8 @@ def test_operators_that_keep_nothing_run_inside_of_their_reader() -> None:
     made = rows.select("k", "v", name="a").filter(ps.col("v") > 1, name="b").map(dict, ROWS, name="c")
     flow.output("out", made)
     assert chains_in(flow) == {("out", "in"): ["a", "b", "c"]}
-    ports = [flow.plan.graph().describe(at) for at in range(len(flow.plan.graph().ports))]  # type: ignore[arg-type]
+    graph = flow.plan.graph()
+    ports = [graph.describe(Location(at)) for at in range(len(graph.ports))]
     assert ports == ["output 0 of 'rows'", "input 0 of 'a'"]
 
 
@@ -221,3 +227,13 @@ def test_a_probe_in_the_middle_of_a_chain_tells_how_far_it_is(has_chains: bool) 
         assert not run.is_done(probe, 4)
         assert run.frontier(probe) == [(4,)]
         assert [holder.place for holder in run.why(probe)] == ["output 0 of 'rows'"]
+
+
+def test_the_judge_names_each_operator_and_no_port_inside_of_a_chain() -> None:
+    flow, rows = begun()
+    flow.output("out", rows.select("k", "v", name="a").select("k", "v", name="b"))
+    shape = shape_of(flow.plan)
+    assert [shape.operator(number) for number in range(4)] == ["'rows'", "'a'", "'b'", "'out'"]
+    assert [port.operator for port in shape.ports] == [0, 3]
+    taken = SnapshotTaken(WorkerIndex(0), OperatorIndex(1), 5)
+    assert describe_event(shape, taken) == "worker 0 took the snapshot of epoch 5 of 'a'"

@@ -60,7 +60,8 @@ def _read(plan: Plan) -> tuple[Shape, OwnTimes | None]:
             for o in range(len(node.outputs)):
                 edges.extend(_inside(node, i, o, here, at[SourcePort(node.index, o)], summaries))
     in_order = tuple([node.index for node in plan.nodes if node.in_order])
-    shape = Shape(tuple(ports), tuple(edges), has_own_times(plan), in_order)
+    names = tuple([node.name for node in plan.nodes])
+    shape = Shape(tuple(ports), tuple(edges), has_own_times(plan), in_order, names)
     return shape, OwnTimes(plan.root, tuple(summaries)) if shape.has_own_times else None
 
 
