@@ -18,6 +18,7 @@ class Appended:
     """Sends the rows of a stream with the weight 1, or with the weights of one of its columns."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def __init__(self, schema: pa.Schema, weight: str | None) -> None:
         self._schema = schema
@@ -55,6 +56,7 @@ class Negated:
     """Sends the same rows taken away."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Send the rows with the opposite weights."""
@@ -65,6 +67,7 @@ class Weighed:
     """Sends each row with other columns, worked out from its own, and with its weight."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
@@ -80,6 +83,7 @@ class Repeated:
     """Sends rows without their weights, each as often as its weight says."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Send the copies of each row."""
