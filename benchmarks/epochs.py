@@ -16,9 +16,11 @@ line is one large epoch against polars. Aim: at least half of its rate.
 import json
 import os
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -26,6 +28,8 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp.running.processes import ProcessRun
+
+Rows: TypeAlias = "pa.RecordBatch | pa.Table"
 
 EPOCHS = 1_000
 ROWS = 1_000
@@ -43,18 +47,8 @@ def main() -> None:
         started = perf_counter()
         counter.update(batch["key"].to_pylist())
         plain.append(perf_counter() - started)
-    for where in ("1 worker in this process", "2 processes"):
-        flow = ps.Dataflow("epochs")
-        flow.output("counts", flow.input("keys", "key long").count("key", running=True))
-        results: list[pa.Table] = []
-        on_result = partial(_keep, results)
-        session = (
-            flow.open_processes(2, on_result=on_result)
-            if "2" in where
-            else flow.open_local(on_result=on_result)
-        )
-        with session:
-            counts, seconds = run(session, batches, results)
+    for where, processes in (("1 worker in this process", 0), ("2 processes", 2)):
+        counts, seconds = counted(batches, processes)
         assert counts == counter
         print(json.dumps(_line(where, seconds, plain)), flush=True)
     print(json.dumps(one_large_epoch(rng)), flush=True)
@@ -64,11 +58,24 @@ def _keep(results: list[pa.Table], name: str, epoch: int, table: pa.Table) -> No
     results.append(table)
 
 
+def counted(batches: Sequence[Rows], processes: int, key: str = "long") -> tuple[dict[Any, int], list[float]]:
+    """A running count of epochs: the newest count of each key, and the seconds of each epoch."""
+    flow = ps.Dataflow("epochs")
+    flow.output("counts", flow.input("keys", f"key {key}").count("key", running=True))
+    results: list[pa.Table] = []
+    on_result = partial(_keep, results)
+    if processes:
+        with flow.open_processes(processes, on_result=on_result) as session:
+            return run(session, batches, results)
+    with flow.open_local(on_result=on_result) as session_here:
+        return run(session_here, batches, results)
+
+
 def run(
-    session: ps.LocalRun | ProcessRun, batches: list[pa.RecordBatch], results: list[pa.Table]
-) -> tuple[dict[int, int], list[float]]:
+    session: ps.LocalRun | ProcessRun, batches: Sequence[Rows], results: list[pa.Table]
+) -> tuple[dict[Any, int], list[float]]:
     """Send each epoch, wait for its result, keep the newest count of each key."""
-    counts: dict[int, int] = {}
+    counts: dict[Any, int] = {}
     seconds = []
     source = session.input("keys")
     for epoch, batch in enumerate(batches):

@@ -178,6 +178,14 @@ def test_a_value_under_a_null_does_not_show() -> None:
     assert hashes(one) == hashes(other) == [oracle((1,)), oracle(None)]
 
 
+@pytest.mark.parametrize("rows", [2, 3, 9, 10, 11, 12, 13, 40])
+def test_few_rows_hash_as_each_alone(rows: int) -> None:
+    texts = pa.array([("a long text " * (n % 7))[: 9 * n % 70] for n in range(rows)])
+    for values in (texts, pa.array(range(-5, rows - 5)), pa.array([n / 3 for n in range(rows)])):
+        alone = [hash_array(values.slice(n, 1))[0] for n in range(rows)]
+        assert hash_array(values).tolist() == alone
+
+
 def test_more_rows_than_one_block_hash_as_each_alone() -> None:
     texts = [f"key {i}" * (i % 5) for i in range(20_000)]
     assert hashes(pa.array(texts))[::97] == [oracle(text) for text in texts[::97]]
