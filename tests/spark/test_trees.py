@@ -1,14 +1,9 @@
 """Workers on Spark that tell their progress along a tree, as ``broadcast="accumulating"`` asks, in a loop.
 
 - they put out what those do that tell everybody, which is what plain arithmetic says;
-- the judge hears of sums, and finds nothing; without the tree it hears of none;
-- with four workers, in a session of its own, the same (long: it starts another JVM).
+- the judge hears of sums, and finds nothing; without the tree it hears of none.
 """
 
-import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Final
@@ -26,7 +21,6 @@ from pointstamp.worker.events import ProgressSummed
 
 pytestmark = pytest.mark.spark
 
-SECONDS_MAX: Final = 300.0
 EPOCHS: Final = 3
 NUMBERS: Final = 60
 
@@ -76,35 +70,3 @@ def test_a_loop_along_a_tree_is_judged_right_and_puts_out_the_same(
     assert not summed
     assert seen(spark, str(tmp_path), "accumulating", 2) == expected()
     assert len(summed) > EPOCHS
-
-
-PROGRAM: Final = """
-import json, sys
-from pyspark.sql import SparkSession
-from spark.test_trees import expected, seen
-
-spark = (
-    SparkSession.builder.master("local[4]")
-    .config("spark.ui.enabled", "false")
-    .config("spark.driver.host", "127.0.0.1")
-    .config("spark.driver.bindAddress", "127.0.0.1")
-    .getOrCreate()
-)
-print(json.dumps([seen(spark, sys.argv[1], kind, 4) == expected() for kind in ("direct", "accumulating")]))
-spark.stop()
-"""
-
-
-@pytest.mark.long
-def test_a_loop_along_a_tree_of_four_workers_puts_out_the_same(tmp_path: Path) -> None:
-    here = Path(__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": str(here), "PYSPARK_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_MAX,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4_000:]
-    assert json.loads(done.stdout.splitlines()[-1]) == [True, True]
