@@ -12,47 +12,48 @@ or together when they outnumber the live ones.
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeAlias
 
 from pointstamp.order.partial import PartialOrder
 
-T = TypeVar("T", bound=Hashable)
+Element: TypeAlias = Any
+"""An element of the order. The class is not generic: one with a base cannot be compiled safely."""
 
-NO_CHANGES: Final[Sequence[tuple[Any, int]]] = ()
+NO_CHANGES: Final[Sequence[tuple[Element, int]]] = ()
 
 _STALE_SLACK: Final = 16
 
 
-class MutableAntichain(Generic[T]):
+class MutableAntichain:
     """Counts of elements and the frontier of the positive ones; changed by ``update`` alone."""
 
     __slots__ = ("_chain", "_frontier", "_hidden", "_less_equal", "_live", "_sort_key", "_stored", "counts")
 
-    def __init__(self, order: PartialOrder[T], counts: Iterable[tuple[T, int]] = ()) -> None:
-        self.counts: dict[T, int] = {}
-        self._less_equal: Callable[[T, T], bool] = order.less_equal
-        self._sort_key: Callable[[T], Any] = order.sort_key
+    def __init__(self, order: PartialOrder[Element], counts: Iterable[tuple[Element, int]] = ()) -> None:
+        self.counts: dict[Element, int] = {}
+        self._less_equal: Callable[[Element, Element], bool] = order.less_equal
+        self._sort_key: Callable[[Element], Any] = order.sort_key
         # Not isinstance with the protocol, which costs microseconds: every port of every worker asks.
-        self._chain: Callable[[T], Hashable] = getattr(order, "chain", _itself)
-        self._frontier: list[T] = []
+        self._chain: Callable[[Element], Hashable] = getattr(order, "chain", _itself)
+        self._frontier: list[Element] = []
         # Positive elements that are not on the frontier, by chain; _live counts them, _stored also the stale.
-        self._hidden: dict[Hashable, list[tuple[Any, T]]] = {}
+        self._hidden: dict[Hashable, list[tuple[Any, Element]]] = {}
         self._live = 0
         self._stored = 0
         for element, count in counts:
             self.update(element, count)
 
     @property
-    def frontier(self) -> Sequence[T]:
+    def frontier(self) -> Sequence[Element]:
         """The minimal elements of positive count, in no particular order; empty means complete."""
         return self._frontier
 
-    def less_equal(self, element: T) -> bool:
+    def less_equal(self, element: Element) -> bool:
         """Whether the element lies at or above the frontier."""
         less_equal = self._less_equal
         return any(less_equal(lower, element) for lower in self._frontier)
 
-    def update(self, element: T, change: int) -> Sequence[tuple[T, int]]:
+    def update(self, element: Element, change: int) -> Sequence[tuple[Element, int]]:
         """Change one count; return what joined (+1) and left (-1) the frontier."""
         before = self.counts.get(element, 0)
         after = before + change
@@ -69,7 +70,7 @@ class MutableAntichain(Generic[T]):
             return self._vanish(element)
         return NO_CHANGES
 
-    def update_all(self, changes: Sequence[tuple[T, int]]) -> Sequence[tuple[T, int]]:
+    def update_all(self, changes: Sequence[tuple[Element, int]]) -> Sequence[tuple[Element, int]]:
         """Change many counts; return what joined and left the frontier on the whole."""
         counts = self.counts
         if len(changes) == 2 and len(counts) == 1:
@@ -80,13 +81,13 @@ class MutableAntichain(Generic[T]):
                 counts[new] = 1
                 self._frontier[0] = new
                 return changes
-        net: dict[T, int] = {}
+        net: dict[Element, int] = {}
         for element, change in changes:
             for moved, difference in self.update(element, change):
                 net[moved] = net.get(moved, 0) + difference
         return [item for item in net.items() if item[1]]
 
-    def _appear(self, element: T) -> Sequence[tuple[T, int]]:
+    def _appear(self, element: Element) -> Sequence[tuple[Element, int]]:
         frontier = self._frontier
         less_equal = self._less_equal
         for lower in frontier:
@@ -98,9 +99,9 @@ class MutableAntichain(Generic[T]):
             frontier.remove(upper)
             self._hide(upper)
         frontier.append(element)
-        return [*((upper, -1) for upper in covered), (element, 1)]
+        return [*[(upper, -1) for upper in covered], (element, 1)]
 
-    def _vanish(self, element: T) -> Sequence[tuple[T, int]]:
+    def _vanish(self, element: Element) -> Sequence[tuple[Element, int]]:
         frontier = self._frontier
         if element not in frontier:
             self._live -= 1
@@ -110,15 +111,15 @@ class MutableAntichain(Generic[T]):
         frontier.remove(element)
         if not self._live:
             return ((element, -1),)
-        return [(element, -1), *((risen, 1) for risen in self._rise())]
+        return [(element, -1), *[(risen, 1) for risen in self._rise()]]
 
-    def _hide(self, element: T) -> None:
+    def _hide(self, element: Element) -> None:
         heap = self._hidden.setdefault(self._chain(element), [])
         heappush(heap, (self._sort_key(element), element))
         self._live += 1
         self._stored += 1
 
-    def _rise(self) -> list[T]:
+    def _rise(self) -> list[Element]:
         """Move to the frontier what no frontier element covers any more.
 
         The least of each chain is a candidate. Taken in a linear extension, a candidate that nothing on
@@ -136,7 +137,7 @@ class MutableAntichain(Generic[T]):
                 risen.append(element)
         return risen
 
-    def _head(self, chain: Hashable) -> tuple[Any, T, Hashable] | None:
+    def _head(self, chain: Hashable) -> tuple[Any, Element, Hashable] | None:
         """The least live element of a chain, after dropping stale and repeated entries above it."""
         heap = self._hidden[chain]
         while heap:
