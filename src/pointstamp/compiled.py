@@ -23,7 +23,7 @@ from pointstamp.errors import UsageError
 
 CORE: Final = (
     *("order/frontier.py", "order/multiset.py"),
-    *("progress/direct.py", "progress/tracker.py", "progress/view.py"),
+    *("progress/direct.py", "progress/loops.py", "progress/tracker.py", "progress/view.py"),
     *("operators/authority.py", "operators/notify.py", "operators/portstate.py"),
     *("worker/inbox.py", "worker/input.py", "worker/instance.py", "worker/worker.py"),
 )

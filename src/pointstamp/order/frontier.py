@@ -5,6 +5,8 @@ or negative count are invisible (Brun et al. 2021, section 5). What it reports a
 *frontier*, not of the counts: only those may flow on through a graph with cycles, or they would go round
 for ever.
 
+Pairs of numbers, which the times in one loop are, are compared here without calling their order.
+
 Elements that are not on the frontier wait in one heap per chain of the order, so that losing a frontier
 element costs one look per chain and not per element. Stale heap entries are dropped when they surface,
 or together when they outnumber the live ones.
@@ -14,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, TypeAlias
 
-from pointstamp.order.partial import PartialOrder
+from pointstamp.order.partial import PartialOrder, less_equal_2
 
 Element: TypeAlias = Any
 """An element of the order. The class is not generic: one with a base cannot be compiled safely."""
@@ -27,11 +29,15 @@ _STALE_SLACK: Final = 16
 class MutableAntichain:
     """Counts of elements and the frontier of the positive ones; changed by ``update`` alone."""
 
-    __slots__ = ("_chain", "_frontier", "_hidden", "_less_equal", "_live", "_sort_key", "_stored", "counts")
+    __slots__ = (
+        *("_are_pairs", "_chain", "_frontier", "_hidden", "_less_equal", "_live", "_sort_key", "_stored"),
+        "counts",
+    )
 
     def __init__(self, order: PartialOrder[Element], counts: Iterable[tuple[Element, int]] = ()) -> None:
         self.counts: dict[Element, int] = {}
         self._less_equal: Callable[[Element, Element], bool] = order.less_equal
+        self._are_pairs: bool = order.less_equal is less_equal_2
         self._sort_key: Callable[[Element], Any] = order.sort_key
         # Not isinstance with the protocol, which costs microseconds: every port of every worker asks.
         self._chain: Callable[[Element], Hashable] = getattr(order, "chain", _itself)
@@ -50,8 +56,10 @@ class MutableAntichain:
 
     def less_equal(self, element: Element) -> bool:
         """Whether the element lies at or above the frontier."""
-        less_equal = self._less_equal
-        return any(less_equal(lower, element) for lower in self._frontier)
+        for lower in self._frontier:  # noqa: SIM110 - any() takes longer
+            if self._is_below(lower, element):
+                return True
+        return False
 
     def update(self, element: Element, change: int) -> Sequence[tuple[Element, int]]:
         """Change one count; return what joined (+1) and left (-1) the frontier."""
@@ -73,10 +81,13 @@ class MutableAntichain:
     def update_all(self, changes: Sequence[tuple[Element, int]]) -> Sequence[tuple[Element, int]]:
         """Change many counts; return what joined and left the frontier on the whole."""
         counts = self.counts
-        if len(changes) == 2 and len(counts) == 1:
-            # A lone element gives way to another, as when one epoch advances: most of all changes.
+        if len(changes) == 2:
             (old, lost), (new, gained) = changes
-            if lost == -1 and gained == 1 and old != new and counts.get(old) == 1:
+            if old == new and not lost + gained:
+                # What moves on inside of a loop leaves it at the time at which it left before.
+                return NO_CHANGES
+            if lost == -1 and gained == 1 and len(counts) == 1 and old != new and counts.get(old) == 1:
+                # A lone element gives way to another, as when one epoch advances: most of all changes.
                 del counts[old]
                 counts[new] = 1
                 self._frontier[0] = new
@@ -89,12 +100,14 @@ class MutableAntichain:
 
     def _appear(self, element: Element) -> Sequence[tuple[Element, int]]:
         frontier = self._frontier
-        less_equal = self._less_equal
         for lower in frontier:
-            if less_equal(lower, element):
+            if self._is_below(lower, element):
                 self._hide(element)
                 return NO_CHANGES
-        covered = [upper for upper in frontier if less_equal(element, upper)]
+        covered = [upper for upper in frontier if self._is_below(element, upper)]
+        if not covered:
+            frontier.append(element)
+            return ((element, 1),)
         for upper in covered:
             frontier.remove(upper)
             self._hide(upper)
@@ -113,9 +126,23 @@ class MutableAntichain:
             return ((element, -1),)
         return [(element, -1), *[(risen, 1) for risen in self._rise()]]
 
+    def _is_below(self, lower: Element, upper: Element) -> bool:
+        if not self._are_pairs:
+            return self._less_equal(lower, upper)
+        a: tuple[Any, ...] = lower
+        b: tuple[Any, ...] = upper
+        return bool(a[0] <= b[0]) and bool(a[1] <= b[1])
+
+    def _chain_of(self, element: Element) -> Hashable:
+        if not self._are_pairs:
+            return self._chain(element)
+        pair: tuple[Any, ...] = element
+        second: Hashable = pair[1]
+        return second
+
     def _hide(self, element: Element) -> None:
-        heap = self._hidden.setdefault(self._chain(element), [])
-        heappush(heap, (self._sort_key(element), element))
+        heap = self._hidden.setdefault(self._chain_of(element), [])
+        heappush(heap, (element if self._are_pairs else self._sort_key(element), element))
         self._live += 1
         self._stored += 1
 
@@ -125,12 +152,12 @@ class MutableAntichain:
         The least of each chain is a candidate. Taken in a linear extension, a candidate that nothing on
         the frontier covers is minimal, and once it has risen it covers the rest of its chain.
         """
-        less_equal = self._less_equal
         heads = [head for chain in list(self._hidden) if (head := self._head(chain)) is not None]
-        heads.sort(key=_key_of_head)
+        if len(heads) > 1:
+            heads.sort(key=_key_of_head)
         risen = []
         for _, element, chain in heads:
-            if not any(less_equal(lower, element) for lower in self._frontier):
+            if not self.less_equal(element):
                 self._pop(chain)
                 self._live -= 1
                 self._frontier.append(element)
@@ -162,7 +189,7 @@ class MutableAntichain:
         ]
         self._hidden.clear()
         for element in live:
-            self._hidden.setdefault(self._chain(element), []).append((self._sort_key(element), element))
+            self._hidden.setdefault(self._chain_of(element), []).append((self._sort_key(element), element))
         for heap in self._hidden.values():
             heapify(heap)
         self._stored = len(live)

@@ -130,8 +130,11 @@ class LocalRun:
 
     def step(self) -> bool:
         """Let every worker do one thing; where none has anything to do, hand over results and say False."""
-        stepped = [worker.step() for worker in self._workers]
-        if any(stepped):
+        stepped = False
+        for worker in self._workers:
+            if worker.step():
+                stepped = True
+        if stepped:
             return True
         self._emit()
         return False

@@ -19,8 +19,8 @@ from operator import le
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pointstamp.errors import FlowError
-from pointstamp.order.partial import Naturals, PartialOrder
-from pointstamp.topology.times import less_equal_2, less_equal_n
+from pointstamp.order.partial import Naturals, PartialOrder, less_equal_2
+from pointstamp.topology.times import less_equal_n
 
 Time: TypeAlias = tuple[Any, ...]
 """A root time followed by one round for each enclosing loop."""

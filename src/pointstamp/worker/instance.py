@@ -68,7 +68,7 @@ class Instance:
         self.inbox = Inbox()
         self.frontier_moved = False
         self.on_notified: Callable[[Time], None] | None = None
-        """Is told of every time just before the operator is notified of it, where somebody takes that down."""
+        """Is told of every time just before the operator is notified, where somebody takes that down."""
         # How many calls of its methods there were, how many rows it was given and has sent, and why it is
         # inside of a call; another thread may read them.
         self.calls = 0
