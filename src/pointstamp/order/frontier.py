@@ -86,17 +86,28 @@ class MutableAntichain:
             if old == new and not lost + gained:
                 # What moves on inside of a loop leaves it at the time at which it left before.
                 return NO_CHANGES
-            if lost == -1 and gained == 1 and len(counts) == 1 and old != new and counts.get(old) == 1:
-                # A lone element gives way to another, as when one epoch advances: most of all changes.
+            if lost == -1 and gained == 1 and self._can_give_way(old, new):
                 del counts[old]
                 counts[new] = 1
-                self._frontier[0] = new
+                self._frontier[self._frontier.index(old)] = new
                 return changes
         net: dict[Element, int] = {}
         for element, change in changes:
             for moved, difference in self.update(element, change):
                 net[moved] = net.get(moved, 0) + difference
         return [item for item in net.items() if item[1]]
+
+    def _can_give_way(self, old: Element, new: Element) -> bool:
+        """Whether one element stands where another stood, and nothing else moves: most of all changes."""
+        counts = self.counts
+        if self._live or counts.get(old) != 1 or old == new or new in counts:
+            return False
+        if len(counts) == 1:
+            return True
+        for other in self._frontier:
+            if other != old and (self._is_below(other, new) or self._is_below(new, other)):
+                return False
+        return True
 
     def _appear(self, element: Element) -> Sequence[tuple[Element, int]]:
         frontier = self._frontier

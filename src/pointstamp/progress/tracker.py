@@ -14,7 +14,7 @@ Invariant, whenever ``propagate`` has returned: the frontier of the implications
 frontier, the minimal elements of all s(t) with a counted pointstamp (p, t) and a path summary s from p.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Final
 
@@ -67,11 +67,21 @@ class Tracker:
         """Change the count of one pointstamp; the conclusions wait for ``propagate``."""
         self.update_all((Change(location, time, diff),))
 
-    def update_all(self, changes: Iterable[Change]) -> None:
+    def update_all(self, changes: Sequence[Change]) -> None:
         """Change many counts."""
-        occurrences = self._occurrences
-        for location, time, diff in changes:
-            moved = occurrences[location].update(time, diff)
+        done, many = 0, len(changes)
+        while done < many:
+            location, time, diff = changes[done]
+            done += 1
+            occurrences = self._occurrences[location]
+            if done < many and changes[done][0] == location:
+                # A capability that moves on: what it leaves is taken first, and what comes stands there then.
+                after, other = changes[done][1], changes[done][2]
+                done += 1
+                pair = ((time, diff), (after, other)) if diff < 0 else ((after, other), (time, diff))
+                moved = occurrences.update_all(pair)
+            else:
+                moved = occurrences.update(time, diff)
             if moved:
                 self._push(location, None, moved)
 
