@@ -26,7 +26,7 @@ from pointstamp.dataflow import Dataflow
 from pointstamp.running.local import LocalRun
 
 PARTS = 5
-TURNS = 2
+TURNS = 5
 ROUNDS = 1_000
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from pointstamp.operators.rights import Right, when_collected
-from pointstamp.progress.pointstamp import Change
+from pointstamp.progress.pointstamp import Change, change_of
 from pointstamp.topology.domain import Domain, Time
 from pointstamp.topology.ports import Location
 from pointstamp.topology.summary import Summary
@@ -95,7 +95,7 @@ class OutputState:
 
     def count(self, time: Time, diff: int) -> None:
         """Record that a capability came or went."""
-        self.changes.append(Change(self.location, time, diff))
+        self.changes.append(change_of((self.location, time, diff)))
         held = self.held.get(time, 0) + diff
         if held:
             self.held[time] = held

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pointstamp.errors import ProgressError
 from pointstamp.order.multiset import SignedMultiset
 from pointstamp.progress.broadcast import ProgressBatch, out_of_order
-from pointstamp.progress.pointstamp import Change, WorkerIndex
+from pointstamp.progress.pointstamp import Change, WorkerIndex, change_of
 
 
 class DirectBroadcast:
@@ -35,7 +35,7 @@ class DirectBroadcast:
         """Everything that has gathered, as one batch to each worker; nothing where nothing changed."""
         if not self._pending:
             return ()
-        changes = tuple([Change(at, time, count) for (at, time), count in self._pending.drain()])
+        changes = tuple([change_of((at, time, count)) for (at, time), count in self._pending.drain()])
         batch = ProgressBatch(self.worker, self._sent, changes)
         self._sent += 1
         return [(WorkerIndex(peer), batch) for peer in range(self.workers)]
