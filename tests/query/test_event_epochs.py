@@ -251,6 +251,15 @@ def test_a_driver_that_forgets_the_lanes_is_found(monkeypatch: pytest.MonkeyPatc
         crashes(4)
 
 
+def test_a_fast_lane_that_makes_a_slow_one_late_is_found_in_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fastest(self: Lanes, name: str) -> int | None:
+        return max(self._latest.get(name, {}).values(), default=None)
+
+    monkeypatch.setattr(Lanes, "latest", fastest)
+    with pytest.raises(AssertionError, match="differs"):
+        crashes(8)
+
+
 def test_rows_in_lanes_are_the_same_rows_each_lane_in_its_order() -> None:
     items = [FedItem(pa.record_batch({"x": [10 * unit + each for each in range(5)]})) for unit in range(3)]
     units = in_lanes(items, 2)

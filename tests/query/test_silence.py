@@ -226,9 +226,9 @@ def judge_ticks(run: CrashRun, given: dict[str, list[pa.Table]]) -> int:
 class SlowFeed(Feed):
     """Lets three units of the loud input be found before the next of the quiet one."""
 
-    def unfound(self, *, is_last_due: bool) -> list[SimulatedSource]:
+    def unfound(self, *, is_last_due: bool, is_quiet: bool) -> list[SimulatedSource]:
         loud, quiet = (self.sources[name] for name in NAMES)
-        found = super().unfound(is_last_due=is_last_due)
+        found = super().unfound(is_last_due=is_last_due, is_quiet=is_quiet)
         return [each for each in found if each is loud or loud not in found or loud.found > 3 * quiet.found]
 
 

@@ -16,9 +16,11 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, RecoveryError, SchemaError, StorageError
+from pointstamp.sinks.kafka import publisher as publisher_module
 from pointstamp.sinks.kafka import sink as sink_module
 from pointstamp.sinks.kafka.cluster import asked
 from pointstamp.sinks.kafka.records import STAGED, KafkaRecord, records
+from pointstamp.sinks.port import prepared
 from pointstamp.testing.sink_claims import (
     SinkClaim,
     a_process_may_die_before_any_step_and_the_next_one_completes_its_work,
@@ -185,6 +187,28 @@ def test_a_topic_that_is_not_there_is_told_before_anything_is_written(tmp_path: 
     with pytest.raises(RecoveryError, match=r"has no topic 'not-there', to which output should go; nothing"):
         sink.publisher().check_outputs([])
     assert not list(tmp_path.iterdir())
+
+
+def test_no_reader_waits_for_a_commit_that_could_neither_be_sent_nor_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic()
+    sink = ps.KafkaSink(address(), topic, staging=str(tmp_path)).for_query(topic, ROWS)
+    publisher = sink.publisher()
+    publisher.publish(0, 0, [])
+    staged = sink.writer(0, 1).stage("rows", {1: [pa.record_batch({"x": pa.array([1], pa.int64())})]})
+    right = publisher_module._send
+
+    def sends_some(producer: Any, topic: str, given: Any) -> None:  # noqa: ANN401 - as it is called
+        right(producer, topic, given)
+        assert producer.flush(30) == 0
+        raise RuntimeError
+
+    monkeypatch.setattr(publisher_module, "_send", sends_some)
+    with pytest.raises(OSError, match="the disk is full"), prepared(publisher, 1, 1, staged):
+        raise OSError("the disk is full")
+    put(topic, [b"of another"])
+    assert [record.value for record in committed(topic)] == [b"of another"]
 
 
 def test_a_partition_whose_leader_is_being_elected_is_asked_again() -> None:

@@ -64,13 +64,18 @@ def passed_after(
     return passed
 
 
+def units_behind(lanes: int) -> int:
+    """How many units the slowest of some lanes is behind the fastest."""
+    return (lanes - 1) * _BEHIND_UNITS
+
+
 def in_lanes(items: Items, lanes: int) -> list[list[pa.RecordBatch]]:
     """The same rows in units with a part for each lane, of which each is farther behind than the one before.
 
     A lane keeps the order of its rows, so none of them is late in it; many would be, were there no lanes.
     """
     units: list[list[pa.RecordBatch]] = []
-    for number in range(len(items) + (lanes - 1) * _BEHIND_UNITS if items else 0):
+    for number in range(len(items) + units_behind(lanes) if items else 0):
         parts = []
         for lane in range(lanes):
             place = number - lane * _BEHIND_UNITS

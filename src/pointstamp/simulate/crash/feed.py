@@ -10,7 +10,8 @@ number of units how far it is complete after them, and the last unit of one such
 before everything that was said to be complete is published: so a query that waits for the end of its input
 instead is detected. Where epochs are event time nothing is said, and the rows are to have the same effect;
 the parts of such an input may be of several lanes, as the partitions of a topic are, and then event time
-passes with the lane that is farthest behind.
+passes with the lane that is farthest behind. All that comes of slow lanes after the fastest one has ended
+waits so: a query that would let the fastest decide has time to call these rows late.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from pointstamp.simulate.crash.columns import (
     complete_after,
     in_lanes,
     passed_after,
+    units_behind,
     with_columns,
 )
 from pointstamp.simulate.feed import SPLITS_MAX, FedItem, Items, split
@@ -49,8 +51,8 @@ class SimulatedSource:
     found: int = 0
     complete_after: Sequence[int] | None = None
     """With an epoch column: before which epoch nothing comes after so many units."""
-    waits: bool = False
-    """Whether its last unit waits for what was said to be complete."""
+    waits: int = 0
+    """How many of its last units wait for what is complete before them."""
     passed_after: Sequence[int] | None = None
     """Where epochs are event time: before which epoch so many units complete it by themselves."""
     lanes_count: int = 1
@@ -157,8 +159,8 @@ class Feed:
             passed = passed_after(units, events[name], lanes) if events and name in events else None
             is_first = bool(stamped) and name == next(iter(stamped))
             waits = is_first or (further is not None and name in stamped and further.choose(2) == 0)
-            waits = waits or passed is not None
-            found = 0 if comes_later else max(0, len(units) - waits)
+            held_back = int(waits) if passed is None else max(1, units_behind(lanes))
+            found = 0 if comes_later else max(0, len(units) - held_back)
             feed.sources[name] = SimulatedSource(
                 name,
                 units,
@@ -166,18 +168,23 @@ class Feed:
                 per_tick,
                 found,
                 complete,
-                waits,
+                held_back,
                 passed,
                 1 if passed is None else lanes,
             )
         return feed
 
-    def unfound(self, *, is_last_due: bool) -> list[SimulatedSource]:
-        """The sources that have more to find; the last unit of one that waits only when that is due."""
+    def unfound(self, *, is_last_due: bool, is_quiet: bool) -> list[SimulatedSource]:
+        """The sources that have more to find; the last units of one that waits only when that is due.
+
+        Where there are lanes, only when nobody has anything to do besides.
+        """
         return [
             source
             for source in self.sources.values()
-            if source.found < len(source.units) - (source.waits and not is_last_due)
+            if source.found
+            < len(source.units)
+            - (0 if is_last_due and (is_quiet or source.lanes_count == 1) else source.waits)
         ]
 
     def items_of(self, ticks: Sequence[Ticked]) -> dict[str, Items]:

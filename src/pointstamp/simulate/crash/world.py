@@ -102,7 +102,7 @@ class CrashWorld(Drivers):
             self._quiet_ticks = 0
             return
         ready = self._ready(now)
-        unfound = self.feed.unfound(is_last_due=self.user.is_answered())
+        unfound = self.feed.unfound(is_last_due=self.user.is_answered(), is_quiet=not ready)
         if self.further.happens(self.features.savepoints_one_in):
             self.user.take_savepoint()
         may_say = self.user.unsaid()

@@ -74,7 +74,7 @@ class KafkaPublisher:
         try:
             yield
         except BaseException:
-            self._roll_back()
+            self._roll_back(producer)
             raise
 
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
@@ -144,13 +144,13 @@ class KafkaPublisher:
         """Use the producer no more; the next one rolls back what it has sent."""
         self._producer = self._sent = None
 
-    def _roll_back(self) -> None:
-        """End an open transaction, so that no reader waits for it."""
+    def _roll_back(self, producer: "Producer | None") -> None:
+        """End the transaction of a producer, if one is open, so that no reader waits for it."""
         from confluent_kafka import KafkaException
 
-        if self._producer is not None and self._sent is not None:
-            with suppress(KafkaException):
-                self._producer.abort_transaction(ANSWER_SECONDS_MAX)
+        if producer is not None:
+            with suppress(KafkaException):  # nothing may be open, and Kafka may be gone
+                producer.abort_transaction(ANSWER_SECONDS_MAX)
         self._leave()
 
     def _is_published_by_others(self, number: int, digest: str) -> bool:
