@@ -125,7 +125,8 @@ class LocalRun:
 
     def input(self, name: str) -> RunInput:
         """The handle of an input."""
-        self._workers[0].input(name)  # raises for a name that is not there
+        if name not in self.inputs:
+            self._workers[0].input(str(name))  # raises, and says which there are
         return self.inputs[name]
 
     def step(self) -> bool:

@@ -175,7 +175,7 @@ class Domain:
 
 def _product_with(root: TimeOrder[Any]) -> Callable[[Time, Time], bool]:
     def less_equal(a: Time, b: Time) -> bool:
-        return root.less_equal(a[0], b[0]) and all(map(le, a[1:], b[1:]))
+        return bool(root.less_equal(a[0], b[0])) and all(map(le, a[1:], b[1:]))
 
     return less_equal
 

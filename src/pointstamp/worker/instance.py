@@ -67,6 +67,8 @@ class Instance:
         self.context = Context(self.authority)
         self.inbox = Inbox()
         self.frontier_moved = False
+        # What is held for a notification stays held where the operator fails in it.
+        self._serving: Request | None = None
         self.on_notified: Callable[[Time], None] | None = None
         """Is told of every time just before the operator is notified, where somebody takes that down."""
         # How many calls of its methods there were, how many rows it was given and has sent, and why it is
@@ -157,9 +159,11 @@ class Instance:
         if self.on_notified is not None:
             self.on_notified(request.time)
         self.authority.act_for(request.port, request.time)
+        self._serving = request
         self.call(self._on_notify, "when it was notified")
         for capability in request.held:
             capability.drop()
+        self._serving = None
 
     def look_at_frontiers(self) -> None:
         """Tell the operator that a frontier has moved, if it wants to know."""
@@ -173,7 +177,7 @@ class Instance:
             output.is_over = True
 
     def call(
-        self, method: Callable[..., None], when: str, *given: object, sample: pa.RecordBatch | None = None
+        self, method: Callable[..., object], when: str, *given: object, sample: pa.RecordBatch | None = None
     ) -> None:
         """Call a method of the operator; what it raises is explained."""
         self.calls += 1
