@@ -22,6 +22,7 @@ import pointstamp
 from pointstamp.compiled import CORE, FOLDER, SEEN, VARIABLE, digest_of_core
 
 SOURCE = Path(pointstamp.__file__).parent
+SCRIPTS = Path(__file__).parent.parent / "scripts"
 STRAINED = Path(__file__).parent / "support" / "strained_core.py"
 ASKED = "import pointstamp.compiled; print(pointstamp.compiled.is_compiled(), pointstamp.__file__)"
 
@@ -86,6 +87,21 @@ def test_sources_in_an_archive_run_as_python(copied: Path, tmp_path: Path) -> No
     command = [sys.executable, "-c", ASKED]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith(f"False {archive}")
+
+
+def test_without_a_compiler_setup_says_so_and_goes_on(copied: Path, tmp_path: Path) -> None:
+    source = shutil.move(copied, tmp_path / "src" / "pointstamp")
+    with (Path(source) / CORE[0]).open("a") as file:
+        file.write("\n")
+    scripts = shutil.copytree(SCRIPTS, tmp_path / "scripts")
+    environment = {**os.environ, "CC": str(tmp_path / "no compiler")}
+    command = [sys.executable, str(Path(scripts) / "compile_core.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith(
+        "setup: the core stays Python, which is slower and does the same: there is no"
+    )
+    assert len(done.stdout.splitlines()) == 1
+    assert not done.stderr
 
 
 def test_no_class_of_the_core_has_a_base_or_a_decorator() -> None:
