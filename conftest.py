@@ -15,7 +15,7 @@ import pytest
 os.environ.setdefault("POINTSTAMP_CORE", "python")
 
 ROOT: Final = Path(__file__).parent
-BOTH_WAYS: Final = tuple(ROOT / "tests" / package for package in ("order", "topology", "progress", "worker"))
+BOTH_WAYS: Final = tuple(ROOT / "tests" / package for package in ("order", "progress", "worker"))
 
 
 @pytest.hookimpl(tryfirst=True)
