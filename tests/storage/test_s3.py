@@ -104,7 +104,7 @@ def test_a_commit_takes_few_requests_and_a_killed_driver_loses_and_doubles_nothi
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(TRIALS + 2, TRIALS + 86, 7))
+@pytest.mark.parametrize("first", range(TRIALS + 2, TRIALS + 79, 7))
 def test_a_driver_may_be_killed_before_any_request(first: int, s3: S3) -> None:
     check_deaths(s3, f"s3://{BUCKET}/killed-{first}", [first, first + 3])
 
