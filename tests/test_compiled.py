@@ -126,6 +126,13 @@ def test_no_function_of_the_core_is_made_inside_of_another_or_yields() -> None:
                 assert inner == [outer], f"{where}: {outer.name} makes {inner[-1].name}"
 
 
+def test_no_error_of_the_core_is_raised_from_another() -> None:
+    """The compiler leaves out the cause without a word; ``__cause__`` is set by hand."""
+    for name in CORE:
+        for node in ast.walk(ast.parse((SOURCE / name).read_text())):
+            assert not isinstance(node, ast.Raise) or node.cause is None, f"{name}:{node.lineno} has a cause"
+
+
 def test_no_weak_reference_calls_a_function_of_the_core() -> None:
     for name in CORE:
         for node in ast.walk(ast.parse((SOURCE / name).read_text())):

@@ -187,7 +187,9 @@ class Instance:
         except PointstampError:
             raise
         except (Exception, SystemExit) as error:  # who exits means the flow, and would end one worker of it
-            raise OperatorError(self._explain(error, when, sample)) from error
+            explained = OperatorError(self._explain(error, when, sample))
+            explained.__cause__ = error  # the compiler leaves out what `from` says
+            raise explained  # noqa: B904
         except BaseException as error:
             # An interrupt of the keyboard is for whoever runs the flow. Where it cannot be one, as in a
             # process of a worker's own, the note is what is told.
