@@ -4,7 +4,7 @@
 # make test-long  what takes longer: the large instances of the models, more random examples
 # make coverage   which lines the tests of each package run
 # make torture    kill and stop workers of a running query for some minutes, and look for lost rows
-# make bench      the figures of benchmarks/spark, nexmark, graphs and recovery, against peers in the same run
+# make bench      the figures of benchmarks/spark, nexmark, graphs, recovery and peers, against peers in the same run
 # make bench-short  a few figures against peers, in some seconds, as CI prints them
 # make docs       build the site of all pages and the reference into site/
 # make screenshots  make the pictures of docs/dashboard.md and docs/tutorial.md anew, with Chromium
@@ -71,6 +71,7 @@ bench: setup
 	for each in throughput on_spark; do .venv/bin/python -m benchmarks.nexmark.$$each; done | $(RECORD)
 	for each in r-mat uniform grid chain; do .venv/bin/python -m benchmarks.graphs.run --graph $$each --size 65536; done | $(RECORD)
 	for each in commits throughput state kill verify compaction store_latency; do .venv/bin/python -m benchmarks.recovery.$$each; done | $(RECORD)
+	.venv/bin/python -m benchmarks.peers.table | $(RECORD)
 	.venv/bin/python -m benchmarks.short | $(RECORD)
 
 bench-short: setup

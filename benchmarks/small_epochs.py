@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
-from time import process_time
+from time import perf_counter, process_time
 
 import numpy as np
 import pyarrow as pa
@@ -59,8 +59,7 @@ def measured() -> dict[str, float]:
     rng = np.random.default_rng(17)
     one = pa.record_batch({"key": pa.array([1], pa.int64())})
     thousand = pa.record_batch({"key": rng.integers(0, 100_000, 1_000)})
-    counted = Dataflow("counted")
-    counted.output("out", counted.input("in", "key long").count("key", running=True))
+    counted = counting()
     rounds = advancing(empty_rounds(ROUNDS))
     return {
         "empty round": per_one(lambda _: rounds(1), 1) / ROUNDS,
@@ -71,14 +70,32 @@ def measured() -> dict[str, float]:
     }
 
 
+def counting() -> Dataflow:
+    """A running count by key."""
+    flow = Dataflow("counted")
+    flow.output("out", flow.input("in", "key long").count("key", running=True))
+    return flow
+
+
 def per_one(act: Callable[[int], None], times: int) -> float:
-    """Microseconds of processor time for one of so many, the least of some parts; the first one warms up."""
+    """Microseconds of processor time for one of so many, the least of some parts."""
+    return min(processor for _, processor in parts_of(act, times)) * 1e6
+
+
+def spent_on_one(act: Callable[[int], None], times: int) -> tuple[float, float]:
+    """Seconds by the clock and of the processor for one of so many, medians of some parts."""
+    clock, processor = (sorted(each)[PARTS // 2] for each in zip(*parts_of(act, times), strict=True))
+    return clock, processor
+
+
+def parts_of(act: Callable[[int], None], times: int) -> list[tuple[float, float]]:
+    """Seconds by the clock and of the processor for one, in some parts; the first one warms up."""
     found = []
     for _ in range(PARTS + 1):
-        started = process_time()
+        started, began = perf_counter(), process_time()
         act(times)
-        found.append((process_time() - started) / times * 1e6)
-    return min(found[1:])
+        found.append(((perf_counter() - started) / times, (process_time() - began) / times))
+    return found[1:]
 
 
 def advancing(flow: Dataflow) -> Callable[[int], None]:

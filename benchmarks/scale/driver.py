@@ -1,7 +1,7 @@
 """What a thousand members cost the driver of a query: ticks, reports, commits, and a restart.
 
     .venv/bin/python -m benchmarks.scale.driver [--members 16 100 1000] [--epochs 5]
-    .venv/bin/python -m benchmarks.scale.driver --snapshot [--members 16] [--keys 1000000]
+    .venv/bin/python -m benchmarks.scale.driver --snapshot [--members 16] [--keys 1000000 | --gigabytes 10]
 
 The driver is the real one: ``Session``, ``Coordinator``, journal, ledger and sink, over a folder. The members
 are not: each answers a tick and the order to save as a member does, through the real messages, encoded and
@@ -13,10 +13,14 @@ from nothing to a mission for the next generation.
 
 With ``--snapshot`` each member has the state of a count by key: objects, bytes and seconds to save it, what
 the driver takes to begin a generation, what it takes where it checks all parts because one was found damaged,
-and what one member takes to read and check its own.
+and what one member takes to read and check its own. ``--gigabytes`` says how large all parts together are.
+Where the disk has no room for them, each is written and made durable as any other, and those of the last
+members are removed when that is done: ``parts_left`` says how many are there at the end, and what the driver
+takes to check all of them is not measured then.
 """
 
 import argparse
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -47,11 +51,16 @@ from pointstamp.running.messages import (
     encode,
 )
 from pointstamp.sinks.parquet import ParquetSink
+from pointstamp.state.keeping import KeptRows
 from pointstamp.storage.local import LocalStorage
 from pointstamp.testing.script import PAUSE, ScriptedSource
 from pointstamp.worker.snapshots import WorkerSnapshot
 
 QUERY: Final = "scale"
+SAMPLE_KEYS: Final = 100_000
+"""The state of so many keys tells how many bytes one takes."""
+ROOM_USED_MAX: Final = 0.7
+"""Parts may take this share of the free space of a disk."""
 
 SnapshotOf = Callable[[int, int], WorkerSnapshot]
 
@@ -59,9 +68,10 @@ SnapshotOf = Callable[[int, int], WorkerSnapshot]
 class AnsweringCrew:
     """Members that answer at once: they have read a tick when they hear of it, and save what they have."""
 
-    def __init__(self, mission: Mission, snapshot_of: SnapshotOf) -> None:
+    def __init__(self, mission: Mission, snapshot_of: SnapshotOf, parts_left: int | None = None) -> None:
         self._mission = mission
         self._snapshot_of = snapshot_of
+        self._parts_left = mission.workers if parts_left is None else parts_left
         self._reports: list[tuple[int, Report]] = []
         self._epochs = [-1] * mission.workers
         self._numbers = [-1] * mission.workers
@@ -91,7 +101,10 @@ class AnsweringCrew:
         mission.storage.create(name, content)
         self.parts_bytes += part.size_bytes
         self.objects += 1
-        self._tell(worker, Saved(epoch, part, [], self._numbers[worker], {"count: state": (1, 16)}))
+        if worker >= self._parts_left:
+            mission.storage.delete(name)
+        kept = {"count: state": KeptRows(1, 16)}
+        self._tell(worker, Saved(epoch, part, [], self._numbers[worker], kept))
 
     def _tell(self, worker: int, told: Report) -> None:
         sent = encode(told)
@@ -179,11 +192,31 @@ def driver_case(members: int, epochs: int) -> None:
         )
 
 
-def snapshot_case(members: int, keys: int) -> None:
-    """Save and restore the counts of many keys over some members; the parts are really written and read."""
+def state_with(keys: int) -> tuple[WorkerSnapshot, int]:
+    """The state of a count of so many keys, and about how many bytes its part has."""
     counting = Counting()
     counting.add(np.arange(keys))
+    counting.batches.clear()
     taken = counting.save(is_whole=True)
+    sample = taken if keys <= SAMPLE_KEYS else state_with(SAMPLE_KEYS)[0]
+    part, _ = encode_part(sample, 0, 1, "sample", QUERY)
+    return taken, part.size_bytes * keys // min(keys, SAMPLE_KEYS)
+
+
+def keys_in(gigabytes: float, members: int) -> int:
+    """How many keys each member has where all parts together are so large."""
+    return round(gigabytes * 1e9 / members / state_with(SAMPLE_KEYS)[1] * SAMPLE_KEYS)
+
+
+def parts_that_fit(members: int, part_bytes: int, folder: str) -> int:
+    """How many parts the disk has room for, at least one and at most all."""
+    room = shutil.disk_usage(folder).free * ROOM_USED_MAX
+    return max(1, min(members, int(room // part_bytes) - 1))  # one is written before it is removed
+
+
+def snapshot_case(members: int, keys: int) -> None:
+    """Save and restore the counts of many keys over some members; the parts are really written and read."""
+    taken, part_bytes = state_with(keys)
 
     def state_of(worker: int, epoch: int) -> WorkerSnapshot:
         del worker
@@ -192,18 +225,22 @@ def snapshot_case(members: int, keys: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         spec = spec_of(Path(name), members, 1)
         begun = begin_generation(spec, "driver", 0.0)
-        crew = AnsweringCrew(begun.mission, state_of)
+        left = parts_that_fit(members, part_bytes, name)
+        crew = AnsweringCrew(begun.mission, state_of, left)
         seconds, _ = timed(lambda: committed(spec, begun, crew, 1))
         saved_cpu = crew.cpu_seconds
-        began = process_time()
-        checked, _ = timed(lambda: begin_generation(spec, "driver", 1.0))
-        checked_cpu = process_time() - began
+        checked, checked_cpu = None, None
+        if left == members:
+            began = process_time()
+            checked, _ = timed(lambda: begin_generation(spec, "driver", 1.0))
+            checked_cpu = process_time() - began
         begins, again = timed(lambda: begin_generation(spec, "driver", 2.0, checks_parts=False))
         began = process_time()
         restored, _ = timed(lambda: again.mission.restored(0))
         report(
             f"snapshot of {members} members with {keys} keys each",
             objects=crew.objects,
+            parts_left=left,
             megabytes=crew.parts_bytes / 1e6,
             save_s=seconds,
             save_cpu_s=saved_cpu,
@@ -222,10 +259,11 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--snapshot", action="store_true")
     parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--gigabytes", type=float, help="the size of all parts together, in place of keys")
     asked = parser.parse_args()
     for members in asked.members or ([16] if asked.snapshot else [16, 100, 1_000]):
         if asked.snapshot:
-            snapshot_case(members, asked.keys)
+            snapshot_case(members, keys_in(asked.gigabytes, members) if asked.gigabytes else asked.keys)
         else:
             driver_case(members, asked.epochs)
 

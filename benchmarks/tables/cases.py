@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import pointstamp as ps
 
-SCHEMA = "id long, k long, v long, w long"
 Numbers = npt.NDArray[np.int64]
 
 
@@ -34,6 +34,8 @@ class Case:
     """How many different keys a table of so many rows has."""
     deletes_largest: bool = False
     """Whether every change deletes the row with the largest value, which is the worst for a maximum."""
+    has_text_keys: bool = False
+    """Whether keys are texts such as ``key-17``, and not numbers."""
 
 
 CASES = (
@@ -54,6 +56,16 @@ CASES = (
         "select k, sum(v)::bigint as total from a group by k",
         lambda a: a.group_by("k").agg(pl.col("v").sum().alias("total")),
         lambda rows: rows,
+    ),
+    Case(
+        "sum by text",
+        2.0,
+        ("a",),
+        lambda a: a.reduce("k", total=ps.sum("v")),
+        "select k, sum(v)::bigint as total from a group by k",
+        lambda a: a.group_by("k").agg(pl.col("v").sum().alias("total")),
+        lambda rows: rows,
+        has_text_keys=True,
     ),
     Case(
         "max of one group",
@@ -93,6 +105,7 @@ class Rows:
         self._random = np.random.default_rng(seed)
         self._keys = case.keys(rows)
         self._deletes_largest = case.deletes_largest
+        self._has_text_keys = case.has_text_keys
         self.ids: Numbers = np.arange(rows)
         self.k, self.v = self._drawn(rows)
         self._next = rows
@@ -102,7 +115,7 @@ class Rows:
 
     def first(self) -> pa.RecordBatch:
         """All rows, as they are inserted at the beginning."""
-        return _batch(self.ids, self.k, self.v, np.ones(len(self.ids), np.int64))
+        return self._batch(self.ids, self.k, self.v, np.ones(len(self.ids), np.int64))
 
     def change(self, count: int) -> pa.RecordBatch:
         """Delete half as many rows, and insert others in their places."""
@@ -118,15 +131,23 @@ class Rows:
         ones = np.ones(len(at), np.int64)
         columns = zip(gone, (new, self.k[at], self.v[at]), strict=True)
         ids, k, v = (np.concatenate(each) for each in columns)
-        return _batch(ids, k, v, np.concatenate((-ones, ones)))
+        return self._batch(ids, k, v, np.concatenate((-ones, ones)))
 
     def frame(self) -> pl.DataFrame:
         """What is there now."""
-        return pl.DataFrame({"id": self.ids, "k": self.k, "v": self.v})
+        return pl.DataFrame({"id": self.ids, "k": self._keys_of(self.k), "v": self.v})
+
+    def _batch(self, ids: Numbers, k: Numbers, v: Numbers, w: Numbers) -> pa.RecordBatch:
+        columns = [pa.array(ids), self._keys_of(k), pa.array(v), pa.array(w)]
+        return pa.RecordBatch.from_arrays(columns, names=["id", "k", "v", "w"])
+
+    def _keys_of(self, k: Numbers) -> pa.Array:
+        return text_keys(k) if self._has_text_keys else pa.array(k)
 
 
-def _batch(*columns: Numbers) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(list(map(pa.array, columns)), names=["id", "k", "v", "w"])
+def text_keys(numbers: Numbers) -> pa.Array:
+    """A text for each number."""
+    return pc.binary_join_element_wise("key-", pa.array(numbers).cast(pa.string()), "")
 
 
 def tables_of(case: Case, rows: int) -> dict[str, Rows]:
@@ -143,7 +164,8 @@ def changes_of(tables: dict[str, Rows], epochs: int, count: int) -> Iterator[dic
 def flow_of(case: Case) -> ps.Dataflow:
     """The query as a flow, with the changes of its result as the output."""
     flow = ps.Dataflow("tables")
-    given = [flow.input(name, SCHEMA).running(weight="w") for name in case.tables]
+    schema = f"id long, k {'string' if case.has_text_keys else 'long'}, v long, w long"
+    given = [flow.input(name, schema).running(weight="w") for name in case.tables]
     flow.output("out", case.query(*given))
     return flow
 

@@ -45,11 +45,11 @@ def main() -> None:
     for case in CASES:
         if given.only in (None, case.name):
             for rows in given.rows:
-                run(case, rows, given.epochs, profiled=given.profile)
+                report(case.name, **measured(case, rows, given.epochs, profiled=given.profile))
 
 
-def run(case: Case, rows: int, epochs: int, *, profiled: bool = False) -> None:
-    """Measure one query, and print its line."""
+def measured(case: Case, rows: int, epochs: int, *, profiled: bool = False) -> dict[str, float]:
+    """Measure one query: its figures."""
     tables = tables_of(case, rows)
     results: list[pa.Table] = []
     with flow_of(case).open_local(on_result=lambda _name, _epoch, table: results.append(table)) as session:
@@ -78,22 +78,21 @@ def run(case: Case, rows: int, epochs: int, *, profiled: bool = False) -> None:
     polars_s, theirs = timed(lambda: case.polars(*frames.values()))
     check_same(added_up(results), wanted, f"{case.name}: ours and DuckDB")
     check_same(wanted, theirs, f"{case.name}: DuckDB and polars")
-    report(
-        case.name,
-        rows=rows,
-        first_s=first[0],
-        median_ms=float(np.median(taken)),
-        best_ms=float(np.quantile(taken, 0.1)),
-        cpu_ms=float(np.median(cpu)),
-        cpu_max_ms=float(cpu.max()),
-        p99_ms=float(np.quantile(taken, 0.99)),
-        max_ms=float(taken.max()),
-        aim_ms=case.aim_ms,
-        duckdb_ms=duckdb_s * 1e3,
-        polars_ms=polars_s * 1e3,
-        times_duckdb=duckdb_s * 1e3 / float(np.median(taken)),
-        mb=resident,
-    )
+    return {
+        "rows": rows,
+        "first_s": first[0],
+        "median_ms": float(np.median(taken)),
+        "best_ms": float(np.quantile(taken, 0.1)),
+        "cpu_ms": float(np.median(cpu)),
+        "cpu_max_ms": float(cpu.max()),
+        "p99_ms": float(np.quantile(taken, 0.99)),
+        "max_ms": float(taken.max()),
+        "aim_ms": case.aim_ms,
+        "duckdb_ms": duckdb_s * 1e3,
+        "polars_ms": polars_s * 1e3,
+        "times_duckdb": duckdb_s * 1e3 / float(np.median(taken)),
+        "mb": resident,
+    }
 
 
 def _resident_mb() -> float:

@@ -267,6 +267,7 @@ MOMENT = {
             "what": "left",
             "rows": 1000,
             "bytes": 64_000,
+            "spilled": 48_000,
             "by": {"0": [900, 57_600], "1": [100, 6_400]},
             "keys": [{"key": "ada", "rows": 600, "worker": 0}, {"key": "bob", "rows": 120, "worker": 0}],
         }

@@ -18,6 +18,7 @@ from pointstamp.flow import operator
 from pointstamp.flow.plan import NodeKind
 from pointstamp.judge.plan_shape import shape_of
 from pointstamp.simulate.seeds import cases, simulate
+from pointstamp.topology.ports import SourcePort, Target
 from pointstamp.topology.summary import Advance, Summary, identity
 from support.recoverables import FLOWS
 from support.worlds import SCHEMA, busy_flow, nested_flow, simulator_of
@@ -111,14 +112,16 @@ def edges_of_the_graph(flow: ps.Dataflow) -> set[tuple[object, ...]]:
     plan = flow.plan
     graph = plan.graph()
     found: set[tuple[object, ...]] = set()
-    first = [sum(len(n.inputs) + len(n.outputs) for n in plan.nodes[:i]) for i in range(len(plan.nodes))]
     for node in plan.nodes:
+        if node.index in plan.chains().runs_at:
+            continue
         made: Any = graph.operators[node.index].summaries
         for (i, o), summaries in made.items():
             for each in summaries:
                 assert isinstance(each, Summary)
                 later = each.root.epochs if isinstance(each.root, Advance) else 0
-                origin, target = first[node.index] + i, first[node.index] + len(node.inputs) + o
+                origin = graph.location(Target(node.index, i))
+                target = graph.location(SourcePort(node.index, o))
                 found.add((origin, target, (later, *each.increments), each.appended))
     return found
 

@@ -276,3 +276,23 @@ def test_ranges_that_were_left_can_become_dense_again() -> None:
         )
     ]
     check(batches[0].schema, batches)
+
+
+# Large batches.
+
+
+@pytest.mark.parametrize("step", [1, 3, 1 << 40])
+def test_the_slices_of_a_large_batch_are_looked_up_as_the_whole(
+    step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyindex, "_FIRST_ROWS", 16)
+    monkeypatch.setattr(keyindex, "_SLICE_ROWS_MAX", 100)
+    monkeypatch.setattr(keyindex, "_DISTINCT_ROWS_MIN", 4)
+    rng = np.random.default_rng(step)
+    index, expected = KeyIndex(pa.schema({"k": pa.int64()})), DictIndex()
+    for most in (5, 200, 2_000):
+        values = rng.integers(-most, most, 1_000) * step
+        batch = pa.record_batch({"k": pa.array(values, mask=values % 13 == 0)})
+        assert sorted(set(index.slots(batch).tolist())) == sorted(set(expected.slots(batch)))
+        found = index.keys(index.slots(batch))
+        assert found.equals(batch)

@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointstamp.errors import SchemaError
+from pointstamp.rows import partition as partitioning
 from pointstamp.rows.hashing import hash_array, hash_columns
 from pointstamp.rows.partition import partition, worker_of
 
@@ -175,6 +176,14 @@ def test_a_value_under_a_null_does_not_show() -> None:
         for hidden in (2, 3)
     )
     assert hashes(one) == hashes(other) == [oracle((1,)), oracle(None)]
+
+
+@pytest.mark.parametrize("rows", [2, 3, 9, 10, 11, 12, 13, 40])
+def test_few_rows_hash_as_each_alone(rows: int) -> None:
+    texts = pa.array([("a long text " * (n % 7))[: 9 * n % 70] for n in range(rows)])
+    for values in (texts, pa.array(range(-5, rows - 5)), pa.array([n / 3 for n in range(rows)])):
+        alone = [hash_array(values.slice(n, 1))[0] for n in range(rows)]
+        assert hash_array(values).tolist() == alone
 
 
 def test_more_rows_than_one_block_hash_as_each_alone() -> None:
@@ -403,6 +412,19 @@ def test_parts_are_slices_of_one_copy() -> None:
         part.column("k").buffers()[1].address for part in partition(batch, ["k"], 4) if part is not None
     }
     assert len(buffers) == 1
+
+
+@pytest.mark.parametrize("workers", [2, 5])
+def test_a_large_batch_is_split_as_a_small_one(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [None if number % 11 == 0 else f"word {number % 37}" for number in range(1_000)]
+    batch = pa.record_batch({"k": pa.array(words), "n": pa.array(range(1_000))}).slice(3)
+    whole = partition(batch, ["k"], workers)
+    monkeypatch.setattr(partitioning, "_SLICE_ROWS", 64)
+    assert partition(batch, ["k"], workers) == whole
+    alike = batch.filter(pa.array([word == "word 5" for word in batch["k"].to_pylist()]))
+    monkeypatch.setattr(partitioning, "_SLICE_ROWS", 4)
+    (part,) = [part for part in partition(alike, ["k"], workers) if part is not None]
+    assert part is alike
 
 
 def test_partition_takes_more_workers_than_a_byte_can_count() -> None:

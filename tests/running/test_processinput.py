@@ -10,7 +10,7 @@ from pointstamp.errors import FlowError
 from pointstamp.flow.plan import NodeKind
 from pointstamp.mesh.wire import TimeFormat
 from pointstamp.running.messages import AdvanceInput, CloseInput, Order, SendRows
-from pointstamp.running.processinput import SLICE_ROWS_MIN, ProcessInput
+from pointstamp.running.processinput import SLICE_ROWS_MAX, SLICE_ROWS_MIN, ProcessInput
 
 WORKERS = 2
 
@@ -46,3 +46,12 @@ def test_rows_go_in_slices_and_a_time_is_told_once() -> None:
     rows = SendRows("rows", late=False)
     told = AdvanceInput("rows", (1,))
     assert run.orders == [(0, rows), (1, rows), (None, told), (0, rows), (None, CloseInput("rows"))]
+
+
+def test_a_large_batch_goes_in_slices_to_the_workers_in_turn() -> None:
+    flow, run = ps.Dataflow("flow"), WritesDown()
+    flow.output("out", flow.input("rows", "x long"))
+    handle = ProcessInput(run, flow.plan.named(NodeKind.INPUT)["rows"], flow.plan.graph(), WORKERS)
+    handle.send(pa.table({"x": pa.nulls(4 * SLICE_ROWS_MAX + 1, pa.int64())}))
+    rows = SendRows("rows", late=False)
+    assert run.orders == [(0, rows), (1, rows), (0, rows), (1, rows), (0, rows)]

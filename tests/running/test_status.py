@@ -288,7 +288,9 @@ def test_an_interrupted_loop_says_its_round_and_what_circulates(workers: int, nu
 
 
 def test_what_waits_in_a_loop_is_told_first_and_with_its_rows() -> None:
-    with countdown(Interrupting(3)).open_local() as run:
+    flow = countdown(Interrupting(3))
+    flow.plan.has_chains = False  # so that rows wait in many places
+    with flow.open_local() as run:
         run.input("numbers").send(rows(50))
         run.input("numbers").advance_to(1)
         for _ in range(5):

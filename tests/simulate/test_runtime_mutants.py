@@ -235,7 +235,7 @@ def what_was_consumed_is_not_reported(patch: Patch) -> None:
 
 
 def a_watched_frontier_wakes_nobody(patch: Patch) -> None:
-    patch.setattr(Instance, "wants_frontiers", False)
+    patch.setattr(Instance, "can_act", lambda self: False)
 
 
 def rows_go_to_a_worker_of_the_senders_choice(patch: Patch) -> None:

@@ -7,7 +7,7 @@ Families, and what only each can find:
   the hash of the keys, as for other exchanges, must be found.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +20,7 @@ from pointstamp.simulate.crash.events import GenerationBegan
 from pointstamp.simulate.seeds import FindingKind, Simulator, cases, simulate
 from pointstamp.simulate.world import Ended
 from support.broken_recovery import Rescaled, simulator_of
-from support.worlds import SCHEMA, Steps, some_rows
+from support.worlds import SCHEMA, Seen, Steps, some_rows
 
 Sizes = set[int]
 
@@ -33,31 +33,6 @@ def pairs(batch: pa.RecordBatch) -> pa.Array:
 def by_length(batch: pa.RecordBatch) -> list[int]:
     """Words of equal letters go together, whatever their order."""
     return [sum(map(ord, key)) for key in batch["key"].to_pylist()]
-
-
-class Seen:
-    """Counts each key over all epochs, and says it at the end of an epoch that has the key."""
-
-    outputs = "k long, n long"
-    state: ClassVar = {"seen": ps.saved.mapping("long", int), "open": ps.saved.mapping("long", list[int])}
-
-    def __init__(self) -> None:
-        self.seen: dict[int, int] = {}
-        self.open: dict[int, list[int]] = {}
-
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
-        for k in batch["k"].to_pylist():
-            self.open.setdefault(k, []).append(context.epoch)
-        context.notify_at()
-
-    def on_notify(self, context: ps.Context) -> None:
-        rows = []
-        for k, epochs in sorted(self.open.items()):
-            if now := epochs.count(context.epoch):
-                self.seen[k] = self.seen.get(k, 0) + now
-                self.open[k] = [epoch for epoch in epochs if epoch != context.epoch]
-                rows.append({"k": k, "n": self.seen[k]})
-        context.send(rows)
 
 
 def sharded() -> ps.Dataflow:

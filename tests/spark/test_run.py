@@ -69,6 +69,26 @@ def test_partitions_are_read_as_they_are_where_there_is_one_for_each_worker(
     assert sorted(map(tuple, found)) == [(0, x) for x in range(901, 1_000)]
 
 
+@pytest.mark.parametrize("way", ["two partitions", "three partitions", "coalesced", "united"])
+def test_rows_by_key_come_to_their_worker_packed_or_as_they_are(spark: SparkSession, way: str) -> None:
+    flow = ps.Dataflow("counts")
+    flow.output("counts", flow.input("numbers", "x long, s string").count("x", "s"))
+    ids = {
+        "two partitions": lambda: spark.range(0, 5_000, 1, 2),
+        "three partitions": lambda: spark.range(0, 5_000, 1, 3),
+        # A barrier stage refuses these, though two partitions come out.
+        "coalesced": lambda: spark.range(0, 5_000, 1, 4).coalesce(2),
+        "united": lambda: spark.range(0, 2_000, 1, 1).unionAll(spark.range(2_000, 5_000, 1, 1)),
+    }[way]()
+    frame = ids.selectExpr("id % 91 as x", "string(id % 3) as s")
+    specs = input_specs(flow.plan, flow.plan.graph(), {})
+    assert specs[0].keys == ("x", "s")
+    assert job.reads_as_it_is(spark, {"numbers": frame}, specs, 2) == (way == "two partitions")
+    found = flow.run(spark, numbers=frame, workers=2, push=False)["counts"].collect()
+    wanted = Counter((n % 91, str(n % 3)) for n in range(5_000))
+    assert sorted(map(tuple, found)) == sorted((0, *key, count) for key, count in wanted.items())
+
+
 def test_a_loop_gives_what_it_gives_in_this_process(spark: SparkSession) -> None:
     flow = ps.Dataflow("halving")
     numbers = flow.input("numbers", "x long")

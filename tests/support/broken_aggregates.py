@@ -40,8 +40,8 @@ class CopiesShareAPlace(Placing):
 class RemembersTooFew(Rolling):
     """Keeps one row less of each key than can still count."""
 
-    def _can_count(self, group: Places) -> npt.NDArray[np.bool_]:
-        can_count = super()._can_count(group)
+    def _can_count(self, ends: Places) -> npt.NDArray[np.bool_]:
+        can_count = super()._can_count(ends)
         return can_count & np.roll(can_count, 1)
 
 

@@ -14,7 +14,7 @@ from pointstamp.flow.outlet import add_operator
 from pointstamp.flow.stream import Stream
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables import deltas, outer
+from pointstamp.tables import deltas, on_both, outer
 from pointstamp.tables.aggregates.aggregating import Once
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import OnGroups
@@ -22,6 +22,7 @@ from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.kept.arrangement import Arrangement, FirstRows
 from pointstamp.tables.kept.columns import KeptColumn
 from pointstamp.tables.kept.groups import Grouped
+from pointstamp.tables.kept.recent import RecentChanges
 from pointstamp.tables.kept.rounds import Rounds
 from pointstamp.tables.kept.run import Run
 from pointstamp.tables.kept.run_keys import groups_of
@@ -178,7 +179,15 @@ def _looks_no_further(patch: pytest.MonkeyPatch) -> None:
 
 
 def _sees_all(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Kept, "seen_by", lambda self, _: [*self.runs, *self.later])
+    patch.setattr(Kept, "_later_of", lambda self, _: self.later)
+
+
+def _finds_nothing_recent(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RecentChanges, "having", lambda *_: [])
+
+
+def _looks_at_one_side(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(on_both.OnlyInFirst, "_wanted", lambda _, left, right: left)
 
 
 def _adds_again(patch: pytest.MonkeyPatch) -> None:
@@ -249,6 +258,8 @@ BROKEN: dict[str, Break] = {
     "copies are changes of what is distinct": _in_place_of("OnRows", Copies),
     "copies are changes of what is distinct, in a loop": _in_place_of("Once", CopiesInLoops),
     "the first rows are taken for all": _looks_no_further,
+    "small changes are not found": _finds_nothing_recent,
+    "the other side is not looked at": _looks_at_one_side,
     "what is shared is seen too early": _sees_all,
     "what is shared is added by everybody": _adds_again,
     "what is shared is saved by nobody": _is_saved_by_nobody,

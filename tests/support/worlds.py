@@ -143,6 +143,31 @@ def _is_on_the_way(batch: pa.RecordBatch) -> list[bool]:
     return [int(key) % 4 != 3 for key in batch.column("key").to_pylist()]
 
 
+class Seen:
+    """Counts each key over all epochs, and says it at the end of an epoch that has the key."""
+
+    outputs = "k long, n long"
+    state: ClassVar = {"seen": ps.saved.mapping("long", int), "open": ps.saved.mapping("long", list[int])}
+
+    def __init__(self) -> None:
+        self.seen: dict[int, int] = {}
+        self.open: dict[int, list[int]] = {}
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        for k in batch["k"].to_pylist():
+            self.open.setdefault(k, []).append(context.epoch)
+        context.notify_at()
+
+    def on_notify(self, context: ps.Context) -> None:
+        rows = []
+        for k, epochs in sorted(self.open.items()):
+            if now := epochs.count(context.epoch):
+                self.seen[k] = self.seen.get(k, 0) + now
+                self.open[k] = [epoch for epoch in epochs if epoch != context.epoch]
+                rows.append({"k": k, "n": self.seen[k]})
+        context.send(rows)
+
+
 class Tally:
     """Keeps a number for each key over all times, and tells of a time by what it was then."""
 

@@ -33,11 +33,11 @@ class AnswersTooEarly(LookUp):
 class FindsEveryRun(LookUp):
     """Counts a row and its deletion as two rows that are found."""
 
-    def _found(self, rows: pa.RecordBatch, rounds: Any) -> Any:  # noqa: ANN401 - as the operator gives it
+    def _found(self, rows: pa.RecordBatch) -> Any:  # noqa: ANN401 - as the operator gives it
         found = list(self._table.matches(rows, list(self._asked.pairs)))
         which = np.concatenate([each for each, _ in found]) if found else np.empty(0, np.intp)
         batches = [batch for _, batch in found] or [pa.RecordBatch.from_pylist([], self._schema)]
-        return which, pa.concat_batches(batches)
+        return which, pa.concat_batches(batches).select(list(self._asked.added)).columns
 
 
 class SaysNothingOfWhatIsGone(NewestRows):

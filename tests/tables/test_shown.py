@@ -167,8 +167,8 @@ def test_a_table_with_weights_is_kept_once_for_its_border_and_for_all_that_is_di
     flow.output("rest", a.minus(b))
     flow.output("selected", a.select("k").distinct(name="keys"))
     words = flow.describe()
-    assert "shares rows, by k, n, with running: border, minus: left\n" in words
-    assert "shares rows, by k, n, with running: border 2\n" in words
+    assert "shares rows, by k, n, with running: border, minus\n" in words
+    assert "shares right, by k, n, with running: border 2\n" in words
     with LocalRun(flow.plan, 1) as run:
         for name in ("a", "b"):
             run.input(name).send(pa.table({"k": [1, 1, 2], "n": [1, 1, 3], "w": [1, 1, 1]}))
@@ -179,8 +179,6 @@ def test_a_table_with_weights_is_kept_once_for_its_border_and_for_all_that_is_di
         "running: border: rows": 2,
         "running: border 2: rows": 2,
         "keys: rows": 2,
-        "minus: both: left": 2,
-        "minus: both: right": 2,
     }
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from pointstamp.judge.shape import Walker
 from pointstamp.simulate.crash.events import Crashed, WorldEvent, describe_world_event
-from pointstamp.simulate.crash.explaining import EVERYTHING, Explained, operator_name
+from pointstamp.simulate.crash.explaining import EVERYTHING, Explained
 from pointstamp.simulate.crash.moves import Move
 from pointstamp.simulate.crash.trace import CrashTrace
 from pointstamp.worker.events import CapabilityChanged, MessagePulled, MessageSent, Notified
@@ -76,7 +76,7 @@ def describe_move(walker: Walker, move: Move) -> str:
         parts.append(f"sent {sum(rows for _, rows in sent)} rows for {_times([time for time, _ in sent])}")
     if not parts and held:
         parts += [f"{'took' if act.diff > 0 else 'gave up'} {act.time}" for act in held]
-    return f"{operator_name(walker, move.operator)} {', '.join(parts) or 'looked'}"
+    return f"{walker.shape.operator(move.operator)} {', '.join(parts) or 'looked'}"
 
 
 def _times(times: list[tuple[int, ...]]) -> str:

@@ -21,6 +21,7 @@ HELP: Final = {
     "pointstamp_loop_messages": ("gauge", "The messages that wait in a loop."),
     "pointstamp_kept_rows": ("gauge", "Rows that an operator keeps, by operator and what it is."),
     "pointstamp_kept_bytes": ("gauge", "Bytes that an operator keeps, by operator and what it is."),
+    "pointstamp_spilled_bytes": ("gauge", "Bytes of these that lie in files, because memory is limited."),
     "pointstamp_worker_memory_bytes": ("gauge", "The memory that a worker's process holds."),
     "pointstamp_age_seconds": ("gauge", "How old what is known of the workers is."),
 }

@@ -7,7 +7,8 @@ named outputs with a schema; it stands in a scope, the path of loops around it; 
 - a *door* only changes times (enter, leave, feedback, delay): nothing runs, batches pass through it on their
   way, and the graph of progress tracking has its summary.
 
-From a plan comes the graph of ports that progress tracking works on, with the same numbers.
+From a plan comes the graph of ports that progress tracking works on, with the same numbers of operators.
+The ports of a chain of operators that run as one (``pointstamp.flow.chains``) are one place there.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
+from pointstamp.flow.chains import NO_CHAINS, OperatorChains, chains_of
 from pointstamp.flow.pact import STAY, Pact
 from pointstamp.flow.updates import Passes, Reduces, Replaces
 from pointstamp.progress.choosing import BroadcastKind
@@ -117,6 +119,12 @@ class Plan:
     """How its workers tell each other their progress; None leaves it to their number."""
     memory: MemoryLimit | None = None
     """What each worker may take for what it keeps, before it goes to disk; None: all of it stays."""
+    has_chains: bool = True
+    """Whether operators run as one where they can; without, every one is woken by itself."""
+
+    def chains(self) -> OperatorChains:
+        """Which operators run inside of which others."""
+        return chains_of(self.nodes) if self.has_chains else NO_CHAINS
 
     def graph(self) -> OperatorGraph:
         """The graph of ports; node i of the plan is operator i of the graph."""
@@ -132,7 +140,7 @@ class Plan:
             for number, port in enumerate(node.inputs):
                 if port.source is not None:
                     builder.connect(port.source, Target(node.index, number))
-        return builder.build()
+        return builder.build(self.chains().merged())
 
     def named(self, kind: NodeKind) -> dict[str, Node]:
         """The nodes of one kind by name, in the order in which they were written."""

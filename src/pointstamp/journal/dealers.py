@@ -87,7 +87,7 @@ def dealers_of(plan: Plan) -> dict[str, Dealer]:
     arriving: dict[str, list[Pact]] = {}
     for routes in routes_of(plan, plan.graph()).values():
         for route in routes:
-            arriving.setdefault(place_of(plan.nodes[route.operator]), []).append(route.pact)
+            arriving.setdefault(place_of(plan.nodes[route.reader.operator]), []).append(route.pact)
     return {
         place: Dealer(tuple(each for each in pacts if isinstance(each, ExchangeBy | ExchangeByFunction)))
         for place, pacts in arriving.items()

@@ -7,6 +7,10 @@ anew, by what the papers say of doors: enter appends a round, leave drops it, fe
 Isard 2015, section 3; Brun et al. 2021, section 5). So a summary that was made wrongly is found.
 
 Only the numbers of a user's summary are read; its own arithmetic is not used.
+
+Operators that run inside of another one (``pointstamp.flow.chains``) have no ports of their own: the input of
+the first of a chain is one of the operator that ends it, and the others count nothing. That they leave times
+alone is looked up in what was written, too.
 """
 
 from collections.abc import Iterator
@@ -15,6 +19,7 @@ from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.judge.roots import OwnTimes
 from pointstamp.judge.shape import Edge, PortShape, Shape, Walker
 from pointstamp.topology.domain import EPOCHS, RootSummary
+from pointstamp.topology.ports import Port, SourcePort, Target
 from pointstamp.topology.summary import Advance, Stay, Summary
 
 
@@ -39,28 +44,47 @@ def has_own_times(plan: Plan) -> bool:
 
 
 def _read(plan: Plan) -> tuple[Shape, OwnTimes | None]:
-    ports: list[PortShape] = []
-    first_input: list[int] = []
-    for node in plan.nodes:
-        first_input.append(len(ports))
-        for i in range(len(node.inputs)):
-            ports.append(PortShape(f"input {i} of '{node.name}'", node.index, False, node.input_rounds))
-        for o in range(len(node.outputs)):
-            ports.append(PortShape(f"output {o} of '{node.name}'", node.index, True, node.output_rounds))
+    ports, at = _ports(plan)
     edges: list[Edge] = []
     summaries: list[RootSummary] = []
+    inside = plan.chains().runs_at
     for node in plan.nodes:
-        here = first_input[node.index]
+        if node.index in inside:
+            continue
         for i, port in enumerate(node.inputs):
-            if port.source is not None:
-                feeder = plan.nodes[port.source.operator]
-                origin = first_input[feeder.index] + len(feeder.inputs) + port.source.port
-                edges.append(Edge(origin, here + i, (0,) * (1 + node.input_rounds)))
+            here, source = at[Target(node.index, i)], port.source
+            while source is not None and source.operator in inside:
+                source = plan.nodes[source.operator].inputs[0].source
+            if source is not None:
+                edges.append(Edge(at[source], here, (0,) * (1 + node.input_rounds)))
             for o in range(len(node.outputs)):
-                edges.extend(_inside(node, i, o, here + i, here + len(node.inputs) + o, summaries))
+                edges.extend(_inside(node, i, o, here, at[SourcePort(node.index, o)], summaries))
     in_order = tuple([node.index for node in plan.nodes if node.in_order])
-    shape = Shape(tuple(ports), tuple(edges), has_own_times(plan), in_order)
+    names = tuple([node.name for node in plan.nodes])
+    shape = Shape(tuple(ports), tuple(edges), has_own_times(plan), in_order, names)
     return shape, OwnTimes(plan.root, tuple(summaries)) if shape.has_own_times else None
+
+
+def _ports(plan: Plan) -> tuple[list[PortShape], dict[Port, int]]:
+    """The ports, and which of them stands for each that was written, but those inside of a chain."""
+    ports: list[PortShape] = []
+    at: dict[Port, int] = {}
+    chains = plan.chains()
+    for node in plan.nodes:
+        for i in range(len(node.inputs)):
+            taker = chains.runs_at.get(node.index, Target(node.index, i))
+            if Target(node.index, i) not in chains.inner:
+                at[taker] = len(ports)
+                name = f"input {i} of '{node.name}'"
+                ports.append(PortShape(name, taker.operator, False, node.input_rounds))
+        if node.index in chains.runs_at:
+            assert node.kind is NodeKind.OPERATOR, f"'{node.name}' is no operator and is in a chain"
+            assert node.declared is None, f"'{node.name}' declares what it does to times and is in a chain"
+            continue
+        for o in range(len(node.outputs)):
+            at[SourcePort(node.index, o)] = len(ports)
+            ports.append(PortShape(f"output {o} of '{node.name}'", node.index, True, node.output_rounds))
+    return ports, at
 
 
 def _inside(

@@ -136,7 +136,7 @@ def modelled(change: ModelChange) -> Json:
 
 def graph_of(shape: Shape) -> Json:
     """The operators of a shape, and who reads whom; behind one that adds to a round, ways turn back."""
-    names = {port.operator: port.name.partition(" of ")[2].strip("'") for port in shape.ports}
+    names = {port.operator: shape.operator(port.operator).strip("'") for port in shape.ports}
     ports = shape.ports
     turning = {
         ports[edge.origin].operator

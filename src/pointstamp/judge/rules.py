@@ -71,8 +71,7 @@ class Rules:
 
     def name(self, operator: int) -> str:
         """An operator in words."""
-        ports = self.walker.shape.ports
-        return min(port.name.partition(" of ")[2] for port in ports if port.operator == operator)
+        return self.walker.shape.operator(operator)
 
     def at(self, location: int) -> str:
         """The frontier of a location in words."""

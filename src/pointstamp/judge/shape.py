@@ -67,6 +67,15 @@ class Shape(msgspec.Struct, frozen=True):
     has_own_times: bool = False
     in_order: tuple[int, ...] = ()
     """The operators that take their times in order."""
+    names: tuple[str, ...] = ()
+    """The names of the operators by number; without, the ports say them."""
+
+    def operator(self, number: int) -> str:
+        """An operator in words."""
+        if self.names:
+            return f"'{self.names[number]}'"
+        said = (port.name for port in self.ports if port.operator == number)
+        return min(name.partition(" of ")[2] or name for name in said)
 
 
 def below(a: Stamp, b: Stamp) -> bool:

@@ -222,15 +222,11 @@ def describe_event(shape: Shape, event: Event) -> str:
         case FrontiersShown():
             return f"{who} called an operator that watches {_frontiers(shape, event.frontiers)}"
         case NotificationAsked():
-            return f"{who}: {_operator(shape, event.operator)} asked to be told when {event.time} is complete"
+            return f"{who}: {shape.operator(event.operator)} asked to be told when {event.time} is complete"
         case Notified():
-            return f"{who} told {_operator(shape, event.operator)} that {event.time} is complete"
+            return f"{who} told {shape.operator(event.operator)} that {event.time} is complete"
         case SnapshotTaken():
-            return f"{who} took the snapshot of epoch {event.epoch} of {_operator(shape, event.operator)}"
-
-
-def _operator(shape: Shape, number: int) -> str:
-    return min(port.name.partition(" of ")[2] for port in shape.ports if port.operator == number)
+            return f"{who} took the snapshot of epoch {event.epoch} of {shape.operator(event.operator)}"
 
 
 def _changes(shape: Shape, changes: tuple[tuple[int, Stamp, int], ...]) -> str:

@@ -25,6 +25,9 @@ from pointstamp.rows.mixing import Hashes
 
 # To find the distinct keys of a batch first wins where it is large enough to repeat them.
 _DISTINCT_ROWS_MIN: Final = 8_192
+_FIRST_ROWS: Final = 131_072
+"""Of a large batch of integers so many rows are looked up first, and then larger and larger slices."""
+_SLICE_ROWS_MAX: Final = 1_048_576
 
 
 class KeyIndex:
@@ -55,7 +58,18 @@ class KeyIndex:
 
     def slots(self, batch: pa.RecordBatch) -> Slots:
         """The slot of each row's key; a key that was not known gets the next one."""
-        coded = self._coded(batch, inserts=True)
+        coded, rows = self._coded(batch, inserts=True), batch.num_rows
+        if rows <= _FIRST_ROWS or not isinstance(self._lookup, _IntegerLookup):
+            return self._slots(coded)
+        # Whether looking up every row is cheap is known when some keys are, and of later slices nearly all.
+        found, start = [self._slots([column.slice(0, _FIRST_ROWS) for column in coded])], _FIRST_ROWS
+        while start < rows:
+            size = min(start, _SLICE_ROWS_MAX) if self._lookup.is_cheap else rows - start
+            found.append(self._slots([column.slice(start, size) for column in coded]))
+            start += size
+        return np.concatenate(found)
+
+    def _slots(self, coded: list[pa.Array]) -> Slots:
         if self._is_reduced_first(coded):
             coded, codes = distinct_rows(coded)
             slots = self._lookup.find(coded)

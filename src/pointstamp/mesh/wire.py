@@ -269,12 +269,13 @@ def unreadable(sender: str, what: str) -> TransportError:
 
 
 def schemas_by_location(plan: Plan, graph: OperatorGraph) -> dict[Location, pa.Schema]:
-    """The schema of the batches that arrive at each input of the plan."""
+    """The schema of the batches that arrive at each input of the plan; inside of a chain none do."""
+    inner = plan.chains().inner
     return {
         graph.location(Target(node.index, number)): plan.nodes[port.source.operator]
         .outputs[port.source.port]
         .schema
         for node in plan.nodes
         for number, port in enumerate(node.inputs)
-        if port.source is not None
+        if port.source is not None and Target(node.index, number) not in inner
     }

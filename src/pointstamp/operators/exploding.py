@@ -52,6 +52,7 @@ class Explode:
     """Sends one row for each element of a list."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def __init__(self, plan: ExplodePlan) -> None:
         self._plan = plan

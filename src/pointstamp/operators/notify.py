@@ -65,6 +65,15 @@ class Notifications:
         """The times that are asked for, in no particular order."""
         return list(self._asked)
 
+    def has_ready(self, is_complete: Callable[[Time], bool], *, in_order: bool) -> bool:
+        """Whether a request can be served: any of them, or the first where they are served in order."""
+        if in_order:
+            return bool(self._heap) and is_complete(self._requests[self._heap[0][1]].time)
+        for request in self._requests.values():  # noqa: SIM110 - any() takes longer
+            if is_complete(request.time):
+                return True
+        return False
+
     def serve(self, is_complete: Callable[[Time], bool], tell: Callable[[Request], None]) -> None:
         """Take out and tell, in order, the requests whose time is complete, also those made meanwhile.
 

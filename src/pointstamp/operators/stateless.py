@@ -21,6 +21,7 @@ class MapBatches:
     """Send what a function makes of each batch; None sends nothing."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def __init__(self, function: BatchFunction) -> None:
         self._function = function
@@ -38,6 +39,7 @@ class Project:
     """Send each row with other columns, worked out from its own."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
@@ -52,6 +54,7 @@ class Filter:
     """Send the rows for which a condition holds, and on a second output, if there is one, the others."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def __init__(self, condition: MaskFunction | pc.Expression) -> None:
         self._condition = condition
@@ -68,6 +71,7 @@ class Concat:
     """Send on whatever comes from any input."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Pass the batch on."""
@@ -78,6 +82,7 @@ class Inspect:
     """Show each batch with its time to a function, and send it on."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def __init__(self, function: Callable[[Any, pa.RecordBatch], None]) -> None:
         self._function = function
@@ -92,6 +97,7 @@ class FlatMapRows:
     """Send the rows that a Python function yields for each row; it runs once per row."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def __init__(self, function: Callable[[Row], Iterable[Row]]) -> None:
         self._function = function

@@ -57,6 +57,7 @@ class InWindows:
     """Sends each row once for each window in which it lies, with its beginning and end."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def __init__(self, asked: Windowing) -> None:
         self._asked = asked

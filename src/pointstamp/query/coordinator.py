@@ -292,7 +292,10 @@ class Coordinator:
                 is_whole=is_whole,
                 settled=settled,
                 savepoint=savepoints[0] if savepoints else None,
-                kept=total_kept([each.kept for each in saves.values()]),
+                kept={
+                    name: (kept.rows, kept.size_bytes)
+                    for name, kept in total_kept([each.kept for each in saves.values()]).items()
+                },
             )
         self._is_last_whole = True
         for further in savepoints[1:]:

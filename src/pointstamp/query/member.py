@@ -316,7 +316,7 @@ class Member:
         output, settled = self._take_output(snapshot.epoch), self._settled
         mission = self.mission
         name = mission.part_name(self.number, snapshot.epoch)
-        kept = {each: (kept.rows, kept.size_bytes) for each, kept in self.worker.kept().items()}
+        kept = self.worker.kept()
         latest = self.worker.event_times()
         rows_out, rounds = dict(self.rows_out), self.worker.take_rounds(snapshot.epoch)
 

@@ -35,7 +35,7 @@ from pointstamp.query.totals import total, total_kept
 from pointstamp.query.why_held import held_by
 from pointstamp.running.messages import Counts, Load, Ready
 from pointstamp.running.status import RowCounts, RunStatus, status_from
-from pointstamp.state.keeping import KeyRows
+from pointstamp.state.keeping import KeptRows, KeyRows
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location
 
@@ -80,7 +80,7 @@ class _Driver:
     rows: RowCounts
     loads: dict[int, Load]
     members: dict[int, Ready]
-    kept: list[dict[str, tuple[int, int]]]
+    kept: list[dict[str, KeptRows]]
 
 
 @dataclass(slots=True)

@@ -45,6 +45,7 @@ from pointstamp.running.messages import (
 )
 from pointstamp.running.posting import unfit
 from pointstamp.sources.port import Watch
+from pointstamp.state.keeping import KeptRows
 
 LEAVE_SECONDS_MAX: Final = 30.0
 # How often a source is looked at that cannot say when it has news, and how long to wait for anything.
@@ -77,7 +78,7 @@ class Session:
         self.rows_out: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_late: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_skipped: list[dict[str, int]] = [{} for _ in range(workers)]
-        self.kept: list[dict[str, tuple[int, int]]] = [{} for _ in range(workers)]
+        self.kept: list[dict[str, KeptRows]] = [{} for _ in range(workers)]
         self.latest: dict[str, int] = {}
         self.members: dict[int, Ready] = {}
         self.calls = CallsHeard()

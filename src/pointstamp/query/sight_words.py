@@ -11,7 +11,7 @@ from pointstamp.progress.tracker import Tracker
 from pointstamp.query.rates import WorkerRates
 from pointstamp.running.messages import Ready
 from pointstamp.running.status import RunStatus
-from pointstamp.state.keeping import KeyRows
+from pointstamp.state.keeping import KeptRows, KeyRows
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location, OperatorIndex, SourcePort, Target
@@ -129,14 +129,14 @@ def workers_now(workers: Mapping[int, WorkerRates], members: Mapping[int, Ready]
 
 def kept_now(
     plan: Plan,
-    kept: Sequence[Mapping[str, tuple[int, int]]],
+    kept: Sequence[Mapping[str, KeptRows]],
     largest: Mapping[int, Mapping[str, Sequence[KeyRows]]],
 ) -> list[Json]:
     """What operators keep, together and by worker; ``kept`` has it by worker, as ``largest`` its keys."""
     names = {node.name: node.index for node in plan.nodes if not node.kind.is_door}
     found: dict[str, Json] = {}
     for number, mine in enumerate(kept):
-        for name, (rows, size) in mine.items():
+        for name, (rows, size, spilled) in mine.items():
             owner, _, what = name.rpartition(": ")
             operator = names.get(owner)
             nothing: Json = {
@@ -145,12 +145,14 @@ def kept_now(
                 "what": what,
                 "rows": 0,
                 "bytes": 0,
+                "spilled": 0,
                 "by": {},
                 "keys": _largest(largest, name),
             }
             one = found.setdefault(name, nothing)
             one["rows"] += rows
             one["bytes"] += size
+            one["spilled"] += spilled
             one["by"][str(number)] = [rows, size]
     return list(found.values())
 
@@ -197,6 +199,7 @@ def query_samples(
         owner, _, what = kept.name.rpartition(": ")
         yield "pointstamp_kept_rows", {"operator": owner, "what": what}, kept.rows
         yield "pointstamp_kept_bytes", {"operator": owner, "what": what}, kept.size_bytes
+        yield "pointstamp_spilled_bytes", {"operator": owner, "what": what}, kept.spilled_bytes
     for number, rates in sorted(workers.items()):
         yield "pointstamp_worker_memory_bytes", {"worker": str(number)}, rates.last.memory_bytes
 

@@ -350,8 +350,8 @@ class Supervisor:
                 "rowsLate": total(session.rows_late),
                 "rowsSkipped": total(session.rows_skipped),
                 "kept": {
-                    name: {"rows": rows, "bytes": size}
-                    for name, (rows, size) in total_kept(session.kept).items()
+                    name: {"rows": rows, "bytes": size, "spilledBytes": spilled}
+                    for name, (rows, size, spilled) in total_kept(session.kept).items()
                 },
                 "epochsInFlight": session.coordinator.epochs_in_flight,
                 "snapshotBytes": commit.size_bytes,

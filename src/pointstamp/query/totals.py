@@ -1,12 +1,17 @@
 """What all workers of a query count together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from pointstamp.state.keeping import KeptRows
 
 
-def total_kept(kept: Sequence[dict[str, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
-    """The rows and bytes that all workers together keep, by name."""
-    rows, sizes = (total([{name: pair[at] for name, pair in each.items()} for each in kept]) for at in (0, 1))
-    return {name: (count, sizes[name]) for name, count in rows.items()}
+def total_kept(kept: Sequence[Mapping[str, KeptRows]]) -> dict[str, KeptRows]:
+    """What all workers together keep, by name."""
+    sums: dict[str, KeptRows] = {}
+    for each in kept:
+        for name, more in each.items():
+            sums[name] = sums.get(name, KeptRows(0, 0)).plus(more)
+    return sums
 
 
 def total(counted: list[dict[str, int]]) -> dict[str, int]:

@@ -63,7 +63,7 @@ _LOW_BYTES: Final = np.array([(1 << 8 * k) - 1 for k in range(9)], dtype=np.uint
 # Above this length strings are hashed as runs of words, whose cost does not grow with the longest one.
 _SHORT_BYTES_MAX: Final = 64
 # So few strings are hashed one by one, in Python: that takes less than the calls for all of them.
-_FEW_STRINGS_MAX: Final = 8
+_FEW_STRINGS_MAX: Final = 12
 
 
 def hash_columns(batch: pa.RecordBatch, keys: Sequence[str]) -> Hashes:

@@ -19,7 +19,7 @@ _UNDOES_1, _UNDOES_2 = (np.uint64(pow(each, -1, 1 << 64)) for each in (_F1, _F2)
 _SHIFT_30, _SHIFT_27, _SHIFT_31 = map(np.uint64, (30, 27, 31))
 _SHIFT_60, _SHIFT_54, _SHIFT_62 = map(np.uint64, (60, 54, 62))
 # So few words are mixed sooner one by one, in Python, than by calls for all of them.
-_FEW_WORDS_MAX: Final = 3
+_FEW_WORDS_MAX: Final = 10
 
 
 def mixed(word: int) -> int:

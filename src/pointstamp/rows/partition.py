@@ -12,6 +12,8 @@ from pointstamp.rows.hashing import hash_columns
 from pointstamp.rows.mixing import Hashes
 
 _HALF_WORD: Final = np.uint64(32)
+_SLICE_ROWS: Final = 131_072
+"""More rows are split slice by slice: what is made on the way then stays in the processor's caches."""
 
 
 def worker_of(hashes: Hashes, workers: int) -> npt.NDArray[np.intp]:
@@ -28,14 +30,30 @@ def partition(batch: pa.RecordBatch, keys: Sequence[str], workers: int) -> list[
     """The rows of each worker, in the order in which they came; None where it has none.
 
     Where all rows belong to one worker that part is the batch itself. Otherwise all rows are copied once, and
-    the parts are slices of that copy: they share its buffers, so one part alive keeps all of it.
+    the parts are slices of that copy: they share its buffers, so one part alive keeps all of it. Of a large
+    batch each part is a copy of its own.
     """
     parts: list[pa.RecordBatch | None] = [None] * workers
     if batch.num_rows == 0:
         return parts
     if workers == 1:
         return [batch]
+    if batch.num_rows > _SLICE_ROWS:
+        return _partition_slices(batch, keys, workers)
     return split(batch, worker_of(hash_columns(batch, keys), workers), workers)
+
+
+def _partition_slices(
+    batch: pa.RecordBatch, keys: Sequence[str], workers: int
+) -> list[pa.RecordBatch | None]:
+    parts: list[list[pa.RecordBatch]] = [[] for _ in range(workers)]
+    for start in range(0, batch.num_rows, _SLICE_ROWS):
+        for mine, part in zip(parts, partition(batch.slice(start, _SLICE_ROWS), keys, workers), strict=True):
+            if part is not None:
+                mine.append(part)
+    if any(sum(part.num_rows for part in mine) == batch.num_rows for mine in parts):
+        return [batch if mine else None for mine in parts]
+    return [pa.concat_batches(mine) if mine else None for mine in parts]
 
 
 def split(batch: pa.RecordBatch, worker: npt.NDArray[np.intp], workers: int) -> list[pa.RecordBatch | None]:

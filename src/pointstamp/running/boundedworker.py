@@ -16,7 +16,7 @@ import pyarrow as pa
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.mesh.transport import ZmqTransport
-from pointstamp.mesh.wire import BatchFormat, Body, MessageCodec, TimeFormat, schemas_by_location
+from pointstamp.mesh.wire import BatchFormat, Body, MessageCodec, TimeFormat
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.rows.late import LATE_PORT
 from pointstamp.running.messages import (
@@ -84,14 +84,13 @@ class BoundedWorker:
             deliver=self._deliver,
             log=log,
         )
-        schemas = schemas_by_location(plan, graph)
         outputs = plan.named(NodeKind.OUTPUT)
         self._inputs = {
             name: [BatchFormat(port.schema) for port in node.outputs]
             for name, node in plan.named(NodeKind.INPUT).items()
         }
         at = {name: graph.location(Target(node.index, 0)) for name, node in outputs.items()}
-        self._outputs = {name: BatchFormat(schemas[location]) for name, location in at.items()}
+        self._outputs = {name: BatchFormat(schema) for name, schema in plan.output_schemas().items()}
         # An output has passed a time on when its operator has looked at the frontier, not before.
         self._readers = {at[name]: self.worker.instances[node.index] for name, node in outputs.items()}
         self._watched: dict[int, list[Time] | None] = dict.fromkeys(at.values() or [WHOLE_FLOW])

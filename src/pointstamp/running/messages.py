@@ -20,7 +20,7 @@ import msgspec
 from pointstamp.journal.saved_part import PartSaved
 from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Part
-from pointstamp.state.keeping import KeyRows
+from pointstamp.state.keeping import KeptRows, KeyRows
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -275,8 +275,8 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """A member's part of the snapshot of an epoch is durable, and so is its output up to there.
 
     ``settled`` is the last tick of which all rows, and those of all ticks before, are of epochs up to this
-    one. ``staged`` are tokens of the sink. ``kept`` says how many rows and bytes each operator keeps, by its
-    name and what it is, ``latest`` the greatest event time of each stream that has a promise, and
+    one. ``staged`` are tokens of the sink. ``kept`` says how much each operator keeps, by its name and
+    what it is, ``latest`` the greatest event time of each stream that has a promise, and
     ``memory_bytes`` what the member's process holds. ``rows_out`` are the rows of finished epochs, by output,
     and ``rounds`` the last round of a loop that the member sent to, by epoch, since the last snapshot.
     """
@@ -285,7 +285,7 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
     part: PartSaved
     staged: list[Staged]
     settled: int
-    kept: dict[str, tuple[int, int]] = {}
+    kept: dict[str, KeptRows] = {}
     latest: dict[str, int] = {}
     memory_bytes: int = 0
     rows_out: dict[str, int] = {}

@@ -22,7 +22,7 @@ from pointstamp.errors import FlowError, PointstampError, TransportError
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.flow.probe import Probe, probed
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh, Parcel
-from pointstamp.mesh.wire import BatchFormat, TimeFormat, schemas_by_location
+from pointstamp.mesh.wire import BatchFormat, TimeFormat
 from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.why import Holder, holders
@@ -85,11 +85,8 @@ class ProcessRun:
         self.on_result = on_result
         self.graph = plan.graph()
         self.times = TimeFormat(plan.root)
-        schemas = schemas_by_location(plan, self.graph)
         self._outputs = {name: Target(node.index, 0) for name, node in plan.named(NodeKind.OUTPUT).items()}
-        self._rows = {
-            name: BatchFormat(schemas[self.graph.location(port)]) for name, port in self._outputs.items()
-        }
+        self._rows = {name: BatchFormat(schema) for name, schema in plan.output_schemas().items()}
         self.inputs: dict[str, RunInput] = {
             name: ProcessInput(self, node, self.graph, processes)
             for name, node in plan.named(NodeKind.INPUT).items()

@@ -16,6 +16,8 @@ from pointstamp.worker.instance import Instance
 
 SLICE_ROWS_MIN: Final = 1_024
 """A batch is cut into slices, one for each worker, where every slice has at least so many rows."""
+SLICE_ROWS_MAX: Final = 131_072
+"""No slice has more rows: workers begin with the first while the next are on their way."""
 
 
 class Orders(Protocol):
@@ -64,7 +66,7 @@ class ProcessInput:
         self._outputs[port].sent.clear()
         for batch in batches:
             share = -(-batch.num_rows // self._workers)
-            size = share if share >= SLICE_ROWS_MIN else batch.num_rows
+            size = min(share if share >= SLICE_ROWS_MIN else batch.num_rows, SLICE_ROWS_MAX)
             for start in range(0, batch.num_rows, size):
                 body = self._rows[port].encode(batch.slice(start, size))
                 self._run.order(self._turn, SendRows(self.name, late), [body])

@@ -20,6 +20,7 @@ from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.why import holders
 from pointstamp.running.local import LocalRun, workers_of
 from pointstamp.running.places import Place, counted_by, place_words, places_of, time_words
+from pointstamp.state.keeping import KeptRows
 from pointstamp.topology.domain import EPOCHS, Time
 from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location, SourcePort, Target
@@ -35,14 +36,14 @@ Scope: TypeAlias = tuple[str, ...]
 class RowCounts:
     """The rows that went into and came out of a run, by name; changed by whoever counts them.
 
-    ``late`` are those that came to an input after it had promised that there would be none. ``kept`` are the
-    rows and bytes that operators keep, by the operator and what it is that they keep.
+    ``late`` are those that came to an input after it had promised that there would be none. ``kept`` is what
+    operators keep, by the operator and what it is that they keep.
     """
 
     sent: dict[str, int] = field(default_factory=dict)
     finished: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
-    kept: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    kept: Mapping[str, KeptRows] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +89,15 @@ class LoopStatus:
 
 @dataclass(frozen=True, slots=True)
 class KeptStatus:
-    """What an operator keeps, on all workers together, and how much: ``join: left``."""
+    """What an operator keeps, on all workers together, and how much: ``join: left``.
+
+    ``spilled_bytes`` are those of ``size_bytes`` that lie in files, because memory is limited.
+    """
 
     name: str
     rows: int
     size_bytes: int
+    spilled_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +115,13 @@ class RunStatus:
 
     @property
     def size_bytes(self) -> int:
-        """The memory of all that operators keep and can say how much it is."""
+        """The size of all that operators keep and can say how much it is, in memory and in files."""
         return sum(each.size_bytes for each in self.kept)
+
+    @property
+    def spilled_bytes(self) -> int:
+        """How much of it lies in files, because memory is limited."""
+        return sum(each.spilled_bytes for each in self.kept)
 
     @property
     def rows_in(self) -> int:
@@ -141,13 +151,12 @@ def status_of(run: LocalRun, rows: RowCounts | None = None) -> RunStatus:
     return status_from(run.plan, workers_of(run)[0].view.tracker, rows)
 
 
-def kept_of(run: LocalRun) -> dict[str, tuple[int, int]]:
-    """The rows and bytes that the operators of all workers keep, by operator and what it is."""
-    found: dict[str, tuple[int, int]] = {}
+def kept_of(run: LocalRun) -> dict[str, KeptRows]:
+    """What the operators of all workers keep, by operator and what it is."""
+    found: dict[str, KeptRows] = {}
     for worker in workers_of(run):
         for name, kept in worker.kept().items():
-            rows, size = found.get(name, (0, 0))
-            found[name] = (rows + kept.rows, size + kept.size_bytes)
+            found[name] = found.get(name, KeptRows(0, 0)).plus(kept)
     return found
 
 
@@ -167,7 +176,7 @@ def status_from(plan: Plan, tracker: Tracker, rows: RowCounts, *, says_why: bool
         for name, node in plan.named(NodeKind.OUTPUT).items()
     )
     loops = _loops(plan, tracker.graph, counted_by(tracker).items())
-    kept = tuple(KeptStatus(name, count, size) for name, (count, size) in rows.kept.items())
+    kept = tuple(KeptStatus(name, *each) for name, each in rows.kept.items())
     return RunStatus(plan.name, inputs, outputs, tuple(loops), tracker.is_complete(), kept)
 
 

@@ -28,7 +28,7 @@ from rich.text import Text
 
 from pointstamp.errors import PointstampError
 from pointstamp.query.query import Query
-from pointstamp.running.status import RunStatus
+from pointstamp.running.status import KeptStatus, RunStatus
 from pointstamp.show.live import DRAW_SECONDS, RATE_SECONDS, draws
 
 Facts: TypeAlias = Callable[[], Sequence[tuple[str, str]]]
@@ -111,12 +111,18 @@ def _kept(status: RunStatus | None) -> list[tuple[str, str]]:
     if status is None or not status.kept:
         return []
     largest = sorted(status.kept, key=lambda each: -each.size_bytes)
-    said = [(each.name, f"{each.rows:,} rows, {each.size_bytes:,} bytes") for each in largest[:_KEPT_MAX]]
+    said = [(each.name, f"{each.rows:,} rows, {_bytes(each)}") for each in largest[:_KEPT_MAX]]
     rest = largest[_KEPT_MAX:]
     if rest:
         size = sum(each.size_bytes for each in rest)
         said.append((f"and {len(rest)} more", f"{sum(each.rows for each in rest):,} rows, {size:,} bytes"))
-    return [("kept:", f"{status.size_bytes:,} bytes"), *((f"  {name}", words) for name, words in said)]
+    return [("kept:", _bytes(status)), *((f"  {name}", words) for name, words in said)]
+
+
+def _bytes(kept: RunStatus | KeptStatus) -> str:
+    """How much is kept, and how much of that lies in files where some does."""
+    spilled = f", {kept.spilled_bytes:,} of them in files" if kept.spilled_bytes else ""
+    return f"{kept.size_bytes:,} bytes{spilled}"
 
 
 def _counted(number: int, what: str) -> str:

@@ -67,9 +67,10 @@ def tables(snapshot: Snapshot) -> RenderableType:
             _add(outputs, output.name, f"{output.rows:,}", rate, done, _frontier(output), held)
         shown.append(outputs)
     if status.kept:
-        kept = _table("keeps", "rows", "bytes")
+        kept = _table("keeps", "rows", "bytes", "in files")
         for largest in sorted(status.kept, key=lambda one: -one.size_bytes)[:_KEPT_MAX]:
-            _add(kept, largest.name, f"{largest.rows:,}", f"{largest.size_bytes:,}")
+            numbers = (largest.rows, largest.size_bytes, largest.spilled_bytes)
+            _add(kept, largest.name, *(f"{each:,}" for each in numbers))
         shown.append(kept)
     return Group(*(part for each in shown for part in (each, Text())))
 
@@ -80,6 +81,7 @@ _KEPT_MAX: Final = 8
 _NUMBERS: Final = {
     "rows",
     "bytes",
+    "in files",
     "rows in",
     "rows out",
     "rows/s",

@@ -136,16 +136,30 @@ def reads_as_it_is(
 ) -> bool:
     """Whether the partitions of the input can be read by the workers as they are.
 
-    This is so if there is one input, whose rows may go to any worker, all in one epoch, with one partition
-    for each worker. It looks only at plans whose partitions are known without running anything.
+    This is so if there is one input, all in one epoch, with one partition for each worker. Rows that belong
+    to another worker by their key go there directly: that takes a fraction of packing them for Spark's
+    shuffle and handing them to Python twice. It looks only at plans whose partitions are known without
+    running anything.
     """
-    if is_connect(spark) or len(specs) != 1 or specs[0].keys is not None or specs[0].epoch is not None:
+    if is_connect(spark) or len(specs) != 1 or specs[0].epoch is not None:
         return False
     plan: Any = frames[specs[0].name]._jdf.queryExecution().executedPlan()  # noqa: SLF001 - Python has no name for it
     words = plan.toString()
     if "AdaptiveSparkPlan" in words or "Exchange" in words or "EmptyRelation" in words:
         return False
-    return bool(plan.execute().getNumPartitions() == workers)
+    return _has_partitions(plan.execute(), workers)
+
+
+def _has_partitions(rdd: Any, count: int) -> bool:  # noqa: ANN401 - of the JVM
+    """Whether each step on the way of the rows has so many partitions, as a barrier stage wants it."""
+    waiting = [rdd]
+    while waiting:
+        each = waiting.pop()
+        if each.getNumPartitions() != count:
+            return False
+        before = each.dependencies()
+        waiting.extend(before.apply(number).rdd() for number in range(before.size()))
+    return True
 
 
 def _packed(

@@ -18,6 +18,14 @@ class KeptRows(NamedTuple):
     mapped_bytes: int = 0
     """How many of these bytes lie in files, because memory is limited."""
 
+    def plus(self, other: "KeptRows") -> "KeptRows":
+        """Both together."""
+        return KeptRows(
+            self.rows + other.rows,
+            self.size_bytes + other.size_bytes,
+            self.mapped_bytes + other.mapped_bytes,
+        )
+
 
 class KeyRows(NamedTuple):
     """A key in words, and how many rows it has."""

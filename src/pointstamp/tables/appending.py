@@ -20,6 +20,7 @@ from pointstamp.tables.cross import Copied, Dealt
 from pointstamp.tables.grouping import GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin
 from pointstamp.tables.mapping import MappedRows
+from pointstamp.tables.on_both import InBoth
 from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.partners import WithPartner
 from pointstamp.tables.weighing import Appended, Weighed
@@ -27,7 +28,7 @@ from pointstamp.topology.ports import OperatorIndex, SourcePort
 
 _KEEP_GROWING: Final = (
     *(Weighed, Filter, Concat, Explode, MappedRows, InWindows),
-    *(Consolidated, InnerJoin, WithPartner, OnRows, Dealt, Copied),
+    *(Consolidated, InBoth, InnerJoin, WithPartner, OnRows, Dealt, Copied),
 )
 
 

@@ -93,7 +93,8 @@ class InnerJoin:
             else:
                 self._sides[name].add_run(change)
         for at, batches in _together(found):
-            context.send(pa.concat_batches(batches), at=(context.time[0], *at))
+            sent = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+            context.send(sent, at=(context.time[0], *at))
 
     def _met(self, change: Run, side: str, rounds: Rounds) -> Met:
         """What the change of one side meets on the other."""

@@ -26,9 +26,11 @@ from pointstamp.state.pieces import Piece
 from pointstamp.tables.join import without_null_keys
 from pointstamp.tables.joining import Joining, joining
 from pointstamp.tables.kept.arrangement import Arrangement
+from pointstamp.tables.kept.columns import arrow_column
 from pointstamp.tables.kept.groups import distinct
 from pointstamp.tables.kept.open_changes import OpenChanges
 from pointstamp.tables.kept.rounds import Rounds, counted_at, stored_schema, up_to
+from pointstamp.tables.kept.run import Layout
 from pointstamp.tables.kept.sorting import Positions
 from pointstamp.tables.kept.weights import DIFF
 from pointstamp.tables.sharing import Arrangements, TableByKey, arranged_by
@@ -54,6 +56,9 @@ class LookUp:
         self._schema = schema
         self._keeps_all = keeps_all
         self._theirs = tuple(asked.pairs.values())
+        self._added = [schema.get_field_index(name) for name in asked.added]
+        self._layout = Layout(schema, self._theirs)
+        """Of changes; what is stored has the rounds besides."""
         self._table = Arrangement(stored_schema(schema, rounds), self._theirs)
         self._arrangements = Arrangements({"table": self._table}, arranged)
         self._changes = OpenChanges()
@@ -66,6 +71,9 @@ class LookUp:
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep what arrives until its time is settled."""
         if input == "table":
+            batch = without_null_keys(batch, self._layout.keys)
+            if not batch.num_rows:
+                return
             self._changes.put(context.time, "table", batch)
         else:
             self._rows.setdefault(context.time, []).append(batch)
@@ -74,34 +82,45 @@ class LookUp:
     def on_notify(self, context: Context) -> None:
         """Bring the table up to the time, and answer the rows of the time."""
         rounds = context.time[1:]
-        for change in self._changes.take(context.time).values():
-            known = without_null_keys(change, self._theirs)
-            if known.num_rows:
-                self._table.add(counted_at(known, rounds))
+        for change in self._changes.take_runs(context.time, {"table": self._layout}).values():
+            if rounds:
+                self._table.add(counted_at(change.batch, rounds))
+            else:
+                self._table.add_run(change)
         rows = self._rows.pop(context.time, [])
         if rows:
-            context.send(self._answered(pa.concat_batches(rows), rounds))
+            context.send(self._answered(rows[0] if len(rows) == 1 else pa.concat_batches(rows), rounds))
 
     def _answered(self, rows: pa.RecordBatch, rounds: Rounds) -> pa.RecordBatch:
-        which, found = self._found(rows, rounds)
-        added = [found.column(name) for name in self._asked.added]
-        own = rows.take(pa.array(which)).columns
+        which, added = self._found_in_loop(rows, rounds) if rounds else self._found(rows)
+        is_each_once = len(which) == rows.num_rows and bool((which == np.arange(len(which))).all())
+        own = rows.columns if is_each_once else rows.take(pa.array(which)).columns
         answered = pa.RecordBatch.from_arrays([*own, *added], schema=self._asked.result)
         if not self._keeps_all:
             return answered
-        alone = rows.take(pa.array(np.setdiff1d(np.arange(rows.num_rows), which)))
+        lacks = np.setdiff1d(np.arange(rows.num_rows), which)
+        if not len(lacks):
+            return answered
+        alone = rows.take(pa.array(lacks))
         nulls = [pa.nulls(alone.num_rows, self._schema.field(name).type) for name in self._asked.added]
         lacking = pa.RecordBatch.from_arrays([*alone.columns, *nulls], schema=self._asked.result)
         return pa.concat_batches([answered, lacking])
 
-    def _found(self, rows: pa.RecordBatch, rounds: Rounds) -> tuple[Positions, pa.RecordBatch]:
-        """Which rows find something, once for each copy of what they find, and that beside them."""
+    def _found(self, rows: pa.RecordBatch) -> tuple[Positions, list[pa.Array]]:
+        """Which rows find something, once for each copy of what they find, and the columns of that."""
+        found = self._table.summed_matches(rows, list(self._asked.pairs)).copies()
+        kinds = self._schema.types
+        return found.group, [arrow_column(found.columns[number], kinds[number]) for number in self._added]
+
+    def _found_in_loop(self, rows: pa.RecordBatch, rounds: Rounds) -> tuple[Positions, list[pa.Array]]:
+        """The same where stored rows have rounds."""
         mine = list(self._asked.pairs)
         keys = without_null_keys(rows.select(mine), mine)
         # Equal rows of several runs are one row, so they are added up before they are counted.
         there = Arrangement(self._schema, self._theirs)
         there.add(up_to(self._table.rows_of(distinct(keys), mine), rounds))
-        return _copies(list(there.matches(rows, mine)), self._schema)
+        which, found = _copies(list(there.matches(rows, mine)), self._schema)
+        return which, [found.column(name) for name in self._asked.added]
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The table, if no other operator keeps it."""

@@ -21,6 +21,7 @@ class MappedRows:
     """Sends what a function makes of rows, with the weights of the rows."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def __init__(self, function: BatchFunction, rows: pa.Schema) -> None:
         self._function = function

@@ -15,7 +15,6 @@ import pyarrow as pa
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.arrangement import Arrangement
-from pointstamp.tables.kept.columns import as_batch, taken
 from pointstamp.tables.kept.open_changes import OpenChanges
 from pointstamp.tables.kept.weights import Integers, columns_without_weight
 from pointstamp.tables.sharing import Arrangements, TableByKey
@@ -45,11 +44,9 @@ class OnRows:
         for change in self._open.take_runs(context.time, {"in": self._rows.layout}).values():
             before = self._rows.weights_of(change)
             self._rows.add_run(change)
-            weights = self._sent(before, before + change.weights)
-            at = np.flatnonzero(weights)
-            if len(at):
-                rows = [taken(column, at) for column in change.identity]
-                context.send(as_batch([*rows, weights.take(at)], change.layout.schema))
+            sent = change.with_weights(self._sent(before, before + change.weights))
+            if sent is not None:
+                context.send(sent)
 
     def _sent(self, before: Integers, after: Integers) -> Integers:
         """What is sent for rows that were there so often, and are now."""

@@ -22,7 +22,7 @@ from pointstamp.tables.kept.open_changes import OpenChanges, added_up
 from pointstamp.tables.kept.run_keys import groups_of
 from pointstamp.tables.kept.weights import DIFF, Integers, with_weights
 from pointstamp.tables.sharing import Arrangements, TableByKey
-from pointstamp.tables.top import First
+from pointstamp.tables.top import First, starts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,13 @@ class OnTop:
     def _changed(self, ends: Ends) -> list[pa.RecordBatch]:
         """What comes and goes."""
         order, is_new = ends.in_order(self._first.by)
-        group = ends.group[order]
-        was, was_before = self._first.kept(ends.before[order], group, is_new)
-        now, now_before = self._first.kept(ends.after[order], group, is_new)
+        starts = starts_of(ends.group[order])
+        was, was_before = self._first.kept(ends.before[order], starts, is_new)
+        now, now_before = self._first.kept(ends.after[order], starts, is_new)
         if self._first.rank is None:
-            at = np.flatnonzero(was != now)
+            at = (was != now).nonzero()[0]
+            if not len(at):
+                return []
             rows = ends.rows.columns(order[at])
             return [as_batch([*rows, now[at] - was[at]], self._first.result)]
         gone = self._made(ends, order, was, was_before)

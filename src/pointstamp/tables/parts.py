@@ -11,13 +11,17 @@ from pointstamp.flow.plan import Plan
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import OnGroups
 from pointstamp.tables.incoming.border import Border
+from pointstamp.tables.on_both import InBoth, OnlyInFirst
 from pointstamp.tables.on_extremes import OnExtremes
 from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums
 from pointstamp.tables.on_top import OnTop
 from pointstamp.topology.ports import SourcePort
 
-_SEND_SUMS: Final = (Border, Consolidated, OnExtremes, OnGroups, OnRows, OnSums, OnTop)
+_SEND_SUMS: Final = (
+    *(Border, Consolidated, InBoth, OnExtremes, OnGroups),
+    *(OnlyInFirst, OnRows, OnSums, OnTop),
+)
 
 
 def come_in_parts(plan: Plan, source: SourcePort) -> bool:

@@ -7,7 +7,7 @@ was sent stays: a row that comes later and stands earlier in the order changes n
 Invariant: of every key those rows are kept that are the last in the order, one less than an answer looks at.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -24,9 +24,9 @@ from pointstamp.flow.marking import check_adds_up
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
-from pointstamp.keyed.index import KeyIndex
 from pointstamp.operators.context import Context
 from pointstamp.reduce.arguments import Arguments
+from pointstamp.rows.mixing import Hashes
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.aggregates.aggregating import Aggregating
 from pointstamp.tables.aggregates.asked_aggregates import table_aggregates
@@ -34,10 +34,12 @@ from pointstamp.tables.aggregates.group_values import Places, firsts_of
 from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.deltas import weighed
 from pointstamp.tables.kept.arrangement import Arrangement
-from pointstamp.tables.kept.groups import Grouped, distinct
-from pointstamp.tables.kept.open_changes import added_up
+from pointstamp.tables.kept.columns import KeptColumn, as_batch, taken, together
+from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.ordering import Ordered, ordering, ranks
-from pointstamp.tables.kept.run import expanded
+from pointstamp.tables.kept.run import Run, expanded, run_of, run_of_words
+from pointstamp.tables.kept.run_keys import groups_of
+from pointstamp.tables.kept.summed import SummedRows
 from pointstamp.tables.kept.weights import DIFF, with_weights
 from pointstamp.tables.reducing import ALL
 from pointstamp.topology.domain import Time
@@ -66,6 +68,9 @@ class Rolling:
     def __init__(self, plan: RollingPlan) -> None:
         self._plan = plan
         self._kept = Arrangement(plan.schema, plan.keys)
+        self._own = _Columns.of(plan.schema, plan.columns)
+        self._looked_at = _Columns.of(plan.schema, (*plan.function.looked_at, DIFF))
+        self._sent = plan.function.result.names[:-1]
         self._open: dict[Time, list[pa.RecordBatch]] = {}
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
@@ -75,38 +80,46 @@ class Rolling:
 
     def on_notify(self, context: Context) -> None:
         """Answer the rows of the epoch, and keep the last ones."""
-        new = pa.concat_batches(self._open.pop(context.time))
-        new = with_weights(new, np.ones(new.num_rows, np.int64))
-        keys = list(self._plan.keys)
-        old = added_up([self._kept.rows_of(distinct(new.select(keys)), keys)])
-        copies = np.repeat(np.arange(old.num_rows), old.column(DIFF).to_numpy())
-        both = pa.concat_batches([old.take(pa.array(copies)), new])
-        both = with_weights(both, np.ones(both.num_rows, np.int64))
-        order, group = self._ordered(both)
-        both = both.take(pa.array(order))
-        context.send(self._answered(both, np.flatnonzero(order >= len(copies)), group))
-        gone = with_weights(old, -old.column(DIFF).to_numpy())
-        self._kept.add(pa.concat_batches([gone, both.filter(pa.array(self._can_count(group)))]))
+        batches = self._open.pop(context.time)
+        new = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        change = run_of(with_weights(new, np.ones(new.num_rows, np.int64)), self._kept.layout)
+        both = _both(self._kept, change)
+        order = self._ordered(both)
+        group, is_new = both.group.take(order), order >= both.old
+        starts, ends = _sizes(group)
+        context.send(self._answered(both, order, is_new.nonzero()[0], starts))
+        # A new row that a later one can look at comes, and an old one at which none can look goes.
+        at = order.take((self._can_count(ends) == is_new).nonzero()[0])
+        if len(at):
+            columns = [taken(column, at) for column in both.columns]
+            weights = np.where(at >= both.old, 1, -1)
+            words = tuple(word.take(at) for word in both.words)
+            self._kept.add_run(run_of_words(self._kept.layout, words, [*columns, weights]))
 
-    def _ordered(self, rows: pa.RecordBatch) -> tuple[Places, Places]:
-        """The rows by key and in their order, and the group of each; of equal rows the older comes first."""
-        own = rows.select(list(self._plan.keys))
-        group = KeyIndex(own.schema).slots(own)
-        order = np.lexsort([*reversed(ranks(rows, self._plan.order)), group])
-        return order, group[order]
+    def _ordered(self, both: "_Both") -> Places:
+        """The rows by key and in their order; of equal rows the older comes first."""
+        rows = as_batch(both.columns, self._kept.layout.identity_schema)
+        wanted = ranks(rows, self._plan.order[:1])
+        order = np.lexsort([*wanted, both.group])
+        by = [each.take(order) for each in (both.group, *wanted)]
+        if ((by[0][1:] == by[0][:-1]) & (by[1][1:] == by[1][:-1])).any():
+            rest = ranks(rows, self._plan.order[1:])
+            order = np.lexsort([*reversed(rest), *wanted, both.group])
+        return order
 
-    def _answered(self, rows: pa.RecordBatch, these: Places, group: Places) -> pa.RecordBatch:
-        """These rows with the aggregates of the last rows up to each."""
-        first = np.maximum(_sizes(group)[0][these], these - self._plan.rows + 1)
+    def _answered(self, both: "_Both", order: Places, these: Places, starts: Places) -> pa.RecordBatch:
+        """These rows, by their places in the order, with the aggregates of the last rows up to each."""
+        first = np.maximum(starts.take(these), these - (self._plan.rows - 1))
         _, positions = expanded(first, these + 1)
         sizes = these + 1 - first
-        own = rows.select(list(self._plan.columns)).take(pa.array(these))
-        made = self._plan.function(Grouped(rows.take(pa.array(positions)), np.cumsum(sizes) - sizes, own))
-        return made.select([name for name in made.schema.names if name != DIFF])
+        columns = [*both.columns, np.ones(len(order), np.int64)]
+        rows = self._looked_at.taken(columns, order.take(positions))
+        own = self._own.taken(columns, order.take(these))
+        return self._plan.function(Grouped(rows, np.cumsum(sizes) - sizes, own)).select(self._sent)
 
-    def _can_count(self, group: Places) -> npt.NDArray[np.bool_]:
-        """Which rows are among the last ones of a row that comes behind them."""
-        return np.asarray(_sizes(group)[1] - np.arange(len(group)) < self._plan.rows)
+    def _can_count(self, ends: Places) -> npt.NDArray[np.bool_]:
+        """Which rows are among the last ones of a row that comes behind them, by where their keys end."""
+        return np.asarray(ends - np.arange(len(ends)) < self._plan.rows)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The rows that are kept."""
@@ -116,6 +129,47 @@ class Rolling:
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with the rows of this worker's keys."""
         self._kept.load(pieces["rows"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Some columns of what is kept: where they stand, and their schema."""
+
+    at: tuple[int, ...]
+    schema: pa.Schema
+
+    @staticmethod
+    def of(schema: pa.Schema, names: Iterable[str]) -> "_Columns":
+        at = tuple(map(schema.get_field_index, names))
+        return _Columns(at, pa.schema([schema.field(each) for each in at]))
+
+    def taken(self, columns: Sequence[KeptColumn], rows: Places) -> pa.RecordBatch:
+        return as_batch([taken(columns[each], rows) for each in self.at], self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """Each copy of the rows that are kept of some keys, and behind them each copy of the new ones."""
+
+    columns: Sequence[KeptColumn]
+    """Without weights."""
+    words: tuple[Hashes, ...]
+    """What each row is sorted by in a run."""
+    group: Places
+    """Of which key each is."""
+    old: int
+    """How many of them are kept."""
+
+
+def _both(kept: Arrangement, change: Run) -> _Both:
+    """The rows that are kept of the keys of a change, and those of the change."""
+    firsts, group = groups_of(change)
+    old = kept.summed_of(change, firsts).copies()
+    new = SummedRows(change.identity, change.weights, group, change.words).copies()
+    both = zip(old.columns, new.columns, kept.layout.identity_schema.types, strict=True)
+    columns = [together((one, other), kind) for one, other, kind in both]
+    words = tuple(np.concatenate(each) for each in zip(old.words, new.words, strict=True))
+    return _Both(columns, words, np.concatenate((old.group, new.group)), len(old.group))
 
 
 def _sizes(group: Places) -> tuple[Places, Places]:

@@ -45,6 +45,7 @@ from pointstamp.tables.joining import check_no_key, checked_how, joining
 from pointstamp.tables.kept.ordering import ordering
 from pointstamp.tables.kept.weights import DIFF
 from pointstamp.tables.loops import TableLoop
+from pointstamp.tables.on_both import in_both
 from pointstamp.tables.one_of_each import one_of_each
 from pointstamp.tables.other_words import no_such_verb_of_tables
 from pointstamp.tables.outer import joined
@@ -224,14 +225,20 @@ class Table:
 
     def minus(self, other: "Table", *, name: str = "minus") -> "Table":
         """The rows of this table that the other has not, each once (SQL's ``except``)."""
+        theirs = self._like(name, other)
+        if not self._deltas.loops:
+            return Table(in_both(self._deltas, theirs, name, wanted=False))
         own = deltas.once(self._deltas, f"{name}: left")
-        theirs = deltas.once(self._like(name, other), f"{name}: right")
-        return Table(deltas.without(own, deltas.equal_in(own, theirs, f"{name}: both"), name))
+        both = deltas.equal_in(own, deltas.once(theirs, f"{name}: right"), f"{name}: both")
+        return Table(deltas.without(own, both, name))
 
     def intersect(self, other: "Table", *, name: str = "intersect") -> "Table":
         """The rows that both tables have, each once."""
-        theirs = deltas.once(self._like(name, other), f"{name}: right")
-        return Table(deltas.equal_in(deltas.once(self._deltas, f"{name}: left"), theirs, name))
+        theirs = self._like(name, other)
+        if not self._deltas.loops:
+            return Table(in_both(self._deltas, theirs, name, wanted=True))
+        own = deltas.once(self._deltas, f"{name}: left")
+        return Table(deltas.equal_in(own, deltas.once(theirs, f"{name}: right"), name))
 
     # By key.
 

@@ -32,22 +32,26 @@ class First:
         rows = groups.rows
         group = np.repeat(np.arange(len(groups.starts)), np.diff(groups.starts, append=rows.num_rows))
         wanted = ranks(rows, self.by)
-        rest = ranks(rows, [Ordered(name) for name in columns_without_weight(rows.schema)])
-        order = np.lexsort([*reversed(rest), *reversed(wanted), group])
-        weights: Integers = rows.column(DIFF).to_numpy()[order]
+        order = np.lexsort([*reversed(wanted), group])
         is_new = _is_new([group[order], *(each[order] for each in wanted)])
-        kept, before = self.kept(weights, group[order], is_new)
+        if not is_new.all():
+            # What the order holds for equal stays together, so that is_new is the same.
+            rest = ranks(rows, [Ordered(name) for name in columns_without_weight(rows.schema)])
+            order = np.lexsort([*reversed(rest), *reversed(wanted), group])
+        weights: Integers = rows.column(DIFF).to_numpy()[order]
+        kept, before = self.kept(weights, starts_of(group[order]), is_new)
         at = np.flatnonzero(kept > 0)
         return self.made(rows, order[at], kept[at], before[at])
 
     def kept(
-        self, weights: Integers, group: npt.NDArray[np.intp], is_new: npt.NDArray[np.bool_]
+        self, weights: Integers, starts: npt.NDArray[np.intp], is_new: npt.NDArray[np.bool_]
     ) -> tuple[Integers, Integers]:
         """Of rows in order: how many copies of each come out, and how many stand before it.
 
-        ``is_new`` says which rows differ in the order's columns from the one before.
+        ``starts`` says where the group of each row begins, and ``is_new`` which rows differ in the order's
+        columns from the one before.
         """
-        before = _before(weights, group)
+        before = _before(weights, starts)
         if self.ties:
             before = before[_firsts(is_new)]
             return np.where(before < self.count, weights, 0), before
@@ -69,13 +73,15 @@ class First:
         return pa.RecordBatch.from_arrays([*taken.columns, *extra, pa.array(weights)], schema=self.result)
 
 
-def _before(weights: Integers, group: npt.NDArray[np.intp]) -> Integers:
+def starts_of(group: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """For rows by group, where the group of each begins."""
+    return _firsts(_is_new([group]))
+
+
+def _before(weights: Integers, starts: npt.NDArray[np.intp]) -> Integers:
     """How many copies of rows of its group stand before each row."""
-    if not len(weights):
-        return weights
-    sums = np.cumsum(weights) - weights
-    starts = _firsts(_is_new([group]))
-    return np.asarray(sums - sums[starts])
+    sums = weights.cumsum() - weights
+    return np.asarray(sums - sums.take(starts))
 
 
 def _is_new(keys: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.bool_]:

@@ -11,41 +11,52 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.expressions.selecting import Selection
 from pointstamp.operators.context import Context
-from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD, with_weights
+from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD, columns_without_weight, with_weights
 
 
 class Appended:
     """Sends the rows of a stream with the weight 1, or with the weights of one of its columns."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def __init__(self, schema: pa.Schema, weight: str | None) -> None:
         self._schema = schema
+        self._names = columns_without_weight(schema)
         self._weight = weight
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Send the rows with their weight."""
-        weights = pa.array(np.ones(batch.num_rows, np.int64))
-        if self._weight is not None:
-            weights = batch.column(self._weight)
-            weights = weights if weights.type == pa.int64() else weights.cast(pa.int64())
-            if weights.null_count:
-                row = batch.slice(int(np.flatnonzero(weights.is_null())[0]), 1).to_pylist()[0]
-                raise FlowError(
-                    f"operator '{context.operator}' came in epoch {context.epoch} to the row {row}, which "
-                    f"says neither that it is added nor that it is deleted: its '{self._weight}' is null. "
-                    "Give 1 or -1 for a weight, or one of the words for an operation."
-                )
-        own = [batch.column(name) for name in self._schema.names if name != DIFF]
-        made = pa.RecordBatch.from_arrays([*own, weights], schema=self._schema)
+        if self._weight is None:
+            ones = pa.array(np.ones(batch.num_rows, np.int64))
+            context.send(pa.RecordBatch.from_arrays([*self._own(batch), ones], schema=self._schema))
+            return
+        weights = batch.column(self._weight)
+        weights = weights if weights.type == pa.int64() else weights.cast(pa.int64())
+        if weights.null_count:
+            row = batch.slice(int(np.flatnonzero(weights.is_null())[0]), 1).to_pylist()[0]
+            raise FlowError(
+                f"operator '{context.operator}' came in epoch {context.epoch} to the row {row}, which "
+                f"says neither that it is added nor that it is deleted: its '{self._weight}' is null. "
+                "Give 1 or -1 for a weight, or one of the words for an operation."
+            )
+        made = pa.RecordBatch.from_arrays([*self._own(batch), weights], schema=self._schema)
         numbers = weights.to_numpy()
         context.send(made if numbers.all() else made.filter(pa.array(numbers != 0)))
+
+    def _own(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The columns of a row: those that the table has, in their order."""
+        columns: list[pa.Array] = batch.columns
+        if len(columns) == len(self._names):
+            return columns
+        return [batch.column(name) for name in self._names]
 
 
 class Negated:
     """Sends the same rows taken away."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Send the rows with the opposite weights."""
@@ -56,6 +67,7 @@ class Weighed:
     """Sends each row with other columns, worked out from its own, and with its weight."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
@@ -71,6 +83,7 @@ class Repeated:
     """Sends rows without their weights, each as often as its weight says."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
+    runs_in_chain: ClassVar = True
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Send the copies of each row."""

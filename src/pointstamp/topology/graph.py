@@ -36,10 +36,17 @@ class Operator:
 
 
 class OperatorGraph:
-    """Operators and connections, with every port numbered as a ``Location``. Never changes."""
+    """Operators and connections, with every port numbered as a ``Location``. Never changes.
+
+    A port that is ``merged`` with another one has no number of its own: its location is that of the other.
+    Between the two nothing is counted, so what connects them is left out.
+    """
 
     def __init__(
-        self, operators: Sequence[Operator], connections: Sequence[tuple[SourcePort, Target]]
+        self,
+        operators: Sequence[Operator],
+        connections: Sequence[tuple[SourcePort, Target]],
+        merged: Mapping[Port, Port] | None = None,
     ) -> None:
         self.operators = tuple(operators)
         self.connections = tuple(connections)
@@ -48,8 +55,10 @@ class OperatorGraph:
             index = OperatorIndex(number)
             ports.extend(Target(index, i) for i in range(len(operator.inputs)))
             ports.extend(SourcePort(index, o) for o in range(len(operator.outputs)))
-        self.ports = tuple(ports)
+        others = {} if merged is None else merged
+        self.ports = tuple([port for port in ports if port not in others])
         self._locations = {port: Location(number) for number, port in enumerate(self.ports)}
+        self._locations.update({port: self._locations[other] for port, other in others.items()})
         self.domains: tuple[Domain, ...] = tuple(self._domain(port) for port in self.ports)
         self.hops: tuple[tuple[Hop, ...], ...] = self._hops()
         names = [self.operators[port.operator].name for port in self.ports]
@@ -76,12 +85,14 @@ class OperatorGraph:
         hops: list[list[Hop]] = [[] for _ in self.ports]
         for source, target in self.connections:
             origin, end = self.location(source), self.location(target)
-            hops[origin].append(Hop(origin, end, identity(self.domains[origin].rounds)))
+            if origin != end:
+                hops[origin].append(Hop(origin, end, identity(self.domains[origin].rounds)))
         for number, operator in enumerate(self.operators):
             index = OperatorIndex(number)
             for (i, o), summaries in operator.summaries.items():
                 origin, end = self.location(Target(index, i)), self.location(SourcePort(index, o))
-                hops[origin].extend(Hop(origin, end, summary) for summary in summaries)
+                if origin != end:
+                    hops[origin].extend(Hop(origin, end, summary) for summary in summaries)
         return tuple(tuple(each) for each in hops)
 
 
@@ -136,15 +147,16 @@ class GraphBuilder:
             )
         self._sources[target] = source
 
-    def build(self) -> OperatorGraph:
-        """Check the whole and return it as a graph that never changes."""
+    def build(self, merged: Mapping[Port, Port] | None = None) -> OperatorGraph:
+        """Check the whole and return it as a graph that never changes, with some ports merged into others."""
         for index, operator in enumerate(self._operators):
             for i in range(len(operator.inputs)):
                 if Target(OperatorIndex(index), i) not in self._sources:
                     raise TopologyError(
                         f"input {i} of '{operator.name}' has no source. Connect an output to it."
                     )
-        return OperatorGraph(self._operators, [(source, target) for target, source in self._sources.items()])
+        connections = [(source, target) for target, source in self._sources.items()]
+        return OperatorGraph(self._operators, connections, merged)
 
     def _named(self, port: Port) -> str:
         if not 0 <= port.operator < len(self._operators):

@@ -15,6 +15,7 @@ from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location, SourcePort, Target
+from pointstamp.worker.chain import through
 from pointstamp.worker.inbox import Inbox
 from pointstamp.worker.userline import line_words, user_line
 
@@ -66,6 +67,8 @@ class Instance:
         self.authority = Authority(node.name, worker, workers, self.inputs, self.outputs, self.shown_frontier)
         self.context = Context(self.authority)
         self.inbox = Inbox()
+        # By input: the operators that run before this one, where it ends a chain.
+        self.chains: list[Sequence[Instance]] = [() for _ in self.inputs]
         self.frontier_moved = False
         # What is held for a notification stays held where the operator fails in it.
         self._serving: Request | None = None
@@ -126,8 +129,17 @@ class Instance:
 
     @property
     def wants_frontiers(self) -> bool:
-        """Whether a moved frontier is a reason to activate this operator."""
+        """Whether a moved frontier may be a reason to activate this operator."""
         return self.on_frontier is not None or len(self.authority.notifications) > 0
+
+    def can_act(self) -> bool:
+        """Whether the operator has something to do now that a frontier has moved."""
+        authority = self.authority
+        if self.on_frontier is not None or not len(authority.notifications):
+            return self.on_frontier is not None
+        in_order = self.node.in_order
+        is_complete = authority.is_first if in_order else authority.is_notifiable
+        return authority.notifications.has_ready(is_complete, in_order=in_order)
 
     def start(self, least: Time) -> None:
         """Let the operator do what it does before anything arrives, at the least time."""
@@ -136,7 +148,14 @@ class Instance:
             self.call(self._on_start, "at the start")
 
     def receive(self, port: int, time: Time, batch: pa.RecordBatch) -> None:
-        """Hand a batch to the operator."""
+        """Hand a batch to the operator, or what the chain before it makes of the batch."""
+        if not self.chains[port]:
+            self._take(port, time, batch)
+            return
+        for made in through(self.chains[port], time, batch):
+            self._take(port, time, made)
+
+    def _take(self, port: int, time: Time, batch: pa.RecordBatch) -> None:
         if self._on_receive is None:
             return
         self.rows_in += batch.num_rows

@@ -2,8 +2,9 @@
 
 Doors (enter, leave, feedback, delay) do no work, so no operator runs for them: a route leads straight from
 the output of an operator to the inputs that read it, through all doors between, and moves the time as their
-summaries say. A message is counted where it arrives. The sender's authority at its output covers that,
-because each door's summary is part of the graph that progress is tracked on.
+summaries say. It does not lead to an operator that runs inside of another one (``pointstamp.flow.chains``),
+but to the one that ends the chain. A message is counted where it arrives. The sender's authority at its
+output covers that, because each door's summary is part of the graph that progress is tracked on.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pointstamp.errors import LoopError
+from pointstamp.flow.chains import OperatorChains
 from pointstamp.flow.pact import STAY, Pact, StayHere
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.topology.domain import Time
@@ -30,6 +32,8 @@ class Route:
     location: Location
     pact: Pact
     moves: tuple[Move, ...]
+    reader: Target
+    """The input that reads it as the flow is written; the first of a chain, where the input ends one."""
     turn: int | None = None
     """Which coordinate of the arrival is the round of the loop that the way turns in, if it turns in one."""
 
@@ -46,14 +50,15 @@ class Route:
 def routes_of(plan: Plan, graph: OperatorGraph) -> dict[tuple[OperatorIndex, int], tuple[Route, ...]]:
     """For each output of an operator the routes to everybody who reads it."""
     readers: dict[SourcePort, list[tuple[Node, int]]] = {}
+    chains = plan.chains()
     for node in plan.nodes:
         for number, port in enumerate(node.inputs):
             if port.source is not None:
                 readers.setdefault(port.source, []).append((node, number))
     return {
-        (node.index, number): tuple(_follow(graph, readers, SourcePort(node.index, number), STAY, ()))
+        (node.index, number): tuple(_follow(graph, readers, chains, SourcePort(node.index, number), STAY, ()))
         for node in plan.nodes
-        if not node.kind.is_door
+        if not node.kind.is_door and node.index not in chains.runs_at
         for number in range(len(node.outputs))
     }
 
@@ -61,6 +66,7 @@ def routes_of(plan: Plan, graph: OperatorGraph) -> dict[tuple[OperatorIndex, int
 def _follow(
     graph: OperatorGraph,
     readers: dict[SourcePort, list[tuple[Node, int]]],
+    chains: OperatorChains,
     source: SourcePort,
     pact: Pact,
     moves: tuple[Move, ...],
@@ -73,10 +79,11 @@ def _follow(
         if node.kind.is_door:
             further = (*moves, _move_of(node, graph))
             turns = len(node.scope) if node.kind is NodeKind.FEEDBACK else turn
-            yield from _follow(graph, readers, SourcePort(node.index, 0), shared, further, turns)
+            yield from _follow(graph, readers, chains, SourcePort(node.index, 0), shared, further, turns)
         else:
-            location = graph.location(Target(node.index, number))
-            yield Route(node.index, number, location, shared, moves, turn)
+            reader = Target(node.index, number)
+            taker = chains.runs_at.get(node.index, reader)
+            yield Route(taker.operator, taker.port, graph.location(taker), shared, moves, reader, turn)
 
 
 def _move_of(node: Node, graph: OperatorGraph) -> Move:

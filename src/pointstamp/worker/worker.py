@@ -103,6 +103,11 @@ class Worker:
             for node in plan.nodes
             if not node.kind.is_door
         }
+        self._chains = plan.chains()
+        for end, chain in self._chains.before.items():
+            self.instances[end.operator].chains[end.port] = [self.instances[each] for each in chain]
+        # All that are woken by themselves: the others act inside of these, and hold nothing.
+        self._acting = [self.instances[i] for i in self.instances if i not in self._chains.runs_at]
         shared: dict[Any, Any] = {}
         for instance in self.instances.values():
             instance.share_with(shared)
@@ -112,7 +117,7 @@ class Worker:
                 within(budget, instance.logic)
         self._readers: dict[Location, tuple[Instance, int]] = {
             state.location: (instance, port)
-            for instance in self.instances.values()
+            for instance in self._acting
             for port, state in enumerate(instance.inputs)
         }
         self._active: deque[OperatorIndex] = deque()
@@ -322,9 +327,10 @@ class Worker:
             if arrival is None:
                 continue
             if self._snapshots is not None and self._snapshots.is_ahead(instance, time, arrival):
-                target = place_of(self.instances[route.operator].node)
+                target = place_of(self.instances[route.reader.operator].node)
                 sent = time[0] if instance.node.kind is NodeKind.INPUT else -1
-                instance.ahead.append(SentAhead(number, target, route.port, arrival, batch, sent))
+                ahead = SentAhead(number, target, route.reader.port, arrival, batch, sent)
+                instance.ahead.append(ahead)
             if route.turn is not None and self._snapshots is not None and route.turn < len(arrival):
                 epoch = arrival[0]
                 self._rounds[epoch] = max(self._rounds.get(epoch, 0), arrival[route.turn])
@@ -359,7 +365,7 @@ class Worker:
         """Who gets which part of a batch."""
         if isinstance(route.pact, ExchangeByFunction):
             # On one worker, too: what is wrong with the function is to be known there.
-            reader = self.instances[route.operator].node
+            reader = self.instances[route.reader.operator].node
             who = f"exchange {route.pact} before {reader.kind.value} '{reader.name}'"
             worker = workers_by(route.pact, batch, self.workers, who)
             parts = split(batch, worker, self.workers)
@@ -391,7 +397,7 @@ class Worker:
             self._log.record(FrontiersMoved(self.worker, self._frontiers(moved)))
         for location in moved:
             reader = self._readers.get(location)
-            if reader is not None and reader[0].wants_frontiers:
+            if reader is not None and reader[0].can_act():
                 reader[0].frontier_moved = True
                 self._wake(reader[0].index)
         return True
@@ -399,9 +405,7 @@ class Worker:
     def _record_stray_changes(self) -> bool:
         """Record capabilities that came or went outside of an activation, as when one is collected."""
         stray = [
-            each
-            for each in self.instances.values()
-            if any(output.changes or output.lost for output in each.outputs)
+            each for each in self._acting if any(output.changes or output.lost for output in each.outputs)
         ]
         for instance in stray:
             self.finish(instance, [])
@@ -418,6 +422,7 @@ class Worker:
             everywhere = map(Location, range(len(self.graph.ports)))
             self._log.record(FrontiersMoved(self.worker, self._frontiers(everywhere)))
         for node in self.plan.nodes:
+            # What runs inside of another operator has no output that could hold anything.
             least = [
                 Change(
                     self.graph.location(SourcePort(node.index, o)),
@@ -425,6 +430,7 @@ class Worker:
                     -1,
                 )
                 for o in range(len(node.outputs))
+                if node.index not in self._chains.runs_at
             ]
             if node.kind.is_door:
                 self.view.record(least)
@@ -457,8 +463,9 @@ class Worker:
         for ahead in saved.ahead:
             routes = [
                 each
-                for each in self._routes[instance.index, ahead.output]
-                if each.port == ahead.port and place_of(self.instances[each.operator].node) == ahead.target
+                for each in self._routes.get((instance.index, ahead.output), ())
+                if each.reader.port == ahead.port
+                and place_of(self.instances[each.reader.operator].node) == ahead.target
             ]
             if not routes:
                 raise RecoveryError(
@@ -469,7 +476,7 @@ class Worker:
             if (
                 not saved.must_regain
                 and isinstance(route.pact, StayHere)
-                and self._keeps_state(route.operator)
+                and self._keeps_state(route.reader.operator)
             ):
                 raise RecoveryError(
                     f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to {ahead.target} "

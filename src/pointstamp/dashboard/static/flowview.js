@@ -157,7 +157,7 @@ export class FlowView {
       fact('busy, on its busiest worker', percent(now.busy));
     }
     for (const kept of (this.moment.kept ?? []).filter((each) => each.operator === node.id)) {
-      fact(`keeps ${kept.what}`, `${plural(kept.rows, 'row')}, ${bytes(kept.bytes)}`);
+      fact(`keeps ${kept.what}`, `${plural(kept.rows, 'row')}, ${bytes(kept.bytes)}${kept.spilled ? `, ${bytes(kept.spilled)} of it in files` : ''}`);
     }
     for (const edge of this.about.graph.edges.filter((each) => each.to === node.id)) {
       fact('reads', `${this.graph.names.get(edge.from).name}${edge.pact ? `, ${edge.pact}` : ''}${edge.again ? ', a round later' : ''}`);

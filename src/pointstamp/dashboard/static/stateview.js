@@ -6,7 +6,7 @@ export class StateView {
   constructor() {
     this.summary = make('p', { class: 'quiet' });
     this.body = make('tbody');
-    this.table = make('table', {}, head('operator', 'keeps', '#rows', '#bytes', 'share of all', 'over workers', 'largest keys'), this.body);
+    this.table = make('table', {}, head('operator', 'keeps', '#rows', '#bytes', '#in files', 'share of all', 'over workers', 'largest keys'), this.body);
     this.element = make('div', { class: 'page' }, make('section', { class: 'card' }, make('h2', {}, 'What operators keep'), this.summary, make('div', { class: 'scroll' }, this.table)));
   }
 
@@ -29,7 +29,7 @@ export class StateView {
         bar.style.height = `${Math.round((rows / most) * 22)}px`;
         return bar;
       }));
-      return make('tr', {}, make('td', { class: 'name' }, each.name), make('td', {}, each.what), number(count(each.rows)), number(bytes(each.bytes)), make('td', {}, meter(all ? each.bytes / all : 0)),
+      return make('tr', {}, make('td', { class: 'name' }, each.name), make('td', {}, each.what), number(count(each.rows)), number(bytes(each.bytes)), number(each.spilled ? bytes(each.spilled) : '–'), make('td', {}, meter(all ? each.bytes / all : 0)),
         make('td', {}, shares, skew > 1.5 && by.length > 1 ? make('span', { class: 'quiet' }, `worker ${largest} has ${skew.toFixed(1)} × the mean`) : null),
         make('td', {}, keys(each)));
     }));

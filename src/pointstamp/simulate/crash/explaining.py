@@ -233,13 +233,7 @@ class _Replay:
                     )
 
     def _who(self, move: Move) -> str:
-        return f"worker {move.worker}, {operator_name(self._walker, move.operator)}"
+        return f"worker {move.worker}, {self._walker.shape.operator(move.operator)}"
 
     def _show(self, counts: Counts) -> str:
         return self._rules.show(counts)
-
-
-def operator_name(walker: Walker, operator: int) -> str:
-    """An operator in words."""
-    names = (port.name for port in walker.shape.ports if port.operator == operator)
-    return min(name.partition(" of ")[2] or name for name in names)

@@ -7,6 +7,7 @@ there before.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -22,12 +23,18 @@ from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.weights import DIFF
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Aggregating:
     """The keys and aggregates of groups; the function of a reduction."""
 
     aggregates: Mapping[str, TableAggregate]
     result: pa.Schema
+
+    @cached_property
+    def looked_at(self) -> tuple[str, ...]:
+        """The columns of rows, without the weight, that the aggregates look at."""
+        named = [name for each in self.aggregates.values() for name in each.looked_at]
+        return tuple(dict.fromkeys(named))
 
     def __call__(self, groups: Grouped) -> pa.RecordBatch:
         """One row for each group."""
@@ -52,7 +59,7 @@ def _aggregated(asked: TableAggregate, groups: Grouped) -> pa.Array:
     if asked.by is not None:
         rows = rows.kept(rows.rows.column(asked.by).is_valid())
     elif not asked.order:
-        rows = rows.kept(rows.values.is_valid())
+        rows = rows.kept(rows.values.is_valid()) if rows.values.null_count else rows
     return _KINDS[asked.kind](rows, asked)
 
 

@@ -56,6 +56,13 @@ class TableAggregate:
     """What a function of one's own is given."""
     own: FunctionAggregate | Bound | None = None
 
+    @property
+    def looked_at(self) -> list[str]:
+        """The columns that it looks at."""
+        ordered = [each.column for each in self.order]
+        named = (self.column, self.by, self.where, *ordered, *self.columns)
+        return [name for name in named if name is not None]
+
 
 def table_aggregates(
     who: str, schema: pa.Schema, wanted: Mapping[str, Aggregation], arguments: Arguments

@@ -25,6 +25,7 @@ from pointstamp.tables.kept.run import Layout, Run, expanded, run_of
 from pointstamp.tables.kept.scattered import Scattered
 from pointstamp.tables.kept.shared import Kept
 from pointstamp.tables.kept.sorting import Positions
+from pointstamp.tables.kept.summed import SummedRows, summed_rows
 from pointstamp.tables.kept.weights import DIFF, Integers
 
 
@@ -130,6 +131,17 @@ class Arrangement:
         columns, which = self._taken(*_keys_at(run, firsts))
         return as_batch(columns, self.schema), which
 
+    def summed_of(self, run: Run, firsts: Positions) -> SummedRows:
+        """The stored rows that have the keys of these rows of a run, added up."""
+        return summed_rows(self.layout, list(self._found(*_keys_at(run, firsts), None)))
+
+    def summed_matches(self, batch: pa.RecordBatch, keys: Sequence[str]) -> SummedRows:
+        """The stored rows that have the keys of this batch's rows, added up for each of these."""
+        hashes = hash_columns(batch, list(keys))
+        columns = [kept_column(batch.column(key)) for key in keys]
+        order = hashes.argsort()
+        return summed_rows(self.layout, list(self._found(columns, hashes.take(order), order)))
+
     def _taken(self, keys: Sequence[KeptColumn], hashes: Hashes) -> tuple[list[KeptColumn], Positions]:
         found = list(self._found(keys, hashes, None))
         if not found:
@@ -145,9 +157,11 @@ class Arrangement:
         bounds = np.full(len(firsts), np.iinfo(np.uint64).max, np.uint64)
         is_all = np.ones(len(firsts), np.bool_)
         parts: list[tuple[Positions, Run, Positions]] = []
-        for own in self._runs:
+        for own in self._kept.having(self._reader, hashes):
             found, begins, ends = own.ranges(hashes)
-            longer = np.flatnonzero(ends - begins > most)
+            if not len(found):
+                continue
+            longer = (ends - begins > most).nonzero()[0]
             if len(longer):
                 ends[longer] = begins[longer] + most
                 cut = found[longer]
@@ -199,7 +213,7 @@ class Arrangement:
         self, theirs: Sequence[KeptColumn], hashes: Hashes, order: Positions | None
     ) -> Iterator[tuple[Positions, Run, Positions]]:
         """The rows of keys whose hashes are given in order; ``order`` says where in the batch each stands."""
-        for run in self._runs:
+        for run in self._kept.having(self._reader, hashes):
             which, positions = run.matching(hashes, theirs, order)
             if len(which):
                 yield which, run, positions

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
 from pointstamp.tables.kept.sorting import Positions
@@ -65,7 +64,7 @@ def taken(column: KeptColumn, at: Positions) -> KeptColumn:
     """Some values of a column, or all in another order."""
     if isinstance(column, np.ndarray):
         return column.take(at)
-    return pc.take(column, pa.array(at), boundscheck=False)
+    return column.take(pa.array(at))
 
 
 def alone(column: KeptColumn) -> KeptColumn:

@@ -29,6 +29,8 @@ _MORE: Final = 4
 _MORE_PART: Final = 2
 # How many rows of all keys together are looked at on suspicion.
 _LIKELY_ROWS_MAX: Final = 4_096
+# So few rows are sorted sooner by all words in one call than by packed ones.
+_FEW_ROWS_MAX: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,11 @@ def changed_ends(
     open_keys = np.arange(len(firsts))
     while len(open_keys):
         found = stored.first_rows(keys, firsts[open_keys], most)
-        is_every = len(open_keys) == len(firsts)
-        mine = np.arange(len(group)) if is_every else np.flatnonzero(np.isin(group, open_keys))
-        of = np.searchsorted(open_keys, group[mine])
+        if len(open_keys) == len(firsts):
+            mine, of = np.arange(len(group)), group
+        else:
+            mine = np.flatnonzero(np.isin(group, open_keys))
+            of = np.searchsorted(open_keys, group[mine])
         # Beyond its bound a key's rows are not all known.
         inside = (change.words[1][mine] < found.bounds[of]) | found.is_all[of]
         mine, of = mine[inside], of[inside]
@@ -121,14 +125,22 @@ def _ends(
     hashes = np.concatenate((found.hashes[rows], change.words[2][own]))
     before = np.concatenate((found.weights[rows], np.zeros(len(own), np.int64)))
     after = np.concatenate((found.weights[rows], change.weights[own]))
-    packed, is_exact = both_packed(group, prefixes)
-    words = (packed, hashes) if is_exact else (packed, prefixes, hashes)
-    order, is_same = in_order(words, is_merge=True)
+    order, is_same = _in_order(group, prefixes, hashes)
     kept = np.flatnonzero(np.append(True, ~_are_equal(both, order, is_same)))
     before, after = (np.add.reduceat(weights[order], kept) for weights in (before, after))
     alive = np.flatnonzero((before != 0) | (after != 0))
     at = order[kept[alive]]
     return Ends(both.only(at), group[at], prefixes[at], before[alive], after[alive])
+
+
+def _in_order(group: Positions, prefixes: Hashes, hashes: Hashes) -> tuple[Positions, npt.NDArray[np.bool_]]:
+    """The order of rows by all of these, and whether each row but the first has those of the one before."""
+    if len(group) <= _FEW_ROWS_MAX:
+        order = np.lexsort((hashes, prefixes, group))
+        ranked = [each.take(order) for each in (group, prefixes, hashes)]
+        return order, np.logical_and.reduce([each[1:] == each[:-1] for each in ranked])
+    packed, is_exact = both_packed(group, prefixes)
+    return in_order((packed, hashes) if is_exact else (packed, prefixes, hashes), is_merge=True)
 
 
 def _are_equal(rows: Scattered, order: Positions, is_same: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

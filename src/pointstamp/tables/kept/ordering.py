@@ -21,6 +21,7 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression
 from pointstamp.rows.hashing import hash_array
+from pointstamp.tables.kept.columns import kept_column, width_of
 
 Ranks = npt.NDArray[np.int64]
 
@@ -87,14 +88,24 @@ def ranks(batch: pa.RecordBatch, by: Sequence[Ordered]) -> list[Ranks]:
     made = []
     for each in by:
         values = batch.column(each.column)
-        found = value_ranks(values)
+        found = _whole_numbers(values)
+        if found is None:
+            found = value_ranks(values)
         if each.descends:
-            found = -found
+            found = ~found
         if each.moves_nulls and values.null_count:
             is_null = values.is_null().to_numpy(zero_copy_only=False)
-            found[is_null] = len(found) if each.nulls_last else -len(found)
+            found[is_null] = len(found) + 1 if each.nulls_last else -len(found) - 1
         made.append(found)
     return made
+
+
+def _whole_numbers(values: pa.Array) -> Ranks | None:
+    """Whole numbers and times without nulls, which say their order themselves; None of other values."""
+    dtype = width_of(values.type)
+    if values.null_count or dtype is None or dtype.kind not in "iu" or dtype == np.uint64:
+        return None
+    return np.asarray(kept_column(values), np.int64)
 
 
 def value_ranks(values: pa.Array) -> Ranks:

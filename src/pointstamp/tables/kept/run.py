@@ -68,6 +68,11 @@ class Layout:
         return self.keys == self.identity
 
     @cached_property
+    def word_count(self) -> int:
+        """By how many words rows are sorted."""
+        return 1 if self.is_by_row else 2 if self.order is None else 3
+
+    @cached_property
     def key_positions(self) -> tuple[int, ...]:
         """Where the columns of the key stand."""
         return tuple(map(self.schema.get_field_index, self.keys))
@@ -87,16 +92,17 @@ class Layout:
         """The columns of the key."""
         return pa.schema([self.schema.field(position) for position in self.key_positions])
 
-    def words(self, batch: pa.RecordBatch) -> tuple[Hashes, ...]:
-        """What the rows of a batch are sorted by; its columns stand as those of the schema do."""
-        hashes = [hash_array(column) for column in batch.columns[: len(self.identity)]]
-        row = fold_columns(hashes, batch.num_rows)
+    def words(self, columns: Sequence[pa.Array]) -> tuple[Hashes, ...]:
+        """What rows are sorted by; their columns stand as those of the schema do."""
+        rows = len(columns[-1])
+        hashes = [hash_array(column) for column in columns[: len(self.identity)]]
+        row = fold_columns(hashes, rows)
         if self.is_by_row:
             return (row,)
-        key = fold_columns([hashes[position] for position in self.key_positions], batch.num_rows)
+        key = fold_columns([hashes[position] for position in self.key_positions], rows)
         if self.order is None:
             return key, row
-        return key, prefixes_of(batch.column(self.schema.get_field_index(self.order.column)), self.order), row
+        return key, prefixes_of(columns[self.schema.get_field_index(self.order.column)], self.order), row
 
 
 @dataclass(frozen=True)
@@ -141,10 +147,20 @@ class Run:
         """The rows with their weights, in the columns of the schema."""
         return as_batch(self.columns, self.layout.schema)
 
-    @cached_property
+    @property
     def keys(self) -> list[KeptColumn]:
         """The columns of the key."""
         return [self.columns[position] for position in self.layout.key_positions]
+
+    def with_weights(self, weights: Integers) -> pa.RecordBatch | None:
+        """The rows with other weights, where these are not 0; None if there are none."""
+        at = weights.nonzero()[0]
+        if len(at) == len(self):
+            return as_batch([*self.identity, weights], self.layout.schema)
+        if not len(at):
+            return None
+        rows = [taken(column, at) for column in self.identity]
+        return as_batch([*rows, weights.take(at)], self.layout.schema)
 
     def keys_at(self, rows: Positions) -> pa.RecordBatch:
         """The keys of some rows."""
@@ -160,16 +176,15 @@ class Run:
         """The columns of the rows without their weights."""
         return self.columns[: len(self.layout.identity)]
 
-    @cached_property
+    @property
     def sums(self) -> list[Integers]:
         """The weights of the rows, one array for each."""
         return [np.asarray(column) for column in self.columns[len(self.layout.identity) :]]
 
-    @cached_property
+    @property
     def weights(self) -> Integers:
         """The weight of each row, where it has one."""
-        (weights,) = self.sums
-        return weights
+        return np.asarray(self.columns[-1])
 
     def matching(
         self, hashes: Hashes, theirs: Sequence[KeptColumn], order: Positions | None = None
@@ -203,6 +218,10 @@ class Run:
     def ranges(self, hashes: Hashes) -> tuple[Positions, Positions, Positions]:
         """Which of these key hashes, in order, have rows here, and where these begin and end."""
         keys = self.words[0]
+        if len(hashes) < _INDEXED_HASHES_MIN:
+            begins, ends = keys.searchsorted(hashes), keys.searchsorted(hashes, "right")
+            found = (begins != ends).nonzero()[0]
+            return found, begins.take(found), ends.take(found)
         begins = self._places(hashes)
         found = (keys.take(begins, mode="clip") == hashes).nonzero()[0]
         if not len(found):
@@ -255,18 +274,26 @@ def run_of(batch: pa.RecordBatch, layout: Layout) -> Run:
 
 def run_and_rows(batch: pa.RecordBatch, layout: Layout) -> tuple[Run, Positions]:
     """The same, and for each of its rows one that equals it in the batch."""
-    columns = [kept_column(column) for column in batch.columns]
+    arrays = batch.columns
+    columns = [kept_column(column) for column in arrays]
+    words = layout.words(arrays)
     if batch.num_rows == 1 and any(np.asarray(each).item() for each in columns[len(layout.identity) :]):
-        return Run(layout, layout.words(batch), tuple(map(alone, columns)), layout.is_by_row), _FIRST_ROW
-    return _made(layout, layout.words(batch), columns, is_merge=False)
+        return Run(layout, words, tuple(map(alone, columns)), layout.is_by_row), _FIRST_ROW
+    return _made(layout, words, columns, is_merge=False)
 
 
-def merged(one: Run, other: Run) -> Run:
-    """The rows of both, added up; what adds up to nothing is gone."""
-    words = tuple(np.concatenate(pair) for pair in zip(one.words, other.words, strict=True))
-    both = zip(one.columns, other.columns, one.layout.schema.types, strict=True)
-    columns = [together((mine, theirs), kind) for mine, theirs, kind in both]
-    return _made(one.layout, words, columns, is_merge=True)[0]
+def run_of_words(layout: Layout, words: tuple[Hashes, ...], columns: Sequence[KeptColumn]) -> Run:
+    """A run of rows in any order, added up, where it is known what they are sorted by."""
+    return _made(layout, words, columns, is_merge=False)[0]
+
+
+def merged(*runs: Run) -> Run:
+    """The rows of runs of one layout, added up; what adds up to nothing is gone."""
+    layout = runs[0].layout
+    words = tuple(np.concatenate(each) for each in zip(*(run.words for run in runs), strict=True))
+    parts = zip(*(run.columns for run in runs), layout.schema.types, strict=True)
+    columns = [together(each, kind) for *each, kind in parts]
+    return _made(layout, words, columns, is_merge=True)[0]
 
 
 def expanded(begins: Positions, ends: Positions) -> tuple[Positions, Positions]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
+from pointstamp.rows.mixing import Hashes
 from pointstamp.state.memory import MemoryBudget
 from pointstamp.tables.kept.run import Run, run_of
 from pointstamp.tables.kept.run_file import mapped_run
@@ -98,7 +99,16 @@ class Kept:
     def seen_by(self, reader: int) -> list[Run]:
         """The runs that a reader sees."""
         self._check_loaded()
-        return [*self.runs, *self.later[: self._seen[reader] - self._merged]]
+        return [*self.runs, *self._later_of(reader)]
+
+    def having(self, reader: int, hashes: Hashes) -> list[Run]:
+        """The runs that a reader sees and that may have keys with these hashes."""
+        self._check_loaded()
+        return [*self.runs.having(hashes), *self._later_of(reader)]
+
+    def _later_of(self, reader: int) -> list[Run]:
+        """The changes to which a reader has come and somebody else has not."""
+        return self.later[: self._seen[reader] - self._merged]
 
     # Saving.
 

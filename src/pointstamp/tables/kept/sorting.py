@@ -23,6 +23,7 @@ Positions: TypeAlias = npt.NDArray[np.intp]
 # For fewer rows one call costs less than several.
 _PACKED_ROWS_MIN: Final = 2_048
 _SWAPS_MAX: Final = 4
+_FEW_ROWS_MAX: Final = 128
 
 
 def in_order(words: Sequence[Hashes], *, is_merge: bool) -> tuple[Positions, npt.NDArray[np.bool_]]:
@@ -80,6 +81,8 @@ def by_both(group: Positions, word: Hashes) -> Positions:
     >>> by_both(np.array([0, 0, 1, 1]), np.array([9, 7, 8, 2], np.uint64)).tolist()
     [1, 0, 3, 2]
     """
+    if len(word) <= _FEW_ROWS_MAX:
+        return np.lexsort((word, group))
     packed, is_exact = both_packed(group, word)
     order = np.argsort(packed, kind="stable")
     if not is_exact:

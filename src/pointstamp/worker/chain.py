@@ -1,0 +1,31 @@
+"""A batch on its way through a chain: the operators that run before an input of another one.
+
+See ``pointstamp.flow.chains``. Each of them is an instance as any other, with its own rows, calls and errors,
+but none is ever woken: the operator that ends the chain is, and hands on what has come for it.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pointstamp.topology.domain import Time
+
+if TYPE_CHECKING:
+    from pointstamp.worker.instance import Instance
+
+
+def through(chain: "Sequence[Instance]", time: Time, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """What is left of a batch behind the last operator of a chain; all of it is at the batch's time."""
+    batches = [batch]
+    for instance in chain:
+        for each in batches:
+            instance.receive(0, time, each)
+        instance.authority.act_for(None, None)
+        output = instance.outputs[0]
+        sent, output.sent = output.sent, []
+        batches = [made for _, made in sent]
+        instance.rows_out += sum([made.num_rows for made in batches])
+        if not batches:
+            break
+    return batches
