@@ -7,12 +7,13 @@ with ``push=False``, of which the workers do everything; and Spark alone. All re
 end when the counts lie in Parquet files; ``seconds`` is the best of their turns, after one that does not
 count. For the flow that includes its gang: ``gang_seconds`` is what the same flow takes for a single row.
 ``ratio`` is the flow's time by groupBy's, and ``ratio_without_gang`` that without the gang's start; the aim
-is 1.3. The lines of the case "where the time goes" are parts of the way with ``push=False``, each measured by
-itself up to that point: the rows read by Spark, handed to Python as Arrow, packed by owner, and shuffled and
-sorted. Every count is compared with numpy's.
+is 1.3. The lines of the case "where the time goes" are parts of the way, each measured by itself up to that
+point: the rows read by Spark, handed to Python as Arrow, packed by owner, and shuffled and sorted. With
+``push=False`` the flow goes only up to the second of them, because there is a partition for each worker; rows
+of other inputs are packed. Every count is compared with numpy's.
 
 To beat, measured on such a machine: groupBy().count() 1.84 s. Spark counts before it shuffles, and never
-leaves the JVM; with ``push=False`` a flow has every row turned into Arrow and shuffled.
+leaves the JVM; with ``push=False`` a flow has every row turned into Arrow and sent to its worker.
 """
 
 import argparse
@@ -86,7 +87,7 @@ def seconds_of(way: Callable[[str], None], folder: str, expected: Counts) -> flo
 
 
 def parts(rows: DataFrame) -> Iterator[tuple[str, DataFrame]]:
-    """The flow's way, step by step, each step with all before it."""
+    """The way of packed rows, step by step, each step with all before it."""
     plan = counting().plan
     (spec,) = input_specs(plan, plan.graph(), {})
     packed = rows.mapInArrow(packer(spec, SLOTS), PACKED_DDL)

@@ -64,7 +64,8 @@ def expected() -> Counter[tuple[int, ...]]:
 def test_a_loop_along_a_tree_is_judged_right_and_puts_out_the_same(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take, summed = JudgeProcess.take, []
+    take = JudgeProcess.take
+    summed: list[ProgressSummed] = []
 
     def note(self: JudgeProcess, worker: int, events: bytes) -> None:
         summed.extend(event for event in decode_events(events) if isinstance(event, ProgressSummed))
