@@ -138,7 +138,7 @@ class OwnTails:
         self._tracker = tracker
         self._domains = graph.domains
         self._tails: dict[Location, Tail] = {}
-        self._counts: dict[Location, MutableAntichain[Time]] = {}
+        self._counts: dict[Location, MutableAntichain] = {}
         self._tails_at: dict[Location, list[Location]] = {}
         for instance in instances.values():
             if not isinstance(instance.logic, Collect):
