@@ -140,6 +140,15 @@ def test_what_is_gathered_leaves_when_it_is_flushed_or_its_owner_sleeps(tmp_path
         assert numbers_of(first, 1) == [5]
 
 
+def test_progress_takes_with_it_what_waits_for_the_same_peer_and_leaves_at_once(tmp_path: Path) -> None:
+    with two(tmp_path) as (first, second):
+        second.gather(is_on=True)
+        second.post(0, MessageKind.DATA, bytes([0]), [b"rows"])
+        assert first.collect() == []
+        second.post(0, MessageKind.PROGRESS, bytes([1]))
+        assert [bytes(parcel.header) for parcel in first.collect()] == [bytes([0]), bytes([1])]
+
+
 def test_another_thread_does_not_wait_for_the_one_that_gathers(tmp_path: Path) -> None:
     with two(tmp_path) as (first, second):
         second.gather(is_on=True)

@@ -268,3 +268,16 @@ def test_receiving_returns_at_once_where_nothing_has_come(network: Callable[...,
     with network(3) as transports:
         for transport in transports:
             assert list(transport.receive()) == []
+
+
+def test_who_has_just_looked_sees_news_when_it_has_waited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pointstamp.mesh.transport.LOOK_SECONDS", SECONDS_MAX)
+    with NETWORKS["ipc"](2, {AT: LONGS}, tmp_path) as (first, second):
+        assert isinstance(second, ZmqTransport)
+        assert list(second.receive()) == []
+        first.send(WorkerIndex(1), rows(0, 1))
+        assert list(second.receive()) == []
+        assert second.wait(SECONDS_MAX)
+        assert list(second.receive()) == [rows(0, 1)]

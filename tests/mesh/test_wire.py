@@ -9,6 +9,7 @@ Families, and what only each can find:
 """
 
 from dataclasses import dataclass
+from signal import SIGTERM
 
 import msgspec
 import pyarrow as pa
@@ -77,7 +78,7 @@ def rows(time: Time) -> DataMessage:
     return DataMessage(SENDER, AT, time, pa.record_batch([pa.array([1, None, 3])], schema=LONGS))
 
 
-def refusal(codec: MessageCodec, kind: MessageKind, header: bytes, bodies: list[bytes]) -> str | None:
+def refusal(codec: MessageCodec, kind: int, header: bytes, bodies: list[bytes]) -> str | None:
     """Why these frames are no message; None where they are one, which must then be whole."""
     try:
         message = codec.decode(SENDER, kind, header, bodies)
@@ -126,12 +127,12 @@ def test_a_batch_of_progress_is_encoded_once_for_all_receivers() -> None:
 
 
 @given(
-    st.sampled_from(MessageKind),
+    st.integers(MessageKind.HELLO, MessageKind.CONTROL),
     st.integers(0, 2**16 - 1),
     st.integers(0, 2**32 - 1),
     st.integers(0, 2**64 - 1),
 )
-def test_envelopes_come_back_equal(kind: MessageKind, sender: int, generation: int, sequence: int) -> None:
+def test_envelopes_come_back_equal(kind: int, sender: int, generation: int, sequence: int) -> None:
     frame = seal(kind, sender, generation, sequence) + b"header"
     assert unseal(frame) == Envelope(kind, sender, generation, sequence)
     assert frame[ENVELOPE_BYTES:] == b"header"
@@ -142,7 +143,7 @@ def test_envelopes_come_back_equal(kind: MessageKind, sender: int, generation: i
 
 @pytest.mark.parametrize(
     "root",
-    [frozenset({1}), 2**64, pa.scalar(1), (1, [2]), MessageKind.DATA],
+    [frozenset({1}), 2**64, pa.scalar(1), (1, [2]), SIGTERM],
     ids=lambda root: type(root).__name__,
 )
 def test_a_time_that_would_come_back_as_something_else_is_refused_by_name(root: object) -> None:
@@ -165,10 +166,8 @@ def test_a_batch_of_another_schema_is_not_sent() -> None:
 # Garbage.
 
 
-@given(st.binary(max_size=40), st.sampled_from([EPOCH_CODEC, OWN_CODEC]), st.sampled_from(MessageKind))
-def test_a_header_of_any_bytes_is_an_error_or_a_message(
-    noise: bytes, codec: MessageCodec, kind: MessageKind
-) -> None:
+@given(st.binary(max_size=40), st.sampled_from([EPOCH_CODEC, OWN_CODEC]), st.integers(1, MessageKind.CONTROL))
+def test_a_header_of_any_bytes_is_an_error_or_a_message(noise: bytes, codec: MessageCodec, kind: int) -> None:
     refused = refusal(codec, kind, noise, [])
     assert refused is None or "worker 3" in refused
 

@@ -56,7 +56,7 @@ class Scripted:
     """A worker that steps as it is told, and leaves when it is told to."""
 
     def __init__(self, done: list[str], *steps: Callable[[], bool]) -> None:
-        self.worker: Any = SimpleNamespace(instances={}, tells_next=False)
+        self.worker: Any = SimpleNamespace(instances={}, tells_next=False, is_holding=False)
         self.has_left = False
         self._done = done
         self._steps = deque(steps)
@@ -179,7 +179,7 @@ def test_who_looks_out_for_long_calls_tells_no_events(monkeypatch: pytest.Monkey
 
     def start() -> Scripted:
         member = Scripted(done, stay)
-        member.worker = SimpleNamespace(instances={0: inside}, tells_next=False)
+        member.worker = SimpleNamespace(instances={0: inside}, tells_next=False, is_holding=False)
         return member
 
     serve(start, Post(done, Leave()), tell_call=tell, teller=teller)  # type: ignore[arg-type]

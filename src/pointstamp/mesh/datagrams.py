@@ -105,9 +105,13 @@ def packed(messages: Sequence[tuple[bytes, Sequence[Any]]]) -> bytes:
     """One packet of messages, each a first frame and the bodies that follow."""
     parts: list[Any] = []
     for first, bodies in messages:
+        length = len(first)
+        if not bodies:
+            parts += _HEAD.pack(length, 0), first, _PADDING[length % _ALIGNMENT]
+            continue
         sizes = [memoryview(body).nbytes for body in bodies]
-        head = _HEAD.pack(len(first), len(sizes)) + b"".join(map(_SIZE.pack, sizes))
-        for frame, size in ((head, len(head)), (first, len(first)), *zip(bodies, sizes, strict=True)):
+        head = _HEAD.pack(length, len(sizes)) + b"".join(map(_SIZE.pack, sizes))
+        for frame, size in ((head, len(head)), (first, length), *zip(bodies, sizes, strict=True)):
             parts += frame, _PADDING[size % _ALIGNMENT]
     return b"".join(parts)
 
@@ -118,23 +122,22 @@ def unpacked(packet: bytes) -> Iterator[tuple[memoryview, list[memoryview]]]:
     while at < end:
         try:
             length, count = _HEAD.unpack_from(packet, at)
-            sizes = struct.unpack_from(f"<{count}I", packet, at + _HEAD.size)
+            sizes = struct.unpack_from(f"<{count}I", packet, at + _HEAD.size) if count else ()
         except struct.error as error:
             raise TransportError(
                 f"a packet of {end} bytes arrived that no worker of this version can have sent: {error}."
             ) from error
-        at = _aligned(at + _HEAD.size + count * _SIZE.size)
-        frames = []
-        for size in (length, *sizes):
-            frames.append(view[at : at + size])
-            at = _aligned(at + size)
+        at += _HEAD.size + count * _SIZE.size
+        at += -at % _ALIGNMENT
+        first = view[at : at + length]
+        at += length + -length % _ALIGNMENT
+        bodies = []
+        for size in sizes:
+            bodies.append(view[at : at + size])
+            at += size + -size % _ALIGNMENT
         if at > end:
             raise TransportError(f"a packet of {end} bytes arrived that lacks the last {at - end} bytes.")
-        yield frames[0], frames[1:]
-
-
-def _aligned(at: int) -> int:
-    return at + -at % _ALIGNMENT
+        yield first, bodies
 
 
 def _datagram_socket() -> socket.socket:

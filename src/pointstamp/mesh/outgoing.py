@@ -7,8 +7,10 @@ before it, from which ``pointstamp.mesh.in_turn`` makes one order again. Numbers
 sent and not when it is posted: what is refused as a datagram goes the other way as if never offered.
 
 A thread that ``gather``s promises to ``flush`` before it does something that takes long. Until then its small
-messages wait, and leave as one packet for each peer. What any other thread posts leaves at once, and takes
-with it what waits. So all messages to a peer are sent in the order in which they were posted.
+messages wait, and leave as one packet for each peer. Progress does not wait, and takes with it what waits for
+the same peer: a worker that tells it has sent all rows before, and draws its own conclusions while its peer
+wakes up. What any other thread posts leaves at once, too. So all messages to a peer are sent in the order in
+which they were posted.
 """
 
 import threading
@@ -67,6 +69,10 @@ class Outgoing:
                     self._gathered_bytes += size
                     if self._gathered_bytes > PACKET_BYTES_MAX or self._gatherer != threading.get_ident():
                         self._flush()
+                    elif kind == MessageKind.PROGRESS:
+                        self._send(peer, self._gathered.pop(peer))
+                        if not self._gathered:
+                            self._gathered_bytes = 0
                     return
             self._flush()
             self._push(peer, kind, header, bodies)
@@ -86,18 +92,22 @@ class Outgoing:
         if not self._gathered:
             return
         gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
-        assert self._datagrams is not None, "nothing is gathered where there are no datagrams"
         for peer, messages in gathered.items():
-            number, after = self.by_datagram[peer], self.pushed[peer]
-            frames = [
-                (seal(kind, self._member, self.generation, at, after) + header, bodies)
-                for at, (kind, header, bodies) in enumerate(messages, start=number)
-            ]
-            if self._datagrams.offer(peer, packed(frames)):
-                self.by_datagram[peer] = number + len(messages)
-                continue
-            for kind, header, bodies in messages:
-                self._push(peer, kind, header, bodies)
+            self._send(peer, messages)
+
+    def _send(self, peer: int, messages: Sequence[_Message]) -> None:
+        """Send messages to one peer as a packet, or through ZeroMQ where that is refused."""
+        assert self._datagrams is not None, "nothing is gathered where there are no datagrams"
+        number, after = self.by_datagram[peer], self.pushed[peer]
+        frames = [
+            (seal(kind, self._member, self.generation, at, after) + header, bodies)
+            for at, (kind, header, bodies) in enumerate(messages, start=number)
+        ]
+        if self._datagrams.offer(peer, packed(frames)):
+            self.by_datagram[peer] = number + len(messages)
+            return
+        for kind, header, bodies in messages:
+            self._push(peer, kind, header, bodies)
 
     def _push(self, peer: int, kind: int, header: bytes, bodies: Sequence[Body]) -> None:
         """Send one message through ZeroMQ."""

@@ -2,11 +2,16 @@
 
 from collections import deque
 from collections.abc import Sequence
+from time import monotonic
+from typing import Final
 
 from pointstamp.mesh.mesh import Mesh, Parcel
 from pointstamp.mesh.wire import MessageCodec, MessageKind
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.worker.ports import Message
+
+LOOK_SECONDS: Final = 50e-6
+"""A worker that steps on and on looks for messages so often; one that has nothing to do looks at once."""
 
 
 class ZmqTransport:
@@ -18,6 +23,7 @@ class ZmqTransport:
         self.received = 0
         self.control: deque[Parcel] = deque()
         self._codec = codec
+        self._next_look = 0.0
 
     def send(self, peer: WorkerIndex, message: Message) -> None:
         """Put a message on its way to another worker."""
@@ -26,7 +32,11 @@ class ZmqTransport:
         self.sent += 1
 
     def receive(self) -> Sequence[Message]:
-        """What has arrived, oldest first per sender, without waiting."""
+        """What has arrived, oldest first per sender, without waiting; nothing if it has just been asked."""
+        now = monotonic()
+        if now < self._next_look:
+            return ()
+        self._next_look = now + LOOK_SECONDS
         messages = []
         for parcel in self.mesh.collect():
             if parcel.kind == MessageKind.CONTROL:
@@ -38,6 +48,7 @@ class ZmqTransport:
 
     def wait(self, timeout_seconds: float) -> bool:
         """Sleep until something arrives, at most so long; False where nothing did."""
+        self._next_look = 0.0
         return self.mesh.wait(timeout_seconds)
 
     def gather(self, *, is_on: bool) -> None:

@@ -21,7 +21,6 @@ Which bytes go where, and whether a peer still lives, is the business of ``point
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -40,14 +39,14 @@ Body: TypeAlias = Any
 """Anything with the buffer protocol: ``pa.Buffer`` on the way out, bytes or a memoryview on the way in."""
 
 
-class MessageKind(IntEnum):
-    """What a message is."""
+class MessageKind:
+    """What a message is, as plain numbers: naming a member of an enumeration takes Python much longer."""
 
-    HELLO = 1
-    GOODBYE = 2
-    PROGRESS = 3
-    DATA = 4
-    CONTROL = 5
+    HELLO: Final = 1
+    GOODBYE: Final = 2
+    PROGRESS: Final = 3
+    DATA: Final = 4
+    CONTROL: Final = 5
 
 
 class Envelope(NamedTuple):
@@ -64,7 +63,7 @@ class Envelope(NamedTuple):
 _MAGIC: Final = 0xB2
 _ENVELOPE: Final = struct.Struct("<BBHIQQ")
 ENVELOPE_BYTES: Final = _ENVELOPE.size
-_KINDS: Final = frozenset(MessageKind)
+_KINDS: Final = range(MessageKind.HELLO, MessageKind.CONTROL + 1)
 
 
 def seal(kind: int, sender: int, generation: int, sequence: int, after: int = 0) -> bytes:
@@ -215,7 +214,7 @@ class MessageCodec:
         """The codec of a plan: each input's batches have the schema of the output that it reads."""
         return cls(schemas_by_location(plan, graph), plan.root)
 
-    def encode(self, message: Message) -> tuple[MessageKind, bytes, Sequence[Body]]:
+    def encode(self, message: Message) -> tuple[int, bytes, Sequence[Body]]:
         """A message as its kind, its header, and the frames that follow."""
         if isinstance(message, ProgressBatch):
             if self._last[0] is not message:

@@ -1,8 +1,9 @@
 """A worker of a bounded run: it takes rows and times from the driving process and reports what comes of them.
 
-The driving process sends rows into its inputs and moves them on; it reports each output's rows when their
-time is complete, the frontiers that are watched when they move, and, asked by a wave, that it has nothing to
-do (``running.quiet``). When it steps and when it sleeps is said by ``running.serving``.
+The driving process sends rows into its inputs and moves them on. The worker reports each output's rows when
+their time is complete on this worker (``worker.tails``), the frontiers that are watched when they move, and,
+asked by a wave, that it has nothing to do (``running.quiet``). When it steps and when it sleeps is said by
+``running.serving``.
 """
 
 import os
@@ -13,10 +14,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from pointstamp.errors import InternalError
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.mesh.transport import ZmqTransport
 from pointstamp.mesh.wire import BatchFormat, Body, MessageCodec, TimeFormat
+from pointstamp.operators.endpoints import Collect
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.rows.late import LATE_PORT
 from pointstamp.running.messages import (
@@ -83,7 +86,10 @@ class BoundedWorker:
             seat.workers,
             deliver=self._deliver,
             log=log,
+            has_tails=True,
         )
+        assert self.worker.tails is not None, "it was asked for"
+        self._tails = self.worker.tails
         outputs = plan.named(NodeKind.OUTPUT)
         self._inputs = {
             name: [BatchFormat(port.schema) for port in node.outputs]
@@ -91,15 +97,26 @@ class BoundedWorker:
         }
         at = {name: graph.location(Target(node.index, 0)) for name, node in outputs.items()}
         self._outputs = {name: BatchFormat(schema) for name, schema in plan.output_schemas().items()}
-        # An output has passed a time on when its operator has looked at the frontier, not before.
-        self._readers = {at[name]: self.worker.instances[node.index] for name, node in outputs.items()}
+        self._at = at
+        self._collects: dict[int, Collect] = {
+            at[name]: self.worker.instances[node.index].logic for name, node in outputs.items()
+        }
+        for collect in self._collects.values():
+            collect.is_asked = True
         self._watched: dict[int, list[Time] | None] = dict.fromkeys(at.values() or [WHOLE_FLOW])
+        # Without outputs, whoever drives the flow waits for what is counted anywhere.
+        self._watches_outputs = bool(at)
+        if not at:
+            self._tails.may_hold = False
         self._wave: int | None = None
         self.has_left = False
 
     def step(self) -> bool:
         """Do one thing, and tell what it has changed; False where there is nothing to do without news."""
-        busy = self.worker.step()
+        busy = self.worker.step() and not self.worker.is_resting
+        if not busy and self._wave is not None and self.worker.is_holding:
+            self._tails.hold_no_longer()
+            busy = True
         # Orders that have come and are not followed yet are something to do, too.
         is_idle = not busy and not self._transport.control
         self._report_frontiers(is_idle=is_idle)
@@ -114,9 +131,12 @@ class BoundedWorker:
     def follow(self, order: Order, bodies: Sequence[Body] = ()) -> None:
         """Take an order, with the rows that came with it."""
         match order:
-            case SendRows(name, late):
+            case SendRows(name, late, are_own):
                 for batch in rows_in(bodies, self._inputs[name][LATE_PORT if late else 0], DRIVER):
-                    self.worker.inputs[name].send(batch, late=late)
+                    if are_own:
+                        self.worker.send_own(name, batch)
+                    else:
+                        self.worker.inputs[name].send(batch, late=late)
             case AdvanceInput(name, time):
                 (root,) = time_in(self._times, time, DRIVER)
                 self.worker.inputs[name].advance_to(root)
@@ -124,6 +144,7 @@ class BoundedWorker:
                 self.worker.inputs[name].close()
             case WatchFrontier(location):
                 self._watched[location] = None
+                self._watches_outputs = self._tails.may_hold = False
                 self._report_frontiers(is_idle=False)
             case AskCounts():
                 self._tell(Counts(self._counts()))
@@ -135,18 +156,21 @@ class BoundedWorker:
                 raise unfit(DRIVER, order)
 
     def _report_frontiers(self, *, is_idle: bool) -> None:
-        """Tell each watched frontier that has moved."""
-        frontier = self.worker.view.tracker.frontier
+        """Tell each watched frontier that has moved, after the rows that it has passed."""
+        if self._watches_outputs and not self._tails.is_fresh:
+            return
+        self._tails.is_fresh = False
         for location, told in self._watched.items():
-            if location == WHOLE_FLOW:
-                if not is_idle:
-                    continue
+            collect = self._collects.get(location)
+            if collect is not None:
+                now = self._tails.frontier(Location(location))
+                collect.hand_over(now, self.worker.graph.domains[location].less_equal)
+            elif location != WHOLE_FLOW:
+                now = list(self.worker.view.tracker.frontier(Location(location)))
+            elif is_idle:
                 now = self._least_times()
             else:
-                reader = self._readers.get(Location(location))
-                if reader is not None and reader.frontier_moved:
-                    continue
-                now = list(frontier(Location(location)))
+                continue
             if now != told:
                 self._watched[location] = now
                 self._tell(FrontierAt(location, now))
@@ -158,6 +182,13 @@ class BoundedWorker:
         self._wave = None
 
     def _deliver(self, output: str, time: Time, batches: list[pa.RecordBatch]) -> None:
+        told = self._watched[self._at[output]]
+        less_equal = self.worker.graph.domains[self._at[output]].less_equal
+        if told is not None and not any(less_equal(lower, time) for lower in told):
+            raise InternalError(
+                f"output '{output}' received rows at {time} after {told} had been told as the least times at "
+                "which it may."
+            )
         rows = self._outputs[output]
         report = ResultRows(output, self._times.check(time))
         self._tell(report, [rows.encode(batch) for batch in batches])

@@ -55,10 +55,14 @@ class Leave(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class SendRows(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Send the rows that follow into an input, at its current time; or into its port for late rows."""
+    """Send the rows that follow into an input, at its current time; or into its port for late rows.
+
+    ``are_own`` says that the worker owns them all, by the key that all readers of the input exchange it by.
+    """
 
     input: str
     late: bool = False
+    are_own: bool = False
 
 
 class AdvanceInput(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -1,10 +1,11 @@
 """A flow in processes of its own, driven from this one: n workers that share no memory.
 
 ``ProcessRun`` is driven as ``LocalRun`` is: send, advance, step, ask what is done. This process is no worker.
-It sends each batch to the workers, in slices where it is large, and hands over a result when its time is
-complete on every worker. ``step`` waits a little for news, and says False only where nothing is left to do
-anywhere, which is found out by asking: when all workers have nothing to do and have received as many messages
-as were sent, twice with the same numbers, nothing was on its way in between (Mattern's four counters).
+It sends each batch to the workers, in slices where it is large and by key where it is small, and hands over a
+result when its time is complete on every worker. ``step`` waits a little for news, and says False only where
+nothing is left to do anywhere, which is found out by asking: when all workers have nothing to do and have
+received as many messages as were sent, twice with the same numbers, nothing was on its way in between
+(Mattern's four counters).
 
 When a worker fails, its error is raised here with the same message, and all workers end. When the process of
 a worker dies, that is noticed and said. This process ending ends them all.
@@ -54,6 +55,7 @@ from pointstamp.running.telling import decode_events
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, Port, Target
 from pointstamp.worker.ports import RunJudge
+from pointstamp.worker.routes import key_of, routes_of
 
 # How long a step waits for news before it asks whether there is anything left to do.
 _PATIENCE_SECONDS: Final = 0.002
@@ -87,8 +89,9 @@ class ProcessRun:
         self.times = TimeFormat(plan.root)
         self._outputs = {name: Target(node.index, 0) for name, node in plan.named(NodeKind.OUTPUT).items()}
         self._rows = {name: BatchFormat(schema) for name, schema in plan.output_schemas().items()}
+        routes = routes_of(plan, self.graph)
         self.inputs: dict[str, RunInput] = {
-            name: ProcessInput(self, node, self.graph, processes)
+            name: ProcessInput(self, node, self.graph, processes, keys=key_of(routes[node.index, 0]))
             for name, node in plan.named(NodeKind.INPUT).items()
         }
         self._processes = processes

@@ -1,6 +1,6 @@
 """One input of a flow whose workers are other processes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -9,13 +9,18 @@ from pointstamp.flow.plan import Node
 from pointstamp.mesh.wire import BatchFormat, TimeFormat
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.rows.late import LATE_PORT
+from pointstamp.rows.partition import partition
 from pointstamp.running.messages import AdvanceInput, CloseInput, Order, SendRows
 from pointstamp.topology.graph import OperatorGraph
 from pointstamp.worker.input import InputHandle
 from pointstamp.worker.instance import Instance
 
 SLICE_ROWS_MIN: Final = 1_024
-"""A batch is cut into slices, one for each worker, where every slice has at least so many rows."""
+"""A batch is cut into slices, one for each worker, where every slice has at least so many rows.
+
+One with fewer rows is split by key instead, where all who read it exchange it by that key first: then it
+takes one trip less. A large one is split by the workers, who have more hands.
+"""
 SLICE_ROWS_MAX: Final = 131_072
 """No slice has more rows: workers begin with the first while the next are on their way."""
 
@@ -35,9 +40,20 @@ class Orders(Protocol):
 
 
 class ProcessInput:
-    """One input of a flow for all its workers: batches go to them in slices or in turn, times to all."""
+    """One input of a flow for all its workers: batches go to them in slices or in turn, times to all.
 
-    def __init__(self, run: "Orders", node: Node, graph: OperatorGraph, workers: int) -> None:
+    ``keys`` are those by which all who read it exchange it first; small batches go straight to their owners.
+    """
+
+    def __init__(
+        self,
+        run: "Orders",
+        node: Node,
+        graph: OperatorGraph,
+        workers: int,
+        *,
+        keys: Sequence[str] | None = None,
+    ) -> None:
         # A handle of our own keeps the time and refuses what cannot be, with the words of every other run.
         instance = Instance(node, graph, WorkerIndex(0), 1, lambda _: ())
         self._outputs = instance.outputs
@@ -45,6 +61,7 @@ class ProcessInput:
         self._rows = [BatchFormat(output.schema) for output in instance.outputs]
         self._run = run
         self._workers = workers
+        self._keys = keys
         self._turn = 0
         self.name = node.name
 
@@ -65,13 +82,28 @@ class ProcessInput:
         batches = [batch for _, batch in self._outputs[port].sent]
         self._outputs[port].sent.clear()
         for batch in batches:
-            share = -(-batch.num_rows // self._workers)
-            size = min(share if share >= SLICE_ROWS_MIN else batch.num_rows, SLICE_ROWS_MAX)
-            for start in range(0, batch.num_rows, size):
-                body = self._rows[port].encode(batch.slice(start, size))
-                self._run.order(self._turn, SendRows(self.name, late), [body])
-                self._turn = (self._turn + 1) % self._workers
+            are_own = self._are_split(batch, port)
+            for worker, part in self._parts(batch, are_own=are_own):
+                order = SendRows(self.name, late, are_own)
+                self._run.order(worker, order, [self._rows[port].encode(part)])
         return sum(batch.nbytes for batch in batches)
+
+    def _are_split(self, batch: pa.RecordBatch, port: int) -> bool:
+        """Whether the rows of a batch go to the owners of their keys."""
+        is_small = -(-batch.num_rows // self._workers) < SLICE_ROWS_MIN
+        return is_small and self._keys is not None and port != LATE_PORT
+
+    def _parts(self, batch: pa.RecordBatch, *, are_own: bool) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Who gets which rows of a batch."""
+        if are_own and self._keys is not None:
+            parts = partition(batch, self._keys, self._workers)
+            yield from ((worker, part) for worker, part in enumerate(parts) if part is not None)
+            return
+        share = -(-batch.num_rows // self._workers)
+        size = min(share if share >= SLICE_ROWS_MIN else batch.num_rows, SLICE_ROWS_MAX)
+        for start in range(0, batch.num_rows, size):
+            yield self._turn, batch.slice(start, size)
+            self._turn = (self._turn + 1) % self._workers
 
     def advance_to(self, time: Any) -> None:  # noqa: ANN401 - a root time
         """Promise that nothing will be sent before this time any more; workers hear what they do not know."""

@@ -24,6 +24,8 @@ from pointstamp.worker.worker import Worker
 
 # How long an idle worker sleeps at most; only a bound, everything that matters wakes it.
 _SLEEP_SECONDS: Final = 1.0
+# How long it keeps progress that nobody waits for, while nothing arrives.
+_HOLDS_SECONDS: Final = 0.002
 
 
 class Served(Protocol):
@@ -123,4 +125,7 @@ def _serve(
         if not busy:
             # Spinning before sleeping was tried, 20 to 100 us: it takes the core from the I/O threads and
             # was slower for epochs, and no faster for rounds, on two cores.
-            transport.wait(min(due_seconds, _SLEEP_SECONDS))
+            is_holding = served.worker.is_holding
+            seconds = min(due_seconds, _HOLDS_SECONDS if is_holding else _SLEEP_SECONDS)
+            if not transport.wait(seconds) and is_holding:
+                served.worker.hold_no_longer()

@@ -100,6 +100,7 @@ class World:
         seed: int,
         kept: frozenset[int] | None = None,
         steps_max: int = STEPS_MAX,
+        has_tails: bool = False,
     ) -> None:
         self._choices = choices = Choices(seed, kept)
         self._clock = SimulatedClock()
@@ -108,6 +109,7 @@ class World:
         self._inputs = inputs
         self._count = workers
         self._steps_max = steps_max
+        self._has_tails = has_tails
         self._log = _WorldLog()
         self._run = WorldRun(self._log.events, {})
         self._workers: list[Worker] = []
@@ -153,6 +155,7 @@ class World:
                 deliver=self._deliver,
                 chooser=self._choices,
                 log=self._log,
+                has_tails=self._has_tails,
             )
             worker.silent_activations_max = self._silent_activations_max
             self._workers.append(worker)
@@ -169,11 +172,19 @@ class World:
                 self._feed()
             elif ready:
                 self._step(ready[self._choices.choose(len(ready))])
-            elif not self._network.in_flight and all(self._is_idle):
+            elif not self._network.in_flight and all(self._is_idle) and not self._let_tell():
                 self._end()
                 return
             self._clock.ticks += 1
         run.reason = f"it had not come to an end after {run.steps} steps"
+
+    def _let_tell(self) -> bool:
+        """Let workers that keep progress tell it, as they do after a while; False if none keeps any."""
+        for number, worker in enumerate(self._workers):
+            if worker.is_holding:
+                worker.hold_no_longer()
+                self._is_idle[number] = False
+        return not all(self._is_idle)
 
     def _end(self) -> None:
         if all(worker.is_complete for worker in self._workers):

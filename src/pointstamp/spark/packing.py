@@ -18,14 +18,13 @@ from typing import Final
 import pyarrow as pa
 
 from pointstamp.errors import SchemaError
-from pointstamp.flow.pact import ExchangeBy
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.rows.columns import binaries, integers
 from pointstamp.rows.epochcolumn import EpochColumn, by_epoch, with_epochs
 from pointstamp.rows.partition import partition
 from pointstamp.rows.schema import fit
 from pointstamp.topology.graph import OperatorGraph
-from pointstamp.worker.routes import routes_of
+from pointstamp.worker.routes import key_of, routes_of
 
 NO_INPUT: Final = -1
 """In place of an input's number: this row only makes sure that its worker has a partition."""
@@ -60,9 +59,7 @@ def input_specs(plan: Plan, graph: OperatorGraph, epochs: Mapping[str, EpochColu
     routes = routes_of(plan, graph)
     specs = []
     for number, (name, node) in enumerate(plan.named(NodeKind.INPUT).items()):
-        pacts = {route.pact for route in routes[node.index, 0]}
-        pact = next(iter(pacts)) if len(pacts) == 1 else None
-        keys = pact.keys if isinstance(pact, ExchangeBy) else None
+        keys = key_of(routes[node.index, 0])
         specs.append(InputSpec(number, name, node.outputs[0].schema, keys, epochs.get(name)))
     return specs
 

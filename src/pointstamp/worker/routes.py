@@ -7,13 +7,13 @@ but to the one that ends the chain. A message is counted where it arrives. The s
 output covers that, because each door's summary is part of the graph that progress is tracked on.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from pointstamp.errors import LoopError
 from pointstamp.flow.chains import OperatorChains
-from pointstamp.flow.pact import STAY, Pact, StayHere
+from pointstamp.flow.pact import STAY, ExchangeBy, Pact, StayHere
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import OperatorGraph
@@ -61,6 +61,13 @@ def routes_of(plan: Plan, graph: OperatorGraph) -> dict[tuple[OperatorIndex, int
         if not node.kind.is_door and node.index not in chains.runs_at
         for number in range(len(node.outputs))
     }
+
+
+def key_of(routes: Sequence[Route]) -> tuple[str, ...] | None:
+    """The key by which everybody who reads an output exchanges it first; None where there is no such key."""
+    pacts = {route.pact for route in routes}
+    pact = next(iter(pacts)) if len(pacts) == 1 else None
+    return pact.keys if isinstance(pact, ExchangeBy) else None
 
 
 def _follow(

@@ -59,9 +59,12 @@ from pointstamp.worker.snapshots import (
     Snapshots,
     place_of,
 )
+from pointstamp.worker.tails import OwnTails
 
 SILENT_ACTIVATIONS_MAX: Final = 64
 """After so many activations in a row a worker tells the others how far it is, though it has more to do."""
+
+_INPUT: Final = NodeKind.INPUT  # to name a member of an enumeration takes Python ten times longer
 
 
 class Worker:
@@ -80,6 +83,7 @@ class Worker:
         on_snapshot: OnSnapshot | None = None,
         restored: Restored | None = None,
         hosts: Sequence[int] | None = None,
+        has_tails: bool = False,
     ) -> None:
         self.plan = plan
         self.graph: OperatorGraph = plan.graph()
@@ -131,10 +135,22 @@ class Worker:
                 instance.logic.deliver = deliver
             if log is not None:
                 instance.authority.on_asked = partial(self._log_asked, log, instance.index)
+                instance.on_notified = partial(self._log_notified, log, instance.index)
         self.inputs: dict[str, InputHandle] = {}
         self.messages_in = 0
         """How many messages were made of what was sent into the inputs."""
         self._rounds: dict[int, int] = {}
+        self.tails: OwnTails | None = None
+        """What this worker knows of its outputs by itself, for whoever hands them over by that."""
+        self._are_own = False
+        self.is_resting = False
+        """Whether the last step has left nothing to do until something arrives, though it did something."""
+        if has_tails:
+            # Along a tree others wait for what is only passed on here.
+            may_hold = self.view.accumulating is None
+            self.tails = OwnTails(
+                self.graph, self._routes, self.instances, self.view.tracker, may_hold=may_hold
+            )
         self._snapshots: Snapshots | None = None
         if on_snapshot is not None:
             self._snapshots = Snapshots(
@@ -185,6 +201,7 @@ class Worker:
         if messages:
             self._take_in(messages)
         silent_max = 1 if self._is_root and self.view.has_relay() else self.silent_activations_max
+        self.is_resting = False
         if self._active and self._silent_activations < silent_max:
             self._silent_activations += 1
             self._activate(self.instances[self._next_active()])
@@ -194,6 +211,8 @@ class Worker:
         if self._snapshots is not None:
             for instance in self._snapshots.look(self.view.tracker.frontier, self._is_active):
                 self._wake(instance.index)
+        elif self.tails is not None and exchanged and not self._active and self.view.accumulating is None:
+            self.is_resting = not self._record_stray_changes()
         return exchanged or bool(messages) or bool(self._active) or self._record_stray_changes()
 
     def open_to(self, epoch: int | None) -> None:
@@ -212,6 +231,24 @@ class Worker:
         """Whether nothing can happen any more, on any worker, as far as this one knows."""
         # Progress that came and was not propagated yet may still complete a time that somebody waits for.
         return not self._active and not self._received_progress and self.view.tracker.is_complete()
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether it keeps progress to itself that nobody waits for."""
+        return self.tails is not None and self.tails.is_holding
+
+    def send_own(self, name: str, rows: pa.RecordBatch) -> None:
+        """Send rows into an input that are this worker's by the key that all its readers exchange it by."""
+        self._are_own = True
+        try:
+            self.inputs[name].send(rows)
+        finally:
+            self._are_own = False
+
+    def hold_no_longer(self) -> None:
+        """Tell with the next step what was kept, too."""
+        if self.tails is not None:
+            self.tails.hold_no_longer()
 
     @property
     def tells_next(self) -> bool:
@@ -277,9 +314,7 @@ class Worker:
                     self._log.record(MessagePulled(self.worker, location, time))
             instance.receive(port, time, batch)
             changes.append(Change(location, time, -count))
-        for time in instance.notify():
-            if self._log is not None:
-                self._log.record(Notified(self.worker, instance.index, time))
+        instance.notify()
         if instance.frontier_moved:
             instance.frontier_moved = False
             if self._log is not None and instance.on_frontier is not None:
@@ -310,6 +345,8 @@ class Worker:
                 output.changes.clear()
         if changes:
             self.view.record(changes)
+            if self.tails is not None:
+                self.tails.record(changes)
             if self._log is not None:
                 self._log.record(ActivationEnded(self.worker, instance.index, tuple(changes)))
 
@@ -329,14 +366,14 @@ class Worker:
                 continue
             if self._snapshots is not None and self._snapshots.is_ahead(instance, time, arrival):
                 target = place_of(self.instances[route.reader.operator].node)
-                sent = time[0] if instance.node.kind is NodeKind.INPUT else -1
+                sent = time[0] if instance.node.kind is _INPUT else -1
                 ahead = SentAhead(number, target, route.reader.port, arrival, batch, sent)
                 instance.ahead.append(ahead)
             if route.turn is not None and self._snapshots is not None and route.turn < len(arrival):
                 epoch = arrival[0]
                 self._rounds[epoch] = max(self._rounds.get(epoch, 0), arrival[route.turn])
             self._send_along(route, output, time, arrival, batch, changes)
-        if instance.node.kind is NodeKind.INPUT:
+        if instance.node.kind is _INPUT:
             self.messages_in += len(changes) - before
 
     def _send_along(
@@ -371,7 +408,7 @@ class Worker:
             worker = workers_by(route.pact, batch, self.workers, who)
             parts = split(batch, worker, self.workers)
             return [(WorkerIndex(peer), part) for peer, part in enumerate(parts) if part is not None]
-        if self.workers == 1 or isinstance(route.pact, StayHere):
+        if self.workers == 1 or self._are_own or isinstance(route.pact, StayHere):
             return ((self.worker, batch),)
         if isinstance(route.pact, ExchangeBy):
             parts = partition(batch, route.pact.keys, self.workers)
@@ -382,18 +419,22 @@ class Worker:
 
     def _exchange_progress(self) -> bool:
         """Send what has gathered, draw conclusions from what has come; False where there is neither."""
-        outgoing = self.view.flush()
+        outgoing = () if self.tails is not None and self.tails.keeps() else self.view.flush()
         if outgoing and self._log is not None and self.view.accumulating is None:
             self._log_told(outgoing[0][1])
+        # To the others first: they wake up meanwhile.
+        for peer, batch in outgoing:
+            if peer != self.worker:
+                self._transport.send(peer, batch)
         for peer, batch in outgoing:
             if peer == self.worker:
                 self._receive_progress(batch)
-            else:
-                self._transport.send(peer, batch)
         if not self._received_progress:
             return bool(outgoing)
         self._received_progress = False
         moved = self.view.propagate()
+        if moved and self.tails is not None:
+            self.tails.is_fresh = True
         if self._log is not None:
             self._log.record(FrontiersMoved(self.worker, self._frontiers(moved)))
         for location in moved:
@@ -507,6 +548,9 @@ class Worker:
 
     def _log_asked(self, log: EventLog, index: OperatorIndex, time: Time) -> None:
         log.record(NotificationAsked(self.worker, index, time))
+
+    def _log_notified(self, log: EventLog, index: OperatorIndex, time: Time) -> None:
+        log.record(Notified(self.worker, index, time))
 
     def _log_start(self, index: OperatorIndex, least: list[Change]) -> None:
         if self._log is not None:

@@ -11,6 +11,7 @@ from pointstamp_models.catalogue import (
     propagation,
     recursion,
     snapshots,
+    tails,
     timely,
 )
 from pointstamp_models.exploring.entry import Entry
@@ -25,4 +26,5 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     recursion.ENTRY,
     snapshots.ENTRY,
     accumulating.ENTRY,
+    tails.ENTRY,
 )

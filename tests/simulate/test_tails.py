@@ -1,0 +1,283 @@
+"""What workers know of their outputs by themselves, and what they keep to themselves, in simulated worlds.
+
+Families, and what only each can find:
+- *claims*: after every step of a world each worker is asked up to where its own outputs are complete, and
+  nothing may come to that output at such a time later: a tail that is too long, or counted wrongly;
+- *kept*: worlds whose workers keep progress that nobody waits for: they are judged, and put out the same;
+- *ports*: which ports are inside a tail, at its border, and silent, in flows that are drawn by hand;
+- *mutants* of the first two: that these worlds can tell.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pointstamp as ps
+from pointstamp.flow.plan import NodeKind, Plan
+from pointstamp.judge.conformance import Status, Verdict, judge
+from pointstamp.judge.plan_shape import walker_of
+from pointstamp.progress.pointstamp import Change
+from pointstamp.simulate.case import prepared
+from pointstamp.simulate.outputs import first_difference
+from pointstamp.simulate.world import Ended, SharedPlan, World, WorldRun
+from pointstamp.topology.domain import Time
+from pointstamp.topology.graph import OperatorGraph
+from pointstamp.topology.ports import Location, SourcePort, Target
+from pointstamp.worker import tails
+from pointstamp.worker.events import MessagePulled, MessageSent, ProgressSent
+from pointstamp.worker.ports import Message
+from pointstamp.worker.routes import routes_of
+from pointstamp.worker.tails import OwnTails, Tail, tail_of
+from pointstamp.worker.worker import Worker
+from support.worlds import SCHEMA, Steps, busy_flow, doors_flow, inputs_of
+
+Patch = pytest.MonkeyPatch
+WORKERS = 3
+SEEDS = range(8)
+
+
+class Passes:
+    """Sends on what is more than one, and asks for no time."""
+
+    outputs = SCHEMA
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        context.send([row for row in batch.to_pylist() if row["n"] > 1])
+
+
+def tailed_flow() -> ps.Dataflow:
+    """Outputs behind an operator, behind nothing, behind an exchange, and behind two ways that meet."""
+    flow = ps.Dataflow("tailed")
+    rows = flow.input("rows", SCHEMA)
+    steps = ps.operator("steps", Steps(), rows=rows.exchange("key"))
+    stayed = ps.operator("passes", Passes(), rows=steps)
+    flow.output("stepped", stayed)
+    flow.output("same", rows)
+    flow.output("moved", rows.exchange("key"))
+    flow.output("both", stayed.concat(rows))
+    return flow
+
+
+FLOWS = {"tailed": tailed_flow, "busy": busy_flow, "doors": doors_flow}
+
+
+class OverClaimedError(AssertionError):
+    """Something came to an output at a time that its worker had taken for complete."""
+
+
+class Claims(World):
+    """Asks each worker after each step what is complete at its own outputs."""
+
+    def __init__(self, plan: Plan, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as a world takes it
+        super().__init__(plan, *given, has_tails=True, **named)
+        self._graph = plan.graph()
+        outputs = plan.named(NodeKind.OUTPUT).values()
+        self._outputs = [self._graph.location(Target(node.index, 0)) for node in outputs]
+        self._claims: dict[tuple[int, Location], list[Time]] = {}
+        self._looked = 0
+        self.early = 0
+        """How often a worker knew more of its own output than of that of all."""
+
+    def _step(self, number: int) -> None:
+        super()._step(number)
+        self._look()
+
+    def _feed(self) -> None:
+        super()._feed()
+        self._look()
+
+    def _look(self) -> None:
+        events = self._log.events
+        for event in events[self._looked :]:
+            if isinstance(event, MessageSent):
+                self._check(event.receiver, event.target, event.time)
+            elif isinstance(event, MessagePulled):
+                self._check(event.worker, event.location, event.time)
+        self._looked = len(events)
+        for worker in self._workers:
+            assert worker.tails is not None
+            for output in self._outputs:
+                claim = worker.tails.frontier(output)
+                self._claims[worker.worker, output] = claim
+                known = worker.view.tracker.frontier(output)
+                self.early += not all(self._may_come(claim, output, time) for time in known)
+
+    def _check(self, worker: int, location: Location, time: Time) -> None:
+        claim = self._claims.get((worker, location))
+        if claim is not None and not self._may_come(claim, location, time):
+            raise OverClaimedError(f"worker {worker} at {self._graph.describe(location)}: {time}, {claim}")
+
+    def _may_come(self, claim: Iterable[Time], location: Location, time: Time) -> bool:
+        less_equal = self._graph.domains[location].less_equal
+        return any(less_equal(lower, time) for lower in claim)
+
+
+def world_of(name: str, seed: int, *, workers: int = WORKERS) -> tuple[Claims, WorldRun, Verdict]:
+    plan = SharedPlan.of(FLOWS[name]().plan)
+    world = Claims(plan, prepared(plan, inputs_of(plan)), workers=workers, seed=seed)
+    run = world.run()
+    at_rest = run.ended in (Ended.COMPLETE, Ended.STUCK)
+    return world, run, judge(walker_of(plan), workers, run.events, at_rest=at_rest)
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_nothing_comes_to_an_output_after_its_worker_has_taken_a_time_for_complete(name: str) -> None:
+    _, expected, _ = world_of(name, 0, workers=1)
+    early = 0
+    for seed in SEEDS:
+        world, run, verdict = world_of(name, seed)
+        assert run.ended is Ended.COMPLETE, (seed, run.reason)
+        assert verdict.status is Status.VALID, (seed, verdict)
+        assert first_difference(expected.outputs, run.outputs, None) is None, seed
+        early += world.early
+    assert bool(early) == (name != "doors"), "in a loop's tail alone nobody knows anything by himself"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FLOWS)
+def test_nothing_comes_to_an_output_that_is_taken_for_complete_in_many_worlds(name: str) -> None:
+    _, expected, _ = world_of(name, 0, workers=1)
+    for seed in range(400):
+        _, run, verdict = world_of(name, seed, workers=1 + seed % 5)
+        assert run.ended is Ended.COMPLETE, (seed, run.reason)
+        assert verdict.status is Status.VALID, (seed, verdict)
+        assert first_difference(expected.outputs, run.outputs, None) is None, seed
+
+
+# Mutants: what is claimed.
+
+
+def exchanges_are_taken_for_staying(patch: Patch) -> None:
+    def senders(port: Target, graph: OperatorGraph, routes: tails.Routes) -> list[Location]:
+        location = graph.location(port)
+        return [
+            graph.location(SourcePort(operator, number))
+            for (operator, number), ways in routes.items()
+            for way in ways
+            if way.location == location
+        ]
+
+    patch.setattr(tails, "_senders", senders)
+
+
+def borders_are_forgotten(patch: Patch) -> None:
+    def without(*given: Any) -> Tail:  # noqa: ANN401 - as the function takes it
+        return tail_of(*given)._replace(borders=())
+
+    patch.setattr(tails, "tail_of", without)
+
+
+def _recording(patch: Patch, is_counted: Callable[[OwnTails, Change], bool]) -> None:
+    record = OwnTails.record
+
+    def some(self: OwnTails, changes: Iterable[Change]) -> None:
+        record(self, [each for each in changes if is_counted(self, each)])
+
+    patch.setattr(OwnTails, "record", some)
+
+
+def messages_inside_are_not_counted(patch: Patch) -> None:
+    def is_port_of_rights(self: OwnTails, change: Change) -> bool:
+        return isinstance(self._tracker.graph.ports[change.location], SourcePort)
+
+    _recording(patch, is_port_of_rights)
+
+
+def capabilities_are_dropped_and_never_taken(patch: Patch) -> None:
+    def is_not_taken(self: OwnTails, change: Change) -> bool:
+        return change.diff < 0 or isinstance(self._tracker.graph.ports[change.location], Target)
+
+    _recording(patch, is_not_taken)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        exchanges_are_taken_for_staying,
+        borders_are_forgotten,
+        messages_inside_are_not_counted,
+        capabilities_are_dropped_and_never_taken,
+    ],
+)
+def test_a_worker_that_claims_too_much_is_found(mutant: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    mutant(monkeypatch)
+    errors = [world_of("tailed", seed)[1].error for seed in SEEDS]
+    assert any(isinstance(error, OverClaimedError) for error in errors), errors
+
+
+# Kept.
+
+
+def silent_flow() -> ps.Dataflow:
+    """Nothing goes from worker to worker, and nobody asks for times."""
+    flow = ps.Dataflow("silent")
+    rows = flow.input("rows", SCHEMA)
+    flow.output("out", ps.operator("passes", Passes(), rows=rows))
+    return flow
+
+
+def test_what_nobody_waits_for_is_told_seldom_and_in_the_end() -> None:
+    plan = SharedPlan.of(silent_flow().plan)
+    told = []
+    for has_tails in (False, True):
+        run = World(plan, prepared(plan, inputs_of(plan)), workers=2, seed=3, has_tails=has_tails).run()
+        assert run.ended is Ended.COMPLETE, run.reason
+        assert judge(walker_of(plan), 2, run.events, at_rest=True).status is Status.VALID
+        told.append(sum(isinstance(event, ProgressSent) for event in run.events))
+    assert told[1] < told[0]
+
+
+def test_a_worker_that_keeps_it_for_ever_is_found(monkeypatch: Patch) -> None:
+    keeps = OwnTails.keeps
+    monkeypatch.setattr(OwnTails, "keeps", lambda self: not self._must_tell or keeps(self))
+    monkeypatch.setattr(OwnTails, "is_holding", False)
+    plan = SharedPlan.of(silent_flow().plan)
+    run = World(plan, prepared(plan, inputs_of(plan)), workers=2, seed=3, has_tails=True).run()
+    assert run.ended is Ended.STUCK
+    assert judge(walker_of(plan), 2, run.events, at_rest=True).property == "Completes"
+
+
+# Ports.
+
+
+class Nowhere:
+    """A transport to nobody."""
+
+    def send(self, peer: int, message: Message) -> None:
+        raise AssertionError(f"a message to worker {peer}: {message}")
+
+    def receive(self) -> tuple[Message, ...]:
+        return ()
+
+
+def ports_of(flow: ps.Dataflow) -> tuple[dict[str, tuple[set[str], set[str]]], set[str]]:
+    """In words: for each output the ports inside its tail and at its border, and the silent ports."""
+    plan = flow.plan
+    graph = plan.graph()
+    found = {}
+    for name, node in plan.named(NodeKind.OUTPUT).items():
+        tail = tail_of(graph.location(Target(node.index, 0)), graph, routes_of(plan, graph))
+        found[name] = ({*map(graph.describe, tail.inside)}, {*map(graph.describe, tail.borders)})
+    worker = Worker(plan, Nowhere(), has_tails=True)
+    assert worker.tails is not None
+    return found, {*map(graph.describe, worker.tails._silent)}
+
+
+def test_a_tail_begins_behind_the_last_exchange_and_silence_behind_the_last_who_asks_for_times() -> None:
+    found, silent = ports_of(tailed_flow())
+    asks = "input 0 of 'steps'"
+    behind = {"output 0 of 'steps'", "input 0 of 'passes'", "output 0 of 'passes'"}
+    assert found["stepped"] == (behind | {"input 0 of 'stepped'"}, {asks})
+    assert found["same"] == ({"output 0 of 'rows'", "input 0 of 'same'"}, set())
+    assert found["moved"] == (set(), {"input 0 of 'moved'"})
+    assert found["both"][1] == {asks}
+    assert behind <= silent
+    assert not {asks, "output 0 of 'rows'"} & silent
+    assert ports_of(silent_flow())[1] >= {"output 0 of 'rows'", "input 0 of 'passes'"}
+
+
+def test_a_tail_ends_at_the_doors_of_a_loop() -> None:
+    found, _ = ports_of(busy_flow())
+    assert found["down"] == (set(), {"input 0 of 'down'"})
