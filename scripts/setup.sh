@@ -1,7 +1,8 @@
 #!/bin/sh
 # Sets up everything that `make run` and `make test` need, into .venv beside this project:
 # Python 3.11+ (found), uv (bootstrapped with pip where it is missing), the locked
-# dependencies, pointstamp itself, Java 17+ for Spark, and PostgreSQL for the tests of its sink.
+# dependencies, pointstamp itself with its core compiled where there is a C compiler, Java 17+ for
+# Spark, and PostgreSQL for the tests of its sink.
 # Running it again costs a second. With --without-java it leaves Java and PostgreSQL alone; tests
 # that start Spark will then fail, and those of the sink are skipped. With --for-tests it also
 # sees to Chromium and its driver, which the tests of the dashboard need, and to libfaketime, with
@@ -121,11 +122,14 @@ if [ "${1:-}" != "--without-java" ]; then
 fi
 stamp=.venv/.pointstamp-setup
 wanted=$(cat requirements/dev.txt pyproject.toml models/pyproject.toml scripts/setup.sh | cksum)
-if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then exit 0; fi
-uv=$(find_uv "$python")
-say "installing the locked dependencies into .venv"
-[ -x .venv/bin/python ] || "$uv" venv --quiet --python "$python" .venv
-# Compiled once, here: a process that finds nothing compiled takes two seconds more to start, each time.
-"$uv" pip sync --quiet --python .venv/bin/python --require-hashes --compile-bytecode requirements/dev.txt
-"$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . --editable models
-echo "$wanted" >"$stamp"
+if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
+    uv=$(find_uv "$python")
+    say "installing the locked dependencies into .venv"
+    [ -x .venv/bin/python ] || "$uv" venv --quiet --python "$python" .venv
+    # Compiled once, here: a process that finds nothing compiled takes two seconds more to start, each time.
+    "$uv" pip sync --quiet --python .venv/bin/python --require-hashes --compile-bytecode requirements/dev.txt
+    "$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . --editable models
+    echo "$wanted" >"$stamp"
+fi
+# The core as machine code, once for each state of its sources; without a C compiler this says so and goes on.
+if [ "${POINTSTAMP_CORE:-}" != "python" ]; then .venv/bin/python scripts/compile_core.py; fi

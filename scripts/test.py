@@ -1,7 +1,9 @@
-"""Run the tests in six processes side by side, because each of them waits for others much of its time.
+"""Run the tests in some processes side by side, because each of them waits for others much of its time.
 
 One runs the tests that start Spark, one those of the parts by themselves, one worlds, models and views, one
-tables and graphs, one queries, and one all others.
+tables and graphs, one queries, and one all others. Where the core was compiled, all these run it so. One
+process more then runs with the core as Python what needs its source, and the tests of its own packages once
+more (conftest.py says which they are).
 
 The long tests are left out; with ``--long`` it is them that run, in four processes, and properties with
 more examples besides. With ``--coverage`` the tests of the parts run alone, and which lines of each package
@@ -34,6 +36,8 @@ MODELS: Final = ("tests/simulate", "tests/judge", "tests/views", "models/tests")
 """What works and never waits, besides the parts."""
 QUERIES: Final = ("tests/query", "tests/journal", "tests/torture")
 """What waits most of its time: for processes that start, end and are killed."""
+AS_PYTHON: Final = "(as_python or both_ways) and not spark and not long"
+"""What runs with the core as Python where all others run it compiled."""
 MORE: Final = {
     "long": ("order", "topology", "progress"),
     "more": ("rows", "keyed", "reduce", "show"),
@@ -59,7 +63,7 @@ def _long() -> int:
             "worlds": [*PYTEST, "-m", "not spark and long", "tests/simulate"],
             "tables": [*PYTEST, "-m", "not spark and long", *TABLES],
         }
-        codes = _run_all(runs, Path(folder))
+        codes = _run_both_ways(runs, [*PYTEST, "-m", "as_python and not spark and long"], Path(folder))
     for profile, packages in MORE.items():
         properties = [f"tests/{package}" for package in packages]
         command = [*PYTEST, f"--hypothesis-profile={profile}", "-m", "not spark and not long", *properties]
@@ -80,8 +84,19 @@ def _short() -> int:
             "tables, graphs": [*PYTEST, "-m", "not spark and not long", *TABLES_AND_GRAPHS],
             "parts": [*PYTEST, "-m", "not spark and not long", *parts],
         }
-        codes = _run_all(runs, Path(folder))
+        codes = _run_both_ways(runs, [*PYTEST, "-m", AS_PYTHON], Path(folder))
     return _told(codes)
+
+
+def _run_both_ways(runs: dict[str, list[str]], as_python: list[str], folder: Path) -> dict[str, int]:
+    """Run these with the compiled core, and what needs its source besides; all as Python without one."""
+    asked = {**os.environ, "POINTSTAMP_CORE": "compiled"}
+    there = subprocess.run([sys.executable, "-c", "import pointstamp"], env=asked, stderr=subprocess.DEVNULL)
+    if there.returncode != 0:
+        print("the core is not compiled here: all tests run it as Python", flush=True)
+        return _run_all(runs, folder, dict.fromkeys(runs, "python"))
+    both = {"core as Python": as_python, **runs}
+    return _run_all(both, folder, {**dict.fromkeys(runs, "compiled"), "core as Python": "python"})
 
 
 def _coverage() -> int:
@@ -100,16 +115,22 @@ def _told(codes: dict[str, int]) -> int:
     return 1 if any(codes.values()) else 0
 
 
-def _run_all(runs: dict[str, list[str]], folder: Path) -> dict[str, int]:
-    """Run the last one here and the others beside it; what they have printed is printed after it."""
+def _run_all(runs: dict[str, list[str]], folder: Path, cores: dict[str, str]) -> dict[str, int]:
+    """Run the last one here and the others beside it; what they have printed is printed after it.
+
+    ``cores`` says for each whether it has the compiled core or that of the source.
+    """
+    around = {name: {**os.environ, "POINTSTAMP_CORE": core} for name, core in cores.items()}
     said = {name: (folder / f"{number}.txt").open("w+") for number, name in enumerate(runs)}
     *beside, here = runs
     started = {
-        name: subprocess.Popen([sys.executable, *runs[name]], cwd=ROOT, stdout=said[name], stderr=said[name])
+        name: subprocess.Popen(
+            [sys.executable, *runs[name]], cwd=ROOT, stdout=said[name], stderr=said[name], env=around[name]
+        )
         for name in beside
     }
     try:
-        codes = {here: subprocess.call([sys.executable, *runs[here]], cwd=ROOT)}
+        codes = {here: subprocess.call([sys.executable, *runs[here]], cwd=ROOT, env=around[here])}
         print(f"{here}: {_words(codes[here])}; {' and '.join(beside)} follow", flush=True)
         for name, process in started.items():
             codes[name] = process.wait()

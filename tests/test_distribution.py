@@ -7,11 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from pointstamp.compiled import FOLDER
 
 ROOT = Path(__file__).parent.parent
 
@@ -92,3 +95,19 @@ def test_a_wheel_of_the_sdist_is_the_wheel(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("pointstamp-*.whl")
     (again,) = (tmp_path / "again").glob("*.whl")
     assert set(zipfile.ZipFile(again).namelist()) == set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_a_wheel_that_is_asked_for_the_compiled_core_brings_it_and_runs_it(tmp_path: Path) -> None:
+    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no C compiler '{compiler}' to compile the core with")
+    build = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path)
+    _run(*build, POINTSTAMP_WHEEL="compiled")
+    (wheel,) = tmp_path.glob("pointstamp-*.whl")
+    assert not wheel.name.endswith("-none-any.whl")
+    place = tmp_path / "installed"
+    _run(_uv(), "pip", "install", "--quiet", "--offline", "--no-deps", "--target", place, wheel)
+    asked = "import pointstamp.progress.tracker; print(pointstamp.progress.tracker.__file__)"
+    environment = {"PYTHONPATH": str(place), "POINTSTAMP_CORE": "compiled"}
+    found = Path(_run(sys.executable, "-c", asked, cwd=tmp_path, **environment).strip())
+    assert found.is_relative_to(place / FOLDER)

@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from pointstamp.flow.plan import Plan
 from pointstamp.mesh.wire import ENVELOPE_BYTES, MessageCodec
-from pointstamp.progress.broadcast import DirectBroadcast, ProgressBatch
+from pointstamp.progress.broadcast import ProgressBatch
+from pointstamp.progress.direct import DirectBroadcast
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.view import ProgressView

@@ -7,7 +7,10 @@ judges models never loads Arrow.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from pointstamp.compiled import choose_core
 from pointstamp.version import __version__
+
+choose_core()
 
 if TYPE_CHECKING:
     from pointstamp import testing

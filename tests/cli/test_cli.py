@@ -21,6 +21,7 @@ import pytest
 
 import pointstamp
 from pointstamp.cli.main import main
+from pointstamp.compiled import is_compiled
 from pointstamp_models.catalogue.clocks import HoldsBackAnything
 from pointstamp_models.exploring import report
 from pointstamp_models.exploring.entry import Entry, Instance, Mutant
@@ -54,7 +55,8 @@ def test_help_of_check_models_names_its_options() -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     done = start("--version")
-    assert (done.returncode, done.stdout) == (0, f"pointstamp {pointstamp.__version__}\n")
+    core = "compiled" if is_compiled() else "Python"
+    assert (done.returncode, done.stdout) == (0, f"pointstamp {pointstamp.__version__} (core: {core})\n")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pointstamp.order.frontier import MutableAntichain
 from pointstamp.order.partial import Naturals, PartialOrder, Product
+from pointstamp.topology.domain import EPOCHS, Domain
 
 PAIRS = Product((Naturals(), Naturals()))
 
@@ -60,6 +61,33 @@ def test_oracle_the_frontier_is_the_minimal_elements_and_its_changes_add_up(
         assert {element for element, count in told.items() if count} == expected
         assert antichain.counts == {element: count for element, count in counts.items() if count}
         assert all(antichain.less_equal(element) for element in expected)
+
+
+@pytest.mark.parametrize(
+    "order", [Domain(EPOCHS, 1), PAIRS, Unchained()], ids=["times", "pairs", "unchained"]
+)
+@given(data=st.data())
+def test_oracle_changes_that_come_together_are_told_on_the_whole(
+    data: st.DataObject, order: PartialOrder[Any]
+) -> None:
+    elements = st.tuples(st.integers(0, 3), st.integers(0, 3))
+    antichain = MutableAntichain(order)
+    counts: dict[Any, int] = {}
+    for _ in range(data.draw(st.integers(1, 25))):
+        there = st.sampled_from(sorted(counts)) if counts else elements
+        moved_on = st.tuples(st.tuples(there, st.just(-1)), st.tuples(elements, st.just(1)))
+        any_changes = st.lists(st.tuples(st.one_of(there, elements), st.sampled_from([-1, 1])), max_size=3)
+        changes = data.draw(st.one_of(moved_on, any_changes))
+        before = minimal(counts, order)
+        for element, change in changes:
+            counts[element] = counts.get(element, 0) + change
+        counts = {element: count for element, count in counts.items() if count}
+        told = dict(antichain.update_all(changes))
+        expected = minimal(counts, order)
+        assert set(antichain.frontier) == expected
+        assert len(antichain.frontier) == len(expected)
+        assert told == {**dict.fromkeys(before - expected, -1), **dict.fromkeys(expected - before, 1)}
+        assert antichain.counts == counts
 
 
 def test_oracle_thousands_of_changes_in_a_window_that_moves() -> None:

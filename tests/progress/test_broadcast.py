@@ -27,7 +27,8 @@ from hypothesis.stateful import (
 from pointstamp.errors import ProgressError
 from pointstamp.order.multiset import SignedMultiset
 from pointstamp.progress.accumulating import BroadcastTree
-from pointstamp.progress.broadcast import DirectBroadcast, ProgressBatch
+from pointstamp.progress.broadcast import ProgressBatch
+from pointstamp.progress.direct import DirectBroadcast
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.view import ProgressView
 from pointstamp.topology.ports import Location, SourcePort

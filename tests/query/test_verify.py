@@ -33,7 +33,8 @@ from pointstamp.judge.online_process import JudgeProcess
 from pointstamp.judge.plan_shape import shape_of
 from pointstamp.judge.rules import BrokenError
 from pointstamp.order.frontier import MutableAntichain
-from pointstamp.progress.broadcast import DirectBroadcast, ProgressBatch
+from pointstamp.progress.broadcast import ProgressBatch
+from pointstamp.progress.direct import DirectBroadcast
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.query import observing
 from pointstamp.query.crew import InProcessLauncher

@@ -352,7 +352,11 @@ def test_counts_alone_give_the_same_status() -> None:
         elsewhere = Tracker(here.graph)
         places = map(Location, range(len(here.graph.ports)))
         elsewhere.update_all(
-            Change(place, time, count) for place in places for time, count in here.occurrences(place).items()
+            [
+                Change(place, time, count)
+                for place in places
+                for time, count in here.occurrences(place).items()
+            ]
         )
         elsewhere.propagate()
         assert status_from(run.plan, elsewhere, RowCounts()) == status_of(run)

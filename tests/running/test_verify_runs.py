@@ -23,7 +23,8 @@ from pointstamp.judge.bounded import BoundedJudge
 from pointstamp.judge.conformance import Status
 from pointstamp.operators.notify import Notifications, Request
 from pointstamp.order.frontier import MutableAntichain
-from pointstamp.progress.broadcast import DirectBroadcast, ProgressBatch
+from pointstamp.progress.broadcast import ProgressBatch
+from pointstamp.progress.direct import DirectBroadcast
 from pointstamp.progress.pointstamp import Change
 from pointstamp.worker.events import Event, WorkerStarted
 from support.own_times import pairs_flow, pairs_inputs
@@ -32,6 +33,7 @@ from support.recoverables import rows_of as rows_given
 from support.worlds import SCHEMA, Holds, Steps, busy_flow, nested_flow, some_rows
 
 Patch = pytest.MonkeyPatch
+pytestmark = pytest.mark.as_python  # mutants are made inside of the workers' processes, too
 FORMS: dict[str, dict[str, Any]] = {
     "one worker": {},
     "three workers": {"workers": 3},
@@ -149,7 +151,7 @@ def a_frontier_that_lost_an_element_stays(patch: Patch) -> None:
 def a_request_is_forgotten(patch: Patch) -> None:
     ask = Notifications.ask
 
-    def forget(self: Notifications[Any], sort_key: object, request: Request[Any]) -> None:
+    def forget(self: Notifications, sort_key: object, request: Request) -> None:
         if request.time[0] != 1:
             ask(self, sort_key, request)
             return

@@ -9,7 +9,7 @@ Families, and what only each can find:
 """
 
 import operator as operators
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,7 +28,8 @@ from pointstamp.operators.notify import Notifications, Request
 from pointstamp.operators.portstate import OutputState
 from pointstamp.order.frontier import MutableAntichain
 from pointstamp.progress import view
-from pointstamp.progress.broadcast import DirectBroadcast, ProgressBatch
+from pointstamp.progress.broadcast import ProgressBatch
+from pointstamp.progress.direct import DirectBroadcast
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.view import ProgressView, initial_changes
@@ -174,7 +175,7 @@ def a_delay_is_forgotten_on_its_edge(patch: Patch) -> None:
 def a_frontier_that_lost_an_element_stays(patch: Patch) -> None:
     update = MutableAntichain.update
 
-    def only_joins(self: MutableAntichain[Time], element: Time, change: int) -> Sequence[tuple[Time, int]]:
+    def only_joins(self: MutableAntichain, element: Time, change: int) -> Sequence[tuple[Time, int]]:
         moved = update(self, element, change)
         return moved if len(moved) < 2 else [each for each in moved if each[1] > 0]
 
@@ -290,32 +291,31 @@ def only_the_first_input_is_asked_whether_a_time_is_complete(patch: Patch) -> No
 def notifications_come_latest_first(patch: Patch) -> None:
     ask = Notifications.ask
 
-    def reversed_ask(self: Notifications[Any], sort_key: tuple[int, ...], request: Request[Any]) -> None:
+    def reversed_ask(self: Notifications, sort_key: tuple[int, ...], request: Request) -> None:
         ask(self, tuple(-part for part in sort_key), request)
 
     patch.setattr(Notifications, "ask", reversed_ask)
 
 
 def a_time_is_told_that_nobody_asked_for(patch: Patch) -> None:
-    notify = Instance.notify
+    serve = Instance.serve
 
-    def tell_more(self: Instance) -> Iterator[Time]:
-        for time in notify(self):
-            yield (*time[:-1], time[-1] - 1)
-            yield time
+    def tell_more(self: Instance, request: Request) -> None:
+        if self.on_notified is not None:
+            self.on_notified((*request.time[:-1], request.time[-1] - 1))
+        serve(self, request)
 
-    patch.setattr(Instance, "notify", tell_more)
+    patch.setattr(Instance, "serve", tell_more)
 
 
 def a_request_is_served_twice(patch: Patch) -> None:
-    ready = Notifications.ready
+    serve = Instance.serve
 
-    def twice(self: Notifications[Any], is_complete: Callable[[Time], bool]) -> Iterator[Request[Any]]:
-        for request in ready(self, is_complete):
-            yield request
-            yield Request(request.time, request.port, ())
+    def twice(self: Instance, request: Request) -> None:
+        serve(self, request)
+        serve(self, Request(request.time, request.port, ()))
 
-    patch.setattr(Notifications, "ready", twice)
+    patch.setattr(Instance, "serve", twice)
 
 
 def requests_are_served_at_another_operator(patch: Patch) -> None:
@@ -324,7 +324,7 @@ def requests_are_served_at_another_operator(patch: Patch) -> None:
 
     def share(self: Worker, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as the worker takes it
         init(self, *given, **named)
-        shared: dict[int, Notifications[Any]] = {}
+        shared: dict[int, Notifications] = {}
         for instance in self.instances.values():
             if instance._on_notify is not None:
                 rounds = instance.inputs[0].domain.rounds
@@ -336,7 +336,7 @@ def requests_are_served_at_another_operator(patch: Patch) -> None:
 def a_request_is_forgotten(patch: Patch) -> None:
     ask = Notifications.ask
 
-    def forget(self: Notifications[Any], sort_key: object, request: Request[Any]) -> None:
+    def forget(self: Notifications, sort_key: object, request: Request) -> None:
         if request.time[0] != 1:
             ask(self, sort_key, request)
             return
@@ -349,7 +349,7 @@ def a_request_is_forgotten(patch: Patch) -> None:
 def a_request_holds_no_capability(patch: Patch) -> None:
     ask = Notifications.ask
 
-    def without(self: Notifications[Any], sort_key: object, request: Request[Any]) -> None:
+    def without(self: Notifications, sort_key: object, request: Request) -> None:
         for capability in request.held:
             capability.drop()
         ask(self, sort_key, request)

@@ -42,7 +42,10 @@ def orders(number: int) -> dict[str, list[int]]:
     return {"id": ids, "k": [n % 97 for n in ids], "price": [n * 31 % 1_007 for n in ids], "w": weights}
 
 
-PEOPLE: Final[dict[str, list[Any]]] = {"k": list(range(97)), "country": [f"country {n % 7}" for n in range(97)]}
+PEOPLE: Final[dict[str, list[Any]]] = {
+    "k": list(range(97)),
+    "country": [f"country {n % 7}" for n in range(97)],
+}
 
 
 def files_in(folder: Path, pids: list[int]) -> int:

@@ -23,10 +23,10 @@ def test_everything_comes_out_once_in_order_per_input_and_time(
     pulled: dict[tuple[int, int], list[int]] = {}
     messages = 0
     while inbox:
-        waiting = inbox.pull()
-        messages += waiting.messages
-        assert (waiting.port, waiting.time[0]) not in pulled  # they come together
-        pulled[waiting.port, waiting.time[0]] = waiting.batch["x"].to_pylist()
+        port, time, batch, brought_by = inbox.pull()
+        messages += brought_by
+        assert (port, time[0]) not in pulled  # they come together
+        pulled[port, time[0]] = batch["x"].to_pylist()
     assert pulled == expected
     assert messages == len(given_puts)
 
@@ -35,7 +35,7 @@ def test_the_one_that_has_waited_longest_comes_first() -> None:
     inbox = Inbox()
     for epoch in (3, 1, 3, 2):
         inbox.put(0, (epoch,), pa.record_batch({"x": [epoch]}))
-    assert [inbox.pull().time for _ in range(3)] == [(3,), (1,), (2,)]
+    assert [inbox.pull()[1] for _ in range(3)] == [(3,), (1,), (2,)]
 
 
 def test_large_batches_are_not_brought_together_without_end() -> None:
@@ -43,4 +43,4 @@ def test_large_batches_are_not_brought_together_without_end() -> None:
     half = pa.record_batch({"x": pa.array(range(COALESCE_ROWS_MAX // 2 + 1), pa.int64())})
     for _ in range(5):
         inbox.put(0, (0,), half)
-    assert [inbox.pull().messages for _ in range(3)] == [2, 2, 1]
+    assert [inbox.pull()[3] for _ in range(3)] == [2, 2, 1]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from pointstamp.cli import check, dashboard, demo, describe, explain, run, simulate, snapshots, sql
+from pointstamp.compiled import is_compiled
 from pointstamp.errors import PointstampError, UsageError
 from pointstamp.version import __version__
 
@@ -104,7 +105,8 @@ def _parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"pointstamp {__version__}")
+    core = "compiled" if is_compiled() else "Python"
+    parser.add_argument("--version", action="version", version=f"pointstamp {__version__} (core: {core})")
     parser.set_defaults(command=parser, run=None)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for subcommand in SUBCOMMANDS:

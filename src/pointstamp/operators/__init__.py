@@ -1,6 +1,6 @@
 """A running operator and what it is given.
 
 ``context`` is what an operator calls; it asks ``authority`` what the operator may do now, and hands out each
-``capability`` and request to ``notify``. What an output has given and sent is in ``portstate``. ``stateless``
-and ``endpoints`` are built-in operators.
+``capability`` and request to ``notify``. What an output has given and sent is in ``portstate``, each right as
+an entry of ``rights``. ``stateless`` and ``endpoints`` are built-in operators.
 """

@@ -7,10 +7,11 @@ taken back, are kept here, too. The operator itself sees none of this: it has a 
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pointstamp.errors import CapabilityError, FlowError
-from pointstamp.operators.capability import Capability
-from pointstamp.operators.notify import Notifications
+from pointstamp.operators.capability import Capability, hold
+from pointstamp.operators.notify import Notifications, Request
 from pointstamp.operators.portstate import InputState, Moves, OutputState
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.topology.domain import Time
@@ -35,7 +36,7 @@ class Authority:
         self.inputs = inputs
         self.outputs = outputs
         self.read_frontier = read_frontier
-        self.notifications: Notifications[InputState] = Notifications()
+        self.notifications = Notifications()
         self.can_be_notified = True
         """Whether the operator has a method that a notification could call."""
         self.on_asked: Callable[[Time], None] | None = None
@@ -86,6 +87,15 @@ class Authority:
                     return False
         return True
 
+    def ask(self, sort_key: Any, time: Time) -> None:  # noqa: ANN401 - any sort key
+        """Ask to be notified at a time, and hold the right to send then; asking again changes nothing."""
+        if self.notifications.is_asked(time):
+            return
+        held = [hold(port, self.least(port, time)) for port in self.outputs if self.reaches(port)]
+        self.notifications.ask(sort_key, Request(time, self.input, held))
+        if self.on_asked is not None:
+            self.on_asked(time)
+
     def may_come(self, port: InputState, time: Time) -> bool:
         """Whether something at this time or before it may still arrive at an input."""
         less_equal = port.domain.less_equal
@@ -110,10 +120,11 @@ class Authority:
             return self.time
         return self._first(self.input, self.input.row_moves, port, self.time)
 
-    def check(self, port: OutputState, time: Time, act: str) -> None:
+    def check(self, port: OutputState, time: object, act: str) -> None:
         """Raise CapabilityError unless what is being handled gives the right to this time at this output."""
         if not port.domain.has(time):
             port.domain.check(time, f"operator '{self.operator}' {act}")
+        assert isinstance(time, tuple)
         least: list[Time] = []
         if self.time is not None and self.input is None:
             least = [self.time]
@@ -127,7 +138,7 @@ class Authority:
                 "Keep an earlier capability, or use a later time."
             )
 
-    def output(self, wanted: int | str) -> OutputState:
+    def output(self, wanted: object) -> OutputState:
         """An output by its number or name."""
         if isinstance(wanted, int) and 0 <= wanted < len(self.outputs):
             return self.outputs[wanted]
@@ -137,7 +148,7 @@ class Authority:
         known = ", ".join(repr(port.name) for port in self.outputs) or "none"
         raise FlowError(f"operator '{self.operator}' has no output {wanted!r}; it has {known}.")
 
-    def named_input(self, wanted: int | str) -> InputState:
+    def named_input(self, wanted: object) -> InputState:
         """An input by its number or name."""
         if isinstance(wanted, int) and 0 <= wanted < len(self.inputs):
             return self.inputs[wanted]

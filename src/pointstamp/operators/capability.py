@@ -135,6 +135,12 @@ def hold(output: OutputState, time: Time) -> Capability:
     return capability
 
 
+def move_on(output: OutputState, capability: Capability, time: Time) -> None:
+    """Let a held capability stand for a later time. The caller has checked both."""
+    output.move(capability, time)
+    _set_time(capability, time)
+
+
 def check_may_send(output: OutputState, capability: object, time: Time | None) -> Time:
     """The time to send at; CapabilityError unless this is held, for that output, and early enough."""
     right = output.rights.get(id(capability))

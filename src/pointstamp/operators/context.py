@@ -15,7 +15,6 @@ import pyarrow as pa
 from pointstamp.errors import CapabilityError, FlowError
 from pointstamp.operators.authority import Authority
 from pointstamp.operators.capability import Capability, check_may_send, hold
-from pointstamp.operators.notify import Request
 from pointstamp.order.antichain import Antichain
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.rows.schema import to_batches
@@ -140,14 +139,7 @@ class Context:
                 f"operator '{self.operator}' asked at {now} to be notified at {wanted}, but has no method "
                 "on_notify to be called then; it would wait for ever. Give it one."
             )
-        if authority.notifications.is_asked(wanted):
-            return
-        held = [
-            hold(port, authority.least(port, wanted)) for port in authority.outputs if authority.reaches(port)
-        ]
-        authority.notifications.ask(domain.sort_key(wanted), Request(wanted, authority.input, held))
-        if authority.on_asked is not None:
-            authority.on_asked(wanted)
+        authority.ask(domain.sort_key(wanted), wanted)
 
     def regained(self, output: int | str = 0) -> list[Capability]:
         """The capabilities that a restored operator held when it was saved, which are its own again."""

@@ -11,35 +11,35 @@ before that time in this order can come any more. So (1, 0) waits while epoch 0 
 nobody waiting: what it may lead to comes later in the same order, and so does everything that is fed back.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from pointstamp.errors import FlowError
 from pointstamp.operators.capability import Capability
+from pointstamp.operators.portstate import InputState
 from pointstamp.topology.domain import Time
 
-P = TypeVar("P")
 
-
-@dataclass(frozen=True, slots=True)
-class Request(Generic[P]):
+class Request:
     """A request to be told that a time is complete, made while handling something of ``port``."""
 
-    time: Time
-    port: P | None
-    held: Sequence[Capability]
+    __slots__ = ("held", "port", "time")
+
+    def __init__(self, time: Time, port: InputState | None, held: Sequence[Capability]) -> None:
+        self.time = time
+        self.port = port
+        self.held = held
 
 
-class Notifications(Generic[P]):
+class Notifications:
     """The pending requests of one operator, each with the capabilities that are held for it."""
 
     __slots__ = ("_asked", "_heap", "_numbered", "_requests")
 
     def __init__(self) -> None:
         self._heap: list[tuple[Any, int]] = []
-        self._requests: dict[int, Request[P]] = {}
+        self._requests: dict[int, Request] = {}
         self._asked: dict[Time, int] = {}
         self._numbered = 0
 
@@ -50,14 +50,14 @@ class Notifications(Generic[P]):
         """Whether a request for this time is pending."""
         return time in self._asked
 
-    def ask(self, sort_key: Any, request: Request[P]) -> None:  # noqa: ANN401 - any sort key
+    def ask(self, sort_key: Any, request: Request) -> None:  # noqa: ANN401 - any sort key
         """Add a request, with the capabilities to hold until it is served."""
         number = self._asked[request.time] = self._numbered
         self._numbered += 1
         self._requests[number] = request
         heappush(self._heap, (sort_key, number))
 
-    def requests(self) -> list[Request[P]]:
+    def requests(self) -> list[Request]:
         """The pending requests, in the order in which they were made."""
         return list(self._requests.values())
 
@@ -74,8 +74,8 @@ class Notifications(Generic[P]):
                 return True
         return False
 
-    def ready(self, is_complete: Callable[[Time], bool]) -> Iterator[Request[P]]:
-        """Take out, in order, the requests whose time is complete, also those made meanwhile.
+    def serve(self, is_complete: Callable[[Time], bool], tell: Callable[[Request], None]) -> None:
+        """Take out and tell, in order, the requests whose time is complete, also those made meanwhile.
 
         Frontiers stand still during an activation, so a time that is not complete stays so.
         """
@@ -87,15 +87,17 @@ class Notifications(Generic[P]):
                 if is_complete(request.time):
                     del self._requests[entry[1]]
                     del self._asked[request.time]
-                    yield request
+                    tell(request)
                 else:
                     waiting.append(entry)
         finally:
             for entry in waiting:
                 heappush(self._heap, entry)
 
-    def ready_in_order(self, is_settled: Callable[[Time], bool], who: str) -> Iterator[Request[P]]:
-        """Take out the first request as long as it is settled; nothing can come before it."""
+    def serve_in_order(
+        self, is_settled: Callable[[Time], bool], who: str, tell: Callable[[Request], None]
+    ) -> None:
+        """Take out and tell the first request as long as it is settled; nothing can come before it."""
         while self._heap:
             sort_key, number = self._heap[0]
             request = self._requests[number]
@@ -105,7 +107,7 @@ class Notifications(Generic[P]):
             self._check_is_first(sort_key, request.time, who)
             del self._requests[number]
             del self._asked[request.time]
-            yield request
+            tell(request)
 
     def _check_is_first(self, sort_key: Any, time: Time, who: str) -> None:  # noqa: ANN401 - any sort key
         """Refuse two times that are both the first; all of one key are asked for when one is settled."""

@@ -4,29 +4,18 @@ An output keeps the record of the rights that it has given: which object stands 
 what counts; what such an object says of itself does not.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
-from weakref import ref
+from typing import TypeAlias
 
 import pyarrow as pa
 
-from pointstamp.errors import PointstampWarning
-from pointstamp.progress.pointstamp import Change
+from pointstamp.operators.rights import Right, when_collected
+from pointstamp.progress.pointstamp import Change, change_of
 from pointstamp.topology.domain import Domain, Time
 from pointstamp.topology.ports import Location
 from pointstamp.topology.summary import Summary
 
 Moves: TypeAlias = Sequence[Callable[[Time], Time | None]]
-
-
-class Right(ref[Any]):
-    """An entry of the record: the object that stands for a right, watched but not kept, and the time."""
-
-    __slots__ = ("number", "time")
-
-    number: int
-    time: Time
 
 
 class OutputState:
@@ -71,7 +60,7 @@ class OutputState:
         # By the identity of the object, which is in nobody else's hands as long as the object lives.
         self.rights: dict[int, Right] = {}
         self.lost: list[Time] = []
-        self.on_collected = self._collected
+        self.on_collected = when_collected(self._lose)
         # Whether a capability that is garbage-collected here is somebody's mistake, not yet reported: not for
         # inputs, which live as long as their run, and not when the run is over.
         self.reports_loss = reports_loss
@@ -106,26 +95,26 @@ class OutputState:
 
     def count(self, time: Time, diff: int) -> None:
         """Record that a capability came or went."""
-        self.changes.append(Change(self.location, time, diff))
+        self.changes.append(change_of((self.location, time, diff)))
         held = self.held.get(time, 0) + diff
         if held:
             self.held[time] = held
         else:
             del self.held[time]
 
-    def _collected(self, right: Right) -> None:
+    def _lose(self, right: Right) -> str | None:
+        """Strike a right whose object was collected; what somebody is to be told, once."""
         # The collector runs where it pleases, also between two steps of this very record.
         if self.rights.pop(right.number, None) is None or self.is_over:
-            return
+            return None
         self.lost.append(right.time)
-        if self.reports_loss:
-            self.reports_loss = False
-            warnings.warn(
-                f"operator '{self.operator}' lost a capability for {right.time} on output '{self.name}': it "
-                "was garbage-collected while held and has been released. Call drop() when it is not needed.",
-                PointstampWarning,
-                stacklevel=2,
-            )
+        if not self.reports_loss:
+            return None
+        self.reports_loss = False
+        return (
+            f"operator '{self.operator}' lost a capability for {right.time} on output '{self.name}': it was "
+            "garbage-collected while held and has been released. Call drop() when it is not needed."
+        )
 
 
 class InputState:
@@ -154,4 +143,4 @@ def moves_of(summaries: Sequence[Summary], domain: Domain, *, rows: bool = False
     """The summaries of one way through an operator as functions; None for the identity alone."""
     if len(summaries) == 1 and summaries[0].is_identity(domain):
         return None
-    return tuple(summary.for_rows() if rows else summary.compiled() for summary in summaries)
+    return tuple([summary.for_rows() if rows else summary.compiled() for summary in summaries])

@@ -5,6 +5,8 @@ or negative count are invisible (Brun et al. 2021, section 5). What it reports a
 *frontier*, not of the counts: only those may flow on through a graph with cycles, or they would go round
 for ever.
 
+Pairs of numbers, which the times in one loop are, are compared here without calling their order.
+
 Elements that are not on the frontier wait in one heap per chain of the order, so that losing a frontier
 element costs one look per chain and not per element. Stale heap entries are dropped when they surface,
 or together when they outnumber the live ones.
@@ -12,47 +14,54 @@ or together when they outnumber the live ones.
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeAlias
 
-from pointstamp.order.partial import PartialOrder
+from pointstamp.order.partial import PartialOrder, less_equal_2
 
-T = TypeVar("T", bound=Hashable)
+Element: TypeAlias = Any
+"""An element of the order. The class is not generic: one with a base cannot be compiled safely."""
 
-NO_CHANGES: Final[Sequence[tuple[Any, int]]] = ()
+NO_CHANGES: Final[Sequence[tuple[Element, int]]] = ()
 
 _STALE_SLACK: Final = 16
 
 
-class MutableAntichain(Generic[T]):
+class MutableAntichain:
     """Counts of elements and the frontier of the positive ones; changed by ``update`` alone."""
 
-    __slots__ = ("_chain", "_frontier", "_hidden", "_less_equal", "_live", "_sort_key", "_stored", "counts")
+    __slots__ = (
+        *("_are_pairs", "_chain", "_frontier", "_hidden", "_less_equal", "_live", "_sort_key", "_stored"),
+        "counts",
+    )
 
-    def __init__(self, order: PartialOrder[T], counts: Iterable[tuple[T, int]] = ()) -> None:
-        self.counts: dict[T, int] = {}
-        self._less_equal: Callable[[T, T], bool] = order.less_equal
-        self._sort_key: Callable[[T], Any] = order.sort_key
+    def __init__(self, order: PartialOrder[Element], counts: Iterable[tuple[Element, int]] = ()) -> None:
+        self.counts: dict[Element, int] = {}
+        self._less_equal: Callable[[Element, Element], bool] = order.less_equal
+        self._are_pairs: bool = order.less_equal is less_equal_2
+        self._sort_key: Callable[[Element], Any] = order.sort_key
         # Not isinstance with the protocol, which costs microseconds: every port of every worker asks.
-        self._chain: Callable[[T], Hashable] = getattr(order, "chain", _itself)
-        self._frontier: list[T] = []
+        self._chain: Callable[[Element], Hashable] = getattr(order, "chain", _itself)
+        self._frontier: list[Element] = []
         # Positive elements that are not on the frontier, by chain; _live counts them, _stored also the stale.
-        self._hidden: dict[Hashable, list[tuple[Any, T]]] = {}
+        self._hidden: dict[Hashable, list[tuple[Any, Element]]] = {}
         self._live = 0
         self._stored = 0
         for element, count in counts:
             self.update(element, count)
 
     @property
-    def frontier(self) -> Sequence[T]:
+    def frontier(self) -> Sequence[Element]:
         """The minimal elements of positive count, in no particular order; empty means complete."""
         return self._frontier
 
-    def less_equal(self, element: T) -> bool:
+    def less_equal(self, element: Element) -> bool:
         """Whether the element lies at or above the frontier."""
-        less_equal = self._less_equal
-        return any(less_equal(lower, element) for lower in self._frontier)
+        for lower in self._frontier:  # noqa: SIM110 - any() takes longer
+            if self._is_below(lower, element):
+                return True
+        return False
 
-    def update(self, element: T, change: int) -> Sequence[tuple[T, int]]:
+    def update(self, element: Element, change: int) -> Sequence[tuple[Element, int]]:
         """Change one count; return what joined (+1) and left (-1) the frontier."""
         before = self.counts.get(element, 0)
         after = before + change
@@ -69,38 +78,54 @@ class MutableAntichain(Generic[T]):
             return self._vanish(element)
         return NO_CHANGES
 
-    def update_all(self, changes: Sequence[tuple[T, int]]) -> Sequence[tuple[T, int]]:
+    def update_all(self, changes: Sequence[tuple[Element, int]]) -> Sequence[tuple[Element, int]]:
         """Change many counts; return what joined and left the frontier on the whole."""
         counts = self.counts
-        if len(changes) == 2 and len(counts) == 1:
-            # A lone element gives way to another, as when one epoch advances: most of all changes.
+        if len(changes) == 2:
             (old, lost), (new, gained) = changes
-            if lost == -1 and gained == 1 and old != new and counts.get(old) == 1:
+            if old == new and not lost + gained:
+                # What moves on inside of a loop leaves it at the time at which it left before.
+                return NO_CHANGES
+            if lost == -1 and gained == 1 and self._can_give_way(old, new):
                 del counts[old]
                 counts[new] = 1
-                self._frontier[0] = new
+                self._frontier[self._frontier.index(old)] = new
                 return changes
-        net: dict[T, int] = {}
+        net: dict[Element, int] = {}
         for element, change in changes:
             for moved, difference in self.update(element, change):
                 net[moved] = net.get(moved, 0) + difference
         return [item for item in net.items() if item[1]]
 
-    def _appear(self, element: T) -> Sequence[tuple[T, int]]:
+    def _can_give_way(self, old: Element, new: Element) -> bool:
+        """Whether one element stands where another stood, and nothing else moves: most of all changes."""
+        counts = self.counts
+        if self._live or counts.get(old) != 1 or old == new or new in counts:
+            return False
+        if len(counts) == 1:
+            return True
+        for other in self._frontier:
+            if other != old and (self._is_below(other, new) or self._is_below(new, other)):
+                return False
+        return True
+
+    def _appear(self, element: Element) -> Sequence[tuple[Element, int]]:
         frontier = self._frontier
-        less_equal = self._less_equal
         for lower in frontier:
-            if less_equal(lower, element):
+            if self._is_below(lower, element):
                 self._hide(element)
                 return NO_CHANGES
-        covered = [upper for upper in frontier if less_equal(element, upper)]
+        covered = [upper for upper in frontier if self._is_below(element, upper)]
+        if not covered:
+            frontier.append(element)
+            return ((element, 1),)
         for upper in covered:
             frontier.remove(upper)
             self._hide(upper)
         frontier.append(element)
-        return [*((upper, -1) for upper in covered), (element, 1)]
+        return [*[(upper, -1) for upper in covered], (element, 1)]
 
-    def _vanish(self, element: T) -> Sequence[tuple[T, int]]:
+    def _vanish(self, element: Element) -> Sequence[tuple[Element, int]]:
         frontier = self._frontier
         if element not in frontier:
             self._live -= 1
@@ -110,33 +135,47 @@ class MutableAntichain(Generic[T]):
         frontier.remove(element)
         if not self._live:
             return ((element, -1),)
-        return [(element, -1), *((risen, 1) for risen in self._rise())]
+        return [(element, -1), *[(risen, 1) for risen in self._rise()]]
 
-    def _hide(self, element: T) -> None:
-        heap = self._hidden.setdefault(self._chain(element), [])
-        heappush(heap, (self._sort_key(element), element))
+    def _is_below(self, lower: Element, upper: Element) -> bool:
+        if not self._are_pairs:
+            return self._less_equal(lower, upper)
+        a: tuple[Any, ...] = lower
+        b: tuple[Any, ...] = upper
+        return bool(a[0] <= b[0]) and bool(a[1] <= b[1])
+
+    def _chain_of(self, element: Element) -> Hashable:
+        if not self._are_pairs:
+            return self._chain(element)
+        pair: tuple[Any, ...] = element
+        second: Hashable = pair[1]
+        return second
+
+    def _hide(self, element: Element) -> None:
+        heap = self._hidden.setdefault(self._chain_of(element), [])
+        heappush(heap, (element if self._are_pairs else self._sort_key(element), element))
         self._live += 1
         self._stored += 1
 
-    def _rise(self) -> list[T]:
+    def _rise(self) -> list[Element]:
         """Move to the frontier what no frontier element covers any more.
 
         The least of each chain is a candidate. Taken in a linear extension, a candidate that nothing on
         the frontier covers is minimal, and once it has risen it covers the rest of its chain.
         """
-        less_equal = self._less_equal
         heads = [head for chain in list(self._hidden) if (head := self._head(chain)) is not None]
-        heads.sort(key=_key_of_head)
+        if len(heads) > 1:
+            heads.sort(key=_key_of_head)
         risen = []
         for _, element, chain in heads:
-            if not any(less_equal(lower, element) for lower in self._frontier):
+            if not self.less_equal(element):
                 self._pop(chain)
                 self._live -= 1
                 self._frontier.append(element)
                 risen.append(element)
         return risen
 
-    def _head(self, chain: Hashable) -> tuple[Any, T, Hashable] | None:
+    def _head(self, chain: Hashable) -> tuple[Any, Element, Hashable] | None:
         """The least live element of a chain, after dropping stale and repeated entries above it."""
         heap = self._hidden[chain]
         while heap:
@@ -161,7 +200,7 @@ class MutableAntichain(Generic[T]):
         ]
         self._hidden.clear()
         for element in live:
-            self._hidden.setdefault(self._chain(element), []).append((self._sort_key(element), element))
+            self._hidden.setdefault(self._chain_of(element), []).append((self._sort_key(element), element))
         for heap in self._hidden.values():
             heapify(heap)
         self._stored = len(live)

@@ -63,6 +63,14 @@ class Naturals:
         return None
 
 
+def less_equal_2(a: tuple[Any, ...], b: tuple[Any, ...], /) -> bool:
+    """Whether both coordinates of a pair of numbers are less or equal to those of another.
+
+    An order whose ``less_equal`` is this very function has pairs of numbers, and their own sort order.
+    """
+    return bool(a[0] <= b[0]) and bool(a[1] <= b[1])
+
+
 @dataclass(frozen=True, slots=True)
 class Product:
     """Tuples ordered coordinate by coordinate, each coordinate by an order of its own."""

@@ -81,9 +81,9 @@ class AccumulatingBroadcast:
         below = tree.below_top() if worker == TOP else tree.members(worker) if self._is_root else []
         self._below = [peer for peer in below if peer != worker]
         self._expected = dict.fromkeys([*self._below, worker], 0)
-        self._pending: SignedMultiset[Pointstamp] = SignedMultiset()
+        self._pending: SignedMultiset = SignedMultiset()
         self._told = 0
-        self._sum: SignedMultiset[Pointstamp] = SignedMultiset()
+        self._sum: SignedMultiset = SignedMultiset()
         self._other_roots = {peer for peer in self._below if tree.roots[peer] == peer}
         self._batches: list[tuple[WorkerIndex, int]] = []
         self._sums: list[tuple[WorkerIndex, int]] = []
@@ -116,7 +116,9 @@ class AccumulatingBroadcast:
     def unsent(self) -> tuple[Change, ...]:
         """What has gathered here, of this worker or of others, and was not sent on."""
         return tuple(
-            Change(*point, count) for held in (self._pending, self._sum) for point, count in held.items()
+            Change(point.location, point.time, count)
+            for held in (self._pending, self._sum)
+            for point, count in held.items()
         )
 
     def flush(self) -> Sequence[tuple[WorkerIndex, ProgressBatch]]:
@@ -157,7 +159,7 @@ class AccumulatingBroadcast:
 
     def _tell(self) -> ProgressBatch:
         """Everything that this worker has to tell, as its next batch."""
-        changes = tuple(Change(*point, count) for point, count in self._pending.drain())
+        changes = tuple(Change(point.location, point.time, count) for point, count in self._pending.drain())
         batch = ProgressBatch(self.worker, self._told, changes)
         self._told += 1
         if self.on_told is not None:
@@ -174,7 +176,7 @@ class AccumulatingBroadcast:
 
     def _send_sum(self, out: list[tuple[WorkerIndex, ProgressBatch]]) -> None:
         """Send the sum up; or, at the top, down to everybody."""
-        changes = tuple(Change(*point, count) for point, count in self._sum.drain())
+        changes = tuple(Change(point.location, point.time, count) for point, count in self._sum.drain())
         batch = ProgressBatch(self.worker, self._summed, changes)
         if self.on_summed is not None:
             self.on_summed(self._summed, tuple(self._batches), tuple(self._sums))
@@ -197,7 +199,7 @@ class AccumulatingBroadcast:
                 return False
         return True
 
-    def _all_covered(self, held: SignedMultiset[Pointstamp]) -> bool:
+    def _all_covered(self, held: SignedMultiset) -> bool:
         is_covered = self._tracker.is_covered
         return all(is_covered(location, time) for location, time in held)
 

@@ -5,7 +5,9 @@ Isard 2015; Brun et al. 2021, section 2). Messages are counted, not rows. Progre
 nothing but changes to the counts of pointstamps.
 """
 
-from typing import NamedTuple, NewType
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple, NewType, cast
 
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location
@@ -27,3 +29,7 @@ class Change(NamedTuple):
     location: Location
     time: Time
     diff: int
+
+
+change_of: Final = cast("Callable[[tuple[Location, Time, int]], Change]", partial(tuple.__new__, Change))
+"""The change of these three parts, made without a call of Python's own, for the inner loops."""

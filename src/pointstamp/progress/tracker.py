@@ -14,25 +14,18 @@ Invariant, whenever ``propagate`` has returned: the frontier of the implications
 frontier, the minimal elements of all s(t) with a counted pointstamp (p, t) and a path summary s from p.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from pointstamp.errors import InternalError, ProgressError
 from pointstamp.order.frontier import MutableAntichain
+from pointstamp.progress.loops import AnyLoop, Changes, Move, PlainLoop, is_plain
 from pointstamp.progress.pointstamp import Change
 from pointstamp.topology.domain import Domain, Time
 from pointstamp.topology.graph import OperatorGraph
-from pointstamp.topology.levels import PointKey, point_key
 from pointstamp.topology.ports import Location
 from pointstamp.topology.summary import Summary
-
-Move: TypeAlias = Callable[[Time], Time | None] | None
-"""What an edge does to a time; None where it does nothing."""
-
-
-Changes: TypeAlias = Sequence[tuple[Time, int]]
-"""What joined (+1) and left (-1) a frontier; never changed once made, so that it can be passed on."""
 
 NOTHING: Final[Changes] = ()
 
@@ -57,7 +50,14 @@ class Tracker:
         self._members: list[list[Location]] = [[] for _ in set(self._ranks)]
         for number, rank in enumerate(self._ranks):
             self._members[rank].append(Location(number))
-        self._loops = [_LoopWork(graph, members) if len(members) > 1 else None for members in self._members]
+        # Each component with cycles has its work in one of these.
+        self._plain: list[PlainLoop | None] = [None] * len(self._members)
+        self._loops: list[AnyLoop | None] = [None] * len(self._members)
+        for rank, members in enumerate(self._members):
+            if len(members) > 1 and is_plain(graph, members):
+                self._plain[rank] = PlainLoop(graph, members)
+            elif len(members) > 1:
+                self._loops[rank] = AnyLoop(graph, members)
         # Work that is not done outside loops, by location, and the ranks of the components that have some.
         self._pending: list[Changes] = [NOTHING] * len(graph.ports)
         self._waiting: list[int] = []
@@ -67,11 +67,21 @@ class Tracker:
         """Change the count of one pointstamp; the conclusions wait for ``propagate``."""
         self.update_all((Change(location, time, diff),))
 
-    def update_all(self, changes: Iterable[Change]) -> None:
+    def update_all(self, changes: Sequence[Change]) -> None:
         """Change many counts."""
-        occurrences = self._occurrences
-        for location, time, diff in changes:
-            moved = occurrences[location].update(time, diff)
+        done, many = 0, len(changes)
+        while done < many:
+            location, time, diff = changes[done]
+            done += 1
+            occurrences = self._occurrences[location]
+            if done < many and changes[done][0] == location:
+                # A capability that moves on: what it leaves is taken first, and what comes stands there then.
+                after, other = changes[done][1], changes[done][2]
+                done += 1
+                pair = ((time, diff), (after, other)) if diff < 0 else ((after, other), (time, diff))
+                moved = occurrences.update_all(pair)
+            else:
+                moved = occurrences.update(time, diff)
             if moved:
                 self._push(location, None, moved)
 
@@ -79,12 +89,16 @@ class Tracker:
         """Draw all conclusions; return the locations whose frontier has changed."""
         self._readable = False
         moved: list[Location] = []
-        waiting, loops, pending = self._waiting, self._loops, self._pending
+        waiting, pending = self._waiting, self._pending
         while waiting:
             rank = heappop(waiting)
-            loop = loops[rank]
+            plain = self._plain[rank]
+            if plain is not None:
+                moved.extend(self._propagate_plain(plain, rank))
+                continue
+            loop = self._loops[rank]
             if loop is not None:
-                moved.extend(self._propagate_loop(loop))
+                moved.extend(self._propagate_loop(loop, rank))
                 continue
             location = self._members[rank][0]
             work, pending[location] = pending[location], NOTHING
@@ -143,7 +157,8 @@ class Tracker:
 
     def expect_consistent(self) -> None:
         """Raise InternalError if work is left or an implied count is negative; for tests and debugging."""
-        if self._waiting or any(self._pending) or any(loop and loop.work for loop in self._loops):
+        loops = [loop for loop in (*self._plain, *self._loops) if loop is not None]
+        if self._waiting or any(self._pending) or any(not loop.is_idle() for loop in loops):
             raise InternalError("propagation left work undone")
         for number, implied in enumerate(self._implications):
             negative = {time: count for time, count in implied.counts.items() if count < 0}
@@ -154,9 +169,15 @@ class Tracker:
     def _push(self, location: Location, move: Move, changes: Changes) -> None:
         """Leave changes at a location as work, moved along an edge, and let its component wait its turn."""
         rank = self._ranks[location]
+        plain = self._plain[rank]
+        if plain is not None:
+            if plain.is_idle():
+                heappush(self._waiting, rank)
+            plain.push(location, move, changes)
+            return
         loop = self._loops[rank]
         if loop is not None:
-            if not loop.work:
+            if loop.is_idle():
                 heappush(self._waiting, rank)
             loop.push(location, move, changes)
             return
@@ -169,55 +190,52 @@ class Tracker:
             self._pending[location] = changes
             heappush(self._waiting, rank)
 
-    def _propagate_loop(self, loop: "_LoopWork") -> list[Location]:
-        """Draw the conclusions inside one component, time by time, until it has no work left."""
-        before: dict[Location, tuple[Time, ...]] = {}
-        implications, edges, ranks = self._implications, self._edges, self._ranks
-        rank = ranks[loop.first]
-        heap, work = loop.heap, loop.work
-        while heap:
-            _, _, location, time = heappop(heap)
-            diff = work.pop((location, time))
+    def _propagate_plain(self, loop: PlainLoop, rank: int) -> list[Location]:
+        """Draw the conclusions inside a loop without loops in it, time by time."""
+        before: dict[Location, list[Time]] = {}
+        members = loop.members
+        while not loop.is_idle():
+            time, diffs = loop.first()
+            for position in range(len(members)):
+                # What is taken at one member adds to this time at later ones only.
+                diff = diffs[position]
+                if diff:
+                    location = members[position]
+                    implied = self._implications[location]
+                    if location not in before:
+                        before[location] = list(implied.frontier)
+                    changes = implied.update(time, diff)
+                    if changes:
+                        for target, move in self._edges[location]:
+                            if self._ranks[target] == rank:
+                                loop.push(target, move, changes)
+                            else:
+                                self._push(target, move, changes)
+            loop.end()
+        return self._moved_since(before)
+
+    def _propagate_loop(self, loop: AnyLoop, rank: int) -> list[Location]:
+        """Draw the conclusions inside any component, time by time, until it has no work left."""
+        before: dict[Location, list[Time]] = {}
+        while not loop.is_idle():
+            location, time, diff = loop.pop()
             if not diff:
                 continue
-            implied = implications[location]
+            implied = self._implications[location]
             if location not in before:
-                before[location] = tuple(implied.frontier)
+                before[location] = list(implied.frontier)
             changes = implied.update(time, diff)
             if changes:
-                for target, move in edges[location]:
-                    push = loop.push if ranks[target] == rank else self._push
-                    push(target, move, changes)
-        return [location for location, old in before.items() if _moved(old, implications[location].frontier)]
+                for target, move in self._edges[location]:
+                    if self._ranks[target] == rank:
+                        loop.push(target, move, changes)
+                    else:
+                        self._push(target, move, changes)
+        return self._moved_since(before)
 
-
-class _LoopWork:
-    """The work of one component with cycles: taken in the order of its keys, each pointstamp once."""
-
-    def __init__(self, graph: OperatorGraph, members: Sequence[Location]) -> None:
-        self.first = members[0]
-        self.work: dict[tuple[Location, Time], int] = {}
-        self.heap: list[tuple[tuple[Any, ...], int, Location, Time]] = []
-        self._keys: dict[Location, PointKey] = {
-            location: point_key(graph.domains[location], graph.levels[location]) for location in members
-        }
-        self._pushed = 0
-
-    def push(self, location: Location, move: Move, changes: Changes) -> None:
-        """Add changes at a location, moved along an edge."""
-        work = self.work
-        for time, diff in changes:
-            after = time if move is None else move(time)
-            if after is None:
-                continue
-            point = (location, after)
-            if point in work:
-                work[point] += diff
-                continue
-            work[point] = diff
-            # The number breaks ties of a user's sort keys, so that times themselves are never compared.
-            self._pushed += 1
-            heappush(self.heap, (self._keys[location](after), self._pushed, location, after))
+    def _moved_since(self, before: dict[Location, list[Time]]) -> list[Location]:
+        """The locations that have another frontier than they had."""
+        return [at for at, old in before.items() if _moved(old, self._implications[at].frontier)]
 
 
 def _moved(old: Sequence[Time], new: Sequence[Time]) -> bool:

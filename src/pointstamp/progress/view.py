@@ -10,7 +10,8 @@ This is a state machine without I/O: whoever drives it carries the batches from 
 from collections.abc import Iterable, Sequence
 
 from pointstamp.progress.accumulating import AccumulatingBroadcast, BroadcastTree
-from pointstamp.progress.broadcast import Broadcast, DirectBroadcast, ProgressBatch
+from pointstamp.progress.broadcast import Broadcast, ProgressBatch
+from pointstamp.progress.direct import DirectBroadcast
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.tracker import Tracker
 from pointstamp.topology.graph import OperatorGraph

@@ -125,13 +125,17 @@ class LocalRun:
 
     def input(self, name: str) -> RunInput:
         """The handle of an input."""
-        self._workers[0].input(name)  # raises for a name that is not there
+        if name not in self.inputs:
+            self._workers[0].input(str(name))  # raises, and says which there are
         return self.inputs[name]
 
     def step(self) -> bool:
         """Let every worker do one thing; where none has anything to do, hand over results and say False."""
-        stepped = [worker.step() for worker in self._workers]
-        if any(stepped):
+        stepped = False
+        for worker in self._workers:
+            if worker.step():
+                stepped = True
+        if stepped:
             return True
         self._emit()
         return False

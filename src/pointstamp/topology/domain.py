@@ -19,8 +19,8 @@ from operator import le
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pointstamp.errors import FlowError
-from pointstamp.order.partial import Naturals, PartialOrder
-from pointstamp.topology.times import less_equal_2, less_equal_n
+from pointstamp.order.partial import Naturals, PartialOrder, less_equal_2
+from pointstamp.topology.times import less_equal_n
 
 Time: TypeAlias = tuple[Any, ...]
 """A root time followed by one round for each enclosing loop."""
@@ -175,7 +175,7 @@ class Domain:
 
 def _product_with(root: TimeOrder[Any]) -> Callable[[Time, Time], bool]:
     def less_equal(a: Time, b: Time) -> bool:
-        return root.less_equal(a[0], b[0]) and all(map(le, a[1:], b[1:]))
+        return bool(root.less_equal(a[0], b[0])) and all(map(le, a[1:], b[1:]))
 
     return less_equal
 

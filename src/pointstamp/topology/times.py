@@ -13,11 +13,6 @@ Coordinates: TypeAlias = tuple[Any, ...]
 """A time as its coordinates: the root time, then one round for each loop."""
 
 
-def less_equal_2(a: Coordinates, b: Coordinates) -> bool:
-    """Whether both coordinates of the first time are less or equal to those of the second."""
-    return bool(a[0] <= b[0]) and bool(a[1] <= b[1])
-
-
 def less_equal_n(a: Coordinates, b: Coordinates) -> bool:
     """Whether every coordinate of the first time is less or equal to that of the second."""
     return all(map(le, a, b))

@@ -6,7 +6,7 @@ keep; the one whose first batch has waited longest comes first.
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -16,13 +16,8 @@ COALESCE_ROWS_MAX: Final = 65_536
 """Waiting batches are brought together up to about this many rows."""
 
 
-class Waiting(NamedTuple):
-    """What is handed over at once: an input, a time, the rows, and how many messages brought them."""
-
-    port: int
-    time: Time
-    batch: pa.RecordBatch
-    messages: int
+Waiting: TypeAlias = tuple[int, Time, pa.RecordBatch, int]
+"""What is handed over at once: an input, a time, the rows, and how many messages brought them."""
 
 
 class Inbox:
@@ -47,7 +42,7 @@ class Inbox:
         batches = self._batches[place]
         if len(batches) == 1:
             del self._batches[place]
-            return Waiting(*place, batches[0], 1)
+            return (place[0], place[1], batches[0], 1)
         rows = taken = 0
         while taken < len(batches) and rows < COALESCE_ROWS_MAX:
             rows += batches[taken].num_rows
@@ -56,13 +51,13 @@ class Inbox:
             del self._batches[place]
         else:
             self._batches[place] = batches[taken:]
-        return Waiting(*place, pa.concat_batches(batches[:taken]), taken)
+        return (place[0], place[1], pa.concat_batches(batches[:taken]), taken)
 
     def __len__(self) -> int:
-        return sum(len(batches) for batches in self._batches.values())
+        return sum([len(batches) for batches in self._batches.values()])
 
     def __bool__(self) -> bool:
         return bool(self._batches)
 
     def __iter__(self) -> Iterator[tuple[int, Time, pa.RecordBatch]]:
-        return ((*place, batch) for place, batches in self._batches.items() for batch in batches)
+        return iter([(*place, batch) for place, batches in self._batches.items() for batch in batches])

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.operators.capability import Capability, hold
+from pointstamp.operators.capability import Capability, hold, move_on
 from pointstamp.operators.event_time import SILENT, SILENT_PORT
 from pointstamp.progress.pointstamp import Change
 from pointstamp.rows.late import LATE_PORT
@@ -85,8 +85,10 @@ class InputHandle:
                 f"input '{self.name}' is at {capability.time[0]} but was advanced to {time}; inputs move to "
                 "greater or equal times only."
             )
-        for each in (capability, *self._beside):
-            each.downgrade(later)
+        if later != capability.time:
+            move_on(self._output, capability, later)
+            for output, beside in zip(self._instance.outputs[LATE_PORT:], self._beside, strict=True):
+                move_on(output, beside, later)
         self._finish(self._instance, [])
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """One operator on one worker: its logic, its context, and the messages that wait for it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -9,6 +9,7 @@ from pointstamp.errors import OperatorError, PointstampError, words_of
 from pointstamp.flow.plan import Node, NodeKind
 from pointstamp.operators.authority import Authority
 from pointstamp.operators.context import Context
+from pointstamp.operators.notify import Request
 from pointstamp.operators.portstate import InputState, OutputState, moves_of
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.topology.domain import Time
@@ -69,6 +70,10 @@ class Instance:
         # By input: the operators that run before this one, where it ends a chain.
         self.chains: list[Sequence[Instance]] = [() for _ in self.inputs]
         self.frontier_moved = False
+        # What is held for a notification stays held where the operator fails in it.
+        self._serving: Request | None = None
+        self.on_notified: Callable[[Time], None] | None = None
+        """Is told of every time just before the operator is notified, where somebody takes that down."""
         # How many calls of its methods there were, how many rows it was given and has sent, and why it is
         # inside of a call; another thread may read them.
         self.calls = 0
@@ -82,11 +87,11 @@ class Instance:
         self.ahead: list[Any] = []
         self._stash = Inbox()
         self._read_frontier = read_frontier
-        self._on_receive = getattr(self.logic, "on_receive", None)
-        self._on_notify = getattr(self.logic, "on_notify", None)
+        self._on_receive: Any = getattr(self.logic, "on_receive", None)
+        self._on_notify: Any = getattr(self.logic, "on_notify", None)
         self.authority.can_be_notified = self._on_notify is not None
-        self.on_frontier = getattr(self.logic, "on_frontier", None)
-        self._on_start = getattr(self.logic, "on_start", None)
+        self.on_frontier: Any = getattr(self.logic, "on_frontier", None)
+        self._on_start: Any = getattr(self.logic, "on_start", None)
 
     def share_with(self, others: dict[Any, Any]) -> None:
         """Let the operator keep what others of its worker keep, too, in one place with them."""
@@ -158,22 +163,26 @@ class Instance:
         self.authority.act_for(state, time)
         self.call(self._on_receive, f"with a batch at input '{state.name}'", state.name, batch, sample=batch)
 
-    def notify(self) -> Iterator[Time]:
-        """Serve, in order, every request for a time that is complete; yield each time before it is served."""
-        if self._on_notify is None or not len(self.authority.notifications):
-            return
+    def notify(self) -> None:
+        """Serve, in order, every request for a time that is complete."""
         authority = self.authority
-        ready = (
-            authority.notifications.ready_in_order(authority.is_first, self.name)
-            if self.node.in_order
-            else authority.notifications.ready(authority.is_notifiable)
-        )
-        for request in ready:
-            yield request.time
-            authority.act_for(request.port, request.time)
-            self.call(self._on_notify, "when it was notified")
-            for capability in request.held:
-                capability.drop()
+        if self._on_notify is None or not len(authority.notifications):
+            return
+        if self.node.in_order:
+            authority.notifications.serve_in_order(authority.is_first, self.name, self.serve)
+        else:
+            authority.notifications.serve(authority.is_notifiable, self.serve)
+
+    def serve(self, request: Request) -> None:
+        """Notify the operator of a time, and give up what was held for that."""
+        if self.on_notified is not None:
+            self.on_notified(request.time)
+        self.authority.act_for(request.port, request.time)
+        self._serving = request
+        self.call(self._on_notify, "when it was notified")
+        for capability in request.held:
+            capability.drop()
+        self._serving = None
 
     def look_at_frontiers(self) -> None:
         """Tell the operator that a frontier has moved, if it wants to know."""
@@ -187,7 +196,7 @@ class Instance:
             output.is_over = True
 
     def call(
-        self, method: Callable[..., None], when: str, *given: object, sample: pa.RecordBatch | None = None
+        self, method: Callable[..., object], when: str, *given: object, sample: pa.RecordBatch | None = None
     ) -> None:
         """Call a method of the operator; what it raises is explained."""
         self.calls += 1
@@ -197,7 +206,9 @@ class Instance:
         except PointstampError:
             raise
         except (Exception, SystemExit) as error:  # who exits means the flow, and would end one worker of it
-            raise OperatorError(self._explain(error, when, sample)) from error
+            explained = OperatorError(self._explain(error, when, sample))
+            explained.__cause__ = error  # the compiler leaves out what `from` says
+            raise explained  # noqa: B904
         except BaseException as error:
             # An interrupt of the keyboard is for whoever runs the flow. Where it cannot be one, as in a
             # process of a worker's own, the note is what is told.

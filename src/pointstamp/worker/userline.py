@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Final
 
 import pointstamp
+from pointstamp.compiled import CORE
 
+# Compiled modules name their source without the folder that holds it.
+_COMPILED: Final = frozenset(f"pointstamp/{name}" for name in CORE)
 _OURS: Final = os.path.join(os.path.dirname(pointstamp.__file__), "")
 _INSTALLED: Final = ("site-packages", "dist-packages")
 # Names in angle brackets that no user has typed; others are cells, prompts and strings of theirs.
@@ -36,16 +39,20 @@ def line_words(line: traceback.FrameSummary) -> str:
 
 
 def _called_by_us(frames: Sequence[traceback.FrameSummary]) -> traceback.FrameSummary | None:
-    ours = [number for number, frame in enumerate(frames) if frame.filename.startswith(_OURS)]
+    ours = [number for number, frame in enumerate(frames) if _is_ours(frame.filename)]
     called = frames[ours[-1] + 1 :] if ours else frames
     return called[0] if called else (frames[-1] if frames else None)
+
+
+def _is_ours(filename: str) -> bool:
+    return filename.startswith(_OURS) or filename in _COMPILED
 
 
 def _is_theirs(filename: str) -> bool:
     if filename.startswith("<"):
         return not filename.startswith(_GENERATED)
     # Compiled libraries name sources that are not here: pyarrow/error.pxi.
-    if not filename.endswith(".py") or filename.startswith(_OURS):
+    if not filename.endswith(".py") or _is_ours(filename):
         return False
     is_installed = any(part in _INSTALLED for part in Path(filename).parts)
     return not is_installed and not filename.startswith(_standard_library())

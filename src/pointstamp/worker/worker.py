@@ -135,6 +135,7 @@ class Worker:
                 instance.logic.deliver = deliver
             if log is not None:
                 instance.authority.on_asked = partial(self._log_asked, log, instance.index)
+                instance.on_notified = partial(self._log_notified, log, instance.index)
         self.inputs: dict[str, InputHandle] = {}
         self.messages_in = 0
         """How many messages were made of what was sent into the inputs."""
@@ -313,9 +314,7 @@ class Worker:
                     self._log.record(MessagePulled(self.worker, location, time))
             instance.receive(port, time, batch)
             changes.append(Change(location, time, -count))
-        for time in instance.notify():
-            if self._log is not None:
-                self._log.record(Notified(self.worker, instance.index, time))
+        instance.notify()
         if instance.frontier_moved:
             instance.frontier_moved = False
             if self._log is not None and instance.on_frontier is not None:
@@ -549,6 +548,9 @@ class Worker:
 
     def _log_asked(self, log: EventLog, index: OperatorIndex, time: Time) -> None:
         log.record(NotificationAsked(self.worker, index, time))
+
+    def _log_notified(self, log: EventLog, index: OperatorIndex, time: Time) -> None:
+        log.record(Notified(self.worker, index, time))
 
     def _log_start(self, index: OperatorIndex, least: list[Change]) -> None:
         if self._log is not None:

@@ -1,0 +1,32 @@
+"""Which tests run with the core as Python, and which with the compiled one (``pointstamp.compiled``).
+
+Without POINTSTAMP_CORE in the environment all run it as Python. Where it is ``compiled``, those are left out
+that need the source: what replaces something with ``monkeypatch``, because a compiled class keeps its
+methods, and examples in docstrings. ``scripts/test.py`` runs these as Python, and so, once more, the tests of
+the packages that the core is of.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+os.environ.setdefault("POINTSTAMP_CORE", "python")
+
+ROOT: Final = Path(__file__).parent
+BOTH_WAYS: Final = tuple(ROOT / "tests" / package for package in ("order", "progress", "worker"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what needs the source, and leave it out where the core is compiled."""
+    for item in items:
+        if isinstance(item, pytest.DoctestItem) or "monkeypatch" in getattr(item, "fixturenames", ()):
+            item.add_marker("as_python")
+        if any(item.path.is_relative_to(folder) for folder in BOTH_WAYS):
+            item.add_marker("both_ways")
+    if os.environ["POINTSTAMP_CORE"] == "compiled":
+        left_out = [item for item in items if item.get_closest_marker("as_python") is not None]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item.get_closest_marker("as_python") is None]

@@ -1,0 +1,34 @@
+"""Entries of the record that an output keeps of the rights that it has given: which object, which time.
+
+This stands apart from the record, which can be compiled: a compiled class cannot be a weak reference, and a
+compiled function must not be what one calls. It would not keep its argument, and while it strikes the entry
+from the record nobody else does.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+from pointstamp.errors import PointstampWarning
+from pointstamp.topology.domain import Time
+
+
+class Right(ref[Any]):
+    """The object that stands for a right, watched but not kept, and the time."""
+
+    __slots__ = ("number", "time")
+
+    number: int
+    time: Time
+
+
+def when_collected(lose: Callable[[Right], str | None]) -> Callable[[Right], None]:
+    """What a right calls when its object is collected: ``lose``, which says what somebody is to be told."""
+
+    def collected(right: Right) -> None:
+        mistake = lose(right)
+        if mistake is not None:
+            warnings.warn(mistake, PointstampWarning, stacklevel=2)
+
+    return collected
