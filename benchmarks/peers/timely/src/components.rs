@@ -216,6 +216,7 @@ pub fn by_differential(worker: &mut Worker, sizes: &Sizes) {
         let both = edges.clone().map(|(src, dst)| (dst, src)).concat(edges);
         let nodes = both.clone().map(|(src, _)| (src, src)).distinct();
         propagate_at(both, nodes, |label| u64::from(*label))
+            .consolidate() // labels of rounds on the way cancel out
             .inspect_batch(move |_, rows| {
                 let there = rows.iter().filter(|(_, _, weight)| *weight > 0);
                 seen.borrow_mut().extend(there.map(|(row, _, _)| *row));
