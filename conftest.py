@@ -3,7 +3,8 @@
 Without POINTSTAMP_CORE in the environment all run it as Python. Where it is ``compiled``, those are left out
 that need the source: what replaces something with ``monkeypatch``, because a compiled class keeps its
 methods, and examples in docstrings. ``scripts/test.py`` runs these as Python, and so, once more, the tests of
-the packages that the core is of.
+the packages that the core is of. Tests that start Spark replace nothing of the core, and run with whatever
+core is there.
 """
 
 import os
@@ -22,7 +23,8 @@ BOTH_WAYS: Final = tuple(ROOT / "tests" / package for package in ("order", "prog
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what needs the source, and leave it out where the core is compiled."""
     for item in items:
-        if isinstance(item, pytest.DoctestItem) or "monkeypatch" in getattr(item, "fixturenames", ()):
+        replaces = "monkeypatch" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("spark")
+        if isinstance(item, pytest.DoctestItem) or replaces:
             item.add_marker("as_python")
         if any(item.path.is_relative_to(folder) for folder in BOTH_WAYS):
             item.add_marker("both_ways")
