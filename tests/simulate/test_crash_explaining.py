@@ -179,6 +179,7 @@ def test_a_generation_that_went_on_elsewhere_is_no_explanation(trace: CrashTrace
 # The commands.
 
 
+@pytest.mark.long
 def test_simulate_with_crashes_names_an_operator_without_state(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

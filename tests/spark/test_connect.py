@@ -148,6 +148,7 @@ def test_a_loop_through_connect_gives_what_a_classic_session_and_this_process_gi
     assert found["connect"] == found["classic"] == sorted(tuple(row.values()) for row in here)
 
 
+@pytest.mark.long
 def test_what_connect_published_is_read_again_and_as_many_workers_ran_as_there_are_slots(
     connect: SparkSession, tmp_path: Path
 ) -> None:

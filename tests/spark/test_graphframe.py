@@ -97,6 +97,7 @@ def test_motifs_have_structs_for_what_has_a_name(friends: GraphFrame) -> None:
     }
 
 
+@pytest.mark.long
 def test_searches_give_all_shortest_paths(friends: GraphFrame) -> None:
     paths = friends.bfs("name = 'Esther'", "age < 32")
     assert paths.columns == ["from", "e0", "to"]
