@@ -77,6 +77,7 @@ def shared_flow() -> ps.Dataflow:
     flow.output("found", events.lookup(b, "k"))
     flow.output("without", a.join(b, "k", how="anti"))
     flow.output("rest", b.minus(b.filter(ps.col("n") > 1)))
+    flow.output("in common", b.intersect(b.filter(ps.col("n") > 1)))
     flow.output("first", b.top(1, "k", by="n desc").union(b.distinct().top(2, "k", by="n")))
     flow.output("firsts", b.top(2, "k", by="n desc"))
 
