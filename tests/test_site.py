@@ -23,7 +23,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_page_of_docs_is_a_page_of_the_site(site: Path) -> None:
-    for page in (ROOT / "docs").glob("*.md"):
+    pages = list((ROOT / "docs").glob("*.md"))
+    assert pages
+    for page in pages:
         assert (site / page.stem / "index.html").exists(), page.name
 
 
@@ -39,7 +41,9 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
 
 
 def test_no_page_loads_anything_from_another_host(site: Path) -> None:
-    for page in site.rglob("*.html"):
+    pages = list(site.rglob("*.html"))
+    assert pages
+    for page in pages:
         loaded = re.findall(
             r'<(?:script|img|link rel="stylesheet")[^>]*(?:src|href)="(https?:[^"]+)"', page.read_text()
         )

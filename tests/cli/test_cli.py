@@ -7,6 +7,7 @@ Families, and what only each can find:
   option prints.
 """
 
+import importlib.util
 import json
 import os
 import pty
@@ -104,9 +105,17 @@ def test_without_a_command_the_help_is_shown_and_the_code_is_2(
 def test_help_starts_without_the_models_and_without_rich() -> None:
     script = (
         "import sys; from pointstamp.cli.main import main; main(['--help']); "
-        "assert 'rich' not in sys.modules and 'pointstamp.check' not in sys.modules"
+        "print([name for name in ('rich', 'pointstamp_models.catalogue') if name in sys.modules])"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, timeout=SECONDS_MAX)
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=SECONDS_MAX
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_models_and_rich_are_what_the_command_would_load() -> None:
+    for name in ("rich", "pointstamp_models.catalogue"):
+        assert importlib.util.find_spec(name) is not None
 
 
 def test_explain_shows_the_worked_example_and_that_it_is_explained() -> None:

@@ -112,7 +112,9 @@ def test_nothing_is_done_that_was_not_confirmed(served: Dashboard, still: Still)
 
 
 def test_the_page_names_no_other_host() -> None:
-    for file in (ROOT / "src" / "pointstamp" / "dashboard" / "static").iterdir():
+    files = list((ROOT / "src" / "pointstamp" / "dashboard" / "static").iterdir())
+    assert {"index.html", "main.js"} <= {file.name for file in files}
+    for file in files:
         found = re.findall(r"https?://[^'\"\s]+", file.read_text())
         assert set(found) <= {"http://www.w3.org/2000/svg"}, file.name
 

@@ -141,8 +141,11 @@ def test_a_part_of_a_copy_of_the_checkpoint_that_went_on_by_itself_is_not_taken(
 def test_a_flipped_bit_of_any_object_gives_the_right_rows_or_a_refusal(is_summarized: bool) -> None:
     ours = _stopped(6, is_summarized=is_summarized)
     wanted = expected(FLOW, ours.data)
-    for name in ours.storage.list():
+    names = ours.storage.list()
+    assert names
+    for name in names:
         whole = ours.storage.read(name)
+        assert whole, name
         # All of the seal's bits are flipped in the tests of seals; here a few of each object.
         for bit in range(0, len(whole) * 8, max(1, len(whole) // 2 | 1)):
             flipped = bytearray(whole)

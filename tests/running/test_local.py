@@ -194,11 +194,14 @@ def test_epochs_stream_out_as_soon_as_they_are_complete_and_before_the_next_is_r
             read.append(number)
             yield rows(number)
 
+    epochs: list[int] = []
     for epoch, tables in flow.stream_local(numbers=endless()):
         assert tables["out"]["x"].to_pylist() == [epoch]
         assert read == list(range(epoch + 1))
+        epochs.append(epoch)
         if epoch == 20:
             break
+    assert epochs == list(range(21))
 
 
 def test_an_epoch_column_sorts_rows_into_epochs() -> None:

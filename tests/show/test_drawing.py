@@ -247,7 +247,10 @@ def test_wires_run_from_port_to_port_and_over_no_box(plan: Plan) -> None:
 def test_wires_run_level_or_upright_except_in_curves(plan: Plan) -> None:
     for wire in Drawing(svg(plan)).wires:
         at = (0.0, 0.0)
-        for command, numbers in re.findall(r"([MLQC])([^MLQC]*)", wire.attrib["d"]):
+        commands = re.findall(r"([MLQC])([^MLQC]*)", wire.attrib["d"])
+        assert commands[0][0] == "M"
+        assert len(commands) > 1
+        for command, numbers in commands:
             *_, x, y = (float(number) for number in numbers.split())
             if command == "L":
                 assert abs(x - at[0]) <= ROUNDING or abs(y - at[1]) <= ROUNDING

@@ -68,6 +68,7 @@ def test_every_flipped_bit_of_a_manifest_is_found_and_the_manifest_is_named() ->
 
 def test_a_manifest_in_the_place_of_another_is_found() -> None:
     storage, foreign = _output("q"), _output("other")
+    swaps = 0
     for name in storage.list():
         for donor in (storage, foreign):
             for other in donor.list():
@@ -77,6 +78,8 @@ def test_a_manifest_in_the_place_of_another_is_found() -> None:
                 swapped.write(name, donor.read(other))
                 with pytest.raises(StorageError, match=name.rpartition("/")[2]):
                     _read(swapped)
+                swaps += 1
+    assert swaps >= len(storage.list()) * (len(storage.list()) - 1) > 0
 
 
 def test_a_driver_does_not_go_on_from_the_manifest_of_another_query() -> None:
