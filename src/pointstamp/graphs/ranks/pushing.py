@@ -6,6 +6,10 @@ tell and goes through the same rounds within one call, with the same result.
 
 An epoch is reported once, after its last round. What is saved at a closed epoch is each vertex with its rank
 and what has come in, and the links, each with the owner of its vertex.
+
+Where resets are at some sources only, every worker knows the number of sources. When the last one goes, all
+ranks are 0. Residuals alone would leave ranks within the tolerance of 0, and scaling to a sum would make
+these large again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +33,9 @@ class PushResiduals:
 
     takes_times_in_order = True
 
-    def __init__(self, type_: pa.DataType, damping: float, tolerance: float) -> None:
+    def __init__(
+        self, type_: pa.DataType, damping: float, tolerance: float, *, counts_sources: bool = False
+    ) -> None:
         self.outputs = {
             "again": pa.schema([("id", type_), ("incoming", pa.int64())]),
             "ranks": pa.schema([("id", type_), ("units", pa.int64()), ("diff", pa.int64())]),
@@ -37,6 +43,8 @@ class PushResiduals:
         self._vertices = pa.schema([("id", type_), *((name, pa.int64()) for name in _SAVED)])
         self._links = pa.schema([("src", type_), ("dst", type_), ("diff", pa.int64())])
         self._ranks = Residuals(type_, damping, tolerance)
+        self._sources: int | None = 0 if counts_sources else None
+        """The number of sources on all workers, where resets are at sources only."""
         self._waiting: dict[Any, dict[str, list[pa.RecordBatch]]] = {}
         self._unsaved: list[pa.RecordBatch] | None = None
         """Changes of links since the last save; None if nothing was saved yet."""
@@ -85,7 +93,9 @@ class PushResiduals:
         links = [self._batch_of(ranks.links.all())] if is_whole or unsaved is None else unsaved
         ranks.is_unsaved[:] = False
         self._unsaved = []
+        counted = {} if self._sources is None else {"sources": Piece(_number(self._sources), ())}
         return {
+            **counted,
             "vertices": Piece(
                 pa.Table.from_arrays(columns, schema=self._vertices), ("id",), ("id",), is_whole
             ),
@@ -97,6 +107,8 @@ class PushResiduals:
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with the ranks of this worker's vertices, and with their links."""
         ranks, vertices, links = self._ranks, pieces["vertices"], pieces["links"].combine_chunks()
+        if self._sources is not None:  # every worker has saved the same number
+            self._sources = max(pieces["sources"]["sources"].to_pylist(), default=0)
         slots = ranks.slots_of(vertices["id"].combine_chunks())
         for name in _SAVED:
             getattr(ranks, name)[slots] = vertices[name].to_numpy()
@@ -114,6 +126,10 @@ class PushResiduals:
                 np.add.at(getattr(ranks, column), slots, batch.column(1).to_numpy())
                 ranks.touch(slots)
                 looked_at.append(slots)
+        if "sources" in came and self._sources is not None:
+            self._sources += sum(int(batch.column(0).to_numpy().sum()) for batch in came["sources"])
+            if self._sources == 0:
+                ranks.clear()
         sent = []
         if "links" in came:
             batch = pa.concat_batches(came["links"])
@@ -143,3 +159,7 @@ class PushResiduals:
     def _batch_of(self, links: Links) -> pa.RecordBatch:
         ends = [self._ranks.ids.ids_of(end) for end in links[:2]]
         return pa.RecordBatch.from_arrays([*ends, pa.array(links.weight)], schema=self._links)
+
+
+def _number(count: int) -> pa.Table:
+    return pa.table({"sources": pa.array([count], pa.int64())})
