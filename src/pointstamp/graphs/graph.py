@@ -168,10 +168,13 @@ class Graph:
 
     @cached_property
     def vertices(self) -> Table:
-        """All vertices with their properties, which are null where a vertex was not given."""
-        return (
-            self.ids if self._given is None else self.ids.join(self._given, ID, how="left", name="vertices")
-        )
+        """All vertices with their properties, which are null where a vertex was not given.
+
+        Without properties each vertex is here once; with them as often as it was given.
+        """
+        if self._given is None or self._given.schema.names == [ID]:
+            return self.ids
+        return self.ids.join(self._given, ID, how="left", name="vertices")
 
     @cached_property
     def neighbours(self) -> Table:
