@@ -1,0 +1,101 @@
+"""Every algorithm under random stories of insertions and deletions, with ids at the limits of every type.
+
+Families, and what only each can find:
+- *all*: a public algorithm that has no oracle here.
+- *story*: after every epoch of a story (``support.graph_stories``) each table is what its oracle says of the
+  graph as it is then, on one to three workers, saved and resumed on other numbers of them on the way. Only
+  these find values that mean something in the space of ids, and what is kept of a vertex that has left.
+- *broken*: algorithms with one mistake each (``support.broken_graphs``), which the stories must find.
+- *distance*: sums of lengths at the limits of their types.
+"""
+
+import pyarrow as pa
+import pytest
+
+import pointstamp as ps
+from pointstamp import graphs
+from pointstamp.errors import FlowError
+from support.broken_graphs import MUTANTS, Mutant
+from support.graph_cases import ALL_CASES, CASES, check_story
+from support.graph_stories import PALETTES, TYPES, StoryEpoch, random_story
+
+LONGS_ONLY = {"connected components"}
+"""Cases whose ids are whole numbers."""
+ROUTES = ((1,), (2, 3, 1), (3, 1, 2), (1, 3))
+SAMPLE = 3
+"""So many cases share a flow where time is short, of each type of ids other ones."""
+
+
+def story_of(key: str, seed: int) -> list[StoryEpoch]:
+    return random_story(seed, len(PALETTES[key]))
+
+
+def test_every_public_algorithm_has_an_oracle() -> None:
+    algorithms = {name for name in graphs.__all__ if name[0].islower()}
+    assert algorithms == CASES.keys()
+
+
+@pytest.mark.parametrize("number", range(len(ALL_CASES)), ids=list(ALL_CASES))
+def test_after_every_epoch_of_a_story_the_oracle_agrees(number: int) -> None:
+    name = list(ALL_CASES)[number]
+    route = ROUTES[number % len(ROUTES)]
+    check_story([name], story_of("long", number), "long", directed=number % 3 > 0, route=route, seed=number)
+
+
+@pytest.mark.parametrize("key", [key for key in PALETTES if key != "long"])
+def test_ids_may_be_of_any_type(key: str) -> None:
+    names = [name for name, case in ALL_CASES.items() if name not in LONGS_ONLY and not case.grows]
+    first = list(PALETTES).index(key) * SAMPLE
+    chosen = [names[(first + number) % len(names)] for number in range(SAMPLE)]
+    check_story(chosen, story_of(key, first), key, directed=first % 2 == 0, route=(2, 1), seed=first)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ALL_CASES)
+@pytest.mark.parametrize("key", PALETTES)
+def test_after_every_epoch_of_many_stories_the_oracle_agrees(name: str, key: str) -> None:
+    if name in LONGS_ONLY and not pa.types.is_integer(TYPES[key]):
+        return
+    for seed in range(100, 104):
+        route = ROUTES[seed % len(ROUTES)]
+        check_story([name], story_of(key, seed), key, directed=seed % 3 > 0, route=route, seed=seed)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: f"{each.switch.__name__} {each.case} {each.key}")
+def test_a_story_finds_the_mistake(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.switch(monkeypatch)
+    for seed in range(8):
+        try:
+            check_story(
+                [mutant.case],
+                story_of(mutant.key, seed),
+                mutant.key,
+                directed=mutant.directed,
+                route=mutant.route,
+                seed=seed,
+            )
+        except (AssertionError, ps.PointstampError):
+            return
+    pytest.fail("no story has found it")
+
+
+# Distances.
+
+
+def distances(kind: str, *edges: tuple[int, int, float]) -> dict[int, float]:
+    flow = ps.Dataflow("far")
+    graph = graphs.Graph(flow.input("edges", f"src long, dst long, km {kind}").running(), weight="km")
+    flow.output("found", graphs.sssp(graph, 1))
+    rows = [{"src": src, "dst": dst, "km": km} for src, dst, km in edges]
+    return {row["id"]: row["distance"] for row in flow.run_local(edges=[rows]).table("found").to_pylist()}
+
+
+def test_a_distance_may_be_the_greatest_of_its_type() -> None:
+    greatest = (1 << 63) - 1
+    assert distances("long", (1, 2, greatest - 1), (2, 3, 1)) == {1: 0, 2: greatest - 1, 3: greatest}
+    assert distances("double", (1, 2, float("inf"))) == {1: 0.0, 2: float("inf")}
+
+
+def test_a_distance_that_exceeds_its_type_is_rejected() -> None:
+    with pytest.raises(FlowError, match=r"a distance of 9223372036854775807 \+ 1 exceeds the greatest long"):
+        distances("long", (1, 2, (1 << 63) - 1), (2, 3, 1))
