@@ -70,7 +70,8 @@ def personalised_pagerank(
     """The PageRank of every vertex as seen from some: ``id`` and ``rank``, with resets at the sources only.
 
     ``sources`` are ids, one or several, or a table of ``id``; those that are no vertices count for nothing.
-    Before scaling, a rank differs from the exact one by at most the tolerance times the vertex's PageRank.
+    Before scaling, a rank differs from the exact one by at most the tolerance times the vertex's PageRank. So
+    with few sources in a large graph, set it well below the number of sources divided by that of vertices.
     While none of the sources is a vertex, all ranks are 0, exactly.
     """
     who = "personalised_pagerank"
