@@ -242,6 +242,10 @@ class _Finder(ast.NodeVisitor):
             self._add(end - len(name), end, _CALLED[name], f"'{name}' becomes '{_CALLED[name]}'")
         self.generic_visit(node)
 
+    def visit_keyword(self, node: ast.keyword) -> None:
+        if node.arg != "strict":  # of zip, which is an assertion
+            self.generic_visit(node)
+
     def visit_Slice(self, node: ast.Slice) -> None:
         for bound in (node.lower, node.upper):
             if bound is not None and not isinstance(bound, ast.Constant):

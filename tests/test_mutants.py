@@ -59,6 +59,7 @@ def planted(body: str) -> set[str]:
         ("b = a", set()),
         ("return 'a' + f'{b + c}'", set()),
         ("assert a < b", set()),
+        ("return zip(a, strict=True)", set()),
         ("raise a < b", set()),
     ],
 )
