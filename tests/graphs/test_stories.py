@@ -45,9 +45,15 @@ def test_after_every_epoch_of_a_story_the_oracle_agrees(number: int) -> None:
 @pytest.mark.parametrize("key", [key for key in PALETTES if key != "long"])
 def test_ids_may_be_of_any_type(key: str) -> None:
     names = [name for name, case in ALL_CASES.items() if name not in LONGS_ONLY and not case.grows]
-    first = list(PALETTES).index(key) * SAMPLE
-    chosen = [names[(first + number) % len(names)] for number in range(SAMPLE)]
+    first = list(PALETTES).index(key)
+    chosen = [names[(first + number * len(names) // SAMPLE) % len(names)] for number in range(SAMPLE)]
     check_story(chosen, story_of(key, first), key, directed=first % 2 == 0, route=(3, 1, 2), seed=first)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_vertices_may_be_numbered_while_the_number_of_workers_changes(seed: int) -> None:
+    names = ["wcc", "cdlp in 1 rounds"]
+    check_story(names, story_of("string", seed), "string", route=((3, 2), (1, 3, 2))[seed % 2], seed=seed)
 
 
 @pytest.mark.long

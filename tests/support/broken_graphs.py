@@ -117,6 +117,19 @@ def numbers_of_others_are_given_again(patch: Patch) -> None:
     patch.setattr(GiveNumbers, "restore", restore)
 
 
+def workers_share_numbers(patch: Patch) -> None:
+    """Which numbers a worker gives depends on its last one and not on the worker alone."""
+
+    def next_numbers(self: GiveNumbers, count: int) -> np.typing.NDArray[np.int64]:
+        first = self._last + 1
+        first += (self._worker + first) % self._workers
+        numbers = first + self._workers * np.arange(count)
+        self._last = int(numbers[-1]) if count else self._last
+        return numbers
+
+    patch.setattr(GiveNumbers, "_next", next_numbers)
+
+
 def the_greatest_label_means_none(patch: Patch) -> None:
     """A vertex whose label is the greatest value of its type is taken for one that is not reached."""
     take = WayKeys.take_changes
@@ -154,6 +167,7 @@ MUTANTS = (
     Mutant(a_vertex_that_left_still_begins, "wcc"),
     Mutant(retracted_votes_count, "cdlp in 1 rounds", route=(2,)),
     Mutant(numbers_of_others_are_given_again, "wcc", "string", route=(1, 3, 2)),
+    Mutant(workers_share_numbers, "wcc", "string", route=(3,)),
     Mutant(the_greatest_label_means_none, "wcc"),
     Mutant(ranks_stay_when_the_last_source_goes, "ranks from sources"),
     Mutant(ranks_stay_when_the_last_source_goes, "ranks from sources", "string", route=(3, 1)),
