@@ -168,6 +168,7 @@ MUTANTS = (
     Mutant(retracted_votes_count, "cdlp in 1 rounds", route=(2,)),
     Mutant(numbers_of_others_are_given_again, "wcc", "string", route=(1, 3, 2)),
     Mutant(workers_share_numbers, "wcc", "string", route=(3,)),
+    Mutant(workers_share_numbers, "numbers", "string", route=(3,)),
     Mutant(the_greatest_label_means_none, "wcc"),
     Mutant(ranks_stay_when_the_last_source_goes, "ranks from sources"),
     Mutant(ranks_stay_when_the_last_source_goes, "ranks from sources", "string", route=(3, 1)),

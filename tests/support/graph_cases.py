@@ -150,6 +150,18 @@ def check_matching(whole: Whole, rows: Rows) -> None:
     assert nx.is_maximal_matching(whole.simple(), set(rows))
 
 
+def check_numbers(whole: Whole, rows: Rows) -> None:
+    """Every vertex has a number, and no two have the same."""
+    assert sorted(vertex for _, vertex in rows.elements()) == whole.vertices
+    assert len({number for number, _ in rows}) == len(whole.vertices), rows
+
+
+def check_ordered_numbers(whole: Whole, rows: Rows) -> None:
+    """Besides, the lesser vertex has the lesser number."""
+    check_numbers(whole, rows)
+    assert [vertex for _, vertex in sorted(rows)] == whole.vertices
+
+
 # The cases.
 
 
@@ -312,7 +324,17 @@ CASES: dict[str, dict[str, Case]] = {
     },
 }
 
-ALL_CASES: dict[str, Case] = {name: case for cases in CASES.values() for name, case in cases.items()}
+NUMBERS: dict[str, Case] = {
+    "numbers": Case(lambda given: given.graph.numbers, lambda _: (), check=check_numbers),
+    "numbers in order": Case(
+        lambda given: given.graph.ordered_numbers, lambda _: (), check=check_ordered_numbers
+    ),
+}
+"""The numbers that vertices have for operators in arrays."""
+
+ALL_CASES: dict[str, Case] = {
+    name: case for cases in (*CASES.values(), NUMBERS) for name, case in cases.items()
+}
 
 
 def story_flow(names: Sequence[str], key: str, *, directed: bool, grows: bool = False) -> ps.Dataflow:
