@@ -452,7 +452,7 @@ def try_all(given: argparse.Namespace) -> list[Outcome]:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         space = Workspace(root, Path(folder)) if left else None
         measured: dict[tuple[str, ...], dict[str, Any]] = {}
-        for mutant, source, key in sorted(left, key=lambda each: tests_of(root, each[0].file)):
+        for mutant, source, key in sorted(left, key=lambda each: tests_of(root, each[0].file)[0]):
             if space is None or time.monotonic() > until:
                 break
             tests = tuple(given.tests or tests_of(root, mutant.file)[:1])

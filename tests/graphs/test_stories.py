@@ -6,6 +6,7 @@ Families, and what only each can find:
   graph as it is then, on one to three workers, saved and resumed on other numbers of them on the way. Only
   these find values that mean something in the space of ids, and what is kept of a vertex that has left.
 - *broken*: algorithms with one mistake each (``support.broken_graphs``), which the stories must find.
+- *saved*: state that is saved as a whole though little has changed.
 - *distance*: sums of lengths at the limits of their types.
 """
 
@@ -16,8 +17,9 @@ import pointstamp as ps
 from pointstamp import graphs
 from pointstamp.errors import FlowError
 from support.broken_graphs import MUTANTS, Mutant
-from support.graph_cases import ALL_CASES, CASES, NUMBERS, check_story
+from support.graph_cases import ALL_CASES, CASES, NUMBERS, check_story, story_flow
 from support.graph_stories import PALETTES, TYPES, StoryEpoch, random_story
+from support.journeys import Journey
 
 LONGS_ONLY = {"connected components"}
 """Cases whose ids are whole numbers."""
@@ -83,6 +85,39 @@ def test_a_story_finds_the_mistake(mutant: Mutant, monkeypatch: pytest.MonkeyPat
         except (AssertionError, ps.PointstampError):
             return
     pytest.fail("no story has found it")
+
+
+# What is saved.
+
+
+@pytest.mark.parametrize("key", ["long", "string"])
+def test_what_is_saved_of_a_small_change_is_small(key: str) -> None:
+    names = [
+        "wcc",
+        "cdlp in 1 rounds",
+        "k-core",
+        "triangles",
+        "forest",
+        "ranks from sources by the formula",
+        "bfs from a table",
+    ]
+    named = int if key == "long" else "v{}".format
+    chain = [(named(at), named(at + 1), 1, 1) for at in range(200)]
+    columns = ("src", "dst", "km", "w")
+    with Journey(story_flow(names, key, directed=True).plan, 2) as run:
+        for rows in (chain, [(named(500), named(501), 1, 1)]):
+            edges = pa.RecordBatch.from_pylist([dict(zip(columns, row, strict=True)) for row in rows])
+            run.next_epoch({"edges": [edges]})
+            run.save(changes_only=True)
+        saved = {
+            (run.plan.nodes[index].name, name): [
+                sum(chain[at].table.num_rows for chain in chains) for at in (0, 1)
+            ]
+            for (index, name), chains in run.saved.items()
+        }
+        assert sum(before for before, _ in saved.values()) > 2_000
+        assert {which: now for which, (_, now) in saved.items() if now > 16} == {}
+        run.finish()
 
 
 # Distances.
