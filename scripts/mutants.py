@@ -196,6 +196,10 @@ class _Finder(ast.NodeVisitor):
         self._depth -= 1
         self._is_initial = before
 
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for each in node.body:
+            self.visit(each)
+
     def visit_If(self, node: ast.If) -> None:
         if not (isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
             start, end = self._span(node.test)

@@ -19,7 +19,7 @@ import pointstamp as ps
 from pointstamp import graphs
 from support import graph_oracles as oracles
 from support.graph_oracles import Whole
-from support.graph_stories import NAN, PALETTES, StoryEpoch, after, place_of, rows_of
+from support.graph_stories import NAN, PALETTES, StoryEpoch, after, place_of, rows_of, schemas_of
 from support.journeys import Journey
 
 Found = Iterable[tuple[Any, ...]]
@@ -341,14 +341,14 @@ def story_flow(names: Sequence[str], key: str, *, directed: bool, grows: bool = 
     """A flow with an output for each case, over edges, vertices and sources with ids of a type."""
     flow = ps.Dataflow("story")
     weight: dict[str, Any] = {} if grows else {"weight": "w"}
-    edges = flow.input("edges", f"src {key}, dst {key}, km long, w long").running(**weight)
-    vertices = flow.input("vertices", f"id {key}, colour long, w long").running(**weight)
-    sources = flow.input("sources", f"id {key}, w long").running(**weight).select("id")
+    edges, vertices, sources = (
+        flow.input(name, schema).running(**weight) for name, schema in schemas_of(key).items()
+    )
     edges = edges.select("src", "dst", "km")
     given = StoryInputs(
         graphs.Graph(edges, vertices.select("id"), weight="km", directed=directed),
         graphs.Graph(edges, vertices.select("id", "colour"), weight="km", directed=directed),
-        sources,
+        sources.select("id"),
         [PALETTES[key][0], PALETTES[key][-1]],
     )
     for name in names:

@@ -15,7 +15,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -33,10 +33,14 @@ _LIMITS = {name: (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) for name, bits in _
 
 PALETTES: dict[str, list[Any]] = {
     **{name: [low, low + 1, -1, 0, 1, 2, high - 1, high] for name, (low, high) in _LIMITS.items()},
+    "uint8": [0, 1, 127, 128, 254, 255],
+    "uint64": [0, 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 2, (1 << 64) - 1],
     "boolean": [False, True],
     "string": ["", "\0", " ", "A", "a", "ab", *map("b{}".format, range(9)), "\u00e4", "\uffff", "\U0001f600"],
+    "large_string": ["", "a", "ab", "\U0001f600"],
     "binary": [b"", b"\0", b"\0\0", b"a", b"\xff"],
     "date": [date.min, date(1969, 12, 31), date(1970, 1, 1), date(1970, 1, 2), date.max],
+    "time64": [time.min, time(0, 0, 0, 1), time(12), time.max],
     "timestamp": [
         datetime(1, 1, 1, tzinfo=UTC),
         datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
@@ -49,11 +53,12 @@ PALETTES: dict[str, list[Any]] = {
         Decimal("0.00"),
         Decimal(f"{'9' * 36}.99"),
     ],
+    "float": [float("-inf"), -1.5, 0.0, 1.5, float("inf"), NAN],
     "double": [float("-inf"), -1.5, 0.0, 5e-324, 1.7976931348623157e308, float("inf"), NAN],
 }
 """Ids of each type in ascending order: the least and the greatest, and those next to zero."""
 
-ALIASES: dict[str, dict[int, Any]] = {"double": {2: -0.0}}
+ALIASES: dict[str, dict[int, Any]] = {"float": {2: -0.0}, "double": {2: -0.0}}
 """Other values that are the same id, by the place of the id."""
 
 TYPES: dict[str, pa.DataType] = {
@@ -61,12 +66,17 @@ TYPES: dict[str, pa.DataType] = {
     "short": pa.int16(),
     "int": pa.int32(),
     "long": pa.int64(),
+    "uint8": pa.uint8(),
+    "uint64": pa.uint64(),
     "boolean": pa.bool_(),
     "string": pa.string(),
+    "large_string": pa.large_string(),
     "binary": pa.binary(),
     "date": pa.date32(),
+    "time64": pa.time64("us"),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "decimal(38,2)": pa.decimal128(38, 2),
+    "float": pa.float32(),
     "double": pa.float64(),
 }
 
@@ -298,22 +308,27 @@ def rows_of(epoch: StoryEpoch, key: str, seed: int) -> dict[str, pa.Table]:
     def named(place: int) -> Any:  # noqa: ANN401 - an id of any type
         return aliases[place] if place in aliases and chance.random() < 0.5 else palette[place]
 
-    kind = TYPES[key]
     edges = [(named(src), named(dst), length, by) for (src, dst, length), by in epoch.edges]
     vertices = [(named(place), place % 3, by) for place, by in epoch.vertices]
     sources = [(named(place), by) for place, by in epoch.sources]
+    rows: dict[str, Sequence[tuple[Any, ...]]] = {"edges": edges, "vertices": vertices, "sources": sources}
+    return {name: _table(rows[name], schema) for name, schema in schemas_of(key).items()}
+
+
+def schemas_of(key: str) -> dict[str, pa.Schema]:
+    """The inputs edges, vertices and sources, with ids of a type."""
+    kind, number = TYPES[key], pa.int64()
     return {
-        "edges": _table(edges, {"src": kind, "dst": kind, "km": pa.int64(), "w": pa.int64()}),
-        "vertices": _table(vertices, {"id": kind, "colour": pa.int64(), "w": pa.int64()}),
-        "sources": _table(sources, {"id": kind, "w": pa.int64()}),
+        "edges": pa.schema({"src": kind, "dst": kind, "km": number, "w": number}),
+        "vertices": pa.schema({"id": kind, "colour": number, "w": number}),
+        "sources": pa.schema({"id": kind, "w": number}),
     }
 
 
-def _table(rows: Sequence[tuple[Any, ...]], types: dict[str, pa.DataType]) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else [()] * len(types)
-    return pa.table(
-        [pa.array(list(c), kind) for c, kind in zip(columns, types.values(), strict=True)], list(types)
-    )
+def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    arrays = [pa.array(list(column), kind) for column, kind in zip(columns, schema.types, strict=True)]
+    return pa.table(arrays, schema=schema)
 
 
 def place_of(value: Any, key: str) -> int:  # noqa: ANN401 - an id of any type
