@@ -166,7 +166,7 @@ MUTANTS = (
     Mutant(a_vertex_without_votes_keeps_its_label, "cdlp in 1 rounds"),
     Mutant(a_vertex_that_left_still_begins, "wcc"),
     Mutant(retracted_votes_count, "cdlp in 1 rounds", route=(2,)),
-    Mutant(numbers_of_others_are_given_again, "wcc", "string", route=(1, 3, 2)),
+    Mutant(numbers_of_others_are_given_again, "numbers", "string", route=(1, 3, 2)),
     Mutant(workers_share_numbers, "wcc", "string", route=(3,)),
     Mutant(workers_share_numbers, "numbers", "string", route=(3,)),
     Mutant(the_greatest_label_means_none, "wcc"),
