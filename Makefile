@@ -3,13 +3,14 @@
 # make test       set everything up, run linters, types, import contracts and tests
 # make test-long  what takes longer: the large instances of the models, more random examples
 # make coverage   which lines the tests of each package run
+# make mutants    plant mistakes in modules that changed within a day (BASE=, ARGS=), and report those no test finds
 # make torture    kill and stop workers of a running query for some minutes, and look for lost rows
 # make bench      the figures of benchmarks/spark, nexmark, graphs, recovery and peers, against peers in the same run
 # make bench-short  a few figures against peers, in some seconds, as CI prints them
 # make docs       build the site of all pages and the reference into site/
 # make screenshots  make the pictures of docs/dashboard.md and docs/tutorial.md anew, with Chromium
 # make lock       resolve the dependencies anew into the hashed requirements files
-.PHONY: help setup tested-with run models test test-long coverage test-without-spark test-resolution torture screenshots bench bench-short docs lint lock clean
+.PHONY: help setup tested-with run models test test-long coverage test-without-spark test-resolution mutants torture screenshots bench bench-short docs lint lock clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -60,6 +61,10 @@ docs: setup
 
 screenshots: tested-with
 	PYTHONPATH=tests .venv/bin/python scripts/screenshots.py
+
+# BASE is a commit; ARGS are more options of the script, such as "--module src/pointstamp/order/antichain.py --limit 50".
+mutants: tested-with
+	nice -n 10 .venv/bin/python scripts/mutants.py $(if $(BASE),--base $(BASE)) $(ARGS)
 
 torture: setup
 	.venv/bin/python -m tests.torture.run --seconds 180

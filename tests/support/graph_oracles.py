@@ -8,7 +8,7 @@ clustering, and the one matching that a greedy search finds.
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import igraph
@@ -28,6 +28,8 @@ class Whole:
     edges: list[tuple[Any, Any, Any]]
     directed: bool
     sources: list[Any]
+    given: list[Any] = field(default_factory=list)
+    """The vertices that were given, as often as they were."""
 
     @property
     def present(self) -> list[Any]:
@@ -95,15 +97,15 @@ def weighted_paths(whole: Whole) -> Rows:
     }
 
 
-def cdlp(whole: Whole) -> Rows:
-    """Three rounds of the definition, vertex by vertex."""
+def cdlp(whole: Whole, rounds: int = 3) -> Rows:
+    """Some rounds of the definition, vertex by vertex."""
     beside: dict[Any, list[Any]] = {vertex: [] for vertex in whole.vertices}
     for a, b, _ in whole.edges:
         beside[b].append(a)
         if whole.directed or a != b:
             beside[a].append(b)
     labels = {vertex: vertex for vertex in beside}
-    for _ in range(3):
+    for _ in range(rounds):
         heard = {vertex: Counter(labels[each] for each in near) for vertex, near in beside.items() if near}
         labels |= {v: min(votes, key=lambda each: (-votes[each], each)) for v, votes in heard.items()}
     return set(labels.items())

@@ -8,7 +8,9 @@ from typing import Any
 import pointstamp as ps
 from pointstamp import graphs
 from support import ranked_worlds
+from support.graph_cases import story_flow
 from support.graph_flows import Epoch, graph_flow, inputs_of, random_history
+from support.graph_stories import PALETTES, random_story, rows_of
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,12 @@ def _growing(seed: int) -> dict[str, Any]:
     """Only what comes."""
     history = random_history(seed, vertices=6, epochs=5, most=4)
     return inputs_of([Epoch([e for e in each.edges if e[1] > 0], []) for each in history])
+
+
+def _story(key: str, seed: int) -> dict[str, Any]:
+    """A story with ids at the limits of a type, in which sources go and vertices return."""
+    told = [rows_of(epoch, key, seed) for epoch in random_story(seed, min(7, len(PALETTES[key])), epochs=6)]
+    return {name: [epoch[name] for epoch in told] for name in told[0]}
 
 
 def growing_flow() -> ps.Dataflow:
@@ -72,6 +80,16 @@ GRAPH_WORLDS: dict[str, GraphWorld] = {
     ),
     "growing": GraphWorld(growing_flow, _growing, 1),
     "program": GraphWorld(program_flow, _changing, 1),
+    "ranks from sources": GraphWorld(
+        partial(story_flow, ["ranks from sources by the formula"], "long", directed=True),
+        partial(_story, "long"),
+        1,
+    ),
+    "story by name": GraphWorld(
+        partial(story_flow, ["cdlp in 1 rounds", "reachable from a table"], "string", directed=True),
+        partial(_story, "string"),
+        1,
+    ),
     "wcc by name": GraphWorld(partial(graph_flow, ["wcc"], key="string"), _changing_names, 1),
     **{
         name: GraphWorld(flow, partial(ranked_worlds.inputs_of, name), 2)

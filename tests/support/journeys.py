@@ -49,6 +49,7 @@ class Journey:
                 stateful = stateful_of(instance.logic, instance.name)
                 pieces = {} if stateful is None else stateful.save(changes_only=changes_only)
                 for name, piece in pieces.items():
+                    assert piece.is_whole or changes_only, f"'{instance.name}' saved changes only"
                     chains = self.saved.setdefault((index, name), [[] for _ in workers_of(self.run)])
                     chains[number].append(piece)
                     self._witnesses.append((piece.table, written(piece.table)))

@@ -18,7 +18,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from pointstamp import Stream, Table, col, functions
+from pointstamp import Stream, Table, col, functions, lit
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.graphs.arrays.ends import named_by
 from pointstamp.graphs.arrays.numbering import (
@@ -146,7 +146,9 @@ class Graph:
         ids = named(which)
         if not ids:
             raise FlowError(f"vertices of {self} were to be named, and no id was given.")
-        wanted = self._named_vertices.filter(col(ID).is_in(*ids), name="among these")
+        # Without its type a number is a long, which the greatest ids of this type are not.
+        values = [lit(each, self.key_type) for each in ids] if self.key_type == pa.uint64() else ids
+        wanted = self._named_vertices.filter(col(ID).is_in(*values), name="among these")
         return wanted.distinct(name="among")
 
     @cached_property
@@ -168,10 +170,13 @@ class Graph:
 
     @cached_property
     def vertices(self) -> Table:
-        """All vertices with their properties, which are null where a vertex was not given."""
-        return (
-            self.ids if self._given is None else self.ids.join(self._given, ID, how="left", name="vertices")
-        )
+        """All vertices with their properties, which are null where a vertex was not given.
+
+        Without properties each vertex is here once; with them as often as it was given.
+        """
+        if self._given is None or self._given.schema.names == [ID]:
+            return self.ids
+        return self.ids.join(self._given, ID, how="left", name="vertices")
 
     @cached_property
     def neighbours(self) -> Table:

@@ -7,7 +7,7 @@ told to another worker, and nothing while one worker goes round by itself.
 Invariant: equal ids have equal slots, different ids different ones; slots are given without gaps and stay.
 """
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -66,6 +66,8 @@ class _Others:
 
     def __init__(self, type_: pa.DataType) -> None:
         self._type = type_
+        # Texts, dates and the like are equal in Python if and only if they are the same id.
+        self._needs_keys = pa.types.is_floating(type_) or pa.types.is_nested(type_)
         self._slots: dict[Any, int] = {}
         self._ids: list[Any] = []
 
@@ -75,10 +77,27 @@ class _Others:
 
     def slots_of(self, ids: pa.Array) -> Slots:
         values = ids.to_pylist()
-        for value in values:
-            if self._slots.setdefault(value, len(self._ids)) == len(self._ids):
+        keys = list(map(_hashable, values)) if self._needs_keys else values
+        for key, value in zip(keys, values, strict=True):
+            if self._slots.setdefault(key, len(self._ids)) == len(self._ids):
                 self._ids.append(value)
-        return np.fromiter((self._slots[value] for value in values), np.intp, len(values))
+        return np.fromiter((self._slots[key] for key in keys), np.intp, len(keys))
 
     def ids_of(self, slots: Slots) -> pa.Array:
         return pa.array([self._ids[slot] for slot in slots.tolist()], self._type)
+
+
+_NOT_A_NUMBER: Final = object()
+
+
+def _hashable(value: Any) -> Any:  # noqa: ANN401 - an id of any type
+    """A key that is equal for values that are the same id: NaN is, and so are 0.0 and -0.0.
+
+    >>> _hashable(float("nan")) == _hashable(-float("nan")), _hashable({"a": [1, 2]})
+    (True, (('a', (1, 2)),))
+    """
+    if isinstance(value, float):
+        return value if value == value else _NOT_A_NUMBER
+    if isinstance(value, dict):
+        return tuple((name, _hashable(part)) for name, part in value.items())
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value

@@ -9,11 +9,12 @@ new, and from the vertices that have forgotten.
 import numpy as np
 import numpy.typing as npt
 
+from pointstamp.errors import FlowError
 from pointstamp.graphs.arrays.edge_index import EdgeIndex
 from pointstamp.graphs.arrays.edge_runs import Lengths
 from pointstamp.graphs.arrays.slots import Slots, distinct
 from pointstamp.graphs.paths.pace import Pace
-from pointstamp.graphs.paths.way_keys import NO_SLOTS, NOBODY, STEPS_MAX, Flags, Offer, WayKeys
+from pointstamp.graphs.paths.way_keys import NO_SLOTS, NOBODY, Flags, Offer, WayKeys
 
 
 class Relaxing:
@@ -36,7 +37,7 @@ class Relaxing:
         """Forget the keys of suspects that rest on nothing, and of all that rest on them; return these."""
         forgotten = []
         while len(suspects):
-            suspects = distinct(self._keys.vertices.count, suspects[self._keys.steps[suspects] < STEPS_MAX])
+            suspects = distinct(self._keys.vertices.count, suspects[self._keys.are_reached(suspects)])
             alone = suspects[~self.rest_elsewhere(suspects)]
             self._keys.forget(alone)
             forgotten.append(alone)
@@ -50,7 +51,7 @@ class Relaxing:
         count = self._keys.vertices.count
         forgotten = distinct(count, NO_SLOTS, *self.forgotten)
         starts = np.concatenate((*self.begun, forgotten))
-        starts = starts[self._keys.start[starts] != self._keys.never]
+        starts = starts[self._keys.begins[starts]]
         none = np.zeros(len(starts), np.int32), np.full(len(starts), NOBODY)
         changed = [self._keys.take(Offer(starts, self._keys.start[starts], *none))]
         there = self.to.of(forgotten)
@@ -74,7 +75,8 @@ class Relaxing:
     def rest_elsewhere(self, vertices: Slots) -> Flags:
         """Whether each has a start or a step that gives it the key that it has; then it rests on that."""
         keys = self._keys
-        rests = (keys.steps[vertices] == 0) & (keys.start[vertices] == keys.distance[vertices])
+        is_own = keys.begins[vertices] & (keys.start[vertices] == keys.distance[vertices])
+        rests = (keys.steps[vertices] == 0) & is_own
         keys.parent[vertices[rests]] = NOBODY
         there = self.to.of(vertices)
         to = vertices[there.which]
@@ -91,8 +93,15 @@ class Relaxing:
 
     def _offered(self, one: Slots, other: Slots, length: Lengths) -> Slots:
         """Pass keys on by these steps; return whose became less."""
-        reached = self._keys.steps[one] < STEPS_MAX
+        reached = self._keys.are_reached(one)
         if not reached.all():
             one, other, length = one[reached], other[reached], length[reached]
-        distance, steps = self._keys.distance[one] + length, self._keys.steps[one] + np.int32(1)
+        before = self._keys.distance[one]
+        distance, steps = before + length, self._keys.steps[one] + np.int32(1)
+        if (distance < before).any():  # no length is less than 0, so the sum has wrapped around
+            at = int(np.flatnonzero(distance < before)[0])
+            raise FlowError(
+                f"shortest paths: a distance of {before[at]} + {length[at]} exceeds the greatest long. Cast "
+                "the weights to double."
+            )
         return self._keys.take(Offer(other, distance, steps, one))

@@ -1,7 +1,11 @@
 """The keys of vertices in arrays: the least distance of each, in how few steps, and on whom it rests.
 
-A key that is offered is taken if it is less than the one that a vertex has. Who has changed is kept twice:
-for the report of an epoch with the distance before, and for what is saved.
+A key that is offered is taken if it is less than the one that a vertex has. Vertices whose keys changed are
+kept twice: for the report of an epoch with the distance before, and for what is saved.
+
+Every value of a distance is one that a vertex can have: distances may be labels, which are any ids. So no
+value means "not reached" or "no start". The number of steps, of which there are never as many as STEPS_MAX,
+means the one, and a flag of its own the other.
 """
 
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -16,7 +20,7 @@ from pointstamp.graphs.arrays.vertices import VertexTable
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 STEPS_MAX: Final = np.iinfo(np.int32).max
-"""As many steps has who is not reached."""
+"""The number of steps of a vertex that is not reached."""
 NOBODY: Final = -1
 NO_SLOTS: Final[Slots] = np.empty(0, np.intp)
 _ROOM_MIN: Final = 1_024
@@ -44,15 +48,19 @@ class WayKeys:
 
     def __init__(self, kind: npt.DTypeLike) -> None:
         self.vertices = VertexTable()
-        self.never: Any = np.inf if np.dtype(kind).kind == "f" else np.iinfo(np.int64).max
+        # No offer is greater, so that the least offer replaces it.
+        self.greatest: Final[Any] = np.inf if np.dtype(kind).kind == "f" else np.iinfo(kind).max
+        """The distance of a vertex that is not reached; one that is reached may have the same."""
         self.distance: Lengths = np.empty(_ROOM_MIN, kind)
         self.start: Lengths = np.empty(_ROOM_MIN, kind)
         """The distance with which a vertex begins, of those that do."""
+        self.begins: Flags = np.empty(_ROOM_MIN, np.bool_)
+        """Whether a vertex begins with a distance."""
         self.steps = np.empty(_ROOM_MIN, np.int32)
         self.parent: Slots = np.empty(_ROOM_MIN, np.intp)
         self._is_touched = np.empty(_ROOM_MIN, np.bool_)
-        self._touched: list[tuple[Slots, Lengths]] = []
-        """Who has changed since this was last asked, and the distance before."""
+        self._touched: list[tuple[Slots, Lengths, Flags]] = []
+        """Vertices that changed since the last report, the distance before, and whether they were reached."""
         # Who has changed since keys were last saved, once they were.
         self._unsaved: list[Slots] | None = None
 
@@ -64,12 +72,17 @@ class WayKeys:
         if count > before:
             self.distance, self.start = (grown(x, before, count) for x in (self.distance, self.start))
             self.steps, self.parent = grown(self.steps, before, count), grown(self.parent, before, count)
+            self.begins = grown(self.begins, before, count)
             self._is_touched = grown(self._is_touched, before, count)
             new = slice(before, count)
-            self.distance[new] = self.start[new] = self.never
+            self.distance[new] = self.start[new] = self.greatest
             self.steps[new], self.parent[new] = STEPS_MAX, NOBODY
-            self._is_touched[new] = False
+            self.begins[new] = self._is_touched[new] = False
         return slots
+
+    def are_reached(self, slots: Slots) -> Flags:
+        """Whether each of these has a key."""
+        return np.asarray(self.steps[slots] < STEPS_MAX)
 
     def take(self, offer: Offer) -> Slots:
         """Take the least of what is offered to each; return whose key became less."""
@@ -91,7 +104,7 @@ class WayKeys:
     def forget(self, slots: Slots) -> None:
         """These are not reached any more, and rest on nobody."""
         self._touch(slots)
-        self.distance[slots], self.steps[slots], self.parent[slots] = self.never, STEPS_MAX, NOBODY
+        self.distance[slots], self.steps[slots], self.parent[slots] = self.greatest, STEPS_MAX, NOBODY
 
     def told(self, slots: Slots) -> Told:
         """Vertices with their keys."""
@@ -102,16 +115,15 @@ class WayKeys:
         if not self._touched:
             none = self.told(NO_SLOTS)
             return none, none
-        slots, before = (np.concatenate(parts) for parts in zip(*self._touched, strict=True))
+        slots, before, was = (np.concatenate(parts) for parts in zip(*self._touched, strict=True))
         self._touched = []
         self._is_touched[slots] = False
         self.note(slots)
-        differ = before != self.distance[slots]
-        slots, before = slots[differ], before[differ]
-        was = before != self.never
-        steps = np.zeros(int(was.sum()), np.int32)
-        now = slots[self.distance[slots] != self.never]
-        return Told(self.vertices.ids[slots[was]], before[was], steps), self.told(now)
+        now = self.are_reached(slots)
+        differ = (was != now) | (before != self.distance[slots])
+        gone, come = differ & was, differ & now
+        steps = np.zeros(int(gone.sum()), np.int32)
+        return Told(self.vertices.ids[slots[gone]], before[gone], steps), self.told(slots[come])
 
     def note(self, changed: Slots) -> None:
         """These have changed, and are to be saved."""
@@ -124,9 +136,9 @@ class WayKeys:
         changed, self._unsaved = self._unsaved, []
         if changes_only and changed is not None:
             return self.told(distinct(count, NO_SLOTS, *changed))
-        return self.told(np.flatnonzero(self.steps[:count] < STEPS_MAX))
+        return self.told(np.flatnonzero(self.are_reached(np.arange(count))))
 
     def _touch(self, slots: Slots) -> None:
         new = distinct(self.vertices.count, slots[~self._is_touched[slots]])
         self._is_touched[new] = True
-        self._touched.append((new, self.distance[new]))
+        self._touched.append((new, self.distance[new], self.are_reached(new)))

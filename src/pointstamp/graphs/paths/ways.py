@@ -55,17 +55,18 @@ class Ways:
         ids, distance, by = starts
         slots = self._keys.slots_of(ids)
         gone, new = np.flatnonzero(by < 0), np.flatnonzero(by > 0)
-        self._keys.start[slots[gone]] = self._keys.never
+        self._keys.begins[slots[gone]] = False
+        self._keys.begins[slots[new]] = True
         self._keys.start[slots[new]] = distance[new]
         self._relaxing.begun.append(slots[new])
         lost = slots[gone]
-        is_other = self._keys.start[lost] != self._keys.distance[lost]
+        is_other = ~self._keys.begins[lost] | (self._keys.start[lost] != self._keys.distance[lost])
         return np.asarray(lost[(self._keys.steps[lost] == 0) & is_other])
 
     def hear_forgotten(self, ids: Ids) -> Slots:
         """Others have forgotten the keys of their vertices; return who of mine rests on one of these."""
         slots = self._keys.slots_of(ids)
-        self._keys.distance[slots], self._keys.steps[slots] = self._keys.never, STEPS_MAX
+        self._keys.distance[slots], self._keys.steps[slots] = self._keys.greatest, STEPS_MAX
         self._keys.note(slots)
         return self._relaxing.children(slots)
 
@@ -108,7 +109,7 @@ class Ways:
 
     def all_starts(self) -> StartChanges:
         """All starts that are here."""
-        slots = np.flatnonzero(self._keys.start[: self._keys.vertices.count] != self._keys.never)
+        slots = np.flatnonzero(self._keys.begins[: self._keys.vertices.count])
         ids = self._keys.vertices.ids[slots]
         return StartChanges(ids, self._keys.start[slots], np.ones(len(slots), np.int64))
 

@@ -63,9 +63,12 @@ def _with_turns(pairs: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _numbers(column: pa.Array) -> npt.NDArray[np.uint64]:
-    """A number for each id: itself, or a checksum of its text."""
+    """A number for each id, equal for values that are one id: itself, or a checksum of its text."""
     if pa.types.is_integer(column.type):
         return np.asarray(column.cast(pa.int64(), safe=False)).view(np.uint64)
+    if pa.types.is_floating(column.type):
+        values = np.asarray(column.cast(pa.float64())) + 0.0  # -0.0 + 0.0 is 0.0
+        return np.where(np.isnan(values), np.nan, values).view(np.uint64)
     texts = column if pa.types.is_binary(column.type) else column.cast(pa.string()).cast(pa.binary())
     return np.fromiter((crc32(text) for text in texts.to_pylist()), np.uint64, len(texts))
 

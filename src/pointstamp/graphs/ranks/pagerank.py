@@ -27,17 +27,23 @@ else.
 """
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Final, Literal, cast
 
-from pointstamp import Table, col, count, operator, when
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pointstamp import Stream, Table, col, count, operator, when
 from pointstamp import sum as sum_of
 from pointstamp.errors import FlowError
+from pointstamp.graphs.arrays.columns import DIFF
 from pointstamp.graphs.given import Key
 from pointstamp.graphs.graph import Graph
 from pointstamp.graphs.ranks.pushing import PushResiduals
 from pointstamp.graphs.ranks.units import units
 
 SumsTo = Literal["one", "vertices"] | None
+
+_COUNTS: Final = pa.schema([(DIFF, pa.int64())])
 
 
 def pagerank(
@@ -64,7 +70,9 @@ def personalised_pagerank(
     """The PageRank of every vertex as seen from some: ``id`` and ``rank``, with resets at the sources only.
 
     ``sources`` are ids, one or several, or a table of ``id``; those that are no vertices count for nothing.
-    Before scaling, a rank differs from the exact one by at most the tolerance times the vertex's PageRank.
+    Before scaling, a rank differs from the exact one by at most the tolerance times the vertex's PageRank. So
+    with few sources in a large graph, set it well below the number of sources divided by that of vertices.
+    While none of the sources is a vertex, all ranks are 0, exactly.
     """
     who = "personalised_pagerank"
     ranks = _pushed(who, graph, graph.among(sources), damping, tolerance)
@@ -85,19 +93,27 @@ def _pushed(who: str, graph: Graph, sources: Table | None, damping: float, toler
         )
     ids = graph.ids.changes(name="vertices")
     resets = ids if sources is None else sources.changes(name="resets")
-    logic = PushResiduals(graph.key_type, damping, tolerance)
+    logic = PushResiduals(graph.key_type, damping, tolerance, counts_sources=sources is not None)
     with links.loop("residuals") as loop:
         again = loop.variable(logic.outputs["again"], "incoming")
-        told, ranks = operator(
-            who,
-            logic,
-            ids=loop.enter(ids).exchange("id"),
-            resets=loop.enter(resets).exchange("id"),
-            links=loop.enter(links).exchange("src"),
-            again=again.exchange("id"),
-        )
+        inputs = {
+            "ids": loop.enter(ids).exchange("id"),
+            "resets": loop.enter(resets).exchange("id"),
+            "links": loop.enter(links).exchange("src"),
+            "again": again.exchange("id"),
+        }
+        if sources is not None:
+            counts = resets.map_batches(_summed, _COUNTS, name="number of sources")
+            inputs["sources"] = loop.enter(counts).broadcast()
+        told, ranks = cast("tuple[Stream, Stream]", operator(who, logic, **inputs))
         loop.feedback(again, told)
         return Table(loop.leave(ranks))
+
+
+def _summed(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """By how much the number of rows changes."""
+    total = pc.sum(changes.column(DIFF), min_count=0).as_py()
+    return pa.RecordBatch.from_pylist([{DIFF: total}], schema=_COUNTS)
 
 
 def _scaled(who: str, ranks: Table, damping: float, tolerance: float, sums_to: SumsTo) -> Table:
@@ -110,6 +126,6 @@ def _scaled(who: str, ranks: Table, damping: float, tolerance: float, sums_to: S
     all_of_it = masses.reduce(total=sum_of("mass"), vertices=count(), name=f"{who}: total")
     parts = masses.join(all_of_it, how="cross", name=f"{who}: parts")
     wanted = 1.0 if sums_to == "one" else col("vertices")
-    # Without sources among the vertices all ranks are 0, and so is their sum.
+    # If no source is a vertex, all ranks are 0, and so is their sum.
     total = when(col("total") > 0, col("total")).otherwise(1.0)
     return parts.select("id", name=who, rank=col("mass") / total * wanted)

@@ -4,8 +4,9 @@ A round takes in all that was sent in the one before, so the ranks do not depend
 are those of whole numbers, so they do not depend on how they are put together. One worker alone has nobody to
 tell and goes through the same rounds within one call, with the same result.
 
-An epoch is reported once, after its last round. What is saved at a closed epoch is each vertex with its rank
-and what has come in, and the links, each with the owner of its vertex.
+An epoch is reported once, after its last round. ``saving`` says what is saved at a closed epoch. Where resets
+are at some sources only, every worker knows their number: when the last one goes all ranks are 0. Residuals
+alone would leave them within the tolerance, and scaling to a sum would make them large again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from pointstamp import Context, Piece
 from pointstamp.graphs.arrays.slots import Slots, distinct
 from pointstamp.graphs.ranks.link_runs import Links, Numbers, added_up
 from pointstamp.graphs.ranks.residuals import NONE, Residuals
+from pointstamp.graphs.ranks.saving import pieces_of, saved_sources
 
 # No loop gets so far: a time of this round is complete when its whole epoch is.
 _LAST_ROUND: Final = 1 << 62
@@ -29,7 +31,9 @@ class PushResiduals:
 
     takes_times_in_order = True
 
-    def __init__(self, type_: pa.DataType, damping: float, tolerance: float) -> None:
+    def __init__(
+        self, type_: pa.DataType, damping: float, tolerance: float, *, counts_sources: bool = False
+    ) -> None:
         self.outputs = {
             "again": pa.schema([("id", type_), ("incoming", pa.int64())]),
             "ranks": pa.schema([("id", type_), ("units", pa.int64()), ("diff", pa.int64())]),
@@ -37,6 +41,8 @@ class PushResiduals:
         self._vertices = pa.schema([("id", type_), *((name, pa.int64()) for name in _SAVED)])
         self._links = pa.schema([("src", type_), ("dst", type_), ("diff", pa.int64())])
         self._ranks = Residuals(type_, damping, tolerance)
+        # The number of sources on all workers, where resets are at sources only.
+        self._sources: int | None = 0 if counts_sources else None
         self._waiting: dict[Any, dict[str, list[pa.RecordBatch]]] = {}
         self._unsaved: list[pa.RecordBatch] | None = None
         """Changes of links since the last save; None if nothing was saved yet."""
@@ -85,18 +91,14 @@ class PushResiduals:
         links = [self._batch_of(ranks.links.all())] if is_whole or unsaved is None else unsaved
         ranks.is_unsaved[:] = False
         self._unsaved = []
-        return {
-            "vertices": Piece(
-                pa.Table.from_arrays(columns, schema=self._vertices), ("id",), ("id",), is_whole
-            ),
-            "links": Piece(
-                pa.Table.from_batches(links, self._links), ("src",), is_whole=is_whole, adds_up=True
-            ),
-        }
+        tables = pa.table(columns, schema=self._vertices), pa.Table.from_batches(links, self._links)
+        return pieces_of(*tables, self._sources, is_whole=is_whole)
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Go on with the ranks of this worker's vertices, and with their links."""
         ranks, vertices, links = self._ranks, pieces["vertices"], pieces["links"].combine_chunks()
+        if self._sources is not None:
+            self._sources = saved_sources(pieces)
         slots = ranks.slots_of(vertices["id"].combine_chunks())
         for name in _SAVED:
             getattr(ranks, name)[slots] = vertices[name].to_numpy()
@@ -114,6 +116,10 @@ class PushResiduals:
                 np.add.at(getattr(ranks, column), slots, batch.column(1).to_numpy())
                 ranks.touch(slots)
                 looked_at.append(slots)
+        if "sources" in came and self._sources is not None:
+            self._sources += sum(int(batch.column(0).to_numpy().sum()) for batch in came["sources"])
+            if self._sources == 0:
+                ranks.clear()
         sent = []
         if "links" in came:
             batch = pa.concat_batches(came["links"])
@@ -122,9 +128,8 @@ class PushResiduals:
             looked_at.append(links.src)
             if self._unsaved is not None:
                 self._unsaved.append(pa.RecordBatch.from_arrays(batch.columns, schema=self._links))
-        told = [
-            (ranks.slots_of(batch.column(0)), batch.column(1).to_numpy()) for batch in came.get("again", ())
-        ]
+        again = came.get("again", ())
+        told = [(ranks.slots_of(batch.column(0)), batch.column(1).to_numpy()) for batch in again]
         slots, values = self._added_up(told) if told else (np.empty(0, np.intp), np.empty(0, np.int64))
         ranks.take_in(slots, values)
         sent.append(ranks.push(distinct(max(ranks.ids.count, 1), slots, *looked_at), now))

@@ -105,6 +105,14 @@ class Residuals:
             check_range(np.bincount(slots, np.abs(values)), self.one)
         return slots, values
 
+    def clear(self) -> None:
+        """Let all ranks be 0, and what comes in: these are the ranks if there is no reset anywhere."""
+        count = self.ids.count
+        slots = np.flatnonzero((self.rank[:count] != 0) | (self.incoming[:count] != 0))
+        self.rank[slots] = self.incoming[slots] = 0
+        self.pending = self.pending[:0]
+        self.touch(slots)
+
     def touch(self, slots: Slots) -> None:
         """These vertices came or went, or have another rank: they are to be reported and saved."""
         self.is_touched[slots] = True
