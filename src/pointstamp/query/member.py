@@ -51,6 +51,7 @@ from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Part
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, Target
+from pointstamp.worker.lineage import LINEAGE, end_copy
 from pointstamp.worker.ports import Chooser, EventLog, Transport
 from pointstamp.worker.snapshots import WorkerSnapshot
 from pointstamp.worker.worker import Worker
@@ -214,8 +215,12 @@ class Member:
         )
 
     def _batches(self, name: str, part: Part) -> Iterator[pa.RecordBatch]:
+        depth = LINEAGE.depth
         try:
-            yield from self.mission.sources[name].read(part, self.mission.schema(name))
+            for batch in self.mission.sources[name].read(part, self.mission.schema(name)):
+                if LINEAGE.depth != depth:
+                    end_copy()
+                yield batch
         except SourceError as error:
             raise SourceError(f"input '{name}': {error}") from error
 

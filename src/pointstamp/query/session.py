@@ -46,6 +46,7 @@ from pointstamp.running.messages import (
 from pointstamp.running.posting import unfit
 from pointstamp.sources.port import Watch
 from pointstamp.state.keeping import KeptRows
+from pointstamp.worker.lineage import LINEAGE, end_copy
 
 LEAVE_SECONDS_MAX: Final = 30.0
 # How often a source is looked at that cannot say when it has news, and how long to wait for anything.
@@ -97,6 +98,7 @@ class Session:
         self._counts: list[tuple[int, Future[Counts]]] = []  # whom was asked, and for what
         self._saves: list[tuple[int, Future[int]]] = []
         self._ended: set[str] = set()
+        self._depth = LINEAGE.depth
 
     def turn(self) -> bool:
         """One round of the loop without waiting; whether anything happened."""
@@ -239,12 +241,18 @@ class Session:
             units = watch.poll()
         except SourceError as error:
             raise SourceError(f"input '{name}': {error}") from error
+        self._check_not_copied()
         if units:
             self.coordinator.offer(name, units)
         if watch.is_finished:
             self._ended.add(name)
             self.coordinator.end(name)
         return bool(units) or watch.is_finished
+
+    def _check_not_copied(self) -> None:
+        """End this process if a source or a sink has forked it: its parent does what is to be done."""
+        if LINEAGE.depth != self._depth:
+            end_copy()
 
     def _may_go_on(self) -> bool:
         return self.verification is None or self.verification.has_room
@@ -265,6 +273,7 @@ class Session:
     def _saved(self, worker: int, report: Saved) -> None:
         self._timeline.saved(report.epoch)
         commit = self.coordinator.saved(worker, report)
+        self._check_not_copied()
         if commit is not None:
             if self.verification is not None:
                 self.verification.committed(commit.epoch)

@@ -20,6 +20,7 @@ from pointstamp.running.lookout import Lookout
 from pointstamp.running.messages import AskLoad, InCall, Load, Order, TellEvents
 from pointstamp.running.posting import order_in
 from pointstamp.running.telling import EventTeller
+from pointstamp.worker.lineage import LINEAGE, children_end_with_us, end_copy
 from pointstamp.worker.worker import Worker
 
 # How long an idle worker sleeps at most; only a bound, everything that matters wakes it.
@@ -78,7 +79,8 @@ def serve(
             lookout = Lookout(served.worker.instances.values(), tell_call)
             meter = LoadMeter([served.worker])
         transport.gather(is_on=True)
-        _serve(served, transport, teller, lambda asked: _tell_load(meter, tell_call, asked))
+        with children_end_with_us():
+            _serve(served, transport, teller, lambda asked: _tell_load(meter, tell_call, asked))
     except Exception:
         if teller is not None:
             with suppress(PointstampError):  # the driver may be gone, too
@@ -104,8 +106,11 @@ def _serve(
     served: Served, transport: ZmqTransport, teller: EventTeller | None, tell_load: Callable[[AskLoad], None]
 ) -> None:
     waits_for_progress = False
+    depth = LINEAGE.depth
     while not served.has_left:
         busy = served.step()
+        if LINEAGE.depth != depth:
+            end_copy()
         while transport.control:
             busy = True
             parcel = transport.control.popleft()

@@ -1,5 +1,6 @@
 """One operator on one worker: its logic, its context, and the messages that wait for it."""
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location, SourcePort, Target
 from pointstamp.worker.chain import through
 from pointstamp.worker.inbox import Inbox
+from pointstamp.worker.lineage import LINEAGE, end_copy
 from pointstamp.worker.userline import line_words, user_line
 
 _SAMPLE_ROWS: Final = 3
@@ -199,6 +201,7 @@ class Instance:
         self, method: Callable[..., object], when: str, *given: object, sample: pa.RecordBatch | None = None
     ) -> None:
         """Call a method of the operator; what it raises is explained."""
+        depth = LINEAGE.depth
         self.calls += 1
         self.calling = when
         try:
@@ -216,6 +219,8 @@ class Instance:
             raise
         finally:
             self.calling = None
+            if LINEAGE.depth != depth:  # the operator has forked, and this is the copy
+                end_copy(sys.exc_info()[1])
 
     def _explain(self, error: BaseException, when: str, sample: pa.RecordBatch | None) -> str:
         """Operator, moment, the user's own line, and the first rows of the batch."""
