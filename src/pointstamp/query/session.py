@@ -359,7 +359,7 @@ class Session:
                 if self.verification is not None:
                     self.verification.observed(worker, report)
             case InCall():
-                if report.operator:  # it was heard
+                if report.when:  # it was heard
                     self._ask_others(worker)
             case Finished():
                 self._finished.add(worker)

@@ -15,6 +15,7 @@ from typing import Final, Protocol, TypeVar
 from pointstamp.errors import PointstampError
 from pointstamp.mesh.transport import ZmqTransport
 from pointstamp.mesh.wire import Body
+from pointstamp.running.board import Place, Sign
 from pointstamp.running.load import LoadMeter
 from pointstamp.running.lookout import Lookout
 from pointstamp.running.messages import AskLoad, InCall, Load, Order, TellEvents
@@ -64,19 +65,26 @@ def serve(
     *,
     tell_call: Callable[[InCall | Load], None] | None = None,
     teller: EventTeller | None = None,
+    sign: Sign | None = None,
 ) -> AnyServed:
     """Start a worker and let it work until it has left; returned is what was started.
 
     ``tell_call`` is called by a thread of its own, too; without it, nobody looks out for long calls, and
-    nobody is told how loaded the worker is.
+    nobody is told how loaded the worker is. ``sign`` shows whoever watches the process from outside that it
+    is not stuck in native code.
     """
     served: AnyServed | None = None
     lookout: Lookout | None = None
     meter: LoadMeter | None = None
     try:
         served = start()
+        instances = served.worker.instances.values()
+        if isinstance(sign, Place):
+            for instance in instances:
+                instance.board = sign
+        if tell_call is not None or sign is not None:
+            lookout = Lookout(instances, tell_call, None if sign is None else sign.beat)
         if tell_call is not None:
-            lookout = Lookout(served.worker.instances.values(), tell_call)
             meter = LoadMeter([served.worker])
         transport.gather(is_on=True)
         with children_end_with_us():
@@ -90,6 +98,8 @@ def serve(
         transport.gather(is_on=False)
         if lookout is not None:
             lookout.end()
+        if sign is not None:
+            sign.end()
         if meter is not None:
             meter.end()
         if served is not None:

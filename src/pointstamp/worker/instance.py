@@ -82,6 +82,8 @@ class Instance:
         self.rows_in = 0
         self.rows_out = 0
         self.calling: str | None = None
+        self.board: Any = None
+        """Where it is shown, for whoever watches this process from outside, that this operator is called."""
         # Where snapshots are taken: the last epoch of which there is one, the last that may be seen, what
         # came too early, and what was sent for epochs beyond.
         self.snapped = -1
@@ -204,6 +206,9 @@ class Instance:
         depth = LINEAGE.depth
         self.calls += 1
         self.calling = when
+        board = self.board
+        if board is not None:
+            board.enter(self.index)
         try:
             method(self.context, *given)
         except PointstampError:
@@ -219,6 +224,8 @@ class Instance:
             raise
         finally:
             self.calling = None
+            if board is not None:
+                board.leave()
             if LINEAGE.depth != depth:  # the operator has forked, and this is the copy
                 end_copy(sys.exc_info()[1])
 
