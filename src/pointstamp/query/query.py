@@ -229,7 +229,8 @@ class Query:
 
         Only this machine can reach it, unless ``host`` names another interface; and only who knows the
         address with its token is answered. With ``control`` the page can stop the query and take savepoints.
-        It is served until its ``close`` is called or this process ends, also after the end of the query.
+        It is served until its ``close`` is called or this process ends, also after the end of the query. Then
+        another query of the process may take its port over.
         """
         served = Dashboard(QuerySight(self, self._supervisor, control=control), host=host, port=port)
         elsewhere = self._on_dashboard(served.address)

@@ -71,7 +71,9 @@ class Session:
         verification: Verification | None = None,
         timeline: Timeline | None = None,
         now_seconds: Callable[[], float] = monotonic,
+        is_dropped: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._is_dropped = is_dropped
         self.coordinator = coordinator
         self.rows_in: list[dict[str, int]] = [{} for _ in range(workers)]
         self.memory_bytes: dict[int, int] = {}
@@ -101,10 +103,16 @@ class Session:
         self._depth = LINEAGE.depth
 
     def turn(self) -> bool:
-        """One round of the loop without waiting; whether anything happened."""
+        """One round of the loop without waiting; whether anything happened.
+
+        A round ends early if the query is told to end at once: each report may be the last of a commit, and
+        a slow sink may take long to publish it.
+        """
         reports = self._crew.collect()
         for worker, report in reports:
             self._receive(worker, report)
+            if self._is_dropped():
+                return True
         has_news = self._look_at_verification() or bool(reports)
         for name in self._watches:
             has_news = self._look_at(name) or has_news
@@ -264,6 +272,8 @@ class Session:
         verified = self.verification.verified()
         for worker, report in verified:
             self._saved(worker, report)
+            if self._is_dropped():
+                return True
         question = self.verification.question()
         if question is not None:
             for worker in range(self._workers):

@@ -195,6 +195,7 @@ class Supervisor:
                 on_ready=self._on_ready,
                 verification=verification,
                 timeline=self.timeline,
+                is_dropped=lambda: self.is_dropped,
             )
             opened.callback(session.close)
             for name, units in promised.items():
