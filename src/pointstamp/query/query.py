@@ -124,7 +124,11 @@ class Query:
 
     @property
     def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """The last commit: its epoch, rows and rates; None before the first."""
+        """The last commit: its epoch, and the rows and rates of the epochs that it publishes.
+
+        ``rowsIn``, ``rowsOut``, ``rowsLate`` and ``rowsSkipped`` are those of this commit, by the name of the
+        input or output; ``progress()`` has the totals since the workers started. None before the first.
+        """
         recent = self._supervisor.recent
         return recent[-1] if recent else None
 

@@ -6,7 +6,7 @@ member is lost. Calls from other threads are run between two rounds of the loop,
 lock.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
@@ -17,7 +17,7 @@ from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.journal.history import Committed
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.crew import Crew, CrewError
-from pointstamp.query.event_time_words import nodes_above, streams_words
+from pointstamp.query.event_time_words import WatermarkStream, nodes_above, streams_behind, streams_words
 from pointstamp.query.observing import Verification
 from pointstamp.query.timeline import Timeline
 from pointstamp.running.failing import error_of
@@ -38,6 +38,7 @@ from pointstamp.running.messages import (
     Progressed,
     Ready,
     Report,
+    RowsCounted,
     Save,
     Saved,
     Tick,
@@ -72,7 +73,9 @@ class Session:
         timeline: Timeline | None = None,
         now_seconds: Callable[[], float] = monotonic,
         is_dropped: Callable[[], bool] = lambda: False,
+        streams: Sequence[Sequence[WatermarkStream]] = (),
     ) -> None:
+        self._streams = streams
         self._is_dropped = is_dropped
         self.coordinator = coordinator
         self.rows_in: list[dict[str, int]] = [{} for _ in range(workers)]
@@ -82,6 +85,7 @@ class Session:
         self.rows_late: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_skipped: list[dict[str, int]] = [{} for _ in range(workers)]
         self.kept: list[dict[str, KeptRows]] = [{} for _ in range(workers)]
+        self._counted: dict[int, RowsCounted] = {}  # by epoch that was saved, of all members together
         self.latest: dict[str, int] = {}
         self.members: dict[int, Ready] = {}
         self.calls = CallsHeard()
@@ -196,6 +200,12 @@ class Session:
         by_epochs = coordinator.event_time_words(now)
         return by_epochs or streams_words(plan, output, self.latest, coordinator.silence, now)
 
+    def behind(self) -> list[str]:
+        """What rows wait for that have been read: inputs and streams that are behind others in event time."""
+        inputs = [f"input '{name}'" for name in self.coordinator.inputs_behind()]
+        found = [streams_behind(each, self.latest, self.coordinator.silence) for each in self._streams]
+        return list(dict.fromkeys([*inputs, *(who for each in found for who in each)]))
+
     def source_words(self, plan: Plan, output: str) -> list[str]:
         """What the sources above an output wait for, in words, where they can say."""
         above = nodes_above(plan, plan.named(NodeKind.OUTPUT)[output])
@@ -290,6 +300,13 @@ class Session:
             self._on_commit(commit)
             self._look_at_saves()
 
+    def take_counted(self, through: int) -> RowsCounted:
+        """The rows of the epochs that were saved up to this one, which are counted no longer."""
+        taken = RowsCounted.none()
+        for epoch in [epoch for epoch in self._counted if epoch <= through]:
+            taken = taken.plus(self._counted.pop(epoch))
+        return taken
+
     def _finished_rows(self, worker: int, rows: dict[str, int]) -> None:
         """A member has finished so many rows in all; a report that comes late may say less than is known."""
         known = self.rows_out[worker]
@@ -338,6 +355,8 @@ class Session:
                     self._on_ready()
             case Saved():
                 self.kept[worker] = report.kept
+                known = self._counted.get(report.epoch, RowsCounted.none())
+                self._counted[report.epoch] = known.plus(report.counted)
                 self._finished_rows(worker, report.rows_out)
                 self._measured(worker, report.memory_bytes)
                 self._timeline.turned(report.rounds)
