@@ -297,9 +297,7 @@ class Coordinator:
             )
         del self._saves[epoch]
         parts = [saves[number].part for number in range(self.workers)]
-        last = self.ledger.committed
-        # A member of a new generation does not know of ticks that it need not read.
-        settled = max(-1 if last is None else last.settled, min(each.settled for each in saves.values()))
+        settled = self._settled(saves.values())
         staged = [piece for number in range(self.workers) for piece in saves[number].staged]
         with prepared(self._publisher, self.ledger.next_commit, epoch, staged):
             commit = self.ledger.commit(
@@ -325,6 +323,12 @@ class Coordinator:
         return commit
 
     # Inside.
+
+    def _settled(self, saves: Collection[Saved]) -> int:
+        """The last tick that need not be read again, once these are committed."""
+        last = self.ledger.committed
+        # A member of a new generation does not know of ticks that it need not read.
+        return max(-1 if last is None else last.settled, min(each.settled for each in saves))
 
     def _has_room(self) -> bool:
         # Behind a delay, outputs may be past an epoch before its tick is recorded, and never tell again.
