@@ -34,7 +34,7 @@ from pointstamp.worker.ports import Message
 from pointstamp.worker.routes import routes_of
 from pointstamp.worker.tails import HELD_EXCHANGES_MAX, OwnTails, Tail, tail_of
 from pointstamp.worker.worker import Worker
-from support.worlds import SCHEMA, Steps, busy_flow, doors_flow, inputs_of
+from support.worlds import SCHEMA, Steps, Waits, Watches, busy_flow, doors_flow, inputs_of
 
 Patch = pytest.MonkeyPatch
 WORKERS = 3
@@ -240,44 +240,6 @@ def test_a_worker_that_keeps_it_for_ever_is_found(monkeypatch: Patch) -> None:
     run = World(plan, prepared(plan, inputs_of(plan)), workers=2, seed=3, has_tails=True).run()
     assert run.ended is Ended.STUCK
     assert judge(walker_of(plan), 2, run.events, at_rest=True).property == "Completes"
-
-
-class Watches:
-    """Sends what has come when its time is complete, which it sees by looking at frontiers alone."""
-
-    outputs = SCHEMA
-
-    def __init__(self) -> None:
-        self._held: dict[Any, tuple[ps.Capability, list[pa.RecordBatch]]] = {}
-
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
-        if context.time not in self._held:
-            self._held[context.time] = (context.retain(), [])
-        self._held[context.time][1].append(batch)
-
-    def on_frontier(self, context: ps.Context) -> None:
-        for time in [time for time in sorted(self._held) if context.is_complete(time)]:
-            capability, batches = self._held.pop(time)
-            with context.session(capability) as session:
-                for batch in batches:
-                    session.send(batch)
-
-
-class Waits:
-    """Sends what has come when it is notified that its time is complete."""
-
-    outputs = SCHEMA
-
-    def __init__(self) -> None:
-        self._rows: dict[Any, list[pa.RecordBatch]] = {}
-
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
-        self._rows.setdefault(context.time, []).append(batch)
-        context.notify_at()
-
-    def on_notify(self, context: ps.Context) -> None:
-        for batch in self._rows.pop(context.time):
-            context.send(batch)
 
 
 def watching_flow() -> ps.Dataflow:
