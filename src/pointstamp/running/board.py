@@ -42,7 +42,7 @@ class Sign(Protocol):
         ...
 
 
-class Place:
+class BoardCell:
     """One worker's part of a board; written by that worker alone."""
 
     def __init__(self, words: memoryview) -> None:
@@ -107,9 +107,9 @@ class Board:
         finally:
             os.close(file)
 
-    def of(self, worker: int) -> Place:
+    def of(self, worker: int) -> BoardCell:
         """One worker's part."""
-        return Place(self._words[worker * _WORDS : (worker + 1) * _WORDS])
+        return BoardCell(self._words[worker * _WORDS : (worker + 1) * _WORDS])
 
     def hide(self) -> None:
         """Let no other process open it any more; hiding again does nothing."""

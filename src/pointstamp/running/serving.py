@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypeVar
 from pointstamp.errors import PointstampError
 from pointstamp.mesh.transport import ZmqTransport
 from pointstamp.mesh.wire import Body
-from pointstamp.running.board import Place, Sign
+from pointstamp.running.board import BoardCell, Sign
 from pointstamp.running.load import LoadMeter
 from pointstamp.running.lookout import Lookout
 from pointstamp.running.messages import AskLoad, InCall, Load, Order, TellEvents
@@ -79,7 +79,7 @@ def serve(
     try:
         served = start()
         instances = served.worker.instances.values()
-        if isinstance(sign, Place):
+        if isinstance(sign, BoardCell):
             for instance in instances:
                 instance.board = sign
         if tell_call is not None or sign is not None:
