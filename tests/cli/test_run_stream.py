@@ -8,9 +8,11 @@ Families, and what only each can find:
 """
 
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -181,3 +183,60 @@ def test_on_spark_a_folder_is_followed_with_the_functions_of_the_flows_file(fold
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("2 epochs published, up to epoch 1; ")
     assert totals() == [(0, "a", 2), (1, "a", 12)]
+
+
+# What else a query can be told.
+
+
+def test_a_stream_has_a_dashboard_where_it_is_asked_for(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "in" / "1.csv").write_text("word,n\na,1\n")
+    assert run("--output", "out", "--dashboard") == 0
+    assert "the dashboard of 'words' is at http://127.0.0.1:" in capsys.readouterr().err
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert run("--output", "out", "--dashboard", str(port)) == 2
+    assert f"cannot listen at port {port}" in capsys.readouterr().err
+
+
+def test_a_changed_flow_goes_on_where_that_is_accepted(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "in" / "1.csv").write_text("word,n\na,1\n")
+    assert run("--output", "out") == 0
+    changed = FLOW.replace('flow.output("totals"', 'flow.output("also", twice)\nflow.output("totals"')
+    (folder / "flow.py").write_text(changed)
+    assert run("--output", "out") != 0
+    assert "accept_changes" in capsys.readouterr().err
+    seen: list[bool] = []
+    start = ps.Dataflow.start_local
+
+    def noted(self: ps.Dataflow, *given: Any, **named: Any) -> ps.Query:  # noqa: ANN401
+        seen.append(named["accept_changes"])
+        return start(self, *given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ps.Dataflow, "start_local", noted)
+        run("--output", "out", "--accept")
+    assert seen == [True]
+
+
+def test_the_memory_of_tables_can_be_limited(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "in" / "1.csv").write_text("word,n\na,1\n")
+    assert run("--output", "out", "--spill", "much") == 2
+    assert "run: --spill much: " in capsys.readouterr().err
+    assert run("--output", "out", "--spill", "64MB") == 0
+    assert totals() == [(0, "a", 2)]
+    assert main(["run", "flow.py", "--input", "words=in", "--spill", "64MB"]) == 0
+
+
+@pytest.mark.parametrize("option", ["--accept", "--dashboard"])
+def test_what_only_streams_have_is_rejected_elsewhere(
+    option: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "in" / "1.csv").write_text("word,n\na,1\n")
+    assert main(["run", "flow.py", "--input", "words=in", option]) == 2
+    assert f"run: {option} is for streams; add --stream." in capsys.readouterr().err

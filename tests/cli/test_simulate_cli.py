@@ -196,6 +196,18 @@ def test_a_replayed_world_says_what_came_of_it_and_saves_its_trace(
     assert file.read_bytes() == saved
 
 
+@pytest.mark.parametrize("crashes", [[], ["--crashes", "1-2"]], ids=["plain", "crashes"])
+def test_the_last_world_is_saved_where_all_is_well(
+    crashes: list[str], write: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "last.trace"
+    assert main(["simulate", write(RIGHT), "--seeds", "3", "--record", str(file), *crashes]) == 0
+    assert "the events of seed 2 on 3 workers" in capsys.readouterr().out
+    assert file.stat().st_size > 0
+    if not crashes:
+        assert load(file).judged().status is Status.VALID
+
+
 # Mistakes.
 
 

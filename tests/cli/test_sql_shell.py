@@ -273,3 +273,13 @@ def test_what_does_not_go_with_the_shell_is_refused(capsys: pytest.CaptureFixtur
     assert "--stream is not for --interactive" in capsys.readouterr().err
     assert main(["sql"]) == 2
     assert "give a file with SQL, views.sql, or --interactive" in capsys.readouterr().err
+
+
+def test_an_unknown_name_is_answered_with_those_that_there_are(shell: Callable[..., str]) -> None:
+    made = shell(
+        "create table t (a int);\ncreate view v as select a from t;\n"
+        "select * from nope;\nwith c as (select a from t) select * from c, nope;\ndrop view nope;\n",
+        code=1,
+    )
+    assert made.count("there is no table or view 'nope'; there are 't', 'v'") == 2
+    assert "there is no view 'nope'; there are 'v'" in made

@@ -227,3 +227,17 @@ def test_a_query_that_has_ended_still_says_how(tmp_path: Path) -> None:
         assert (moment["active"], moment["phase"], moment["error"]) == (False, "ended", None)
         assert got(dashboard.address + "why?output=none")[0] == 409
         assert dashboard.address in dashboard._repr_html_()
+
+
+def test_a_port_of_a_query_that_has_ended_is_taken_over_and_no_other(tmp_path: Path) -> None:
+    class Over(Still):
+        is_over = True
+
+    with Dashboard(Still(chain(3))) as live, pytest.raises(UsageError, match="cannot listen at port"):
+        Dashboard(Over(chain(3)), port=live.port)
+    ended = Dashboard(Over(chain(3)))
+    with Dashboard(Still(chain(3)), port=ended.port) as served:
+        assert served.port == ended.port
+        assert got(served.address)[0] == 200
+        assert got(ended.address)[0] == 403
+    ended.close()

@@ -3,7 +3,8 @@
 Families:
 - aggregates of a reduction: columns named as its options, by keyword or in the mapping;
 - inputs of an operator of one's own, named as its parameters;
-- inputs of a flow, named as options of the verbs that run it.
+- inputs of a flow, named as options of the verbs that run it;
+- names of inputs and outputs that no folder could have, which are rejected when the flow is written.
 """
 
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import FlowError
+from pointstamp.sinks.reading import read_published
 
 PEOPLE = [{"city": "a", "name": "x", "running": 3}, {"city": "a", "name": "y", "running": 5}]
 
@@ -192,3 +194,40 @@ def test_a_query_without_an_input_that_is_named_as_an_option_says_how_to_give_it
     words = "has an input 'workers', and 'workers' is also an option of start_local"
     with pytest.raises(FlowError, match=words):
         named("workers").start_local(checkpoint=tmp_path / "checkpoint", output=tmp_path / "out", workers=2)
+
+
+# Names that no folder could have.
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", r"the name of an output must have 1 to 200 bytes as a quoted URL, got ''"),
+        ("x" * 201, r"must have 1 to 200 bytes as a quoted URL, got 201: 'xxx"),
+        ("ä" * 34, r"got 204"),
+        ("\ud800", r"must be text that UTF-8 can encode, got '\\ud800'"),
+        (3, r"the name of an output must be a string, got 3"),
+    ],
+    ids=["empty", "long", "long when escaped", "surrogate", "number"],
+)
+def test_a_name_that_no_folder_could_have_is_rejected_when_the_flow_is_written(name: Any, said: str) -> None:  # noqa: ANN401
+    flow = ps.Dataflow("named")
+    rows = flow.input("rows", "x long")
+    with pytest.raises(FlowError, match=said):
+        flow.output(name, rows)
+    with pytest.raises(FlowError, match=said.replace("an output", "an input")):
+        flow.input(name, "x long")
+
+
+@pytest.mark.parametrize("name", ["..", "a/../b", "/etc/x", "_hidden", ".", " ", "a\nb", "x" * 200])
+def test_a_name_with_any_characters_is_a_folder_inside_the_output(name: str, tmp_path: Path) -> None:
+    flow = ps.Dataflow("named")
+    flow.output(name, flow.input("rows", "x long"))
+    query = flow.start_local(
+        rows=pa.table({"x": [1]}), checkpoint=tmp_path / "inside" / "c", output=tmp_path / "inside" / "o"
+    )
+    query.processAllAvailable(60)
+    query.stop()
+    assert read_published(tmp_path / "inside" / "o", name)["x"].to_pylist() == [1]
+    assert [each.name for each in tmp_path.iterdir()] == ["inside"]
+    assert sorted(each.name for each in (tmp_path / "inside").iterdir()) == ["c", "o"]

@@ -8,6 +8,7 @@ Families, and what only each can find:
 - queries in real time: that results come at all, what ``why`` says, and that a restart changes nothing.
 """
 
+import re
 from collections import Counter
 from dataclasses import replace
 from itertools import count as counted
@@ -99,6 +100,18 @@ def test_event_time_passes_without_an_input_once_that_was_silent_for_long_enough
     (passed,) = ticks(driver, 10.0)
     assert (passed.parts, passed.complete_to, passed.silent) == ({}, 20, ["quiet"])
     assert driver.event_time_words(10.0)[-1].startswith("input 'quiet' does not hold event time back")
+
+
+def test_an_input_at_event_time_0_has_had_a_row_and_one_without_rows_is_waited_for() -> None:
+    driver = coordinator()
+    offer(driver, "loud", 0)
+    offer(driver, "quiet", 0)
+    (tick,) = ticks(driver, 0.0)
+    assert driver.inputs_behind() == []
+    driver.read(0, TickRead(tick.number, 20, {"loud": 100, "quiet": 0}))
+    assert driver.inputs_behind() == ["quiet"]
+    (said,) = driver.event_time_words(1.0)
+    assert said.startswith("input 'quiet' holds event time back at 0; ")
 
 
 def test_an_input_counts_again_when_something_comes_from_it() -> None:
@@ -336,7 +349,14 @@ def test_an_input_that_may_be_silent_for_ever_is_named(make: Any, tmp_path: Path
     put(tmp_path / "quiet", "1", {"at": [22]})
     query.processAllAvailable()
     said = [each for each in query.why("windows") if "event time" in each]
+    until(lambda: query.status["message"].startswith("waiting"))
+    message = query.status["message"]
+    put(tmp_path / "quiet", "2", {"at": [90]})
+    query.processAllAvailable()
+    until(lambda: "'loud'" in query.status["message"])  # now that one is behind
     query.stop()
+    behind = r"waiting for (input|stream) 'quiet', behind which rows of other inputs wait for event time"
+    assert re.fullmatch(behind, message), message
     assert len(said) == 1
     assert "'quiet' holds event time back at 1" in said[0]
     assert "idle= does not say after how long" in said[0]

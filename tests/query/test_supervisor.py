@@ -10,7 +10,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -20,10 +20,13 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import FencedError, OperatorError, PointstampError, RecoveryError, StorageError
-from pointstamp.query.crew import InProcessLauncher
+from pointstamp.query.crew import InProcessCrew, InProcessLauncher
+from pointstamp.query.mission import Mission
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.supervisor import Supervisor
+from pointstamp.running.messages import Report, Saved
+from pointstamp.sinks.port import Staged
 from pointstamp.state import saved
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content, Storage
@@ -615,3 +618,44 @@ def test_an_output_that_lost_its_journal_is_refused() -> None:
     run(spec_of(flow, data, MemoryStorage(), sink))
     with pytest.raises(PointstampError, match="knows of commits up to epoch -1 only"):
         run(spec_of(flow, data, MemoryStorage(), sink))
+
+
+# Stopping at once.
+
+
+class Together(InProcessCrew):
+    """A crew whose reports arrive together, as those of a worker that is faster than the sink do."""
+
+    def __init__(self, mission: Mission, saves: int) -> None:
+        super().__init__(mission)
+        self._held: list[tuple[int, Report]] = []
+        self._saves = saves
+
+    def collect(self) -> list[tuple[int, Report]]:
+        came = super().collect()
+        self._held += [each for each in came if isinstance(each[1], Saved)]
+        others = [each for each in came if not isinstance(each[1], Saved)]
+        if len(self._held) < self._saves:
+            return others
+        held, self._held = self._held, []
+        return [*others, *held]
+
+
+def test_a_query_that_is_told_to_end_at_once_ends_after_the_publication_in_hand() -> None:
+    class Slow(MemorySink):
+        def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
+            super().publish(number, epochs_through, staged)
+            supervisor.stop(finish=False)
+
+    class Launcher:
+        def launch(self, mission: Mission) -> Together:
+            return Together(mission, 6)
+
+    flow = FLOWS["running"]()
+    data = rows_of(flow, 6, seed=2)
+    sink = Slow()
+    spec = spec_of(flow, data, MemoryStorage(), sink, snapshots=SnapshotPolicy(epochs=1), **APART)
+    supervisor = Supervisor(spec, Launcher())
+    supervisor.run()
+    assert supervisor.committed_number == 0
+    assert {epoch for _, epoch in sink.rows()} <= {0}

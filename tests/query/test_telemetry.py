@@ -86,9 +86,8 @@ def test_rows_out_are_known_as_soon_as_an_epoch_is_published(tmp_path: Path) -> 
     )
     try:
         query.processAllAvailable()
-        (last,) = query.recentProgress[-1:]
         published = ps.read_published(tmp_path / "out", "lengths").num_rows
-        assert last["rowsOut"]["lengths"] == published > 0
+        assert sum(each["rowsOut"].get("lengths", 0) for each in query.recentProgress) == published > 0
         ticks = query._supervisor.timeline.since(0.0)["ticks"][:3]  # what comes after has no rows
         # Round by round the largest number of an epoch is halved until it is 0.
         assert [tick["rounds"] for tick in ticks] == [

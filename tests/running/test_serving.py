@@ -200,3 +200,40 @@ def test_whatever_ends_it_the_lookout_ends_and_the_worker_is_closed() -> None:
             served(done, Post(done), step, tell_call=lambda _: None)
         assert done[-1] == "close"
         assert not [each for each in threading.enumerate() if each.name == "pointstamp-lookout"]
+
+
+# Kept: progress that nobody waits for is told when nothing arrives for a moment.
+
+
+class Quiet(Post):
+    """A transport at which nothing arrives the first times that the worker sleeps."""
+
+    def __init__(self, done: list[str], naps: int, *orders: Order) -> None:
+        super().__init__(done, *orders)
+        self._naps = naps
+
+    def wait(self, seconds: float) -> bool:
+        if self._naps:
+            self._naps -= 1
+            self._done.append("nap")
+            return False
+        return super().wait(seconds)
+
+
+@pytest.mark.parametrize(("naps", "is_holding"), [(0, True), (2, True), (2, False)])
+def test_a_worker_that_keeps_progress_is_let_tell_it_when_nothing_arrives(
+    naps: int, is_holding: bool
+) -> None:
+    done: list[str] = []
+    scripted = Scripted(done)
+    scripted.worker.is_holding = is_holding
+
+    def hold_no_longer() -> None:
+        done.append("tell")
+        scripted.worker.is_holding = False
+
+    scripted.worker.hold_no_longer = hold_no_longer
+    serve(lambda: scripted, Quiet(done, naps, Leave()))  # type: ignore[arg-type]
+    first = ["step", "nap", "tell"] if naps and is_holding else ["step", "nap" if naps or is_holding else ""]
+    assert done[: len(first)] == first
+    assert done.count("tell") == (1 if naps and is_holding else 0)

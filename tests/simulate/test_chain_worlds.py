@@ -3,23 +3,35 @@
 Families, and what only each can find:
 - plain worlds: a batch that is counted where it does not arrive, under delays and schedules by chance;
 - crashes: rows that were sent ahead into a chain, and state behind one;
-- generations of different sizes, some with chains and some without: a place of a snapshot that chains moved.
-A chain that goes on over an exchange must be found.
+- generations of different sizes, some with chains and some without: a place of a snapshot that chains moved;
+- operators that do more than to pass batches on, though they say that they may run in a chain: one that looks
+  at frontiers or asks for times, and one that sends after its call.
+A chain that goes on over an exchange must be found, and so must one with such an operator inside.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.errors import CapabilityError
 from pointstamp.flow import chains
 from pointstamp.flow.plan import Plan
+from pointstamp.judge.conformance import Status, judge
+from pointstamp.judge.plan_shape import walker_of
+from pointstamp.running.local import LocalRun
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.events import GenerationBegan
+from pointstamp.simulate.outputs import first_difference
 from pointstamp.simulate.seeds import FindingKind, Simulator, cases, simulate
-from pointstamp.simulate.world import Ended
+from pointstamp.simulate.world import Ended, World
+from pointstamp.topology.domain import Time
+from pointstamp.worker import instance
+from pointstamp.worker.instance import Instance
 from support.broken_recovery import Rescaled, simulator_of
-from support.worlds import SCHEMA, Seen, Steps, some_rows
+from support.worlds import SCHEMA, Seen, Steps, Waits, Watches, some_rows
 
 NUMBERS = "k long, v long"
 
@@ -103,3 +115,130 @@ def test_a_chain_that_goes_on_over_an_exchange_is_found(monkeypatch: pytest.Monk
     monkeypatch.setattr(chains, "StayHere", object)
     with pytest.raises(AssertionError, match=r"Kind\.DIFFERS"):
         check_generations(range(15))
+
+
+# Operators that do more than to pass batches on.
+
+
+class PassesOn:
+    """Sends what comes, and may run in a chain."""
+
+    runs_in_chain = True
+    outputs = SCHEMA
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        context.send(batch)
+
+
+class WatchesInChain(Watches):
+    """Sends a time when it sees that it is complete, and says wrongly that it may run in a chain."""
+
+    runs_in_chain = True
+
+
+class WaitsInChain(Waits):
+    """Sends a time when it is notified of it, and says wrongly that it may run in a chain."""
+
+    runs_in_chain = True
+
+
+def plan_with(logic: type) -> Plan:
+    """A plan in which an operator stands where a chain would take it in."""
+    flow = ps.Dataflow("inside")
+    rows = flow.input("rows", SCHEMA).select("key", "n", name="before").select("key", "n", name="inside")
+    flow.output("out", rows.select("key", "n", name="behind"))
+    plan = flow.plan
+    nodes = [replace(node, logic=logic) if node.name == "inside" else node for node in plan.nodes]
+    return Plan(plan.name, plan.root, nodes, plan.broadcast, plan.memory, plan.has_chains)
+
+
+def check_inside(logic: type) -> None:
+    """The first world that differs from one without chains is an error."""
+    plan = plan_with(logic)
+    inputs = prepared(plan, {"rows": some_rows()})
+    alone = Plan(plan.name, plan.root, plan.nodes, plan.broadcast, plan.memory, has_chains=False)
+    expected = World(alone, inputs, workers=1, seed=0).run()
+    assert expected.ended is Ended.COMPLETE, expected.reason
+    for seed in range(8):
+        run = World(plan, inputs, workers=1 + seed % 3, seed=seed).run()
+        assert run.ended is Ended.COMPLETE, (seed, run.reason)
+        assert first_difference(expected.outputs, run.outputs, None) is None, seed
+        assert judge(walker_of(plan), 1 + seed % 3, run.events, at_rest=True).status is Status.VALID, seed
+
+
+@pytest.mark.parametrize("logic", [PassesOn, WatchesInChain, WaitsInChain])
+def test_an_operator_does_the_same_whether_chains_would_take_it_in_or_not(logic: type) -> None:
+    check_inside(logic)
+
+
+@pytest.mark.parametrize("name", chains._NEVER)
+def test_an_operator_that_does_more_than_to_pass_batches_on_runs_in_no_chain(name: str) -> None:
+    def inside(logic: type) -> set[str]:
+        plan = plan_with(logic)
+        return {plan.nodes[index].name for chain in plan.chains().before.values() for index in chain}
+
+    assert inside(PassesOn) == {"before", "inside", "behind"}
+    more: type = type("More", (PassesOn,), {name: {} if name == "state" else lambda self, *given: None})
+    assert inside(more) == {"before", "behind"}
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "logic"), [("on_frontier", WatchesInChain), ("on_notify", WaitsInChain)]
+)
+def test_a_chain_with_an_operator_that_waits_for_times_inside_is_found(
+    forgotten: str, logic: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chains, "_NEVER", tuple(each for each in chains._NEVER if each != forgotten))
+    with pytest.raises(AssertionError):
+        check_inside(logic)
+
+
+LENT: list[ps.Context] = []
+
+
+class Lends(PassesOn):
+    """Lets others have its context, with which it must not be able to send after its call."""
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        LENT[:] = [context]
+        context.send(batch)
+
+
+def check_lent() -> None:
+    """That an operator of a chain sends after its call is an error of its own, and nothing comes of it."""
+    LENT.clear()
+    flow = ps.Dataflow("lends")
+
+    def borrow(batch: pa.RecordBatch) -> pa.RecordBatch:
+        LENT[0].send(batch)
+        return batch
+
+    rows = flow.input("rows", SCHEMA).select("key", "n", name="lends").select("key", "n", name="between")
+    flow.output("out", rows.map_batches(borrow, name="borrows"))
+    nodes = [replace(node, logic=Lends) if node.name == "lends" else node for node in flow.plan.nodes]
+    plan = Plan("lends", flow.plan.root, nodes)
+    assert any(nodes[index].name == "lends" for chain in plan.chains().before.values() for index in chain)
+    said = "operator 'lends' sent on output 'out' without a message"
+    with LocalRun(plan) as run:
+        run.input("rows").send([{"key": "a", "n": 1}])
+        with pytest.raises(CapabilityError, match=said):
+            run.settle()
+
+
+def test_an_operator_of_a_chain_cannot_send_after_its_call() -> None:
+    check_lent()
+
+
+def test_a_chain_whose_operators_may_send_after_their_calls_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lasting(chain: Sequence[Instance], time: Time, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        batches = [batch]
+        for each in chain:
+            for one in batches:
+                each.receive(0, time, one)
+            sent, each.outputs[0].sent = each.outputs[0].sent, []
+            batches = [made for _, made in sent]
+        return batches
+
+    monkeypatch.setattr(instance, "through", lasting)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        check_lent()

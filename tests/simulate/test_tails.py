@@ -3,7 +3,8 @@
 Families, and what only each can find:
 - *claims*: after every step of a world each worker is asked up to where its own outputs are complete, and
   nothing may come to that output at such a time later: a tail that is too long, or counted wrongly;
-- *kept*: worlds whose workers keep progress that nobody waits for: they are judged, and put out the same;
+- *kept*: worlds whose workers keep progress that nobody waits for: they are judged, and put out the same; no
+  operator acts only when what was kept is told at last; and a worker that never rests tells now and then;
 - *ports*: which ports are inside a tail, at its border, and silent, in flows that are drawn by hand;
 - *mutants* of the first two: that these worlds can tell.
 """
@@ -18,7 +19,8 @@ import pointstamp as ps
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.judge.conformance import Status, Verdict, judge
 from pointstamp.judge.plan_shape import walker_of
-from pointstamp.progress.pointstamp import Change
+from pointstamp.operators.endpoints import Collect
+from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.outputs import first_difference
 from pointstamp.simulate.world import Ended, SharedPlan, World, WorldRun
@@ -26,12 +28,13 @@ from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location, SourcePort, Target
 from pointstamp.worker import tails
-from pointstamp.worker.events import MessagePulled, MessageSent, ProgressSent
+from pointstamp.worker.events import FrontiersShown, MessagePulled, MessageSent, Notified, ProgressSent
+from pointstamp.worker.instance import Instance
 from pointstamp.worker.ports import Message
 from pointstamp.worker.routes import routes_of
-from pointstamp.worker.tails import OwnTails, Tail, tail_of
+from pointstamp.worker.tails import HELD_EXCHANGES_MAX, OwnTails, Tail, tail_of
 from pointstamp.worker.worker import Worker
-from support.worlds import SCHEMA, Steps, busy_flow, doors_flow, inputs_of
+from support.worlds import SCHEMA, Steps, Waits, Watches, busy_flow, doors_flow, inputs_of
 
 Patch = pytest.MonkeyPatch
 WORKERS = 3
@@ -237,6 +240,160 @@ def test_a_worker_that_keeps_it_for_ever_is_found(monkeypatch: Patch) -> None:
     run = World(plan, prepared(plan, inputs_of(plan)), workers=2, seed=3, has_tails=True).run()
     assert run.ended is Ended.STUCK
     assert judge(walker_of(plan), 2, run.events, at_rest=True).property == "Completes"
+
+
+def watching_flow() -> ps.Dataflow:
+    """Nothing goes from worker to worker, and who waits for times only looks at frontiers."""
+    flow = ps.Dataflow("watching")
+    rows = flow.input("rows", SCHEMA)
+    flow.output("out", ps.operator("watches", Watches(), rows=ps.operator("passes", Passes(), rows=rows)))
+    return flow
+
+
+def asking_flow() -> ps.Dataflow:
+    """Nothing goes from worker to worker, and who waits for times asks for them."""
+    flow = ps.Dataflow("asking")
+    rows = flow.input("rows", SCHEMA)
+    flow.output("out", ps.operator("waits", Waits(), rows=ps.operator("passes", Passes(), rows=rows)))
+    return flow
+
+
+class WaitedForError(AssertionError):
+    """An operator acted only when progress was told that had been kept; or it was kept after that, too."""
+
+
+class Kept(World):
+    """Sees what happens once there is nothing left to do but to tell what was kept."""
+
+    _must_tell: frozenset[int] = frozenset()
+
+    def _step(self, number: int) -> None:
+        begun = len(self._log.events)
+        super()._step(number)
+        if number in self._must_tell:
+            self._must_tell -= {number}
+            told = [each for each in self._log.events[begun:] if isinstance(each, ProgressSent)]
+            if number not in {each.worker for each in told}:
+                raise WaitedForError(f"worker {number} still keeps what it was to tell")
+
+    def _let_tell(self) -> bool:
+        begun = len(self._log.events)
+        self._must_tell |= {number for number, each in enumerate(self._workers) if each.is_holding}
+        does_tell = super()._let_tell()
+        if does_tell and not hasattr(self, "_told_at"):
+            self._told_at = begun
+        return does_tell
+
+    def _end(self) -> None:
+        super()._end()
+        inner = {node.index for node in self._plan.nodes if node.kind is NodeKind.OPERATOR}
+        for event in self._log.events[getattr(self, "_told_at", len(self._log.events)) :]:
+            if isinstance(event, (Notified, FrontiersShown)) and event.operator in inner:
+                raise WaitedForError(f"operator {event.operator} has waited for what was kept: {event}")
+
+
+KEEPING = {"silent": silent_flow, "watching": watching_flow, "asking": asking_flow, "tailed": tailed_flow}
+
+
+def keep_in(name: str, seeds: Iterable[int]) -> None:
+    """The first world in which an operator waits for what is kept, or that differs, is an error."""
+    plan = SharedPlan.of(KEEPING[name]().plan)
+    inputs = prepared(plan, inputs_of(plan))
+    expected = World(plan, inputs, workers=1, seed=0).run()
+    for seed in seeds:
+        run = Kept(plan, inputs, workers=WORKERS, seed=seed, has_tails=True).run()
+        if run.error is not None:
+            raise run.error
+        assert run.ended is Ended.COMPLETE, (seed, run.reason)
+        assert judge(walker_of(plan), WORKERS, run.events, at_rest=True).status is Status.VALID, seed
+        assert first_difference(expected.outputs, run.outputs, None) is None, seed
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_no_operator_waits_for_progress_that_is_kept(name: str) -> None:
+    keep_in(name, SEEDS)
+
+
+def who_only_looks_at_frontiers_is_not_thought_of(patch: Patch) -> None:
+    _asking_only(patch, lambda each: each.authority.can_be_notified)
+
+
+def who_asks_to_be_notified_is_not_thought_of(patch: Patch) -> None:
+    _asking_only(patch, lambda each: each.on_frontier is not None)
+
+
+def _asking_only(patch: Patch, asks: Callable[[Instance], bool]) -> None:
+    ports = tails.silent_ports
+
+    def silent_ports(graph: OperatorGraph, routes: tails.Routes, instances: Any) -> frozenset[Location]:  # noqa: ANN401
+        found = set(ports(graph, routes, instances))
+        if any(asks(each) for each in instances.values() if not isinstance(each.logic, Collect)):
+            return frozenset(found)
+        return frozenset(
+            state.location for each in instances.values() for state in (*each.inputs, *each.outputs)
+        )
+
+    patch.setattr(tails, "silent_ports", silent_ports)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "flow"),
+    [
+        (who_only_looks_at_frontiers_is_not_thought_of, "watching"),
+        (who_asks_to_be_notified_is_not_thought_of, "asking"),
+    ],
+)
+def test_progress_that_is_kept_from_those_who_wait_for_it_is_found(
+    mutant: Callable[[Patch], None], flow: str, monkeypatch: Patch
+) -> None:
+    mutant(monkeypatch)
+    with pytest.raises(WaitedForError):
+        keep_in(flow, SEEDS)
+
+
+def tell_while_busy(epochs: int) -> list[int]:
+    """After which epochs a worker that never rests has told the other one something."""
+    flow = silent_flow()
+    sent: list[Message] = []
+
+    class Away(Nowhere):
+        def send(self, peer: int, message: Message) -> None:
+            sent.append(message)
+
+    worker = Worker(flow.plan, Away(), WorkerIndex(0), 2, has_tails=True)
+    told = []
+    for epoch in range(epochs):
+        worker.inputs["rows"].send([{"key": "a", "n": epoch}])
+        worker.inputs["rows"].advance_to(epoch + 1)
+        before = len(sent)
+        while worker._active:
+            worker.step()
+        worker.step()
+        if len(sent) > before:
+            told.append(epoch)
+    return told
+
+
+def check_told_often_enough(told: list[int], epochs: int) -> None:
+    gaps = [later - earlier for earlier, later in zip([-1, *told], [*told, epochs], strict=True)]
+    assert max(gaps) <= HELD_EXCHANGES_MAX + 2, gaps
+    assert len(told) < epochs / 2, "it keeps what nobody waits for"
+
+
+def test_a_worker_that_never_rests_tells_what_it_keeps_now_and_then() -> None:
+    check_told_often_enough(tell_while_busy(300), 300)
+
+
+def test_a_worker_that_never_rests_and_keeps_everything_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(tails, "HELD_EXCHANGES_MAX", 10**9)
+    with pytest.raises(AssertionError, match=r"assert 300 <= "):
+        check_told_often_enough(tell_while_busy(300), 300)
+
+
+def test_a_worker_that_is_told_to_keep_nothing_and_does_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(OwnTails, "hold_no_longer", lambda self: None)
+    with pytest.raises(WaitedForError, match="still keeps"):
+        keep_in("silent", SEEDS)
 
 
 # Ports.

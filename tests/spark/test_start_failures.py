@@ -12,6 +12,7 @@ After each, the session must be usable: the last one of a family runs a flow on 
 
 import errno
 import os
+import re
 import select
 import signal
 import subprocess
@@ -98,6 +99,31 @@ def test_killed_and_stopped_workers_cost_no_epoch_and_no_row(spark: SparkSession
         assert len(query.recovery_seconds) >= 3
     assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch(sent)
     assert all_slots_are_free(spark)
+
+
+def test_a_worker_that_is_stuck_in_native_code_ends_and_copies_of_one_leave_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    flag = tmp_path / "flag"
+    flag.touch()
+
+    def disturb(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if flag.exists():
+            flag.unlink()
+            re.match(r"(a+)+$", "a" * 60 + "b")
+        pid = os.fork()
+        if pid:
+            os.waitpid(pid, 0)  # the copy ends as soon as it returns
+        return batch
+
+    flow = ps.Dataflow("stuck")
+    words = flow.input("words", "word string").map_batches(disturb, name="match")
+    flow.output("counts", words.count("word", running=True))
+    put(tmp_path / "in", "0", {"word": ["a", "b"]})
+    with started(spark, tmp_path, flow, workers=2, silence_seconds_max=3.0) as query:
+        until(lambda: query.epoch >= 0)
+        assert query.restarts == 1
+    assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch([["a", "b"]])
 
 
 def failing(flag: Path) -> ps.Dataflow:

@@ -6,6 +6,7 @@ for them; all commit together, or none; recovery restarts everything, sources in
 each which flow shows it and which judge must object. ``sound_flows`` are the flows that must survive.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
@@ -18,6 +19,7 @@ from pointstamp.journal.history import SnapshotChain, Ticked
 from pointstamp.journal.ledger import Ledger
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.query.beginning import Beginning
+from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.member import Member
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.crew import Life
@@ -30,7 +32,7 @@ from pointstamp.topology.ports import Location, OperatorIndex
 from pointstamp.worker import snapshots
 from pointstamp.worker.instance import Instance
 from pointstamp.worker.ports import DataMessage
-from pointstamp.worker.snapshots import Awaited, Held, InstanceSnapshot, Snapshots, _Target
+from pointstamp.worker.snapshots import Awaited, Held, InstanceSnapshot, Snapshots, WorkerSnapshot, _Target
 from support.recoverables import FLOWS, rows_of
 
 WORKERS_MAX = 4
@@ -231,6 +233,25 @@ def the_input_does_not_go_back(patch: Patch) -> None:
     patch.setattr(Ledger, "ticks_after", ticks_after)
 
 
+def a_new_generation_forgets_which_ticks_are_settled(patch: Patch) -> None:
+    patch.setattr(Coordinator, "_settled", lambda self, saves: min(each.settled for each in saves))
+
+
+def a_tick_is_settled_when_one_member_says_so(patch: Patch) -> None:
+    patch.setattr(Coordinator, "_settled", lambda self, saves: max(each.settled for each in saves))
+
+
+def ticks_are_settled_with_the_epoch_that_they_complete(patch: Patch) -> None:
+    """Whatever rows of later epochs they have."""
+    save = Member._save
+
+    def save_early(self: Member, snapshot: WorkerSnapshot) -> None:
+        self._last_epochs = deque((number, min(last, snapshot.epoch)) for number, last in self._last_epochs)
+        save(self, snapshot)
+
+    patch.setattr(Member, "_save", save_early)
+
+
 def output_does_not_wait_for_the_commit(patch: Patch) -> None:
     deliver = Member._deliver
 
@@ -280,6 +301,9 @@ MUTANTS = (
     Mutant(channels_are_kept, "running", "conformance"),
     Mutant(channels_are_kept, "running", "published"),
     Mutant(the_input_does_not_go_back, "running", "published"),
+    Mutant(a_new_generation_forgets_which_ticks_are_settled, "running", "failed"),
+    Mutant(a_tick_is_settled_when_one_member_says_so, "running", "published"),
+    Mutant(ticks_are_settled_with_the_epoch_that_they_complete, "running", "published"),
     Mutant(a_snapshot_is_taken_while_a_capability_is_held, "windows", "conformance", "SnapshotOwnWorkDone"),
     Mutant(own_work_is_not_waited_for, "windows", "failed"),
     Mutant(own_work_is_not_waited_for, "reminders", "published"),

@@ -93,6 +93,10 @@ class Still:
         self.moments = 0
         self.done: list[tuple[str, str]] = []
 
+    @property
+    def is_over(self) -> bool:
+        return False
+
     def about(self) -> dict[str, Any]:
         return {
             "kind": "query",

@@ -63,6 +63,44 @@ class Holds:
                 capability.drop()
 
 
+class Watches:
+    """Sends what has come when its time is complete, which it sees by looking at frontiers alone."""
+
+    outputs = SCHEMA
+
+    def __init__(self) -> None:
+        self._held: dict[Any, tuple[ps.Capability, list[pa.RecordBatch]]] = {}
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        if context.time not in self._held:
+            self._held[context.time] = (context.retain(), [])
+        self._held[context.time][1].append(batch)
+
+    def on_frontier(self, context: ps.Context) -> None:
+        for time in [time for time in sorted(self._held) if context.is_complete(time)]:
+            capability, batches = self._held.pop(time)
+            with context.session(capability) as session:
+                for batch in batches:
+                    session.send(batch)
+
+
+class Waits:
+    """Sends what has come when it is notified that its time is complete."""
+
+    outputs = SCHEMA
+
+    def __init__(self) -> None:
+        self._rows: dict[Any, list[pa.RecordBatch]] = {}
+
+    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        self._rows.setdefault(context.time, []).append(batch)
+        context.notify_at()
+
+    def on_notify(self, context: ps.Context) -> None:
+        for batch in self._rows.pop(context.time):
+            context.send(batch)
+
+
 def busy_flow() -> ps.Dataflow:
     """Two inputs, a loop with notifications in every round, capabilities held, an epoch's delay."""
     flow = ps.Dataflow("busy")

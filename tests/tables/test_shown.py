@@ -202,8 +202,8 @@ def test_the_status_counts_what_all_workers_keep(workers: int) -> None:
                 run.input(name).advance_to(epoch + 1)
         run.settle()
         status = status_of(run)
-        for each in status.kept:  # each of two runs may keep a row that is one when they are merged
-            assert KEPT[each.name] <= each.rows <= 2 * KEPT[each.name], each
+        for each in status.kept:
+            assert each.rows == KEPT[each.name], each
             assert each.size_bytes >= 8 * each.rows
         assert {each.name for each in status.kept} == KEPT.keys()
         assert status.size_bytes == sum(each.size_bytes for each in status.kept)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pointstamp.dataflow import Dataflow
     from pointstamp.running.status import RowCounts
 
+_PORT_MAX: Final = 65535
 _DESCRIPTION: Final = """\
 Runs the flow of a Python file, a Dataflow named flow, to the end of its inputs. Without --master it runs in
 this process and needs no Java; with --master it runs as a Spark job.
@@ -70,6 +71,11 @@ def add_options(run: argparse.ArgumentParser) -> None:
         default=[],
         help="the column with the epoch of each row, of all inputs or of one (default: all is epoch 0)",
     )
+    run.add_argument(
+        "--spill",
+        metavar="SIZE",
+        help="how much memory the tables of each worker may take, 512MB or 2GB; the rest goes to disk",
+    )
     _add_stream_options(run)
 
 
@@ -89,6 +95,19 @@ def _add_stream_options(run: argparse.ArgumentParser) -> None:
         choices=("parquet", "csv", "json"),
         help="with --stream: of the files to come (default: by the names of those that are there)",
     )
+    run.add_argument(
+        "--dashboard",
+        metavar="PORT",
+        type=_port,
+        nargs="?",
+        const=0,
+        help="with --stream: serve a page that shows the query, at this port (default: one that is free)",
+    )
+    run.add_argument(
+        "--accept",
+        action="store_true",
+        help="with --stream: accept that the flow differs from the one that made the checkpoint",
+    )
 
 
 def run_flow(arguments: argparse.Namespace) -> int:
@@ -99,22 +118,25 @@ def run_flow(arguments: argparse.Namespace) -> int:
 
     if arguments.stream:
         return _run_stream(arguments)
-    for option in ("checkpoint", "available_now", "format"):
-        if getattr(arguments, option):
+    for option in ("checkpoint", "available_now", "format", "dashboard", "accept"):
+        if getattr(arguments, option) is not None and getattr(arguments, option) is not False:
             raise UsageError(f"run: --{option.replace('_', '-')} is for streams; add --stream.")
     if arguments.output is not None:
         check_output(arguments.output)
     began = monotonic()
     if arguments.master is None and not arguments.input and not arguments.flow.endswith(".sql"):
         flow, data = flowfile.load(arguments.flow)
+        _limit_memory(flow, arguments)
         totals = _run_here(flow, data, arguments)
     elif arguments.master is None:
         flow = load_flow(arguments.flow, _parameters(arguments))
+        _limit_memory(flow, arguments)
         totals = _run_here(flow, {file.name: read(file) for file in _files(flow, arguments)}, arguments)
     else:
         from pointstamp.cli import run_spark
 
         flow = load_flow(arguments.flow, _parameters(arguments))
+        _limit_memory(flow, arguments)
         totals = run_spark.run(flow, _files(flow, arguments), arguments)
     lies = f"; the output is in {arguments.output}" if arguments.output is not None else ""
     sys.stdout.write(
@@ -129,12 +151,21 @@ def _run_stream(arguments: argparse.Namespace) -> int:
     from pointstamp.cli.describe import load_flow
 
     flow = load_flow(arguments.flow, _parameters(arguments))
+    _limit_memory(flow, arguments)
     inputs = _files(flow, arguments)
     run_stream.check(flow, inputs, arguments)
     return run_stream.run(flow, inputs, arguments)
 
 
 # What the command line says, checked.
+
+
+def _limit_memory(flow: "Dataflow", arguments: argparse.Namespace) -> None:
+    if arguments.spill is not None:
+        try:
+            flow.spill_beyond(arguments.spill)
+        except FlowError as error:
+            raise UsageError(f"run: --spill {arguments.spill}: {error}") from error
 
 
 def _parameters(arguments: argparse.Namespace) -> dict[str, object]:
@@ -213,6 +244,12 @@ def _pair(text: str) -> tuple[str, str]:
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"needs a number of at least 1, not {text!r}")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > _PORT_MAX:
+        raise argparse.ArgumentTypeError(f"needs a port, a number up to {_PORT_MAX}, not {text!r}")
     return int(text)
 
 

@@ -60,7 +60,7 @@ def run(flow: Dataflow, inputs: list[InputFile], arguments: argparse.Namespace) 
     with _session(flow, arguments) as spark:
         before = _published_through(arguments.output)
         query = _start(flow, inputs, arguments, checkpoint, spark)
-        with _stop_signals():
+        with _stop_signals(), _dashboard(query, arguments.dashboard):
             _follow(query)
         count = query.epoch - before
     sys.stdout.write(
@@ -83,6 +83,7 @@ def _start(
         "output": arguments.output,
         "epoch": {each.name: each.epoch for each in inputs if each.epoch is not None} or None,
         "available_now": arguments.available_now,
+        "accept_changes": arguments.accept,
     }
     if spark is None:
         return flow.start_local(streams, processes=arguments.workers or 1, **settings)
@@ -94,6 +95,21 @@ def _source(each: InputFile) -> Source:
     if _is_folder(each):
         return files(each.path, each.format)  # type: ignore[arg-type]
     return Rows(tuple(read(each).combine_chunks().to_batches()))
+
+
+@contextmanager
+def _dashboard(query: Query, port: int | None) -> Iterator[None]:
+    """Serve the page of a query while it runs, at a port if one is given; its address is printed."""
+    if port is None:
+        yield
+        return
+    try:
+        served = query.dashboard(port=port)
+    except BaseException:
+        query.stop(finish=False)
+        raise
+    with served:
+        yield
 
 
 def _follow(query: Query) -> None:

@@ -65,7 +65,10 @@ def add_to(add_parser: AddParser) -> None:
     )
     simulate.add_argument("--choices", metavar="LIST", help="with --replay: leave all other choices plain")
     simulate.add_argument(
-        "--trace", "--record", metavar="FILE", help="save the events of the failing or replayed world"
+        "--trace",
+        "--record",
+        metavar="FILE",
+        help="save the events of the failing or replayed world, or of the last one if none fails",
     )
     simulate.add_argument("--json", action="store_true", help="print one JSON document instead of words")
 
@@ -112,8 +115,9 @@ def _run(arguments: argparse.Namespace) -> int:
     began = perf_counter()
     report, found = _replay(simulator, chosen) if chosen is not None else _many(simulator, arguments)
     seconds = perf_counter() - began
-    if arguments.trace and found is not None:
-        _save(simulator, found, arguments.trace)
+    recorded = found or report.last
+    if arguments.trace and recorded is not None:
+        _save(simulator, recorded, arguments.trace)
     if arguments.json:
         sys.stdout.write(_json(simulator, report, found, seconds) + "\n")
     else:

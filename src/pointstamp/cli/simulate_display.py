@@ -111,13 +111,17 @@ def report_text(
         size = _size(found, has_own_times=simulator.shape.has_own_times)
         text = f"{first}\nshrunk: {size}\n\n{finding_text(simulator, found, saved)}"
         return text if report.is_repeatable else f"{text}\n\n{_NOT_REPEATABLE}"
+    recorded = (
+        [] if saved is None or report.last is None else [f"the events of {_name(report.last)} are in {saved}"]
+    )
     if report.verdict is Status.VALID:
-        return (
+        valid = (
             f"valid: {extent} put out the same as one worker{_crashes(report)}, and the judge found nothing "
             f"in {report.events:,} events ({speed})"
         )
+        return "\n".join([valid, *recorded])
     unknown = [f"  {_name(each)}: {each.reason}" for each in report.unknown[:_LINES]]
-    return "\n".join([f"unknown: {len(report.unknown)} of {extent} ({speed})", *unknown])
+    return "\n".join([f"unknown: {len(report.unknown)} of {extent} ({speed})", *unknown, *recorded])
 
 
 def replayed_text(simulator: Simulator, outcome: Outcome, saved: str | None) -> str:

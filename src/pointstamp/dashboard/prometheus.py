@@ -17,6 +17,7 @@ HELP: Final = {
     "pointstamp_rows_out_total": ("counter", "Rows of finished epochs, by output, in this generation."),
     "pointstamp_input_epoch": ("gauge", "The first epoch at which an input may still send."),
     "pointstamp_output_epoch": ("gauge", "The first epoch that an output waits for."),
+    "pointstamp_loop_epochs": ("gauge", "The epochs that are in a loop."),
     "pointstamp_loop_round": ("gauge", "The last round that something in a loop is in."),
     "pointstamp_loop_messages": ("gauge", "The messages that wait in a loop."),
     "pointstamp_kept_rows": ("gauge", "Rows that an operator keeps, by operator and what it is."),

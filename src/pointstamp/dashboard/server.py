@@ -9,6 +9,7 @@ bounded, no request waits for a worker, and a reader that does not read is cut o
 import hmac
 import secrets
 from contextlib import suppress
+from errno import EADDRINUSE
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +18,7 @@ from socket import AF_INET, AF_INET6, socket
 from threading import BoundedSemaphore, Thread
 from typing import Any, Final, cast
 from urllib.parse import parse_qs, unquote, urlsplit
+from weakref import WeakSet
 
 import msgspec
 
@@ -51,7 +53,7 @@ class Dashboard:
         self._beat = Beat(sight)
         self._token = secrets.token_urlsafe(18)
         try:
-            self._server = _Server((host, port), sight, self._beat, self._token)
+            self._server = self._serve_at(host, port)
         except OSError as error:
             raise UsageError(
                 f"a dashboard cannot listen at port {port} of {host}: {error.strerror or error}. Give "
@@ -60,6 +62,19 @@ class Dashboard:
         self._thread = Thread(target=self._server.serve_forever, name="pointstamp-dashboard", daemon=True)
         self._thread.start()
         self._is_open = True
+        _opened.add(self)
+
+    def _serve_at(self, host: str, port: int) -> "_Server":
+        """Take a port that is free, or at which this process shows something that has ended."""
+        try:
+            return _Server((host, port), self._sight, self._beat, self._token)
+        except OSError as error:
+            ended = [each for each in _opened if each.port == port and each._sight.is_over]  # noqa: SLF001
+            if error.errno != EADDRINUSE or not ended:
+                raise
+        for each in ended:
+            each.close()
+        return _Server((host, port), self._sight, self._beat, self._token)
 
     @property
     def address(self) -> str:
@@ -86,6 +101,7 @@ class Dashboard:
             self._server.shutdown()
             self._thread.join()
             self._server.server_close()
+            _opened.discard(self)
 
     def __enter__(self) -> "Dashboard":
         return self
@@ -100,6 +116,10 @@ class Dashboard:
         """The link that a notebook shows."""
         address = escape(self.address, quote=True)
         return f'<a href="{address}" target="_blank" rel="noopener">dashboard: {address}</a>'
+
+
+# Those of this process that are open: one that shows what has ended gives its port to a new one.
+_opened: Final[WeakSet[Dashboard]] = WeakSet()
 
 
 class _Server(ThreadingHTTPServer):

@@ -15,6 +15,11 @@ class SightError(PointstampError):
 class Sight(Protocol):
     """Something that a dashboard shows; every method may be called from any thread."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it shows a query that has ended: a dashboard of the same process may take its port."""
+        ...
+
     def about(self) -> Json:
         """What never changes: its kind and title, the graph, what the page may do."""
         ...

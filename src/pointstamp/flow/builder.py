@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -184,6 +185,7 @@ class PlanBuilder:
     def _unique(self, name: str, kind: NodeKind) -> str:
         """The name itself for inputs and outputs; operators of one name are numbered."""
         if kind in (NodeKind.INPUT, NodeKind.OUTPUT):
+            _check_name(name, kind.value, self.plan.name)
             if name in self.plan.named(kind):
                 raise FlowError(
                     f"flow '{self.plan.name}' has two {kind.value}s named '{name}'; give each its own name."
@@ -193,6 +195,10 @@ class PlanBuilder:
         if name not in taken:
             return name
         return next(numbered for n in count(2) if (numbered := f"{name} {n}") not in taken)
+
+
+NAME_BYTES_MAX: Final = 200
+"""The most bytes of the name of an input or output, with every character but letters and digits escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,3 +217,22 @@ class Wiring:
 def wired(name: str, source: SourcePort, pact: Pact = STAY) -> InputPort:
     """An input that reads an output by a pact."""
     return InputPort(name, source, pact)
+
+
+def _check_name(name: object, what: str, flow: str) -> None:
+    """Reject a name that cannot be the name of a folder, however its characters are escaped."""
+    where, wanted = f"flow '{flow}'", f"1 to {NAME_BYTES_MAX} bytes as a quoted URL"
+    if not isinstance(name, str):
+        raise FlowError(f"{where}: the name of an {what} must be a string, got {name!r}. Give it a name.")
+    if not name:
+        raise FlowError(f"{where}: the name of an {what} must have {wanted}, got ''. Give it a name.")
+    try:
+        size = len(quote(name, safe=""))
+    except UnicodeEncodeError:
+        raise FlowError(
+            f"{where}: the name of an {what} must be text that UTF-8 can encode, got {name!a}. Rename it."
+        ) from None
+    if size > NAME_BYTES_MAX:
+        raise FlowError(
+            f"{where}: the name of an {what} must have {wanted}, got {size}: '{name[:40]}...'. Shorten it."
+        )

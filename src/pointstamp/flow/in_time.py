@@ -52,6 +52,9 @@ class InTime:
         self._plan = plan
         self._bounds = [Bounds(each) for each in ({BOUND: plan.lateness}, *plan.together)]
         self._rows: dict[Time, list[pa.RecordBatch]] = {}
+        self._late_rows = 0
+        self.rows_late = 0
+        """How many late rows there were up to the last snapshot."""
 
     @property
     def event_time_latest(self) -> int | None:
@@ -80,6 +83,7 @@ class InTime:
             context.send(batch.filter(pc.invert(is_late)))
             late = batch.filter(is_late)
             if late.num_rows:
+                self._late_rows += late.num_rows
                 self._send_late(context, late, bound)
         for each in self._bounds:
             each.take(context.time)
@@ -104,6 +108,7 @@ class InTime:
         """What is known of event times: every worker knows the same."""
         assert not self._rows, "rows wait at a snapshot"
         del changes_only
+        self.rows_late = self._late_rows
         return {name: Piece(each.saved(), ()) for name, each in self._named_bounds()}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:

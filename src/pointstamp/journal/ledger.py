@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from pointstamp.errors import RecoveryError, SourceError
+from pointstamp.errors import InternalError, RecoveryError, SourceError
 from pointstamp.journal.entries import Generation, GenerationStarted
 from pointstamp.journal.history import (
     Committed,
@@ -238,6 +238,11 @@ class Ledger:
         kept: Mapping[str, tuple[int, int]] | None = None,
     ) -> Committed:
         """Record the next commit; with it, everything in it is part of the query's history."""
+        if self.committed is not None and settled < self.committed.settled:
+            raise InternalError(
+                f"commit {self.next_commit} says that ticks after {settled} must be read again, but commit "
+                f"{self.committed.number} has settled all up to {self.committed.settled}."
+            )
         commit = Committed(
             self.next_commit, epoch, is_whole, list(parts), list(staged), settled, savepoint, dict(kept or {})
         )

@@ -65,19 +65,18 @@ class InTurn:
         return [arrived, *self._released(sender, 1 - way)]
 
     def _released(self, sender: int, way: int) -> list[Arrived]:
-        """What waits on a way, and then on the other, as long as it is the turn of one of them."""
+        """What waits on a way, as long as it is its turn.
+
+        Nothing waits on the other one. The first message that was not handed on has not arrived, or it would
+        have been; and what follows it on its own way arrives after it.
+        """
         released: list[Arrived] = []
-        stuck = 0
-        while stuck < len(self._waiting):
-            queue, other = self._waiting[way].get(sender), self._passed[1 - way]
-            before = len(released)
-            while queue and queue[0][0].after <= other[sender]:
-                released.append(queue.popleft())
-                self._passed[way][sender] += 1
-            if queue is not None and not queue:
-                del self._waiting[way][sender]
-            stuck = 0 if len(released) > before else stuck + 1
-            way = 1 - way
+        queue, other = self._waiting[way][sender], self._passed[1 - way][sender]
+        while queue and queue[0][0].after <= other:
+            released.append(queue.popleft())
+        self._passed[way][sender] += len(released)
+        if not queue:
+            del self._waiting[way][sender]
         return released
 
     def _drop_old(self, sender: int, generation: int) -> None:

@@ -49,6 +49,7 @@ from pointstamp.mesh.peers import Peers
 from pointstamp.mesh.places import words_of_place
 from pointstamp.mesh.wire import ENVELOPE_BYTES, Body, MessageKind
 from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.worker.lineage import LINEAGE
 
 SILENCE_SECONDS_MAX: Final = 10.0
 """A peer that answers no heartbeat for so long is taken for dead."""
@@ -99,6 +100,7 @@ class Mesh:
                 f"{self.name} was told to take a peer for dead after {silence_seconds_max} seconds of "
                 "silence; give a number of seconds above 0 and below a day."
             )
+        self._depth = LINEAGE.depth
         self._heartbeat_ms = max(1, int(silence_seconds_max * 1000))
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._sockets: list[zmq.Socket[bytes]] = []
@@ -222,6 +224,7 @@ class Mesh:
 
     def post(self, peer: int, kind: int, header: bytes, bodies: Sequence[Body] = ()) -> None:
         """Put a message on its way without waiting."""
+        self._check_not_copied()
         if peer in self._peers.left:
             raise TransportError(f"{self.name} cannot reach {self._names[peer]}, which has left the run.")
         if self._is_limited and bodies:
@@ -236,6 +239,14 @@ class Mesh:
         """Send what has been gathered, all messages to one peer together."""
         self._out.flush()
 
+    def _check_not_copied(self) -> None:
+        """A fork of the process shares its sockets: what it took or sent would be missing or doubled."""
+        if LINEAGE.depth != self._depth:
+            raise TransportError(
+                f"{self.name}: process {os.getpid()} is a fork of the process that joined the run. Use the "
+                "run in the process that started it."
+            )
+
     def _check_sizes(self, peer: int, bodies: Sequence[Body]) -> None:
         # The peer would drop the connection, and could not say why.
         largest = max(memoryview(body).nbytes for body in bodies)
@@ -247,6 +258,7 @@ class Mesh:
 
     def collect(self) -> list[Parcel]:
         """What has arrived, without waiting: in order per peer."""
+        self._check_not_copied()
         if monotonic() >= self._next_check:
             self._look_after_peers()
         if self._early:

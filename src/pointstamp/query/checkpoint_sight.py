@@ -45,6 +45,11 @@ class CheckpointSight:
             )
         self._address = address
 
+    @property
+    def is_over(self) -> bool:
+        """It is shown until it is closed."""
+        return False
+
     def about(self) -> Json:
         """Everything: nothing changes here."""
         shape = self._shape()

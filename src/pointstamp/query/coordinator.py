@@ -86,6 +86,7 @@ class Coordinator:
         self._done_before = [0] * workers
         self._read_by = [-1 if chain is None else chain.commits[-1].settled] * workers
         self._last_row_epoch = -1
+        self._has_rows: set[str] = set()  # the inputs whose event times were heard of
         self._tick_reads: dict[int, list[TickRead]] = {}
         # What was let in, what is to be saved, and what has been.
         self.opened = -1 if chain is None else chain.epoch
@@ -216,9 +217,23 @@ class Coordinator:
 
     def event_time_words(self, now_seconds: float) -> list[str]:
         """What holds event time back where epochs are event time, in words."""
-        complete = {name: self._intake.complete(name) for name in self._intake.still_open}
+        complete = {
+            name: at if (at := self._intake.complete(name)) or name in self._has_rows else None
+            for name in self._intake.still_open
+        }
         words = epochs_words(self._columns, complete, self.silence, now_seconds)
         return [*words, *(self._lanes.words() if words else ())]
+
+    def inputs_behind(self) -> list[str]:
+        """The inputs for which rows wait that have been read, because they are behind other inputs."""
+        if self._last_row_epoch < self.ledger.open_from:
+            return []
+        names = [name for name in self._intake.still_open if name not in self.silence.inputs]
+        complete = {name: self._intake.complete(name) for name in names}
+        least = min(complete.values(), default=0)
+        if not any(name in self._has_rows and at > least for name, at in complete.items()):
+            return []
+        return [name for name, at in complete.items() if at == least]
 
     # What the members tell.
 
@@ -244,6 +259,8 @@ class Coordinator:
         """
         for name, epochs in self._columns.items():
             latest = [report.latest[name] for report in reads if name in report.latest]
+            if latest or any(report.lanes.get(name) for report in reads):
+                self._has_rows.add(name)
             if isinstance(epochs, EventEpochs) and latest:
                 self._intake.reach(name, epochs.complete_by(max(latest)))
             for report in reads:
@@ -280,9 +297,7 @@ class Coordinator:
             )
         del self._saves[epoch]
         parts = [saves[number].part for number in range(self.workers)]
-        last = self.ledger.committed
-        # A member of a new generation does not know of ticks that it need not read.
-        settled = max(-1 if last is None else last.settled, min(each.settled for each in saves.values()))
+        settled = self._settled(saves.values())
         staged = [piece for number in range(self.workers) for piece in saves[number].staged]
         with prepared(self._publisher, self.ledger.next_commit, epoch, staged):
             commit = self.ledger.commit(
@@ -308,6 +323,12 @@ class Coordinator:
         return commit
 
     # Inside.
+
+    def _settled(self, saves: Collection[Saved]) -> int:
+        """The last tick that need not be read again, once these are committed."""
+        last = self.ledger.committed
+        # A member of a new generation does not know of ticks that it need not read.
+        return max(-1 if last is None else last.settled, min(each.settled for each in saves))
 
     def _has_room(self) -> bool:
         # Behind a delay, outputs may be past an epoch before its tick is recorded, and never tell again.

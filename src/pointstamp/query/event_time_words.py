@@ -7,6 +7,7 @@ Where epochs are event time the driver itself knows how far each input is. Of st
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -28,13 +29,20 @@ class _Holding:
 
 
 def epochs_words(
-    columns: Mapping[str, EpochColumn], complete: Mapping[str, int], silence: Silence, now_seconds: float
+    columns: Mapping[str, EpochColumn],
+    complete: Mapping[str, int | None],
+    silence: Silence,
+    now_seconds: float,
 ) -> list[str]:
-    """What holds event time back where epochs are that: ``complete`` has the epoch of each open input."""
+    """What holds event time back where epochs are that.
+
+    ``complete`` has the epoch of each open input, which is None where it has had no row.
+    """
     found = [
-        _Holding(f"input '{name}'", complete[name] * epochs.every or None, epochs.kind, [name])
+        _Holding(f"input '{name}'", None if at is None else at * epochs.every, epochs.kind, [name])
         for name, epochs in columns.items()
         if isinstance(epochs, EventEpochs) and name in complete
+        for at in [complete[name]]
     ]
     return list(_words(found, silence, now_seconds))
 
@@ -43,14 +51,64 @@ def streams_words(
     plan: Plan, output: str, latest: Mapping[str, int], silence: Silence, now_seconds: float
 ) -> list[str]:
     """What holds event time back for an output: ``latest`` has the greatest event times by operator."""
-    found = []
-    for node in nodes_above(plan, plan.named(NodeKind.OUTPUT)[output]):
-        if isinstance(node.logic, partial) and node.logic.func is InTime:
-            said: InTimePlan = node.logic.args[0]
-            bound = latest[node.name] - said.lateness if node.name in latest else None
-            inputs = [each.name for each in nodes_above(plan, node) if each.kind is NodeKind.INPUT]
-            found.append(_Holding(f"stream '{said.stream}'", bound, said.kind, inputs))
-    return list(_words(found, silence, now_seconds))
+    return list(_words(_holdings(streams_of(plan, output), latest), silence, now_seconds))
+
+
+class WatermarkStream(NamedTuple):
+    """A stream with a watermark: its operator, what was promised of it, and the inputs that it is made of."""
+
+    operator: str
+    said: InTimePlan
+    inputs: Sequence[str]
+
+
+def streams_of(plan: Plan, output: str) -> list[WatermarkStream]:
+    """The streams with a watermark of which something comes to an output."""
+    return [
+        WatermarkStream(
+            node.name,
+            node.logic.args[0],
+            [each.name for each in nodes_above(plan, node) if each.kind is NodeKind.INPUT],
+        )
+        for node in nodes_above(plan, plan.named(NodeKind.OUTPUT)[output])
+        if isinstance(node.logic, partial) and node.logic.func is InTime
+    ]
+
+
+def streams_behind(
+    streams: Sequence[WatermarkStream], latest: Mapping[str, int], silence: Silence
+) -> list[str]:
+    """The streams for which others wait that are ahead in event time, in words; none where all are as far."""
+    found = [each for each in _holdings(streams, latest) if not set(each.inputs) <= silence.inputs]
+    bounds = [each.bound for each in found if each.bound is not None]
+    if not bounds:
+        return []
+    least = None if len(bounds) < len(found) else min(bounds)
+    return [] if least == max(bounds) else [each.who for each in found if each.bound == least]
+
+
+def _holdings(streams: Sequence[WatermarkStream], latest: Mapping[str, int]) -> list[_Holding]:
+    return [
+        _Holding(
+            f"stream '{said.stream}'",
+            latest[operator] - said.lateness if operator in latest else None,
+            said.kind,
+            inputs,
+        )
+        for operator, said, inputs in streams
+    ]
+
+
+def late_names(plan: Plan) -> dict[str, str]:
+    """For each operator that finds late rows of a stream: the name by which they are counted.
+
+    That is the input that the stream is made of, or the stream where it is made of several.
+    """
+    return {
+        operator: inputs[0] if len(inputs) == 1 else said.stream
+        for output in plan.named(NodeKind.OUTPUT)
+        for operator, said, inputs in streams_of(plan, output)
+    }
 
 
 def _words(found: Sequence[_Holding], silence: Silence, now_seconds: float) -> Iterator[str]:

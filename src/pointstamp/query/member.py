@@ -24,6 +24,7 @@ from pointstamp.flow.plan import NodeKind
 from pointstamp.journal.parts import encode_part, stored_part
 from pointstamp.mesh.wire import Body
 from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.query.event_time_words import late_names
 from pointstamp.query.mission import Mission
 from pointstamp.query.pacing import Pacing
 from pointstamp.query.scribe import Scribe
@@ -41,6 +42,7 @@ from pointstamp.running.messages import (
     Order,
     Progressed,
     Report,
+    RowsCounted,
     Save,
     Saved,
     Tick,
@@ -51,6 +53,7 @@ from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Part
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, Target
+from pointstamp.worker.lineage import LINEAGE, end_copy
 from pointstamp.worker.ports import Chooser, EventLog, Transport
 from pointstamp.worker.snapshots import WorkerSnapshot
 from pointstamp.worker.worker import Worker
@@ -112,6 +115,9 @@ class Member:
         self.rows_out = dict.fromkeys(mission.plan.named(NodeKind.OUTPUT), 0)
         self.rows_late: dict[str, int] = {}
         self.rows_skipped: dict[str, int] = {}
+        self._counted: dict[int, RowsCounted] = {}  # by epoch, of those that are not saved yet
+        self._late_names = late_names(mission.plan)
+        self._late_told: dict[str, int] = {}
         self._is_finishing = False
         self._told: tuple[int, int] | None = None
         self._asked_ahead: int | None = None
@@ -214,8 +220,12 @@ class Member:
         )
 
     def _batches(self, name: str, part: Part) -> Iterator[pa.RecordBatch]:
+        depth = LINEAGE.depth
         try:
-            yield from self.mission.sources[name].read(part, self.mission.schema(name))
+            for batch in self.mission.sources[name].read(part, self.mission.schema(name)):
+                if LINEAGE.depth != depth:
+                    end_copy()
+                yield batch
         except SourceError as error:
             raise SourceError(f"input '{name}': {error}") from error
 
@@ -223,7 +233,29 @@ class Member:
         """Ask a source that may leave rows out how many of a part these were."""
         skipped = getattr(self.mission.sources[name], "skipped", None)
         if skipped is not None and (count := skipped(part)) and tick.open_from > self._restored_epoch:
-            self.rows_skipped[name] = self.rows_skipped.get(name, 0) + count
+            _add(self.rows_skipped, name, count)
+            _add(self._counts_of(tick.open_from).skipped, name, count)
+
+    def _counts_of(self, epoch: int) -> RowsCounted:
+        """Where the rows of an epoch are counted, for the commit that has it."""
+        counts = self._counted.get(epoch)
+        if counts is None:
+            counts = self._counted[epoch] = RowsCounted.none()
+        return counts
+
+    def _take_counted(self, through: int) -> RowsCounted:
+        """The rows of epochs up to this one, which are counted no longer."""
+        for operator, count in self.worker.late_rows().items():
+            more = count - self._late_told.get(operator, 0)
+            if more:
+                self._late_told[operator] = count
+                name = self._late_names.get(operator, operator)
+                _add(self.rows_late, name, more)
+                _add(self._counts_of(through).late, name, more)
+        taken = RowsCounted.none()
+        for epoch in [epoch for epoch in self._counted if epoch <= through]:
+            taken = taken.plus(self._counted.pop(epoch))
+        return taken
 
     def _send(self, name: str, part: Part, batch: pa.RecordBatch, tick: Tick) -> int:
         """Send each row of a batch at its epoch, late ones at the first open one; return the last epoch."""
@@ -254,6 +286,7 @@ class Member:
     def _send_at(self, name: str, epoch: int, rows: pa.RecordBatch) -> None:
         if epoch > self._restored_epoch:
             self.rows_in[name] += rows.num_rows
+            _add(self._counts_of(epoch).read, name, rows.num_rows)
             self.worker.inputs[name].send(rows, at=epoch)
 
     def _take_late(self, name: str, epoch: int, rows: pa.RecordBatch, tick: Tick, part: Part) -> None:
@@ -268,7 +301,8 @@ class Member:
             )
         if tick.open_from <= self._restored_epoch:
             return  # they are in what was saved
-        self.rows_late[name] = self.rows_late.get(name, 0) + rows.num_rows
+        _add(self.rows_late, name, rows.num_rows)
+        _add(self._counts_of(tick.open_from).late, name, rows.num_rows)
         if policy == "output":
             self.worker.inputs[name].send(late_rows(rows, epoch), at=tick.open_from, late=True)
 
@@ -299,7 +333,9 @@ class Member:
         for name, epochs in self._output.items():
             for epoch in [epoch for epoch in epochs if epoch <= through]:
                 batches = taken.setdefault(name, {})[epoch] = epochs.pop(epoch)
-                self.rows_out[name] += sum(batch.num_rows for batch in batches)
+                rows = sum(batch.num_rows for batch in batches)
+                self.rows_out[name] += rows
+                _add(self._counts_of(epoch).finished, name, rows)
                 self._output_bytes -= sum(batch.nbytes for batch in batches)
         return taken
 
@@ -319,6 +355,7 @@ class Member:
         kept = self.worker.kept()
         latest = self.worker.event_times()
         rows_out, rounds = dict(self.rows_out), self.worker.take_rounds(snapshot.epoch)
+        counted = self._take_counted(snapshot.epoch)
 
         def job() -> Report:
             staged = [piece for piece in self._staged if piece.last_epoch <= snapshot.epoch]
@@ -327,7 +364,7 @@ class Member:
                 staged.extend(self._writer.stage(output_name, epochs))
             part, content = encode_part(snapshot, self.number, mission.workers, name, mission.query)
             part = stored_part(part, content, mission.storage, mission.inline_bytes_max // mission.workers)
-            told = (memory_bytes(), rows_out, rounds)
+            told = (memory_bytes(), rows_out, rounds, counted)
             return Saved(snapshot.epoch, part, staged, settled, kept, latest, *told)
 
         self._scribe.submit(job)
@@ -376,3 +413,7 @@ class Member:
             for number in range(len(self.worker.graph.ports))
             for time, count in occurrences(Location(number)).items()
         ]
+
+
+def _add(counts: dict[str, int], name: str, count: int) -> None:
+    counts[name] = counts.get(name, 0) + count

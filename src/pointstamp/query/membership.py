@@ -16,14 +16,15 @@ from pointstamp.mesh.wire import MessageCodec
 from pointstamp.query.member import Member, Tell
 from pointstamp.query.mission import Mission
 from pointstamp.query.scribe import ThreadScribe
+from pointstamp.running.board import Sign
 from pointstamp.running.messages import Ready
 from pointstamp.running.posting import post
 from pointstamp.running.serving import serve
 from pointstamp.running.telling import EventTeller, TellRows
 
 
-def be_member(mission: Mission, mesh: Mesh, worker: int) -> None:
-    """Be one member of a crew until its work is done."""
+def be_member(mission: Mission, mesh: Mesh, worker: int, sign: Sign | None = None) -> None:
+    """Be one member of a crew until its work is done; ``sign`` shows that it is not stuck in native code."""
     say: TellRows = partial(post, mesh, mission.workers)
     teller = EventTeller(say) if mission.is_observed else None
     tell: Tell = say if teller is None else teller.before(say)
@@ -37,6 +38,6 @@ def be_member(mission: Mission, mesh: Mesh, worker: int) -> None:
 
         mesh.watch([scribe.fileno()])
         try:
-            serve(start, transport, tell_call=say, teller=teller)
+            serve(start, transport, tell_call=say, teller=teller, sign=sign)
         finally:
             mesh.watch([])

@@ -1,14 +1,22 @@
 """Crews in processes of this machine."""
 
 from functools import partial
+from typing import Final
 
+from pointstamp.errors import TransportError
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
+from pointstamp.query.crew import CrewError
 from pointstamp.query.membership import be_member
 from pointstamp.query.meshcrew import MeshCrew
 from pointstamp.query.mission import Mission
+from pointstamp.running.board import Sign
 from pointstamp.running.gang import ProcessGang
-from pointstamp.running.messages import Finish, Leave, Order
+from pointstamp.running.messages import Failed, Finish, InCall, Leave, Order, Report
 from pointstamp.running.workerprocess import Seat
+
+_CONSEQUENCE: Final = TransportError.__name__
+# How long a death may take to be known after a connection was seen to be closed.
+_DEATH_SECONDS_MAX: Final = 0.5
 
 
 class ProcessCrew(MeshCrew):
@@ -19,12 +27,30 @@ class ProcessCrew(MeshCrew):
         super().__init__(gang.mesh)
         self._gang = gang
         self._were_told = False
+        self._stuck: set[int] = set()  # those that are known to be stuck in native code
         gang.forget_folder()
 
     def post(self, worker: int, order: Order) -> None:
         """Give an order to a member."""
         self._were_told = self._were_told or isinstance(order, (Finish, Leave))
         super().post(worker, order)
+
+    def collect(self) -> list[tuple[int, Report]]:
+        """The reports that have arrived, and of members that are stuck what is seen from outside."""
+        reports = super().collect()
+        # What another member says of a connection that was closed says less than who has died of what.
+        if any(isinstance(report, Failed) and report.kind == _CONSEQUENCE for _, report in reports):
+            self._gang.wait_for_death(_DEATH_SECONDS_MAX)
+            if words := self.deaths():
+                raise CrewError(words)
+        for worker, call in enumerate(self._gang.look()):
+            if call is not None and worker not in self._stuck:
+                self._stuck.add(worker)
+                reports.append((worker, call))
+            elif call is None and worker in self._stuck:
+                self._stuck.discard(worker)
+                reports.append((worker, InCall("", "", "", 0.0)))
+        return reports
 
     @property
     def pids(self) -> list[int]:
@@ -61,5 +87,5 @@ class ProcessLauncher:
         return self.crew
 
 
-def _be_member(mission: Mission, mesh: Mesh, seat: Seat) -> None:
-    be_member(mission, mesh, seat.worker)
+def _be_member(mission: Mission, mesh: Mesh, seat: Seat, sign: Sign | None) -> None:
+    be_member(mission, mesh, seat.worker, sign)

@@ -33,7 +33,13 @@ from pointstamp.topology.ports import Location
 
 _ANSWER_SECONDS_MAX: Final = 30.0
 _LOOK_SECONDS: Final = 0.2
+# How long ``why`` waits for a worker to say how far it is, before it says what is known without that.
+_WHY_SECONDS_MAX: Final = 2.0
 T = TypeVar("T")
+
+
+class _NoAnswerError(RecoveryError):
+    """The query's thread or its workers have not answered in time."""
 
 
 class Companion(Protocol):
@@ -118,7 +124,11 @@ class Query:
 
     @property
     def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """The last commit: its epoch, rows and rates; None before the first."""
+        """The last commit: its epoch, and the rows and rates of the epochs that it publishes.
+
+        ``rowsIn``, ``rowsOut``, ``rowsLate`` and ``rowsSkipped`` are those of this commit, by the name of the
+        input or output; ``progress()`` has the totals since the workers started. None before the first.
+        """
         recent = self._supervisor.recent
         return recent[-1] if recent else None
 
@@ -178,9 +188,11 @@ class Query:
         """
         self._check_output(output)
         try:
-            status = self.progress()
+            status = self._progress(_WHY_SECONDS_MAX)
         except BusyError:
             return self._supervisor.calls()
+        except _NoAnswerError as error:
+            return [*self._supervisor.calls(), str(error)]
         calls = self._supervisor.calls()
         held = next(each.held_by for each in status.outputs if each.name == output)
         plan = self._supervisor.spec.plan
@@ -197,6 +209,9 @@ class Query:
 
         What they keep is as of the last epoch that is saved.
         """
+        return self._progress(_ANSWER_SECONDS_MAX)
+
+    def _progress(self, timeout: float) -> RunStatus:
         answer: Future[Counts] = Future()
 
         def ask(session: Session) -> tuple[RowCounts, dict[int, int]]:
@@ -209,8 +224,8 @@ class Query:
             )
             return rows, dict(session.memory_bytes)
 
-        rows, memory_bytes = self._answer(self._supervisor.call(ask))
-        tracker = tracker_of(self._supervisor.spec.plan, self._answer(answer))
+        rows, memory_bytes = self._answer(self._supervisor.call(ask), timeout)
+        tracker = tracker_of(self._supervisor.spec.plan, self._answer(answer, timeout))
         return replace(status_from(self._supervisor.spec.plan, tracker, rows), memory_bytes=memory_bytes)
 
     def dashboard(self, *, port: int = 0, host: str = "127.0.0.1", control: bool = False) -> Dashboard:
@@ -218,7 +233,8 @@ class Query:
 
         Only this machine can reach it, unless ``host`` names another interface; and only who knows the
         address with its token is answered. With ``control`` the page can stop the query and take savepoints.
-        It is served until its ``close`` is called or this process ends, also after the end of the query.
+        It is served until its ``close`` is called or this process ends, also after the end of the query. Then
+        another query of the process may take its port over.
         """
         served = Dashboard(QuerySight(self, self._supervisor, control=control), host=host, port=port)
         elsewhere = self._on_dashboard(served.address)
@@ -337,7 +353,7 @@ class Query:
             if not self._thread.is_alive() and not future.done():
                 raise self._error or RecoveryError(f"query '{self.name}' has ended.")
             if deadline is not None and monotonic() >= deadline:
-                raise RecoveryError(
+                raise _NoAnswerError(
                     f"query '{self.name}' has not answered for {timeout:g} seconds; it is "
                     f"{self.status['message']}."
                 )

@@ -185,6 +185,11 @@ class QuerySight:
                 )
             )
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the query has ended."""
+        return not self._query.isActive
+
     def act(self, what: str, given: str) -> str:
         """Stop the query, or take a savepoint, where that was allowed when the dashboard was opened."""
         if not self._control:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Protocol, TypeAlias
 
 from pointstamp.running.messages import Report
+from pointstamp.worker.lineage import LINEAGE, end_copy
 
 Job: TypeAlias = Callable[[], Report | None]
 
@@ -111,11 +112,14 @@ class ThreadScribe:
         self._theirs.close()
 
     def _work(self) -> None:
+        depth = LINEAGE.depth
         while (job := self._jobs.get()) is not None:
             try:
                 self._results.append(job())
             except BaseException as error:  # raised again where the member looks
                 self._results.append(error)
+            if LINEAGE.depth != depth:  # a writer has forked, and this is the copy
+                end_copy()
             try:
                 self._theirs.send(b"!")
             except OSError:

@@ -6,7 +6,7 @@ member is lost. Calls from other threads are run between two rounds of the loop,
 lock.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
@@ -17,7 +17,7 @@ from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.journal.history import Committed
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.crew import Crew, CrewError
-from pointstamp.query.event_time_words import nodes_above, streams_words
+from pointstamp.query.event_time_words import WatermarkStream, nodes_above, streams_behind, streams_words
 from pointstamp.query.observing import Verification
 from pointstamp.query.timeline import Timeline
 from pointstamp.running.failing import error_of
@@ -38,6 +38,7 @@ from pointstamp.running.messages import (
     Progressed,
     Ready,
     Report,
+    RowsCounted,
     Save,
     Saved,
     Tick,
@@ -46,6 +47,7 @@ from pointstamp.running.messages import (
 from pointstamp.running.posting import unfit
 from pointstamp.sources.port import Watch
 from pointstamp.state.keeping import KeptRows
+from pointstamp.worker.lineage import LINEAGE, end_copy
 
 LEAVE_SECONDS_MAX: Final = 30.0
 # How often a source is looked at that cannot say when it has news, and how long to wait for anything.
@@ -70,7 +72,11 @@ class Session:
         verification: Verification | None = None,
         timeline: Timeline | None = None,
         now_seconds: Callable[[], float] = monotonic,
+        is_dropped: Callable[[], bool] = lambda: False,
+        streams: Sequence[Sequence[WatermarkStream]] = (),
     ) -> None:
+        self._streams = streams
+        self._is_dropped = is_dropped
         self.coordinator = coordinator
         self.rows_in: list[dict[str, int]] = [{} for _ in range(workers)]
         self.memory_bytes: dict[int, int] = {}
@@ -79,6 +85,7 @@ class Session:
         self.rows_late: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_skipped: list[dict[str, int]] = [{} for _ in range(workers)]
         self.kept: list[dict[str, KeptRows]] = [{} for _ in range(workers)]
+        self._counted: dict[int, RowsCounted] = {}  # by epoch that was saved, of all members together
         self.latest: dict[str, int] = {}
         self.members: dict[int, Ready] = {}
         self.calls = CallsHeard()
@@ -97,12 +104,19 @@ class Session:
         self._counts: list[tuple[int, Future[Counts]]] = []  # whom was asked, and for what
         self._saves: list[tuple[int, Future[int]]] = []
         self._ended: set[str] = set()
+        self._depth = LINEAGE.depth
 
     def turn(self) -> bool:
-        """One round of the loop without waiting; whether anything happened."""
+        """One round of the loop without waiting; whether anything happened.
+
+        A round ends early if the query is told to end at once: each report may be the last of a commit, and
+        a slow sink may take long to publish it.
+        """
         reports = self._crew.collect()
         for worker, report in reports:
             self._receive(worker, report)
+            if self._is_dropped():
+                return True
         has_news = self._look_at_verification() or bool(reports)
         for name in self._watches:
             has_news = self._look_at(name) or has_news
@@ -186,6 +200,12 @@ class Session:
         by_epochs = coordinator.event_time_words(now)
         return by_epochs or streams_words(plan, output, self.latest, coordinator.silence, now)
 
+    def behind(self) -> list[str]:
+        """What rows wait for that have been read: inputs and streams that are behind others in event time."""
+        inputs = [f"input '{name}'" for name in self.coordinator.inputs_behind()]
+        found = [streams_behind(each, self.latest, self.coordinator.silence) for each in self._streams]
+        return list(dict.fromkeys([*inputs, *(who for each in found for who in each)]))
+
     def source_words(self, plan: Plan, output: str) -> list[str]:
         """What the sources above an output wait for, in words, where they can say."""
         above = nodes_above(plan, plan.named(NodeKind.OUTPUT)[output])
@@ -239,12 +259,18 @@ class Session:
             units = watch.poll()
         except SourceError as error:
             raise SourceError(f"input '{name}': {error}") from error
+        self._check_not_copied()
         if units:
             self.coordinator.offer(name, units)
         if watch.is_finished:
             self._ended.add(name)
             self.coordinator.end(name)
         return bool(units) or watch.is_finished
+
+    def _check_not_copied(self) -> None:
+        """End this process if a source or a sink has forked it: its parent does what is to be done."""
+        if LINEAGE.depth != self._depth:
+            end_copy()
 
     def _may_go_on(self) -> bool:
         return self.verification is None or self.verification.has_room
@@ -256,6 +282,8 @@ class Session:
         verified = self.verification.verified()
         for worker, report in verified:
             self._saved(worker, report)
+            if self._is_dropped():
+                return True
         question = self.verification.question()
         if question is not None:
             for worker in range(self._workers):
@@ -265,11 +293,19 @@ class Session:
     def _saved(self, worker: int, report: Saved) -> None:
         self._timeline.saved(report.epoch)
         commit = self.coordinator.saved(worker, report)
+        self._check_not_copied()
         if commit is not None:
             if self.verification is not None:
                 self.verification.committed(commit.epoch)
             self._on_commit(commit)
             self._look_at_saves()
+
+    def take_counted(self, through: int) -> RowsCounted:
+        """The rows of the epochs that were saved up to this one, which are counted no longer."""
+        taken = RowsCounted.none()
+        for epoch in [epoch for epoch in self._counted if epoch <= through]:
+            taken = taken.plus(self._counted.pop(epoch))
+        return taken
 
     def _finished_rows(self, worker: int, rows: dict[str, int]) -> None:
         """A member has finished so many rows in all; a report that comes late may say less than is known."""
@@ -319,6 +355,8 @@ class Session:
                     self._on_ready()
             case Saved():
                 self.kept[worker] = report.kept
+                known = self._counted.get(report.epoch, RowsCounted.none())
+                self._counted[report.epoch] = known.plus(report.counted)
                 self._finished_rows(worker, report.rows_out)
                 self._measured(worker, report.memory_bytes)
                 self._timeline.turned(report.rounds)
@@ -350,7 +388,7 @@ class Session:
                 if self.verification is not None:
                     self.verification.observed(worker, report)
             case InCall():
-                if report.operator:  # it was heard
+                if report.when:  # it was heard
                     self._ask_others(worker)
             case Finished():
                 self._finished.add(worker)

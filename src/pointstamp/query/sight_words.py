@@ -1,6 +1,7 @@
 """What is known of a query as plain data for a page, and as samples for machines. Pure functions."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from pointstamp.dashboard.prometheus import Sample
@@ -191,10 +192,13 @@ def query_samples(
         yield "pointstamp_rows_out_total", {"output": out.name}, out.rows
         if out.epochs_complete is not None:
             yield "pointstamp_output_epoch", {"output": out.name}, out.epochs_complete
-    for loop in status.loops:
-        where = {"loop": "/".join(loop.scope), "epoch": str(loop.epoch)}
-        yield "pointstamp_loop_round", where, loop.last_round
-        yield "pointstamp_loop_messages", where, loop.messages
+    for scope, loops in groupby(status.loops, key=lambda loop: loop.scope):
+        # One series for each loop: an epoch as a label would make new ones for ever.
+        epochs = list(loops)
+        where = {"loop": "/".join(scope)}
+        yield "pointstamp_loop_epochs", where, len(epochs)
+        yield "pointstamp_loop_round", where, max(each.last_round for each in epochs)
+        yield "pointstamp_loop_messages", where, sum(each.messages for each in epochs)
     for kept in status.kept:
         owner, _, what = kept.name.rpartition(": ")
         yield "pointstamp_kept_rows", {"operator": owner, "what": what}, kept.rows

@@ -34,17 +34,19 @@ from pointstamp.errors import (
     StorageError,
     TransportError,
 )
+from pointstamp.flow.plan import NodeKind
 from pointstamp.journal.history import Committed
 from pointstamp.journal.ledger import Ledger
 from pointstamp.query.beginning import Beginning, begin_generation, found_again
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.crew import CrewError, Launcher
+from pointstamp.query.event_time_words import streams_of
 from pointstamp.query.observing import Verification
 from pointstamp.query.policy import RestartBudget
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.session import Session
 from pointstamp.query.timeline import Timeline
-from pointstamp.query.totals import total, total_kept
+from pointstamp.query.totals import total_kept
 from pointstamp.query.unneeded import remove_unneeded
 from pointstamp.query.upkeep import Upkeep
 from pointstamp.running.messages import InCall
@@ -56,6 +58,7 @@ RECENT_MAX: Final = 100
 SUCCESSOR_SECONDS: Final = 5.0
 """How often a query that has nothing to write looks whether a newer driver has replaced it."""
 ENDED: Final = "ended"
+WAITING: Final = "waiting for data"
 T = TypeVar("T")
 
 
@@ -87,11 +90,13 @@ class Supervisor:
         self.committed_number = -1
         self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT_MAX)
         self.recovery_seconds: list[float] = []
-        self._counted = (monotonic(), 0)
+        self._committed_seconds = monotonic()
         self._verified_before = 0
         self.upkeep = Upkeep(getattr(spec.sink, "compactor", None), spec.plan.name)
         self._looked_seconds = monotonic()
         self.timeline = Timeline()
+        outputs = spec.plan.named(NodeKind.OUTPUT)
+        self._streams = [found for name in outputs if (found := streams_of(spec.plan, name))]
 
     # From any thread.
 
@@ -172,7 +177,7 @@ class Supervisor:
         self.generation, ledger = begun.generation, begun.ledger
         self.timeline.generation = self.generation
         self._note_commit(ledger.committed)
-        self._counted = (monotonic(), 0)
+        self._committed_seconds = monotonic()
         self.phase = "starting workers"
         with ExitStack() as opened:
             watches: dict[str, Watch] = {}
@@ -195,6 +200,8 @@ class Supervisor:
                 on_ready=self._on_ready,
                 verification=verification,
                 timeline=self.timeline,
+                is_dropped=lambda: self.is_dropped,
+                streams=self._streams,
             )
             opened.callback(session.close)
             for name, units in promised.items():
@@ -247,7 +254,7 @@ class Supervisor:
                 session.leave()
                 return
             if not happened:
-                self.phase = "waiting for data" if coordinator.is_settled else "working"
+                self.phase = _waiting(session) if coordinator.is_settled else "working"
                 self._look_for_successor(ledger)
                 session.wait(self._ours.fileno())
 
@@ -329,12 +336,11 @@ class Supervisor:
         if session is None:
             return
         now = monotonic()
-        rows_in = total(session.rows_in)
-        before, rows_before = self._counted
-        rows = sum(rows_in.values())
-        seconds = max(now - before, 1e-6)
-        self._counted = (now, rows)
-        self.timeline.published(commit, max(0, rows - rows_before))
+        counted = session.take_counted(commit.epoch)
+        rows = sum(counted.read.values())
+        seconds = max(now - self._committed_seconds, 1e-6)
+        self._committed_seconds = now
+        self.timeline.published(commit, rows)
         self.recent.append(
             {
                 "id": self.spec.query_id,
@@ -343,12 +349,12 @@ class Supervisor:
                 "epoch": commit.epoch,
                 "commit": commit.number,
                 "generation": self.generation,
-                "numInputRows": max(0, rows - rows_before),
-                "inputRowsPerSecond": max(0, rows - rows_before) / seconds,
-                "rowsIn": rows_in,
-                "rowsOut": total(session.rows_out),
-                "rowsLate": total(session.rows_late),
-                "rowsSkipped": total(session.rows_skipped),
+                "numInputRows": rows,
+                "inputRowsPerSecond": rows / seconds,
+                "rowsIn": counted.read,
+                "rowsOut": counted.finished,
+                "rowsLate": counted.late,
+                "rowsSkipped": counted.skipped,
                 "kept": {
                     name: {"rows": rows, "bytes": size, "spilledBytes": spilled}
                     for name, (rows, size, spilled) in total_kept(session.kept).items()
@@ -419,6 +425,14 @@ class Supervisor:
     def _wake(self) -> None:
         with suppress(OSError):
             self._theirs.send(b"!")
+
+
+def _waiting(session: Session) -> str:
+    """What a query waits for that has nothing to do."""
+    behind = session.behind()
+    if not behind:
+        return WAITING
+    return f"waiting for {' and '.join(behind)}, behind which rows of other inputs wait for event time"
 
 
 def _without_chance(words: str) -> str:

@@ -22,6 +22,7 @@ from pointstamp.mesh.wire import BatchFormat, Body, MessageCodec, TimeFormat
 from pointstamp.operators.endpoints import Collect
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.rows.late import LATE_PORT
+from pointstamp.running.board import Sign
 from pointstamp.running.messages import (
     AdvanceInput,
     AskCounts,
@@ -50,7 +51,9 @@ WHOLE_FLOW: Final = -1
 """In place of a location: the least root times that are counted anywhere, for flows without outputs."""
 
 
-def run_worker(plan: Plan, mesh: Mesh, seat: Seat, *, is_judged: bool = False) -> None:
+def run_worker(
+    plan: Plan, mesh: Mesh, seat: Seat, sign: Sign | None = None, *, is_judged: bool = False
+) -> None:
     """Run one worker of a flow until it is told to stop; if it is judged, it tells what happens."""
     tell: TellRows = partial(post, mesh, seat.workers)
     teller = EventTeller(tell) if is_judged else None
@@ -61,6 +64,7 @@ def run_worker(plan: Plan, mesh: Mesh, seat: Seat, *, is_judged: bool = False) -
         transport,
         tell_call=tell,
         teller=teller,
+        sign=sign,
     )
 
 

@@ -41,7 +41,8 @@ class ForkedProcess:
     """A process that was forked for this one; used by one thread at a time."""
 
     def __init__(self, status: Connection) -> None:
-        self._status = status
+        self.status = status
+        """Readable when it has ended."""
         self._exitcode: int | None = None
         self.pid = self._read_pid()
 
@@ -58,13 +59,13 @@ class ForkedProcess:
 
     def join(self, seconds_max: float) -> None:
         """Wait for its end, at most so long."""
-        if self._exitcode is None and self._status.poll(seconds_max):
+        if self._exitcode is None and self.status.poll(seconds_max):
             try:
-                self._exitcode = int(self._status.recv_bytes())
+                self._exitcode = int(self.status.recv_bytes())
             except (EOFError, OSError):
                 # Who forked it was killed, and it with that one.
                 self._exitcode = -signal.SIGKILL
-            self._status.close()
+            self.status.close()
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal; nothing where it has ended."""
@@ -74,8 +75,8 @@ class ForkedProcess:
 
     def _read_pid(self) -> int:
         try:
-            if self._status.poll(START_SECONDS_MAX):
-                return int(self._status.recv_bytes())
+            if self.status.poll(START_SECONDS_MAX):
+                return int(self.status.recv_bytes())
             what = f"has forked none for {START_SECONDS_MAX:g} seconds"
         except (EOFError, OSError):
             what = "has ended"

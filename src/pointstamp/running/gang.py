@@ -6,6 +6,7 @@ through unix sockets in a private folder, which is gone as soon as they have met
 matter which process is killed and when.
 """
 
+import multiprocessing.connection
 import os
 import shutil
 import signal
@@ -25,10 +26,12 @@ from pointstamp.flow.plan import Plan
 from pointstamp.mesh.door import Address
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
 from pointstamp.mesh.nearby import SOCKET_PATH_BYTES_MAX
+from pointstamp.running.board import Board, Silent, account_of
 from pointstamp.running.boundedworker import run_worker
 from pointstamp.running.failing import error_of
 from pointstamp.running.forked import ForkedProcess, fork_clean
-from pointstamp.running.messages import Failed
+from pointstamp.running.lookout import STUCK
+from pointstamp.running.messages import Failed, InCall
 from pointstamp.running.sendable import packed
 from pointstamp.running.workerprocess import (
     MEETING_SECONDS_MAX,
@@ -37,6 +40,9 @@ from pointstamp.running.workerprocess import (
     member_names,
     work,
 )
+
+STUCK_SECONDS: Final = 1.5
+"""A worker that has shown no sign of life for so long, and could have, is told to be stuck."""
 
 _GRACE_SECONDS: Final = 1.0
 # Who was killed ends when the machine comes to it.
@@ -67,6 +73,11 @@ class ProcessGang:
         target = packed(plan, partial(work, run or partial(run_worker, plan)))
         self._folder = Path(tempfile.mkdtemp(prefix="pointstamp-mesh-"))
         self._processes: list[ForkedProcess] = []
+        self._operators: dict[int, str] = {node.index: node.name for node in plan.nodes}
+        self._silence_seconds_max = silence_seconds_max
+        self._board = Board.create(processes)
+        self._silent = Silent(self._board, lambda worker: account_of(self._processes[worker].pid))
+        self._killed: dict[int, str] = {}  # those that were killed here, and why
         self.mesh: Mesh | None = None
         # Also when the run is forgotten without being closed; in this process only, not in a fork of it.
         self._finalizer = weakref.finalize(self, _end, os.getpid(), self._processes, self._folder)
@@ -74,7 +85,15 @@ class ProcessGang:
         try:
             listen = _listener(transport, self._folder)
             for number in range(processes):
-                seat = Seat(number, processes, listen(number), encrypted, silence_seconds_max, generation)
+                seat = Seat(
+                    number,
+                    processes,
+                    listen(number),
+                    encrypted,
+                    silence_seconds_max,
+                    generation,
+                    self._board.place,
+                )
                 process, pipe = fork_clean(target, seat)
                 self._processes.append(process)
                 pipes.append(pipe)
@@ -88,6 +107,7 @@ class ProcessGang:
                 generation=generation,
             )
             self._meet(self.mesh, pipes)
+            self._board.hide()
         except BaseException:
             self.end()
             raise
@@ -106,12 +126,40 @@ class ProcessGang:
 
     def deaths(self) -> list[Death]:
         """How processes have ended: the killed ones first, and last those that returned by themselves."""
+        self.look()
         ended = [
-            Death(code, f"{self.name(worker)} {_how(code)}")
+            Death(code, f"{self.name(worker)} {self._killed.get(worker) or _how(code)}")
             for worker, process in enumerate(self._processes)
             if (code := process.exitcode) is not None
         ]
         return sorted(ended, key=lambda death: (death.code == 0, death))
+
+    def wait_for_death(self, seconds_max: float) -> None:
+        """Wait until a process has ended, at most so long."""
+        multiprocessing.connection.wait(
+            [each.status for each in self._processes if each.is_alive], seconds_max
+        )
+
+    def look(self) -> list[InCall | None]:
+        """What is seen of each worker from outside: that it is stuck in native code, and in which operator.
+
+        One that has been stuck for longer than the silence that is allowed is killed.
+        """
+        if self._silent.is_due(monotonic()):
+            self._silent.look()
+        return [self._stuck(worker) for worker in range(len(self._processes))]
+
+    def _stuck(self, worker: int) -> InCall | None:
+        seconds = self._silent.seconds(worker)
+        if seconds < STUCK_SECONDS:
+            return None
+        operator = self._silent.operator(worker)
+        name = "" if operator is None else self._operators.get(operator, "")
+        if seconds > self._silence_seconds_max and worker not in self._killed:
+            inside = f"inside operator '{name}' " if name else ""
+            self._killed[worker] = f"was {inside}for {seconds:.0f} s, {STUCK}, and was killed"
+            self._processes[worker].send(signal.SIGKILL)
+        return InCall(name, STUCK, "", seconds)
 
     def forget_folder(self) -> None:
         """Everybody has met: nobody needs the sockets' files any more."""
@@ -123,6 +171,7 @@ class ProcessGang:
         for process in self._processes:
             process.join(max(0, deadline - monotonic()))
         self._finalizer()
+        self._board.hide()
         if self.mesh is not None:
             self.mesh.close(linger_ms=0)
 

@@ -12,13 +12,17 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
+from pointstamp.running.board import LOOK_SECONDS
 from pointstamp.running.messages import InCall
 from pointstamp.worker.instance import Instance
 
 LONG_SECONDS: Final = 2.0
 """A call that takes longer is told."""
 
-_LOOK_SECONDS: Final = 0.5
+STUCK: Final = "in native code that holds Python's global lock"
+"""In place of when an operator was called, where a worker is seen from outside to be stuck."""
+
+_LOOK_SECONDS: Final = LOOK_SECONDS
 
 
 class LongCalls:
@@ -51,11 +55,21 @@ class LongCalls:
 
 
 class Lookout:
-    """A thread that looks at the operators of one worker until it is ended."""
+    """A thread that looks at the operators of one worker until it is ended.
 
-    def __init__(self, instances: Collection[Instance], tell: Callable[[InCall], None]) -> None:
+    ``tell`` is given what is to be told, and ``beat`` is called at each look: not while native code holds
+    Python's global lock.
+    """
+
+    def __init__(
+        self,
+        instances: Collection[Instance],
+        tell: Callable[[InCall], None] | None,
+        beat: Callable[[], None] | None = None,
+    ) -> None:
         self._calls = LongCalls(instances)
         self._tell = tell
+        self._beat = beat
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pointstamp-lookout", daemon=True)
         self._thread.start()
@@ -67,9 +81,13 @@ class Lookout:
 
     def _run(self) -> None:
         with suppress(Exception):  # the driver is gone, in whatever way; the worker hears of that, too
-            while not self._is_over.wait(_LOOK_SECONDS):
+            while True:
+                if self._beat is not None:
+                    self._beat()
+                if self._is_over.wait(_LOOK_SECONDS):
+                    return
                 told = self._calls.look(monotonic())
-                if told is not None:
+                if told is not None and self._tell is not None:
                     self._tell(told)
 
 
@@ -81,7 +99,7 @@ class CallsHeard:
 
     def hear(self, worker: int, report: object) -> None:
         """Take note of a report: whatever else a worker says, it is inside that call no more."""
-        if isinstance(report, InCall) and report.operator:
+        if isinstance(report, InCall) and report.when:
             self._told[worker] = report, monotonic()
         else:
             self._told.pop(worker, None)
@@ -101,9 +119,15 @@ class CallsHeard:
             (
                 worker,
                 call,
-                f"worker {worker} has been inside operator '{call.operator}' for "
-                f"{call.seconds + now - heard:.0f} s, which was called {call.when}"
-                + (f" at {call.time}" if call.time else ""),
+                _words(worker, call, call.seconds + now - heard),
             )
             for worker, (call, heard) in sorted(self._told.copy().items())
         ]
+
+
+def _words(worker: int, call: InCall, seconds: float) -> str:
+    where = f"inside operator '{call.operator}'" if call.operator else "outside of its operators"
+    when = call.when if call.when == STUCK else f"which was called {call.when}"
+    return f"worker {worker} has been {where} for {seconds:.0f} s, {when}" + (
+        f" at {call.time}" if call.time else ""
+    )

@@ -275,6 +275,37 @@ class FileWritten(msgspec.Struct, frozen=True, tag=True, array_like=True):
 # Reports in a query.
 
 
+class RowsCounted(NamedTuple):
+    """The rows of some epochs on one member, by the name of their input or output.
+
+    ``late`` are rows that arrived after it was promised that there would be none; those of a stream with a
+    watermark are counted for the input that the stream is made of, or for the stream if it has several.
+    ``skipped`` are rows that a source could not read and has left out.
+    """
+
+    read: dict[str, int]
+    finished: dict[str, int]
+    late: dict[str, int]
+    skipped: dict[str, int]
+
+    @classmethod
+    def none(cls) -> "RowsCounted":
+        """No rows yet."""
+        return cls({}, {}, {}, {})
+
+    def plus(self, other: "RowsCounted") -> "RowsCounted":
+        """Both together.
+
+        >>> RowsCounted({"a": 1}, {}, {}, {}).plus(RowsCounted({"a": 2}, {"o": 3}, {}, {}))
+        RowsCounted(read={'a': 3}, finished={'o': 3}, late={}, skipped={})
+        """
+        return RowsCounted(*map(_sums, self, other))
+
+
+def _sums(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+
+
 class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """A member's part of the snapshot of an epoch is durable, and so is its output up to there.
 
@@ -283,6 +314,7 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
     what it is, ``latest`` the greatest event time of each stream that has a promise, and
     ``memory_bytes`` what the member's process holds. ``rows_out`` are the rows of finished epochs, by output,
     and ``rounds`` the last round of a loop that the member sent to, by epoch, since the last snapshot.
+    ``counted`` are the rows of the epochs since the last snapshot, up to this one.
     """
 
     epoch: int
@@ -294,6 +326,7 @@ class Saved(msgspec.Struct, frozen=True, tag=True, array_like=True):
     memory_bytes: int = 0
     rows_out: dict[str, int] = {}
     rounds: dict[int, int] = {}
+    counted: RowsCounted = RowsCounted.none()
 
 
 class Progressed(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -392,6 +392,9 @@ class ProcessRun:
 
     def _look_at_processes(self) -> None:
         self._next_look = monotonic() + _WAIT_SECONDS
+        for worker, call in enumerate(self._gang.look()):
+            if call is not None:
+                self._calls.hear(worker, call)
         if self._gang.deaths():
             self._fail(None)
 

@@ -15,11 +15,13 @@ from typing import Final, Protocol, TypeVar
 from pointstamp.errors import PointstampError
 from pointstamp.mesh.transport import ZmqTransport
 from pointstamp.mesh.wire import Body
+from pointstamp.running.board import BoardCell, Sign
 from pointstamp.running.load import LoadMeter
 from pointstamp.running.lookout import Lookout
 from pointstamp.running.messages import AskLoad, InCall, Load, Order, TellEvents
 from pointstamp.running.posting import order_in
 from pointstamp.running.telling import EventTeller
+from pointstamp.worker.lineage import LINEAGE, children_end_with_us, end_copy
 from pointstamp.worker.worker import Worker
 
 # How long an idle worker sleeps at most; only a bound, everything that matters wakes it.
@@ -63,22 +65,30 @@ def serve(
     *,
     tell_call: Callable[[InCall | Load], None] | None = None,
     teller: EventTeller | None = None,
+    sign: Sign | None = None,
 ) -> AnyServed:
     """Start a worker and let it work until it has left; returned is what was started.
 
     ``tell_call`` is called by a thread of its own, too; without it, nobody looks out for long calls, and
-    nobody is told how loaded the worker is.
+    nobody is told how loaded the worker is. ``sign`` shows whoever watches the process from outside that it
+    is not stuck in native code.
     """
     served: AnyServed | None = None
     lookout: Lookout | None = None
     meter: LoadMeter | None = None
     try:
         served = start()
+        instances = served.worker.instances.values()
+        if isinstance(sign, BoardCell):
+            for instance in instances:
+                instance.board = sign
+        if tell_call is not None or sign is not None:
+            lookout = Lookout(instances, tell_call, None if sign is None else sign.beat)
         if tell_call is not None:
-            lookout = Lookout(served.worker.instances.values(), tell_call)
             meter = LoadMeter([served.worker])
         transport.gather(is_on=True)
-        _serve(served, transport, teller, lambda asked: _tell_load(meter, tell_call, asked))
+        with children_end_with_us():
+            _serve(served, transport, teller, lambda asked: _tell_load(meter, tell_call, asked))
     except Exception:
         if teller is not None:
             with suppress(PointstampError):  # the driver may be gone, too
@@ -88,6 +98,8 @@ def serve(
         transport.gather(is_on=False)
         if lookout is not None:
             lookout.end()
+        if sign is not None:
+            sign.end()
         if meter is not None:
             meter.end()
         if served is not None:
@@ -104,8 +116,11 @@ def _serve(
     served: Served, transport: ZmqTransport, teller: EventTeller | None, tell_load: Callable[[AskLoad], None]
 ) -> None:
     waits_for_progress = False
+    depth = LINEAGE.depth
     while not served.has_left:
         busy = served.step()
+        if LINEAGE.depth != depth:
+            end_copy()
         while transport.control:
             busy = True
             parcel = transport.control.popleft()

@@ -16,6 +16,7 @@ import msgspec
 from pointstamp.errors import PointstampError
 from pointstamp.mesh.door import Address
 from pointstamp.mesh.mesh import Mesh
+from pointstamp.running.board import Board, Sign
 from pointstamp.running.failing import failure_in, failure_of
 from pointstamp.running.messages import encode
 from pointstamp.running.posting import DRIVER, post_failure
@@ -33,10 +34,16 @@ class Seat:
     encrypted: bool | None
     silence_seconds_max: float
     generation: int = 0
+    board: str | None = None
+    """Where the board is found on which the worker shows that it runs."""
+
+    def sign(self) -> Sign | None:
+        """How the worker shows that it runs."""
+        return None if self.board is None else Board.open(self.board).of(self.worker)
 
 
-RunMember: TypeAlias = Callable[[Mesh, Seat], None]
-"""What a process does once it has met the others."""
+RunMember: TypeAlias = Callable[[Mesh, Seat, Sign | None], None]
+"""What a process does once it has met the others; it is given how it shows that it runs."""
 
 
 def member_names(workers: int) -> list[str]:
@@ -46,11 +53,12 @@ def member_names(workers: int) -> list[str]:
 
 def work(run: RunMember, seat: Seat, pipe: Connection) -> None:
     """Run one member until it has done its work; the main function of a process."""
+    sign = seat.sign()  # before the meeting: then nobody can open the board any more
     mesh = _meet(seat, pipe)
     if mesh is None:
         return
     try:
-        failure = failure_in(partial(run, mesh, seat))
+        failure = failure_in(partial(run, mesh, seat, sign))
         if failure is not None and not post_failure(mesh, seat.workers, failure):
             os.write(2, failure.traceback.encode())  # nobody is left to be told
     finally:

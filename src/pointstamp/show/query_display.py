@@ -185,7 +185,7 @@ class QueryDisplay:
             watch.rows_per_second(),
             query.generation,
             query.restarts,
-            watch.status if phase in ("working", "waiting for data") else None,
+            watch.status if phase.startswith(("working", "waiting")) else None,
             self._facts(),
         )
 
@@ -214,7 +214,7 @@ class _Watch:
         self._query = query
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pointstamp-display", daemon=True)
-        self._seen = (-1, -1, 0)  # the generation and the number of the last commit, and the rows until then
+        self._seen = -1  # the number of the last commit
         self._history: deque[tuple[float, int]] = deque([(monotonic(), 0)])
         self.rows = 0
         self.status: RunStatus | None = None
@@ -235,15 +235,12 @@ class _Watch:
         return (self.rows - rows) / max(now - then, 1e-3)
 
     def count(self) -> None:
-        """Add up the rows of the commits since the last call; workers count anew in each generation."""
+        """Add up the rows of the commits since the last call."""
         for commit in self._query.recentProgress:
-            generation, number = commit["generation"], commit["commit"]
-            if number <= self._seen[1]:
+            if commit["commit"] <= self._seen:
                 continue
-            rows = sum(commit["rowsIn"].values())
-            before = self._seen[2] if self._seen[0] == generation else 0
-            self._seen = (generation, number, rows)
-            self.rows += max(0, rows - before)
+            self._seen = commit["commit"]
+            self.rows += commit["numInputRows"]
             self._history.append((monotonic(), self.rows))
 
     def _run(self) -> None:

@@ -10,6 +10,11 @@ class TraceSight:
     def __init__(self, run: RecordedRun) -> None:
         self._run = run
 
+    @property
+    def is_over(self) -> bool:
+        """It is shown until it is closed."""
+        return False
+
     def about(self) -> Json:
         """The flow, how the run ended, and what the judge says."""
         return about_recorded(self._run)

@@ -146,12 +146,15 @@ class Report:
     crashes: int = 0
     unknown: list[Outcome] = field(default_factory=list)
     finding: Outcome | None = None
+    last: Outcome | None = None
+    """That of the last world."""
     is_repeatable: bool = True
     """Whether the finding, made smaller, came again when it was repeated."""
 
     def add(self, outcome: Outcome) -> Outcome:
         """Record the result of one more world."""
         self.worlds += 1
+        self.last = outcome
         self.events += len(outcome.run.events)
         self.crashes += outcome.run.crashes
         if outcome.kind is FindingKind.UNKNOWN:

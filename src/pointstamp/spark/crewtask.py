@@ -21,6 +21,7 @@ from pointstamp.query.standby import stand_by
 from pointstamp.running.failing import failure_in
 from pointstamp.running.messages import Failed, encode
 from pointstamp.running.posting import post_failure
+from pointstamp.running.watchdog import Watchdog
 from pointstamp.running.workerprocess import member_names
 from pointstamp.spark.meeting import MEETING_SECONDS_MAX, listens_at, meet, own_address, report_batch
 from pointstamp.storage.sealed import seal, unseal
@@ -70,7 +71,7 @@ class Task:
             self._meet(context, number, mesh)
             now = stand_by(mission, mesh) if self.is_spare else mission
             if now is not None:
-                be_member(now, mesh, number)
+                be_member(now, mesh, number, Watchdog(self.silence_seconds_max))
 
         try:
             failure = failure_in(work)

@@ -29,6 +29,7 @@ from pointstamp.running.failing import error_of, failure_in
 from pointstamp.running.messages import Failed, FileWritten, Finished, Order, Report, encode
 from pointstamp.running.posting import post_failure, unfit
 from pointstamp.running.serving import serve
+from pointstamp.running.watchdog import Watchdog
 from pointstamp.spark.early import EarlyTransport
 from pointstamp.spark.meeting import hosts_of, listens_at, meet, own_address, report_batch
 from pointstamp.spark.output import EpochFiles
@@ -82,7 +83,11 @@ class SparkGang:
 
         def work() -> None:
             hosts = hosts_of(context)
-            member = serve(lambda: GangMember(self, number, early, batches, hosts), transport)
+            member = serve(
+                lambda: GangMember(self, number, early, batches, hosts),
+                transport,
+                sign=Watchdog(self.silence_seconds_max),
+            )
             reports.extend(map(FileWritten, member.files.finish()))
             reports.append(Finished())
 

@@ -1,5 +1,6 @@
 """One operator on one worker: its logic, its context, and the messages that wait for it."""
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location, SourcePort, Target
 from pointstamp.worker.chain import through
 from pointstamp.worker.inbox import Inbox
+from pointstamp.worker.lineage import LINEAGE, end_copy
 from pointstamp.worker.userline import line_words, user_line
 
 _SAMPLE_ROWS: Final = 3
@@ -80,6 +82,8 @@ class Instance:
         self.rows_in = 0
         self.rows_out = 0
         self.calling: str | None = None
+        self.board: Any = None
+        """Where it is shown, for whoever watches this process from outside, that this operator is called."""
         # Where snapshots are taken: the last epoch of which there is one, the last that may be seen, what
         # came too early, and what was sent for epochs beyond.
         self.snapped = -1
@@ -199,8 +203,12 @@ class Instance:
         self, method: Callable[..., object], when: str, *given: object, sample: pa.RecordBatch | None = None
     ) -> None:
         """Call a method of the operator; what it raises is explained."""
+        depth = LINEAGE.depth
         self.calls += 1
         self.calling = when
+        board = self.board
+        if board is not None:
+            board.enter(self.index)
         try:
             method(self.context, *given)
         except PointstampError:
@@ -216,6 +224,10 @@ class Instance:
             raise
         finally:
             self.calling = None
+            if board is not None:
+                board.leave()
+            if LINEAGE.depth != depth:  # the operator has forked, and this is the copy
+                end_copy(sys.exc_info()[1])
 
     def _explain(self, error: BaseException, when: str, sample: pa.RecordBatch | None) -> str:
         """Operator, moment, the user's own line, and the first rows of the batch."""

@@ -5,6 +5,7 @@ how many workers there are, and rows of one shard meet whatever their number. A 
 else, or raises, is an error that names the reader behind the exchange and the function's line.
 """
 
+import sys
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from pointstamp.errors import OperatorError, PointstampError
 from pointstamp.flow.pact import ExchangeByFunction, ShardFunction
+from pointstamp.worker.lineage import LINEAGE, end_copy
 from pointstamp.worker.userline import line_words, user_line
 
 _SAMPLE_ROWS: Final = 3
@@ -23,6 +25,7 @@ def workers_by(
 ) -> npt.NDArray[np.intp]:
     """The worker of each row by its shard; OperatorError, which begins with ``who``, for bad answers."""
     given = rows if pact.columns is None else rows.select(pact.columns.names)
+    depth = LINEAGE.depth
     try:
         answer = pact.function(given)
     except PointstampError:
@@ -34,6 +37,9 @@ def workers_by(
             f"{who}: the function failed: {type(error).__name__}: {error}{where}; the batch has "
             f"{given.num_rows} rows and begins {given.slice(0, _SAMPLE_ROWS).to_pylist()}"
         ) from error
+    finally:
+        if LINEAGE.depth != depth:
+            end_copy(sys.exc_info()[1])
     shards = _numbers(answer, f"{who}: the function{_defined(pact.function)}", rows.num_rows)
     return (shards % np.uint64(workers)).astype(np.intp)
 

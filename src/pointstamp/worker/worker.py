@@ -195,6 +195,11 @@ class Worker:
         }
         return {name: at for name, at in latest.items() if isinstance(at, int)}
 
+    def late_rows(self) -> dict[str, int]:
+        """How many rows were late by the watermark of a stream, by operator, as of its last snapshot."""
+        late = {each.name: getattr(each.logic, "rows_late", None) for each in self.instances.values()}
+        return {name: rows for name, rows in late.items() if isinstance(rows, int)}
+
     def step(self) -> bool:
         """Do one thing; False where there is nothing to do until something arrives."""
         messages = self._transport.receive()

@@ -79,7 +79,9 @@ class ShellSession:
         name = str(tables[0].name).lower()
         found = next((each for each in self._created if _name_of(each) == name), None)
         if found is None or str(node.args.get("kind")).upper() != str(found.args.get("kind")).upper():
-            raise refused(node, f"there is no {str(node.args.get('kind')).lower()} '{name}'")
+            kind = str(node.args.get("kind")).lower()
+            known = ", ".join(f"'{each}'" for each in (self.views if kind == "view" else self.tables))
+            raise refused(node, f"there is no {kind} '{name}'; there are {known or 'none'}")
         for each in self._created:
             if _is_view(each) and name in _used(each.expression):
                 raise refused(node, f"the view '{_name_of(each)}' needs '{name}'", "Drop the view first.")
@@ -103,6 +105,8 @@ class ShellSession:
         flow = ViewsFlow("query", self.parameters, _ROUNDS_MAX)
         known = {**self.tables, **self.views}
         used = _used(query) or set(list(known)[:1])
+        if used - known.keys() - {each.alias.lower() for each in query.find_all(exp.CTE)}:
+            used = set(known)  # so that the error can name all that there are
         fed = {}
         singles = frozenset() if self._made is None else self._made.singles
         for name, stored in known.items():

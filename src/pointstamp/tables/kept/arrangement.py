@@ -69,7 +69,7 @@ class Arrangement:
     @property
     def kept_rows(self) -> KeptRows:
         """How many rows there are, what they take, and what of that lies in files."""
-        return KeptRows(len(self._kept), self._kept.size_bytes, self._kept.mapped_bytes)
+        return KeptRows(self._kept.rows, self._kept.size_bytes, self._kept.mapped_bytes)
 
     def keep_within(self, budget: MemoryBudget) -> None:
         """Write to files what is beyond the budget of the worker; after it was shared."""

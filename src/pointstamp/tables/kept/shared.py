@@ -11,16 +11,20 @@ Invariant: the sum of ``runs`` and of ``later`` is the sum of all changes to whi
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
 from pointstamp.rows.mixing import Hashes
 from pointstamp.state.memory import MemoryBudget
-from pointstamp.tables.kept.run import Run, run_of
+from pointstamp.tables.kept.run import Run, merged, run_of
 from pointstamp.tables.kept.run_file import mapped_run
 from pointstamp.tables.kept.runs import Runs
 from pointstamp.tables.kept.sizes import is_worth_saving_apart
+
+COUNTED_ROWS_MAX: Final = 1024
+"""So many rows are merged to say how many there are; of more, the sum over runs is said."""
 
 
 class Kept:
@@ -47,6 +51,13 @@ class Kept:
 
     def __len__(self) -> int:
         return len(self.runs) + sum(map(len, self.later))
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are: exactly where they are few, and else some may be counted twice."""
+        stored = len(self)
+        runs = [run for run in (*self.runs, *self.later) if len(run)]
+        return len(merged(*runs)) if len(runs) > 1 and stored <= COUNTED_ROWS_MAX else stored
 
     @property
     def size_bytes(self) -> int:
