@@ -1,10 +1,10 @@
 """Messages over a stream socket that only holders of a secret can send.
 
-A rendezvous (``pointstamp.spark.rendezvous``) has to be reachable by tasks whose addresses the driver does not
-know yet. The driver gives its tasks a secret through Spark. Each side begins with a random nonce; the key of a
-connection is derived from the secret and both nonces, and each message carries a code over its direction, its
-number and its content. So a message cannot be forged, altered, repeated, reflected or moved to another
-connection. Contents are readable: public keys and addresses are not secrets.
+A rendezvous (``pointstamp.spark.rendezvous``) has to be reachable by tasks whose addresses the driver does
+not know yet. The driver gives its tasks a secret through Spark. Each side begins with a random nonce; the
+key of a connection is derived from the secret and both nonces, and each message carries a code over its
+direction, its number and its content. So a message cannot be forged, altered, repeated, reflected or moved
+to another connection. Contents are readable: public keys and addresses are not secrets.
 
 Invariant: ``receive`` returns the messages of a holder of the secret, in order, without gap. Anything else
 raises ``UnauthorizedError`` and returns nothing.
@@ -119,12 +119,16 @@ class AuthenticatedSocket:
         while len(self._unread) >= head:
             size = int.from_bytes(self._unread[:_LENGTH_BYTES], "big")
             if size > MESSAGE_BYTES_MAX:
-                raise UnauthorizedError(f"a message of {size} bytes was announced; the most is {MESSAGE_BYTES_MAX}.")
+                raise UnauthorizedError(
+                    f"a message of {size} bytes was announced; the most is {MESSAGE_BYTES_MAX}."
+                )
             if len(self._unread) < head + size:
                 break
             code = bytes(self._unread[_LENGTH_BYTES:head])
             message = bytes(self._unread[head : head + size])
-            if not hmac.compare_digest(code, self._code(self._key, not self._is_server, self._received, message)):
+            if not hmac.compare_digest(
+                code, self._code(self._key, not self._is_server, self._received, message)
+            ):
                 raise UnauthorizedError("a message is not from a holder of the secret of this rendezvous.")
             self._received += 1
             del self._unread[: head + size]

@@ -14,9 +14,9 @@ from pointstamp.running.workerprocess import Seat
 class ProcessCrew(MeshCrew):
     """Members in processes, which end with this one."""
 
-    def __init__(self, gang: ProcessGang) -> None:
+    def __init__(self, gang: ProcessGang, workers: int) -> None:
         assert gang.mesh is not None
-        super().__init__(gang.mesh)
+        super().__init__(gang.mesh, workers)
         self._gang = gang
         self._were_told = False
         gang.forget_folder()
@@ -57,7 +57,7 @@ class ProcessLauncher:
             silence_seconds_max=self._silence_seconds_max,
             generation=mission.generation,
         )
-        self.crew = ProcessCrew(gang)
+        self.crew = ProcessCrew(gang, mission.workers)
         return self.crew
 
 

@@ -118,7 +118,7 @@ class Rendezvous:
         self.roster: Roster | None = None
         """The workers of the generation, once they are decided; without the driver's address."""
         self.late = 0
-        """How many tasks have registered after the roster was decided: the next generation gets their slots."""
+        """How many tasks have registered after the roster was decided; the next generation can use them."""
         self.refusal: str | None = None
         """Why no roster can be formed, whatever else registers."""
 

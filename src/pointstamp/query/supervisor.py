@@ -185,12 +185,14 @@ class Supervisor:
                     raise SourceError(f"input '{name}': {error}") from error
                 opened.callback(watch.close)
                 watches[name] = watch
-            verification = self._verify(begun)
+            crew = self._launcher.launch(replace(begun.mission, is_observed=spec.judge is not None))
+            opened.callback(crew.end)
+            verification = self._verify(begun, crew.workers)
             session = Session(
-                self._launcher.launch(replace(begun.mission, is_observed=verification is not None)),
-                begun.coordinator(spec, monotonic()),
+                crew,
+                begun.coordinator(spec, monotonic(), workers=crew.workers),
                 watches,
-                spec.workers,
+                crew.workers,
                 on_commit=self._on_commit,
                 on_ready=self._on_ready,
                 verification=verification,
@@ -214,17 +216,17 @@ class Supervisor:
     def _take_over(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def _verify(self, begun: Beginning) -> Verification | None:
+    def _verify(self, begun: Beginning, workers: int) -> Verification | None:
         judge = self.spec.judge
         if judge is None:
             return None
         judge.begin(
             begun.generation,
-            self.spec.workers,
+            workers,
             restored=-1 if begun.chain is None else begun.chain.epoch,
             committed=self.committed_epoch,
         )
-        return Verification(judge, self.spec.storage, begun.generation, self.spec.workers)
+        return Verification(judge, self.spec.storage, begun.generation, workers)
 
     def _serve(self, session: Session, ledger: Ledger) -> None:
         while True:

@@ -2,9 +2,9 @@
 
 The driver listens before it submits the job, and sends the address and a secret along with the tasks
 (``RendezvousPlace``). ``RendezvousServer`` moves messages between the sockets and the state machine
-(``pointstamp.query.rendezvous``). A task keeps its connection as long as it runs: the end of the connection is
-the end of the task. In a local session the socket is a unix socket in a private folder, elsewhere it is a TCP
-port of the driver's host.
+(``pointstamp.query.rendezvous``). A task keeps its connection as long as it runs: the end of the connection
+is the end of the task. In a local session the socket is a unix socket in a private folder, elsewhere it is
+a TCP port of the driver's host.
 """
 
 import logging
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -25,7 +25,17 @@ from pointstamp.mesh.door import Address
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.mesh.nearby import SOCKET_PATH_BYTES_MAX
 from pointstamp.mesh.places import endpoint_at
-from pointstamp.query.rendezvous import Answer, Bound, Dismissed, Register, Rendezvous, Request, Roster, Seat, Sent
+from pointstamp.query.rendezvous import (
+    Answer,
+    Bound,
+    Dismissed,
+    Register,
+    Rendezvous,
+    Request,
+    Roster,
+    Seat,
+    Sent,
+)
 
 CONNECT_SECONDS_MAX: Final = 30.0
 """How long a task tries to reach the driver."""
@@ -61,7 +71,7 @@ class RendezvousServer:
         name = self._listener.getsockname()
         address = name if isinstance(name, str) else (name[0], name[1])
         self.place = RendezvousPlace(self._listener.family, address, new_secret())
-        self._selector = selectors.DefaultSelector()
+        self._selector: Any = selectors.DefaultSelector()  # epoll's and kqueue's have a file
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._open: dict[int, AuthenticatedSocket] = {}
         self._silent_since: dict[int, float] = {}
@@ -70,16 +80,12 @@ class RendezvousServer:
         self._driver_address: Callable[[int], Address] | None = None
 
     def serve(self, machine: Rendezvous, driver_address: Callable[[int], Address]) -> None:
-        """Serve a state machine; ``driver_address`` gives the driver's own address for a number of workers."""
+        """Serve a state machine; ``driver_address`` is the driver's own address for a number of workers."""
         self._machine, self._driver_address = machine, driver_address
 
     def fileno(self) -> int:
         """A file that is readable when a task has something to say."""
-        selector = self._selector
-        assert isinstance(selector, (selectors.EpollSelector, selectors.KqueueSelector)) or hasattr(
-            selector, "fileno"
-        )
-        return int(selector.fileno())
+        return int(self._selector.fileno())
 
     def poll(self, timeout_seconds: float) -> None:
         """Take in what tasks have sent, answer them, and let time pass for the state machine."""
@@ -216,7 +222,9 @@ class Membership:
         self._line.close()
 
 
-def register(place: RendezvousPlace, hello: Register, build_mesh: Callable[[Seat, str], Mesh]) -> Membership | None:
+def register(
+    place: RendezvousPlace, hello: Register, build_mesh: Callable[[Seat, str], Mesh]
+) -> Membership | None:
     """Register with the driver and wait; None for a task that the driver does not need.
 
     ``build_mesh`` gets the seat and the address of this host by which it reaches the driver.

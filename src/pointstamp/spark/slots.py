@@ -74,6 +74,14 @@ def choose_workers(
     return count
 
 
+def slots_now(spark: SparkSession) -> int | None:
+    """How many tasks Spark can run at once now, taken slots included; None where it does not say."""
+    try:
+        return None if is_connect(spark) else _scheduler(spark)()
+    except Exception:  # py4j's, when there is no Java any more
+        return None
+
+
 def is_connect(spark: SparkSession) -> bool:
     """Whether this is a session of Spark Connect, which has neither sparkContext nor RDDs."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
