@@ -43,6 +43,11 @@ class Crew(Protocol):
         """How many members there are, numbered from 0; a launcher may have found fewer than wished for."""
         ...
 
+    @property
+    def could_grow(self) -> bool:
+        """Whether a new generation would have more members, because others have offered themselves."""
+        ...
+
     def post(self, worker: int, order: Order) -> None:
         """Give an order to a member."""
         ...
@@ -73,6 +78,7 @@ class InProcessCrew:
 
     def __init__(self, mission: Mission) -> None:
         self.workers = mission.workers
+        self.could_grow = False
         self._reports: deque[tuple[int, Report]] = deque()
         self.members: list[Member] = []
         self._tellers: list[EventTeller | None] = []

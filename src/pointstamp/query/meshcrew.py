@@ -16,6 +16,11 @@ class MeshCrew:
         self._mesh = mesh
         self.workers = workers
 
+    @property
+    def could_grow(self) -> bool:
+        """Whether a new generation would have more members."""
+        return False
+
     def post(self, worker: int, order: Order) -> None:
         """Give an order to a member."""
         try:

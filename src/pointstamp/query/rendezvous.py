@@ -18,7 +18,7 @@ Invariants:
 - Two attempts of one partition are never both in a roster: a second attempt waits while the first is
   connected. It is not dismissed, because a speculative copy that ends first makes Spark kill the original.
 - A roster has between ``least`` and ``wish`` tasks, fewer than ``wish`` only after no task has registered or
-  left for ``settle_seconds``.
+  left for ``settle_seconds``, while Spark ran no other task of the job that has yet to register.
 """
 
 from collections.abc import Mapping
@@ -106,7 +106,8 @@ class Rendezvous:
         settle_seconds: float = SETTLE_SECONDS,
     ) -> None:
         assert 1 <= least <= wish
-        self._wish = wish
+        self.wish = wish
+        """How many workers there are to be."""
         self._least = least
         self._versions = dict(versions)
         self._settle_seconds = settle_seconds
@@ -129,8 +130,8 @@ class Rendezvous:
 
     def needs(self) -> str:
         """Describe what the rendezvous waits for, as the end of a sentence."""
-        of = f"{self.registered} of {self._wish} workers have started"
-        least = f", at least {self._least} are needed" if self._least < self._wish else ""
+        of = f"{self.registered} of {self.wish} workers have started"
+        least = f", at least {self._least} are needed" if self._least < self.wish else ""
         return f"{of}{least}"
 
     def register(self, connection: int, hello: Register, now_seconds: float) -> list[Sent]:
@@ -192,6 +193,11 @@ class Rendezvous:
                 each.number = each.address = None
         return [*answers, *self._seat(now_seconds)]
 
+    def expect(self, started: int, now_seconds: float) -> None:
+        """Wait longer if Spark runs more tasks than have registered: their Python is about to start."""
+        if started > self.registered + len(self._copies):
+            self._changed_seconds = now_seconds
+
     def tick(self, now_seconds: float) -> list[Sent]:
         """Seat the tasks that there are, if enough have registered and no other has come for a while."""
         return self._seat(now_seconds)
@@ -212,11 +218,11 @@ class Rendezvous:
         if self._is_seated or self.roster is not None:
             return []
         has_settled = now_seconds - self._changed_seconds >= self._settle_seconds
-        if self.registered < (self._least if has_settled else self._wish):
+        if self.registered < (self._least if has_settled else self.wish):
             return []
         self._round += 1
         self._is_seated = True
-        chosen = sorted(self._candidates.values(), key=lambda each: each.hello.partition)[: self._wish]
+        chosen = sorted(self._candidates.values(), key=lambda each: each.hello.partition)[: self.wish]
         for number, each in enumerate(chosen):
             each.number, each.address = number, None
         return [

@@ -139,6 +139,12 @@ class Supervisor:
         self.call(lambda _: self._drains.append(answer)).add_done_callback(refuse)
         return answer
 
+    def wait_for(self, words: str) -> None:
+        """Take note, as the query's phase, of what its workers wait for; a change is logged."""
+        if words != self.phase:
+            self.phase = words
+            _log.warning("query '%s' is %s", self.spec.plan.name, words)
+
     # The thread of the query.
 
     def run(self) -> None:
@@ -146,8 +152,8 @@ class Supervisor:
         try:
             while self._stop != "drop":
                 try:
-                    self._run_generation()
-                    return
+                    if self._run_generation():
+                        return
                 except (CrewError, StorageError, TransportError, OSError) as error:
                     self._recover(error)
         finally:
@@ -159,7 +165,8 @@ class Supervisor:
             self._ours.close()
             self._theirs.close()
 
-    def _run_generation(self) -> None:
+    def _run_generation(self) -> bool:
+        """Run one generation; whether the query is done, and not only this generation."""
         spec = self.spec
         if self._ledger is not None:
             # A driver that was held up until its workers gave it up may have been replaced meanwhile. It must
@@ -205,7 +212,7 @@ class Supervisor:
             opened.callback(self.upkeep.stop)
             self.upkeep.start()
             try:
-                self._serve(session, ledger)
+                return self._serve(session, ledger)
             except CrewError:
                 session.hear_out()
                 raise
@@ -228,12 +235,14 @@ class Supervisor:
         )
         return Verification(judge, self.spec.storage, begun.generation, workers)
 
-    def _serve(self, session: Session, ledger: Ledger) -> None:
+    def _serve(self, session: Session, ledger: Ledger) -> bool:
+        """Serve a generation to its end; whether the query is done."""
+        committed = self.committed_number
         while True:
             self._run_calls(session)
             if self._stop == "drop":
                 session.leave()
-                return
+                return True
             coordinator = session.coordinator
             coordinator.is_held = self._stop == "finish"
             happened = session.turn()
@@ -244,10 +253,17 @@ class Supervisor:
                 remove_unneeded(self.spec, ledger, self.generation, gone)
             if coordinator.is_finished:
                 session.finish()
-                return
+                return True
             if self._stop == "finish" and coordinator.is_settled:
                 session.leave()
-                return
+                return True
+            # Right after a commit little has to be computed again.
+            is_cheap = coordinator.is_settled or self.committed_number != committed
+            if self.spec.grows and is_cheap and session.is_ready and session.could_grow:
+                _log.info("query '%s' starts again with more workers", self.spec.plan.name)
+                session.leave()
+                return False
+            committed = self.committed_number
             if not happened:
                 self.phase = "waiting for data" if coordinator.is_settled else "working"
                 self._look_for_successor(ledger)

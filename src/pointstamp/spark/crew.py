@@ -15,6 +15,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from time import monotonic, sleep
 from typing import Final, NamedTuple, Protocol
 
@@ -27,7 +28,7 @@ from pointstamp.mesh.places import LOOPBACK, address_of
 from pointstamp.query.crew import CrewError
 from pointstamp.query.meshcrew import MeshCrew
 from pointstamp.query.mission import Mission
-from pointstamp.query.rendezvous import Rendezvous
+from pointstamp.query.rendezvous import SETTLE_SECONDS, Rendezvous
 from pointstamp.query.standby import dismiss
 from pointstamp.running.messages import Failed, Ready, Report
 from pointstamp.running.workerprocess import member_names
@@ -36,10 +37,13 @@ from pointstamp.spark.crewtask import Task
 from pointstamp.spark.meeting import MEETING_SECONDS_MAX, listens_at, meeting_folder, versions
 from pointstamp.spark.rendezvous import RendezvousServer
 from pointstamp.spark.sendable import check_sendable
-from pointstamp.spark.slots import is_connect, is_local, is_stopped, slots_now
+from pointstamp.spark.slots import SlotPlan, is_connect, is_local, is_stopped, slots_now
 from pointstamp.spark.ui_link import UiLink
 
 _LOOK_SECONDS: Final = 0.02
+CLUSTER_SETTLE_SECONDS: Final = 10.0
+"""How long, on a cluster, no task may register before fewer workers than wished for are enough."""
+_ACTIVE_SECONDS: Final = 0.5
 # Before it is worth a word that workers have not started yet.
 _PATIENCE_SECONDS: Final = 3.0
 # How long those that were not lost may take to say goodbye, before Spark ends them.
@@ -79,14 +83,14 @@ class SparkLauncher:
         self,
         spark: SparkSession,
         *,
+        slots: SlotPlan,
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
-        min_workers: int = 1,
         barrier: bool = False,
         slots_seconds_max: float = SLOTS_SECONDS_MAX,
     ) -> None:
         self._spark = spark
+        self._slots = slots
         self._silence_seconds_max = silence_seconds_max
-        self._min_workers = min_workers
         self._barrier = barrier
         self._slots_seconds_max = slots_seconds_max
         self.crew: SparkCrew | None = None
@@ -121,12 +125,16 @@ class SparkLauncher:
     ) -> StartedTasks:
         """Start workers, at most ``mission.workers``; they have met when this returns."""
         check_sendable(mission.plan, mission)
+        wish = self._slots.capped(slots_now(self._spark))
+        mission = replace(mission, workers=wish)
         with ExitStack() as opened:
             folder = opened.enter_context(meeting_folder(self._spark))
             server = RendezvousServer(folder, lambda: driver_host(self._spark))
             opened.callback(server.close)
-            least = mission.workers if self._barrier else min(self._min_workers, mission.workers)
-            machine = Rendezvous(mission.workers, least, versions(), now_seconds=monotonic())
+            least = wish if self._barrier else min(self._slots.least, wish)
+            settle_seconds = SETTLE_SECONDS if is_local(self._spark) else CLUSTER_SETTLE_SECONDS
+            now = monotonic()
+            machine = Rendezvous(wish, least, versions(), now_seconds=now, settle_seconds=settle_seconds)
             meshes: list[Mesh] = []
 
             def driver_address(workers: int) -> Address:
@@ -164,9 +172,12 @@ class SparkLauncher:
         self, machine: Rendezvous, server: RendezvousServer, job: CrewJob, is_wanted: Callable[[], bool]
     ) -> list[Address]:
         """Serve the rendezvous until the workers are decided; return their addresses."""
-        begun = monotonic()
+        begun = next_look = monotonic()
         while machine.roster is None:
             server.poll(_LOOK_SECONDS)
+            if monotonic() > next_look:
+                machine.expect(job.active_tasks() or 0, monotonic())
+                next_look = monotonic() + _ACTIVE_SECONDS
             if machine.refusal is not None:
                 raise CrewError(machine.refusal) from RecoveryError(machine.refusal)
             job.check()
@@ -222,6 +233,11 @@ class SparkCrew(MeshCrew):
     def wait(self, timeout_seconds: float, files: Sequence[int] = ()) -> None:
         """Wait for a report, for one of these files, for the end of the job, or for a timeout."""
         super().wait(timeout_seconds, [*files, self._bell.fileno(), self._rendezvous.fileno()])
+
+    @property
+    def could_grow(self) -> bool:
+        """Whether tasks have registered too late for this generation, which has fewer workers than wished."""
+        return self._rendezvous.late > 0 and self.workers < self._rendezvous.wish
 
     def deaths(self) -> str | None:
         """What Spark says about a job that has ended too early."""

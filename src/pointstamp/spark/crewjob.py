@@ -34,6 +34,10 @@ class CrewJob:
         self._errand = Errand(spark, run)
         self._errand.send()
 
+    def active_tasks(self) -> int | None:
+        """How many tasks Spark runs now; None where it does not say."""
+        return self._errand.active_tasks()
+
     @property
     def has_ended(self) -> bool:
         """Whether the job has ended, well or not."""

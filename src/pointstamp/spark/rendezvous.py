@@ -83,6 +83,16 @@ class RendezvousServer:
         """Serve a state machine; ``driver_address`` is the driver's own address for a number of workers."""
         self._machine, self._driver_address = machine, driver_address
 
+    @property
+    def late(self) -> int:
+        """How many tasks have registered after the workers were decided."""
+        return 0 if self._machine is None else self._machine.late
+
+    @property
+    def wish(self) -> int:
+        """How many workers were wished for."""
+        return 0 if self._machine is None else self._machine.wish
+
     def fileno(self) -> int:
         """A file that is readable when a task has something to say."""
         return int(self._selector.fileno())
