@@ -56,6 +56,7 @@ RECENT_MAX: Final = 100
 SUCCESSOR_SECONDS: Final = 5.0
 """How often a query that has nothing to write looks whether a newer driver has replaced it."""
 ENDED: Final = "ended"
+_STARTING: Final = "starting workers"
 T = TypeVar("T")
 
 
@@ -140,10 +141,10 @@ class Supervisor:
         return answer
 
     def wait_for(self, words: str) -> None:
-        """Take note, as the query's phase, of what its workers wait for; a change is logged."""
-        if words != self.phase:
-            self.phase = words
+        """Take note, as the query's phase, of what it waits for; the first time in a generation is logged."""
+        if self.phase == _STARTING:
             _log.warning("query '%s' is %s", self.spec.plan.name, words)
+        self.phase = words
 
     # The thread of the query.
 
@@ -180,7 +181,7 @@ class Supervisor:
         self.timeline.generation = self.generation
         self._note_commit(ledger.committed)
         self._counted = (monotonic(), 0)
-        self.phase = "starting workers"
+        self.phase = _STARTING
         with ExitStack() as opened:
             watches: dict[str, Watch] = {}
             promised: dict[str, list[Unit]] = {}

@@ -185,7 +185,9 @@ class SparkLauncher:
                 raise CrewError("the query was stopped while Spark started its workers.")
             waited = monotonic() - begun
             if waited > _PATIENCE_SECONDS:
-                self.on_waiting(f"waiting for slots of Spark: {machine.needs()}, {_slots_words(self._spark)}")
+                self.on_waiting(
+                    f"waiting for Spark to start workers: {machine.needs()}, {_slots_words(self._spark)}"
+                )
             if waited > self._slots_seconds_max:
                 words = (
                     f"Spark has not started enough workers within {self._slots_seconds_max:g} seconds: "

@@ -41,7 +41,8 @@ CONNECT_SECONDS_MAX: Final = 30.0
 """How long a task tries to reach the driver."""
 _REGISTER_SECONDS_MAX: Final = 10.0
 """How long a connection may stay without a valid message."""
-_CONNECTIONS_MAX: Final = 4_096
+_UNREGISTERED_MAX: Final = 256
+"""How many connections may be open that have not registered; the oldest makes room for the next."""
 _BACKLOG: Final = 1_024
 _SOCKET_NAME: Final = "rendezvous"
 _log = logging.getLogger("pointstamp.spark")
@@ -103,7 +104,7 @@ class RendezvousServer:
         assert machine is not None
         for key, events in self._selector.select(timeout_seconds):
             if key.fileobj is self._listener:
-                self._accept()
+                self._accept(machine)
             elif key.data in self._open:
                 self._look_at(machine, key.data, events)
         now = monotonic()
@@ -125,14 +126,13 @@ class RendezvousServer:
 
     # Inside.
 
-    def _accept(self) -> None:
+    def _accept(self, machine: Rendezvous) -> None:
         try:
             stream, _ = self._listener.accept()
         except OSError:
             return
-        if len(self._open) >= _CONNECTIONS_MAX:
-            stream.close()
-            return
+        if len(self._silent_since) >= _UNREGISTERED_MAX:
+            self._drop(machine, next(iter(self._silent_since)), None)
         stream.setblocking(False)
         if stream.family != socket.AF_UNIX:
             stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
