@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 
 from pointstamp.mesh.door import Address
-from pointstamp.query.rendezvous import Bound, Dismissed, Register, Rendezvous, Roster, Seat, Sent
+from pointstamp.query.rendezvous import Listening, Dismissed, Register, Rendezvous, Roster, Placement, Sent
 
 VERSIONS = {"Python": "3.11"}
 SETTLE_SECONDS = 2.0
@@ -36,8 +36,8 @@ class FakeTask:
 
     connection: int
     partition: int
-    seat: Seat | None = None
-    owes: list[Bound] = field(default_factory=list)
+    seat: Placement | None = None
+    owes: list[Listening] = field(default_factory=list)
     roster: Roster | None = None
     dismissed: bool = False
     is_copy: bool = False
@@ -71,11 +71,11 @@ class Forming(RuleBasedStateMachine):
             assert task.roster is None
             assert not task.dismissed
             match answer:
-                case Seat():
+                case Placement():
                     assert task.seat is None or answer.round > task.seat.round
                     task.seat = answer
                     address = Address(f"tcp://{connection}:{answer.round}")
-                    task.owes.append(Bound(answer.round, address))
+                    task.owes.append(Listening(answer.round, address))
                 case Roster():
                     assert task.seat is not None
                     assert answer.round == task.seat.round
@@ -165,8 +165,8 @@ class TakesCopies(Rendezvous):
 class BelievesOldRounds(Rendezvous):
     """Takes an address of an earlier round for one of this."""
 
-    def bound(self, connection: int, message: Bound) -> list[Sent]:
-        return super().bound(connection, Bound(self._round, message.address))
+    def bound(self, connection: int, message: Listening) -> list[Sent]:
+        return super().bound(connection, Listening(self._round, message.address))
 
 
 class DismissesCopies(Rendezvous):
@@ -236,8 +236,8 @@ def test_tasks_that_register_after_the_roster_are_counted() -> None:
     rendezvous = Rendezvous(2, 1, VERSIONS, now_seconds=0.0, settle_seconds=1.0)
     rendezvous.register(0, Register(0, 0, "host", VERSIONS), 0.0)
     ((_, seat),) = rendezvous.tick(1.0)
-    assert seat == Seat(1, 0, 1)
-    rendezvous.bound(0, Bound(1, Address("tcp://a")))
+    assert seat == Placement(1, 0, 1)
+    rendezvous.bound(0, Listening(1, Address("tcp://a")))
     ((_, answer),) = rendezvous.register(1, Register(1, 0, "host", VERSIONS), 1.5)
     assert isinstance(answer, Dismissed)
     assert rendezvous.late == 1

@@ -1,7 +1,7 @@
 """Tasks register at the driver's socket and become workers, over real sockets and without Spark.
 
 Families, and what only each can find:
-- threads that play tasks, over a unix socket and over TCP: that all of a roster meet in a mesh, that late tasks
+- threads that play tasks, over a unix socket and over TCP: that all of a roster meet, that late tasks
   end, and that a second attempt waits until the driver closes;
 - connections that are not from a task: garbage, silence, and more of them than there may be;
 - a driver that cannot be reached, or cannot listen: one sentence with the setting to change.
@@ -19,7 +19,7 @@ import pytest
 from pointstamp.errors import TransportError
 from pointstamp.mesh.door import Address
 from pointstamp.mesh.mesh import Mesh
-from pointstamp.query.rendezvous import Register, Rendezvous, Seat
+from pointstamp.query.rendezvous import Register, Rendezvous, Placement
 from pointstamp.spark import rendezvous as module
 from pointstamp.spark.rendezvous import Membership, RendezvousPlace, RendezvousServer, register
 from support.streams import until
@@ -40,7 +40,7 @@ class Task:
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
-    def _build(self, seat: Seat, own: str) -> Mesh:
+    def _build(self, seat: Placement, own: str) -> Mesh:
         listen = own if self._folder is None else f"ipc://{self._folder}/{seat.round}-{seat.number}"
         return Mesh(seat.number, seat.workers + 1, listen=listen)
 

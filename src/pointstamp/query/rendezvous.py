@@ -6,8 +6,8 @@ and clocks: it is given what happened, and returns what to answer.
 
     task                          driver
     Register(partition, ...)  ->
-                              <-  Seat(round, number, workers)     as soon as enough tasks have registered
-    Bound(round, address)     ->
+                              <-  Placement(round, number, workers)     as soon as enough tasks have registered
+    Listening(round, address)     ->
                               <-  Roster(round, addresses)         as soon as all seated tasks listen
                               <-  Dismissed(reason)                to a task that is not needed
     (nothing)                                                      to a second attempt: it waits for the end
@@ -42,14 +42,14 @@ class Register(msgspec.Struct, frozen=True, tag=True):
     versions: dict[str, str]
 
 
-class Bound(msgspec.Struct, frozen=True, tag=True):
+class Listening(msgspec.Struct, frozen=True, tag=True):
     """A task listens for the others of a round."""
 
     round: int
     address: Address
 
 
-class Seat(msgspec.Struct, frozen=True, tag=True):
+class Placement(msgspec.Struct, frozen=True, tag=True):
     """A task's number in a round, and the number of workers; a seat of a later round replaces it."""
 
     round: int
@@ -70,8 +70,8 @@ class Dismissed(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-Request = Register | Bound
-Answer = Seat | Roster | Dismissed
+Request = Register | Listening
+Answer = Placement | Roster | Dismissed
 
 
 class Sent(NamedTuple):
@@ -150,7 +150,7 @@ class Rendezvous:
         self._changed_seconds = now_seconds
         return self._seat(now_seconds)
 
-    def bound(self, connection: int, message: Bound) -> list[Sent]:
+    def bound(self, connection: int, message: Listening) -> list[Sent]:
         """Take note that a seated task listens; the roster is decided with the last one."""
         candidate = self._candidates.get(connection)
         if candidate is None or candidate.number is None or message.round != self._round or self.roster:
@@ -199,7 +199,7 @@ class Rendezvous:
             self._changed_seconds = now_seconds
 
     def tick(self, now_seconds: float) -> list[Sent]:
-        """Seat the tasks that there are, if enough have registered and no other has come for a while."""
+        """Placement the tasks that there are, if enough have registered and no other has come for a while."""
         return self._seat(now_seconds)
 
     # Inside.
@@ -226,7 +226,7 @@ class Rendezvous:
         for number, each in enumerate(chosen):
             each.number, each.address = number, None
         return [
-            Sent(each.connection, Seat(self._round, number, len(chosen)))
+            Sent(each.connection, Placement(self._round, number, len(chosen)))
             for number, each in enumerate(chosen)
         ]
 

@@ -14,7 +14,7 @@ from pyspark import TaskContext
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.query.membership import be_member
 from pointstamp.query.mission import Mission
-from pointstamp.query.rendezvous import Register, Seat
+from pointstamp.query.rendezvous import Register, Placement
 from pointstamp.query.standby import stand_by
 from pointstamp.running.failing import failure_in
 from pointstamp.running.messages import Failed, encode
@@ -49,7 +49,7 @@ class Task:
         report = None if membership is None else self._work(membership)
         yield report_batch(partition, [] if report is None else [encode(report)])
 
-    def _mesh(self, seat: Seat, own_endpoint: str) -> Mesh:
+    def _mesh(self, seat: Placement, own_endpoint: str) -> Mesh:
         return Mesh(
             seat.number,
             seat.workers + 1,

@@ -27,13 +27,13 @@ from pointstamp.mesh.nearby import SOCKET_PATH_BYTES_MAX
 from pointstamp.mesh.places import endpoint_at
 from pointstamp.query.rendezvous import (
     Answer,
-    Bound,
+    Listening,
     Dismissed,
     Register,
     Rendezvous,
     Request,
     Roster,
-    Seat,
+    Placement,
     Sent,
 )
 
@@ -168,7 +168,7 @@ class RendezvousServer:
         match request:
             case Register():
                 return machine.register(number, request, monotonic())
-            case Bound():
+            case Listening():
                 return machine.bound(number, request)
 
     def _send(self, answers: Iterable[Sent]) -> None:
@@ -221,7 +221,7 @@ def _listener(folder: str | None, host: Callable[[], str]) -> socket.socket:
 class Membership:
     """A task's place among the workers of a generation: its mesh, its number, and its line to the driver."""
 
-    def __init__(self, mesh: Mesh, seat: Seat, roster: Roster, line: AuthenticatedSocket) -> None:
+    def __init__(self, mesh: Mesh, seat: Placement, roster: Roster, line: AuthenticatedSocket) -> None:
         self.mesh = mesh
         self.seat = seat
         self.roster = roster
@@ -233,7 +233,7 @@ class Membership:
 
 
 def register(
-    place: RendezvousPlace, hello: Register, build_mesh: Callable[[Seat, str], Mesh]
+    place: RendezvousPlace, hello: Register, build_mesh: Callable[[Placement, str], Mesh]
 ) -> Membership | None:
     """Register with the driver and wait; None for a task that the driver does not need.
 
@@ -244,16 +244,16 @@ def register(
     line = AuthenticatedSocket(stream, place.secret, is_server=False)
     line.send(_encoder.encode(hello))
     mesh: Mesh | None = None
-    seat: Seat | None = None
+    seat: Placement | None = None
     try:
         while (messages := line.receive()) is not None:
             for message in messages:
                 match _answers.decode(message):
-                    case Seat() as seat:
+                    case Placement() as seat:
                         if mesh is not None:
                             mesh.close(linger_ms=0)
                         mesh = build_mesh(seat, own)
-                        line.send(_encoder.encode(Bound(seat.round, mesh.address)))
+                        line.send(_encoder.encode(Listening(seat.round, mesh.address)))
                     case Roster() as roster:
                         assert mesh is not None
                         assert seat is not None
