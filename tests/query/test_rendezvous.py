@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 
 from pointstamp.mesh.door import Address
-from pointstamp.query.rendezvous import Listening, Dismissed, Register, Rendezvous, Roster, Placement, Sent
+from pointstamp.query.rendezvous import Dismissed, Listening, Placement, Register, Rendezvous, Roster, Sent
 
 VERSIONS = {"Python": "3.11"}
 SETTLE_SECONDS = 2.0

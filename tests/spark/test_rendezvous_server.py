@@ -19,7 +19,7 @@ import pytest
 from pointstamp.errors import TransportError
 from pointstamp.mesh.door import Address
 from pointstamp.mesh.mesh import Mesh
-from pointstamp.query.rendezvous import Register, Rendezvous, Placement
+from pointstamp.query.rendezvous import Placement, Register, Rendezvous
 from pointstamp.spark import rendezvous as module
 from pointstamp.spark.rendezvous import Membership, RendezvousPlace, RendezvousServer, register
 from support.streams import until

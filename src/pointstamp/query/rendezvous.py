@@ -4,13 +4,13 @@ Tasks of an ordinary Spark job start when Spark has a slot for them, in any orde
 twice. Each registers with the driver. ``Rendezvous`` is the driver's side as a state machine without sockets
 and clocks: it is given what happened, and returns what to answer.
 
-    task                          driver
-    Register(partition, ...)  ->
-                              <-  Placement(round, number, workers)     as soon as enough tasks have registered
-    Listening(round, address)     ->
-                              <-  Roster(round, addresses)         as soon as all seated tasks listen
-                              <-  Dismissed(reason)                to a task that is not needed
-    (nothing)                                                      to a second attempt: it waits for the end
+    task                           driver
+    Register(partition, ...)   ->
+                               <-  Placement(round, number, workers)   once enough tasks have registered
+    Listening(round, address)  ->
+                               <-  Roster(round, addresses)            once all placed tasks listen
+                               <-  Dismissed(reason)                   to a task that is not needed
+    (no answer)                                                        to a second attempt, which waits
 
 Invariants:
 - A generation has at most one roster. All tasks of it get the same one, each knows its own number in it, and

@@ -14,7 +14,7 @@ from pyspark import TaskContext
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.query.membership import be_member
 from pointstamp.query.mission import Mission
-from pointstamp.query.rendezvous import Register, Placement
+from pointstamp.query.rendezvous import Placement, Register
 from pointstamp.query.standby import stand_by
 from pointstamp.running.failing import failure_in
 from pointstamp.running.messages import Failed, encode

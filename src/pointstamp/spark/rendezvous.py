@@ -27,13 +27,13 @@ from pointstamp.mesh.nearby import SOCKET_PATH_BYTES_MAX
 from pointstamp.mesh.places import endpoint_at
 from pointstamp.query.rendezvous import (
     Answer,
-    Listening,
     Dismissed,
+    Listening,
+    Placement,
     Register,
     Rendezvous,
     Request,
     Roster,
-    Placement,
     Sent,
 )
 
