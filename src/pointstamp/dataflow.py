@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, nullcontext
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -396,6 +396,9 @@ class Dataflow:
         tick_every: str | timedelta | None = None,
         dashboard: bool | int = False,
         spare_crew: bool = False,
+        min_workers: int | None = None,
+        rescale: Literal["restart", "eager"] = "restart",
+        barrier: bool = False,
         **streams: Any,  # noqa: ANN401 - DataFrames and sources
     ) -> "Query":
         """Start the flow as a Spark job that keeps running; return the query that watches and stops it.
@@ -403,8 +406,13 @@ class Dataflow:
         Inputs are streaming DataFrames, DataFrames, and sources that the workers read themselves
         (``ps.files``). Each epoch is published under ``output`` as soon as it is complete and saved; what is
         needed to go on after a failure, or with a new driver, lies under ``checkpoint``. A new checkpoint may
-        begin with a ``savepoint`` of another one, given as (its path, the savepoint's name). Unless
-        ``workers`` says otherwise, there are as many workers as Spark has slots, less one for other jobs.
+        begin with a ``savepoint`` of another one, given as (its path, the savepoint's name).
+
+        ``workers`` (default: the slots of the session less one for other jobs) is the number of workers that
+        the query is to have, ``min_workers`` (default: 1) the number with which it runs. Workers are ordinary
+        Spark tasks, so dynamic allocation may be on. If Spark has fewer slots, or executors are lost, the
+        query runs with fewer workers; more executors are used when it restarts, or at once with
+        ``rescale="eager"``. With ``barrier=True`` the workers are one barrier stage, all or none.
 
         With ``tick_every="1 second"`` epochs are ticks of a clock: one every second, with everything that
         came since the last one, and also where nothing came. They are recorded as any tick is.
@@ -438,6 +446,9 @@ class Dataflow:
             tick_every=tick_every,
             has_dashboard=dashboard is not False,
             spare_crew=spare_crew,
+            min_workers=min_workers,
+            rescale=rescale,
+            barrier=barrier,
         )
         return _shown(query, dashboard)
 

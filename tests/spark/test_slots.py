@@ -24,7 +24,14 @@ from pointstamp.spark import job
 from pointstamp.spark.failures import in_words
 from pointstamp.spark.meeting import versions
 from pointstamp.spark.sendable import check_sendable
-from pointstamp.spark.slots import REGISTRATION_SECONDS_MAX, choose_workers, is_connect, wait_for_slots
+from pointstamp.spark.slots import (
+    REGISTRATION_SECONDS_MAX,
+    SlotPlan,
+    choose_workers,
+    is_connect,
+    plan_slots,
+    wait_for_slots,
+)
 
 SECONDS_MAX = 120
 
@@ -83,29 +90,42 @@ def test_a_connect_session_is_asked_without_its_spark_context() -> None:
         choose_workers(connect(4), 5)
 
 
-def test_a_query_leaves_a_slot_for_other_jobs_or_says_that_it_does_not(
+def test_a_query_leaves_a_slot_for_other_jobs_by_default() -> None:
+    assert plan_slots(connect(4), None, stays=True) == SlotPlan(3, reserve=1)
+    assert plan_slots(connect(4), None, stays=True, reserve=1) == SlotPlan(3, reserve=1)
+    assert plan_slots(connect(4), 4, stays=True) == SlotPlan(4)
+    assert plan_slots(connect(1), None, stays=True) == SlotPlan(1)
+
+
+def test_a_query_with_fewer_slots_than_workers_starts_with_fewer_and_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert choose_workers(connect(4), None, stays=True) == 3
-    assert choose_workers(connect(4), None, stays=True, spare=1) == 3
-    assert caplog.text == ""
-    assert choose_workers(connect(4), 4, stays=True) == 4
-    assert "the 4 workers of this query take all slots" in caplog.text
-    caplog.clear()
-    assert choose_workers(connect(1), None, stays=True) == 1
-    assert "take all slots" in caplog.text
+    plan = plan_slots(connect(4), 8, least=2, stays=True)
+    assert (plan.wish, plan.capped(4), plan.capped(6), plan.capped(20)) == (8, 4, 6, 8)
+    assert "8 workers were asked for, but Spark has 4 slots: the query starts with 4 workers." in caplog.text
+    with pytest.raises(FlowError, match=r"5 workers were asked for, but Spark has 4 slots"):
+        plan_slots(connect(4), 8, least=5)
+    with pytest.raises(FlowError, match=r"min_workers=3 is more than workers=2"):
+        plan_slots(connect(4), 2, least=3)
 
 
-def test_a_spare_crew_needs_as_many_slots_again(caplog: pytest.LogCaptureFixture) -> None:
-    assert choose_workers(connect(5), None, stays=True, crews=2) == 2
-    assert choose_workers(connect(6), 2, stays=True, spare=1, crews=2) == 2
+def test_spare_workers_need_as_many_slots_again(caplog: pytest.LogCaptureFixture) -> None:
+    assert plan_slots(connect(5), None, stays=True, crews=2).wish == 2
+    assert plan_slots(connect(6), 2, stays=True, reserve=1, crews=2).capped(6) == 2
     assert caplog.text == ""
-    assert choose_workers(connect(4), 2, stays=True, crews=2) == 2
-    assert "the 2 workers of this query and its spare crew take all slots" in caplog.text
-    with pytest.raises(FlowError, match=r"but Spark has 4 slots; .* needs as many again.* \(local\[5\],"):
-        choose_workers(connect(4), 2, spare=1, crews=2)
+    assert plan_slots(connect(4), 2, stays=True, reserve=1, crews=2).capped(4) == 1
+    with pytest.raises(FlowError, match=r"but Spark has 2 slots; .* need as many again.* \(local\[3\],"):
+        plan_slots(connect(2), 1, reserve=1, crews=2)
     with pytest.raises(FlowError, match=r"1 workers were asked for, but Spark has 1 slots"):
-        choose_workers(connect(1), None, stays=True, crews=2)
+        plan_slots(connect(1), None, stays=True, crews=2)
+
+
+def test_with_dynamic_allocation_all_workers_are_asked_for() -> None:
+    elastic = connect(4, spark_dynamicAllocation_enabled="true")
+    plan = plan_slots(elastic, 8, least=3, stays=True)
+    assert plan.is_elastic
+    assert (plan.capped(0), plan.capped(4), plan.least) == (8, 8, 3)
+    assert plan_slots(elastic, None, stays=True).wish == 2
 
 
 def test_a_connect_session_that_does_not_say_its_slots_needs_workers() -> None:
@@ -120,8 +140,8 @@ def test_a_connect_session_needs_a_path_that_its_workers_reach() -> None:
         job._temporary_folder(connect(2))
 
 
-def test_dynamic_allocation_is_refused_with_the_setting_to_change() -> None:
-    with pytest.raises(FlowError, match=r"Set spark.dynamicAllocation.enabled=false"):
+def test_a_bounded_run_rejects_dynamic_allocation_and_says_what_to_do() -> None:
+    with pytest.raises(FlowError, match=r"start\(\.\.\., available_now=True\), or set spark.dynamicAlloc"):
         choose_workers(connect(4, spark_dynamicAllocation_enabled="true"), 2)
 
 

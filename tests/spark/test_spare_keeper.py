@@ -7,7 +7,7 @@ that every end of a spare crew can be chosen.
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +22,7 @@ from pointstamp.query.standby import stand_by
 from pointstamp.spark import spare
 from pointstamp.spark.crew import SparkLauncher, StartedTasks
 from pointstamp.spark.crewjob import CrewJob
+from pointstamp.spark.rendezvous import RendezvousServer
 from pointstamp.spark.spare import SpareKeeper
 from pointstamp.storage.memory import MemoryStorage
 from support.recovering import MemorySink
@@ -74,14 +75,12 @@ class FakeLauncher:
         self.failures: list[Exception] = []
         self.is_wanted: Callable[[], bool] = lambda: True
 
-    def start(
-        self, mission: Mission, place: str, is_wanted: Callable[[], bool], *, is_spare: bool
-    ) -> StartedTasks:
+    def start(self, mission: Mission, is_wanted: Callable[[], bool], *, is_spare: bool) -> StartedTasks:
         assert is_spare
-        assert place.startswith("crews/spare-")
         if self.failures:
             raise self.failures.pop(0)
         number = len(self.jobs)
+        (self.folder / str(number)).mkdir()
         job = FakeJob()
         member, driver = (Mesh(each, 2, listen=f"ipc://{self.folder}/{number}-{each}") for each in (0, 1))
         addresses = [member.address, driver.address]
@@ -98,7 +97,10 @@ class FakeLauncher:
         driver.connect(addresses)
         driver.meet(SECONDS_MAX)
         self.jobs.append(job)
-        return StartedTasks(driver, cast("CrewJob", job))
+        server = RendezvousServer(str(self.folder / str(number)), lambda: "127.0.0.1")
+        opened = ExitStack()
+        opened.callback(server.close)
+        return StartedTasks(driver, cast("CrewJob", job), 1, server, opened)
 
 
 @contextmanager

@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument("--master", default="local-cluster[2,2,1024]", help="in mode local-cluster")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--spare-executors", action="store_true", help="hit only the workers in them")
+    parser.add_argument("--dynamic-allocation", action="store_true", help="executors come and go")
     arguments = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as pytest does for these folders
     from torture.story import torture
@@ -37,6 +38,7 @@ def main() -> int:
             seed=arguments.seed,
             workers=arguments.workers,
             spare_executors=arguments.spare_executors,
+            dynamic_allocation=arguments.dynamic_allocation,
             master=arguments.master if arguments.mode == "local-cluster" else None,
         )
     sys.stdout.write(json.dumps(report) + "\n")

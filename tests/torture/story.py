@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pointstamp as ps
 from pointstamp.errors import PointstampError
@@ -153,11 +153,12 @@ def torture(
     workers: int,
     master: str | None,
     spare_executors: bool = False,
+    dynamic_allocation: bool = False,
 ) -> dict[str, Any]:
     """Run the story, in processes or, with a master, on Spark; return what happened."""
     (folder / "in").mkdir()
-    spark = None if master is None else session(master)
-    query = start(folder, spark, workers)
+    spark = None if master is None else session(master, dynamic_allocation=dynamic_allocation)
+    query = start(folder, spark, workers, rescale="eager" if dynamic_allocation else "restart")
     arrivals = Arrivals(folder / "in", seed)
     arrivals.start()
     try:
@@ -192,7 +193,13 @@ def harm(query: ps.Query, chosen: random.Random, seconds: float, *, has_executor
     return nemesis
 
 
-def start(folder: Path, spark: Any, workers: int) -> ps.Query:  # noqa: ANN401 - a session, or none
+def start(
+    folder: Path,
+    spark: Any,  # noqa: ANN401 - a session, or none
+    workers: int,
+    *,
+    rescale: Literal["restart", "eager"],
+) -> ps.Query:
     """Start the query on Spark or in processes."""
     edges = ps.files(folder / "in", in_order=True, until=END)
     flow = components_flow()
@@ -214,6 +221,7 @@ def start(folder: Path, spark: Any, workers: int) -> ps.Query:  # noqa: ANN401 -
         workers=workers,
         restarts=RESTARTS,
         silence_seconds_max=SILENCE_SECONDS_MAX,
+        rescale=rescale,
     )
 
 
@@ -226,13 +234,24 @@ def end(spark: Any) -> None:  # noqa: ANN401 - as below
     shutil.rmtree(Path(pyspark.__file__).parent / "work" / application, ignore_errors=True)
 
 
-def session(master: str) -> Any:  # noqa: ANN401 - pyspark is loaded where it is needed
+ELASTIC: Final = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.minExecutors": "0",
+    "spark.dynamicAllocation.executorIdleTimeout": "5s",
+}
+"""Executors come and go as tasks need them."""
+
+
+def session(master: str, *, dynamic_allocation: bool = False) -> Any:  # noqa: ANN401 - pyspark is loaded here
     """A session on a master, on loopback."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = ELASTIC if dynamic_allocation else {}
     spark = (
         SparkSession.builder.master(master)
+        .config(map=dict(settings))
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")

@@ -43,12 +43,12 @@ class Beginning:
     chain: SnapshotChain | None
     mission: Mission
 
-    def coordinator(self, spec: QuerySpec, now_seconds: float) -> Coordinator:
-        """The coordinator of this generation."""
+    def coordinator(self, spec: QuerySpec, now_seconds: float, *, workers: int | None = None) -> Coordinator:
+        """The coordinator of this generation, with so many workers (default: `spec.workers`)."""
         return Coordinator(
             self.ledger,
             self.publisher,
-            spec.workers,
+            spec.workers if workers is None else workers,
             # A tick of a clock takes everything that came since the last one.
             {
                 name: source.units_per_tick if spec.tick_every_seconds is None else None

@@ -38,6 +38,16 @@ class CrewError(PointstampError):
 class Crew(Protocol):
     """The members of one generation; used by the driver's loop alone."""
 
+    @property
+    def workers(self) -> int:
+        """How many members there are, numbered from 0; a launcher may have found fewer than wished for."""
+        ...
+
+    @property
+    def could_grow(self) -> bool:
+        """Whether a new generation would have more members, because others have offered themselves."""
+        ...
+
     def post(self, worker: int, order: Order) -> None:
         """Give an order to a member."""
         ...
@@ -59,7 +69,7 @@ class Launcher(Protocol):
     """Sends a crew out."""
 
     def launch(self, mission: Mission) -> Crew:
-        """Start all members of a mission; they report that they are ready when they are."""
+        """Start the members of a mission, which report when they are ready; at most ``mission.workers``."""
         ...
 
 
@@ -67,6 +77,8 @@ class InProcessCrew:
     """All members in this process."""
 
     def __init__(self, mission: Mission) -> None:
+        self.workers = mission.workers
+        self.could_grow = False
         self._reports: deque[tuple[int, Report]] = deque()
         self.members: list[Member] = []
         self._tellers: list[EventTeller | None] = []

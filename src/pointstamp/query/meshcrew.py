@@ -12,8 +12,14 @@ from pointstamp.running.posting import post, report_in
 class MeshCrew:
     """Members in a mesh; a subclass starts and ends them, and says in ``_cause`` why one was lost."""
 
-    def __init__(self, mesh: Mesh) -> None:
+    def __init__(self, mesh: Mesh, workers: int) -> None:
         self._mesh = mesh
+        self.workers = workers
+
+    @property
+    def could_grow(self) -> bool:
+        """Whether a new generation would have more members."""
+        return False
 
     def post(self, worker: int, order: Order) -> None:
         """Give an order to a member."""

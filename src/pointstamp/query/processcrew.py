@@ -22,9 +22,9 @@ _DEATH_SECONDS_MAX: Final = 0.5
 class ProcessCrew(MeshCrew):
     """Members in processes, which end with this one."""
 
-    def __init__(self, gang: ProcessGang) -> None:
+    def __init__(self, gang: ProcessGang, workers: int) -> None:
         assert gang.mesh is not None
-        super().__init__(gang.mesh)
+        super().__init__(gang.mesh, workers)
         self._gang = gang
         self._were_told = False
         self._stuck: set[int] = set()  # those that are known to be stuck in native code
@@ -83,7 +83,7 @@ class ProcessLauncher:
             silence_seconds_max=self._silence_seconds_max,
             generation=mission.generation,
         )
-        self.crew = ProcessCrew(gang)
+        self.crew = ProcessCrew(gang, mission.workers)
         return self.crew
 
 

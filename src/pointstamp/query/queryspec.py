@@ -48,6 +48,8 @@ class QuerySpec:
     closes: bool = False
     """Whether the end of all sources is the end of time: then what was put off is published, too."""
     accept_changes: bool = False
+    grows: bool = False
+    """Whether a new generation begins as soon as it would have more workers."""
     epochs_max: int = EPOCHS_IN_FLIGHT_MAX
     bytes_max: int = BYTES_IN_FLIGHT_MAX
     decoded_bytes_max: int = DECODED_BYTES_MAX

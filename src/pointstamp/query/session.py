@@ -154,6 +154,11 @@ class Session:
         self._crew.wait(timeout if due is None else min(timeout, due), files)
 
     @property
+    def could_grow(self) -> bool:
+        """Whether a new generation would have more members."""
+        return self._crew.could_grow
+
+    @property
     def is_ready(self) -> bool:
         """Whether all members have restored their state."""
         return len(self.members) == self._workers

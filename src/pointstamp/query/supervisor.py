@@ -59,6 +59,7 @@ SUCCESSOR_SECONDS: Final = 5.0
 """How often a query that has nothing to write looks whether a newer driver has replaced it."""
 ENDED: Final = "ended"
 WAITING: Final = "waiting for data"
+_STARTING: Final = "starting workers"
 T = TypeVar("T")
 
 
@@ -144,6 +145,12 @@ class Supervisor:
         self.call(lambda _: self._drains.append(answer)).add_done_callback(refuse)
         return answer
 
+    def wait_for(self, words: str) -> None:
+        """Take note, as the query's phase, of what it waits for; the first time in a generation is logged."""
+        if self.phase == _STARTING:
+            _log.warning("query '%s' is %s", self.spec.plan.name, words)
+        self.phase = words
+
     # The thread of the query.
 
     def run(self) -> None:
@@ -151,8 +158,8 @@ class Supervisor:
         try:
             while self._stop != "drop":
                 try:
-                    self._run_generation()
-                    return
+                    if self._run_generation():
+                        return
                 except (CrewError, StorageError, TransportError, OSError) as error:
                     self._recover(error)
         finally:
@@ -164,7 +171,8 @@ class Supervisor:
             self._ours.close()
             self._theirs.close()
 
-    def _run_generation(self) -> None:
+    def _run_generation(self) -> bool:
+        """Run one generation; whether the query is done, and not only this generation."""
         spec = self.spec
         if self._ledger is not None:
             # A driver that was held up until its workers gave it up may have been replaced meanwhile. It must
@@ -178,7 +186,7 @@ class Supervisor:
         self.timeline.generation = self.generation
         self._note_commit(ledger.committed)
         self._committed_seconds = monotonic()
-        self.phase = "starting workers"
+        self.phase = _STARTING
         with ExitStack() as opened:
             watches: dict[str, Watch] = {}
             promised: dict[str, list[Unit]] = {}
@@ -190,12 +198,14 @@ class Supervisor:
                     raise SourceError(f"input '{name}': {error}") from error
                 opened.callback(watch.close)
                 watches[name] = watch
-            verification = self._verify(begun)
+            crew = self._launcher.launch(replace(begun.mission, is_observed=spec.judge is not None))
+            opened.callback(crew.end)
+            verification = self._verify(begun, crew.workers)
             session = Session(
-                self._launcher.launch(replace(begun.mission, is_observed=verification is not None)),
-                begun.coordinator(spec, monotonic()),
+                crew,
+                begun.coordinator(spec, monotonic(), workers=crew.workers),
                 watches,
-                spec.workers,
+                crew.workers,
                 on_commit=self._on_commit,
                 on_ready=self._on_ready,
                 verification=verification,
@@ -210,7 +220,7 @@ class Supervisor:
             opened.callback(self.upkeep.stop)
             self.upkeep.start()
             try:
-                self._serve(session, ledger)
+                return self._serve(session, ledger)
             except CrewError:
                 session.hear_out()
                 raise
@@ -221,24 +231,26 @@ class Supervisor:
     def _take_over(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def _verify(self, begun: Beginning) -> Verification | None:
+    def _verify(self, begun: Beginning, workers: int) -> Verification | None:
         judge = self.spec.judge
         if judge is None:
             return None
         judge.begin(
             begun.generation,
-            self.spec.workers,
+            workers,
             restored=-1 if begun.chain is None else begun.chain.epoch,
             committed=self.committed_epoch,
         )
-        return Verification(judge, self.spec.storage, begun.generation, self.spec.workers)
+        return Verification(judge, self.spec.storage, begun.generation, workers)
 
-    def _serve(self, session: Session, ledger: Ledger) -> None:
+    def _serve(self, session: Session, ledger: Ledger) -> bool:
+        """Serve a generation to its end; whether the query is done."""
+        committed = self.committed_number
         while True:
             self._run_calls(session)
             if self._stop == "drop":
                 session.leave()
-                return
+                return True
             coordinator = session.coordinator
             coordinator.is_held = self._stop == "finish"
             happened = session.turn()
@@ -249,10 +261,17 @@ class Supervisor:
                 remove_unneeded(self.spec, ledger, self.generation, gone)
             if coordinator.is_finished:
                 session.finish()
-                return
+                return True
             if self._stop == "finish" and coordinator.is_settled:
                 session.leave()
-                return
+                return True
+            # Right after a commit little has to be computed again.
+            is_cheap = coordinator.is_settled or self.committed_number != committed
+            if self.spec.grows and is_cheap and session.is_ready and session.could_grow:
+                _log.info("query '%s' starts again with more workers", self.spec.plan.name)
+                session.leave()
+                return False
+            committed = self.committed_number
             if not happened:
                 self.phase = _waiting(session) if coordinator.is_settled else "working"
                 self._look_for_successor(ledger)

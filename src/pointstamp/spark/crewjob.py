@@ -1,4 +1,4 @@
-"""The barrier job of a crew: it runs in a thread of its own (``errand``), as long as the crew does.
+"""The Spark job of a query's workers: it runs in a separate thread (``errand``), as long as they do.
 
 If it ends too early, Spark's message is put into words.
 """
@@ -19,9 +19,9 @@ from pointstamp.spark.ui_link import UiLink, job_description
 
 
 class CrewJob:
-    """A barrier job that runs in a thread of its own."""
+    """A job that runs in a separate thread; its tasks are ordinary ones, or those of a barrier stage."""
 
-    def __init__(self, spark: SparkSession, task: Task, link: UiLink | None) -> None:
+    def __init__(self, spark: SparkSession, task: Task, link: UiLink | None, *, barrier: bool) -> None:
         def run() -> None:
             workers = task.mission.workers
             if not is_connect(spark):
@@ -29,10 +29,14 @@ class CrewJob:
                 words = job_description(task.mission.plan.name, generation, link)
                 spark.sparkContext.setJobDescription(words)  # of this thread's jobs
             tasks = spark.range(0, workers, 1, workers)
-            tasks.mapInArrow(task, from_arrow_schema(REPORT), barrier=True).collect()
+            tasks.mapInArrow(task, from_arrow_schema(REPORT), barrier=barrier).collect()
 
         self._errand = Errand(spark, run)
         self._errand.send()
+
+    def active_tasks(self) -> int | None:
+        """How many tasks Spark runs now; None where it does not say."""
+        return self._errand.active_tasks()
 
     @property
     def has_ended(self) -> bool:

@@ -1,77 +1,76 @@
-"""One task of a crew on Spark: it meets the others and is a member, at once or after it has stood by.
+"""One task of a query on Spark: it registers with the driver and is a worker, at once or as a spare.
 
-The tasks meet (``meeting``), and the first of them stores everybody's address and public key below the
-checkpoint, the one place that the driver and all tasks can reach and nobody else can write to; the driver
-reads it there (``addresses_at``).
+The task is an ordinary task: Spark may start it late, twice, or never. It registers at the driver's
+rendezvous (``rendezvous``), which decides whether it is a worker of this generation and with which number.
 """
 
+import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
 
-import msgspec
 import pyarrow as pa
-from pyspark import BarrierTaskContext
+from pyspark import TaskContext
 
-from pointstamp.mesh.door import Address
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.query.membership import be_member
 from pointstamp.query.mission import Mission
+from pointstamp.query.rendezvous import Placement, Register
 from pointstamp.query.standby import stand_by
 from pointstamp.running.failing import failure_in
 from pointstamp.running.messages import Failed, encode
 from pointstamp.running.posting import post_failure
 from pointstamp.running.watchdog import Watchdog
 from pointstamp.running.workerprocess import member_names
-from pointstamp.spark.meeting import MEETING_SECONDS_MAX, listens_at, meet, own_address, report_batch
-from pointstamp.storage.sealed import seal, unseal
-
-_KIND: Final = "crew"
+from pointstamp.spark.meeting import MEETING_SECONDS_MAX, listens_at, report_batch, versions
+from pointstamp.spark.rendezvous import Membership, RendezvousPlace, register
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What runs in each barrier task; it travels to the executors with the function."""
+    """The function of each task; it travels to the executors with everything that a worker needs."""
 
     mission: Mission
-    driver: Address
-    versions: dict[str, str]
+    place: RendezvousPlace
     silence_seconds_max: float
     meeting: str | None
-    """The folder where the tasks meet (``meeting_folder``)."""
-    place: str
-    """Where the first task stores the addresses of all, below the checkpoint."""
+    """The private folder for unix sockets, in a local session (``meeting_folder``)."""
     is_spare: bool = False
-    """Whether the tasks stand by when they have met, until a driver needs them."""
+    """Whether the workers stand by when they have met, until a driver needs them."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Be one member of the crew; the function of ``mapInArrow``."""
+        """Be a worker, if the driver needs one; the function of ``mapInArrow``."""
         for _ in batches:
             pass
-        context = BarrierTaskContext.get()
+        context = TaskContext.get()
         assert context is not None
-        number = context.partitionId()
-        report = self._run(context, number)
-        encoded = [] if report is None else [encode(report)]
-        yield report_batch(number, encoded)
+        # Raises what goes wrong before the driver knows this worker: the driver learns it from Spark.
+        partition, attempt = context.partitionId(), context.attemptNumber()
+        hello = Register(partition, attempt, socket.gethostname(), versions())
+        membership = register(self.place, hello, self._mesh)
+        report = None if membership is None else self._work(membership)
+        yield report_batch(partition, [] if report is None else [encode(report)])
 
-    def _run(self, context: BarrierTaskContext, number: int) -> Failed | None:
-        mission = self.mission
-        mesh = Mesh(
-            number,
-            mission.workers + 1,
-            listen=listens_at(self.meeting, number, lambda: own_address(context, self.driver)),
-            names=member_names(mission.workers),
-            generation=mission.generation,
+    def _mesh(self, seat: Placement, own_endpoint: str) -> Mesh:
+        return Mesh(
+            seat.number,
+            seat.workers + 1,
+            listen=listens_at(self.meeting, f"{seat.round}-{seat.number}", own_endpoint),
+            names=member_names(seat.workers),
+            generation=self.mission.generation,
             silence_seconds_max=self.silence_seconds_max,
             finds_nearby=True,
         )
 
+    def _work(self, membership: Membership) -> Failed | None:
+        mesh, seat = membership.mesh, membership.seat
+        mission = replace(self.mission, workers=seat.workers)
+
         def work() -> None:
-            self._meet(context, number, mesh)
+            mesh.connect(membership.roster.addresses)
+            mesh.meet(MEETING_SECONDS_MAX)
             now = stand_by(mission, mesh) if self.is_spare else mission
             if now is not None:
-                be_member(now, mesh, number, Watchdog(self.silence_seconds_max))
+                be_member(now, mesh, seat.number, Watchdog(self.silence_seconds_max))
 
         try:
             failure = failure_in(work)
@@ -80,17 +79,4 @@ class Task:
             return failure
         finally:
             mesh.close()
-
-    def _meet(self, context: BarrierTaskContext, number: int, mesh: Mesh) -> None:
-        addresses = meet(context, mesh.address, self.versions, self.meeting)
-        if number == 0:
-            content = seal(msgspec.json.encode(addresses), _KIND, self.place, owner=self.mission.query)
-            self.mission.storage.write(self.place, content)
-        mesh.connect([*addresses, self.driver])
-        mesh.meet(MEETING_SECONDS_MAX)
-
-
-def addresses_at(place: str, mission: Mission) -> list[Address]:
-    """The addresses of all tasks of a crew; NotStored until the first of them has stored them."""
-    content = unseal(mission.storage.read(place), _KIND, place, owner=mission.query)
-    return msgspec.json.decode(content, type=list[Address])
+            membership.close()

@@ -77,6 +77,21 @@ class Errand(Generic[_Result]):
         """Have something called when the work has ended, in its thread; at once if it has."""
         self._outcome.add_done_callback(lambda _: call())
 
+    def active_tasks(self) -> int | None:
+        """How many tasks of its jobs Spark runs now; None where Spark does not say."""
+        if is_connect(self._spark):
+            return None
+        context: Any = self._spark.sparkContext
+        try:
+            # Not public in Python.
+            tracker = context._jsc.sc().statusTracker()  # noqa: SLF001
+            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForTag(self._tag)]
+            stages = [stage for job in jobs if job.isDefined() for stage in job.get().stageIds()]
+            infos = [tracker.getStageInfo(stage) for stage in stages]
+            return sum(int(info.get().numActiveTasks()) for info in infos if info.isDefined())
+        except Exception:  # py4j's; the session may be stopped, and the job says so better
+            return None
+
     def cancel(self, *, waits: bool = True) -> None:
         """Let Spark kill the tasks, and wait until the work has ended, at most for ``END_SECONDS_MAX``."""
         self._is_cancelled = True

@@ -125,14 +125,14 @@ def hosts_of(context: BarrierTaskContext) -> list[int]:
     return [names.index(name) for name in names]
 
 
-def listens_at(folder: str | None, member: int, host: Callable[[], str]) -> str:
+def listens_at(folder: str | None, member: int | str, endpoint: str | Callable[[], str]) -> str:
     """Where a member listens: at a unix socket in the folder where all meet, or at a port of its host.
 
     Who is in one folder is on one host and of one user, and nobody else may open it: such members speak
     without keys. Where its path is too long for a socket, all of them use ports.
     """
     if folder is None or len(os.fsencode(folder)) + _SOCKET_NAME_BYTES > SOCKET_PATH_BYTES_MAX:
-        return endpoint_at(host())
+        return endpoint if isinstance(endpoint, str) else endpoint_at(endpoint())
     return f"ipc://{folder}/{_SOCKET_NAME}{member}"
 
 

@@ -9,6 +9,7 @@ taken waits until they are free.
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -20,58 +21,137 @@ REGISTRATION_SECONDS_MAX: Final = 30.0
 """Executors of a cluster register some seconds after the session starts; this is how long we wait."""
 
 _LOOK_SECONDS: Final = 0.5
+_ELASTIC_WORKERS: Final = 2
+"""How many workers a query has at least, by default, where Spark starts executors for them."""
 _log = logging.getLogger("pointstamp.spark")
 # Either setting makes the partitions of a range say nothing about slots.
 _DEFAULTS: Final = ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism")
 
 
-def choose_workers(
-    spark: SparkSession, wanted: int | None, *, spare: int = 0, stays: bool = False, crews: int = 1
-) -> int:
-    """How many workers to start, after a check that Spark can run them all at once, ``crews`` times.
+@dataclass(frozen=True, slots=True)
+class SlotPlan:
+    """How the workers of a query share the slots of a session with each other and with other jobs."""
 
-    ``spare`` slots must be left for jobs that run beside them. A gang that ``stays`` leaves one free where
-    nobody has said how many workers there are to be: a session whose slots are all taken runs no other job.
-    """
-    if wanted is not None and wanted < 1:
-        raise FlowError(f"{wanted} workers were asked for; a flow needs at least one.")
-    if _setting(spark, "spark.dynamicAllocation.enabled") == "true":
+    wish: int
+    """How many workers the query is to have."""
+    least: int = 1
+    """With how many it runs."""
+    reserve: int = 0
+    """How many slots stay free for other jobs."""
+    crews: int = 1
+    """How many times the workers run: twice with spare ones."""
+    is_elastic: bool = False
+    """Whether Spark starts executors for tasks that wait (dynamic allocation)."""
+
+    def capped(self, slots: int | None) -> int:
+        """How many workers to start where Spark has so many slots now; at least ``least``.
+
+        With dynamic allocation all are started: tasks that wait are what makes Spark ask for executors.
+        """
+        if slots is None or self.is_elastic:
+            return self.wish
+        return max(self.least, min(self.wish, (slots - self.reserve) // self.crews))
+
+
+def choose_workers(spark: SparkSession, wanted: int | None) -> int:
+    """How many workers a bounded run has, after a check that Spark can run all of them at once."""
+    _check_wanted(wanted)
+    if is_elastic(spark):
         raise FlowError(
-            "a gang of workers needs all its tasks at once, and dynamic allocation gives slots one by one. "
-            "Set spark.dynamicAllocation.enabled=false and a fixed number of executors."
+            "a bounded run is a barrier stage, which Spark rejects under dynamic allocation. Start it as a "
+            "query, with start(..., available_now=True), or set spark.dynamicAllocation.enabled=false and a "
+            "fixed number of executors."
         )
-    slots = (
-        _slots_of_connect(spark)
-        if is_connect(spark)
-        else _slots_of_classic(spark, None if wanted is None else wanted * crews + spare)
-    )
+    slots = _slots(spark, wanted)
+    if slots is None and wanted is None:
+        raise _unknown()
+    count = wanted or slots or 1
+    if slots is not None and count > slots:
+        raise _too_few(count, slots, count, "")
+    return count
+
+
+def plan_slots(
+    spark: SparkSession,
+    wanted: int | None,
+    *,
+    least: int | None = None,
+    reserve: int = 0,
+    stays: bool = False,
+    crews: int = 1,
+) -> SlotPlan:
+    """Decide how many workers a query wishes for, and check that Spark can run the least of them.
+
+    ``reserve`` slots must be left for jobs that run at the same time. A query that ``stays`` leaves one slot
+    free by default: a session whose slots are all taken runs no other job.
+    """
+    _check_wanted(wanted)
+    _check_wanted(least)
+    lowest = least or 1
+    if wanted is not None and lowest > wanted:
+        raise FlowError(f"min_workers={lowest} is more than workers={wanted}. Give at most workers=.")
+    if is_elastic(spark):
+        now = slots_now(spark) or 0
+        wish = wanted or max(lowest, now - 1, _ELASTIC_WORKERS)
+        return SlotPlan(wish, lowest, reserve, crews, is_elastic=True)
+    slots = _slots(spark, None if wanted is None else wanted * crews + reserve)
     if slots is None:
         if wanted is None:
-            raise FlowError(
-                f"this session does not say how many slots it has ({' or '.join(_DEFAULTS)} is set). Give "
-                "workers=, at most the number of cores that all executors have together."
-            )
-        return wanted
-    left = max(spare, 1 if stays and slots > 1 else 0)
-    count = (slots - left) // crews if wanted is None else wanted
-    if count < 1 or count * crews + spare > slots:
-        needed = max(count, 1) * crews + spare
-        again = ", the spare crew needs as many again" if crews > 1 else ""
-        beside = f"{again} and Structured Streaming needs one beside them" if spare else again
-        raise FlowError(
-            f"{max(count, 1)} workers were asked for, but Spark has {slots} slots; all workers run at once, "
-            f"one to a slot{beside}. Ask for fewer, or start Spark with more cores (local[{needed}], more "
-            "executors, or a larger spark.executor.cores or spark.cores.max)."
-        )
-    if stays and count * crews == slots:
+            raise _unknown()
+        return SlotPlan(wanted, lowest, reserve, crews)
+    left = max(reserve, 1 if stays and slots > 1 and wanted is None else 0)
+    wish = max(lowest, (slots - left) // crews) if wanted is None else wanted
+    if lowest * crews + reserve > slots:
+        again = ", the spare workers need as many again" if crews > 1 else ""
+        streaming = f"{again} and Structured Streaming needs one more" if reserve else again
+        raise _too_few(lowest, slots, lowest * crews + reserve, streaming)
+    plan = SlotPlan(wish, lowest, left, crews)
+    if plan.capped(slots) < wish:
         _log.warning(
-            "the %d workers of this query%s take all slots of the Spark session: any other job in it, also "
-            "one that writes the query's input, waits until the query stops. Ask for fewer workers, or start "
-            "Spark with more cores.",
-            count,
-            " and its spare crew" if crews > 1 else "",
+            "%d workers were asked for, but Spark has %d slots: the query starts with %d workers. It uses "
+            "more when it restarts and Spark has more slots.",
+            wish,
+            slots,
+            plan.capped(slots),
         )
-    return count
+    return plan
+
+
+def is_elastic(spark: SparkSession) -> bool:
+    """Whether Spark starts and ends executors as tasks need them."""
+    return _setting(spark, "spark.dynamicAllocation.enabled") == "true"
+
+
+def _slots(spark: SparkSession, wanted: int | None) -> int | None:
+    return _slots_of_connect(spark) if is_connect(spark) else _slots_of_classic(spark, wanted)
+
+
+def _check_wanted(count: int | None) -> None:
+    if count is not None and count < 1:
+        raise FlowError(f"{count} workers were asked for; a flow needs at least one.")
+
+
+def _unknown() -> FlowError:
+    return FlowError(
+        f"this session does not say how many slots it has ({' or '.join(_DEFAULTS)} is set). Give "
+        "workers=, at most the number of cores that all executors have together."
+    )
+
+
+def _too_few(count: int, slots: int, needed: int, besides: str) -> FlowError:
+    return FlowError(
+        f"{count} workers were asked for, but Spark has {slots} slots; all workers run at once, "
+        f"one to a slot{besides}. Ask for fewer, or start Spark with more cores (local[{needed}], more "
+        "executors, or a larger spark.executor.cores or spark.cores.max)."
+    )
+
+
+def slots_now(spark: SparkSession) -> int | None:
+    """How many tasks Spark can run at once now, taken slots included; None where it does not say."""
+    try:
+        return None if is_connect(spark) else _scheduler(spark)()
+    except Exception:  # py4j's, when there is no Java any more
+        return None
 
 
 def is_connect(spark: SparkSession) -> bool:

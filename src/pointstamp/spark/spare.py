@@ -15,6 +15,7 @@ lock passes a crew, with its mesh, from the one to the other.
 
 import logging
 import threading
+from dataclasses import replace
 from typing import Final
 
 from pointstamp.errors import PointstampError
@@ -41,7 +42,6 @@ class SpareKeeper:
         self._is_starting = False
         self._is_stopped = False
         self._standing: StartedTasks | None = None
-        self._started = 0
         launcher.spares = self
 
     # As a companion.
@@ -90,16 +90,17 @@ class SpareKeeper:
         if tasks is None:
             return None
         try:
+            mission = replace(mission, workers=tasks.workers)
             join(tasks.mesh, mission, tasks.job.check)
         except PointstampError as error:
             _log.warning("a spare crew of query '%s' is lost: %s", mission.plan.name, error)
-            _drop(tasks, mission.workers)
+            _drop(tasks)
             return None
         try:
             set_out(tasks.mesh, mission.workers)
         except PointstampError as error:
             # Some may have begun in this generation: the next crew needs another one.
-            _drop(tasks, mission.workers)
+            _drop(tasks)
             raise CrewError(str(error)) from None
         return tasks
 
@@ -135,11 +136,9 @@ class SpareKeeper:
 
     def _stand(self, mission: Mission) -> str | None:
         """Start a crew and watch it; why it was lost, or None when it was taken over or the query ends."""
-        self._started += 1
-        place = f"crews/spare-{mission.generation:06d}.{self._started:06d}"
         tasks, words = None, ""
         try:
-            tasks = self._launcher.start(mission, place, lambda: not self._is_stopped, is_spare=True)
+            tasks = self._launcher.start(mission, lambda: not self._is_stopped, is_spare=True)
         except Exception as error:  # Spark's and py4j's have no common kind; whoever waits must hear of it
             words = str(error) or type(error).__name__
         with self._changed:
@@ -156,8 +155,9 @@ class SpareKeeper:
                 return None
             self._standing = None
         words = tasks.job.words() or ""
-        dismiss(tasks.mesh, mission.workers)
+        dismiss(tasks.mesh, tasks.workers)
         tasks.mesh.close()
+        tasks.opened.close()
         tasks.job.finish()
         return words or None
 
@@ -166,8 +166,9 @@ class SpareKeeper:
             self._changed.notify_all()
 
 
-def _drop(tasks: StartedTasks, workers: int) -> None:
+def _drop(tasks: StartedTasks) -> None:
     """End tasks without waiting for it: somebody waits for others."""
-    dismiss(tasks.mesh, workers)
+    dismiss(tasks.mesh, tasks.workers)
     tasks.mesh.close(linger_ms=_LEAVE_MS)
+    tasks.opened.close()
     tasks.job.cancel(waits=False)

@@ -1,4 +1,4 @@
-"""An unbounded run on Spark: streams in, published epochs out, a gang of barrier tasks between.
+"""An unbounded run on Spark: streams in, published epochs out, workers in ordinary tasks between.
 
 Each input is a streaming DataFrame (Structured Streaming owns the source, its micro-batches go into the input
 log), a DataFrame (written into the log once), or a source that the workers read themselves. The gang is
@@ -9,7 +9,7 @@ slot.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -43,11 +43,13 @@ from pointstamp.spark.inputlog import StreamLog, static_log
 from pointstamp.spark.packing import input_specs
 from pointstamp.spark.place import spark_address
 from pointstamp.spark.sendable import check_sendable
-from pointstamp.spark.slots import choose_workers
+from pointstamp.spark.slots import plan_slots
 from pointstamp.spark.spare import SpareKeeper
 from pointstamp.spark.types import spark_schema
 from pointstamp.spark.ui_link import UiLink
 from pointstamp.storage.anywhere import storage_at
+
+_RESCALES: Final = ("restart", "eager")
 
 
 def start(
@@ -70,6 +72,9 @@ def start(
     tick_every: str | timedelta | None = None,
     has_dashboard: bool = False,
     spare_crew: bool = False,
+    min_workers: int | None = None,
+    rescale: str = "restart",
+    barrier: bool = False,
 ) -> Query:
     """Start a flow on streams; it runs until it is stopped, or with ``available_now`` until all is read.
 
@@ -81,13 +86,21 @@ def start(
         name: spark_schema(schema, f"output '{name}'") for name, schema in plan.output_schemas().items()
     }
     streaming = _checked_streams(streams, begins_with_savepoint=savepoint is not None)
-    count = choose_workers(
+    if rescale not in _RESCALES:
+        raise FlowError(f"rescale={rescale!r} is not known. Give one of {', '.join(map(repr, _RESCALES))}.")
+    slots = plan_slots(
         spark,
         workers,
-        spare=1 if streaming else 0,
+        least=workers if barrier else min_workers,
+        reserve=1 if streaming else 0,
         stays=not available_now,
         crews=2 if spare_crew else 1,
     )
+    if barrier and slots.is_elastic:
+        raise FlowError(
+            "Spark rejects barrier stages under dynamic allocation. Leave out barrier=True, or set "
+            "spark.dynamicAllocation.enabled=false and a fixed number of executors."
+        )
     use_this_python(spark)
     folder = spark_address(checkpoint)
     storage = storage_at(checkpoint)
@@ -97,12 +110,13 @@ def start(
         sources,
         sink_at(_everywhere(output)),
         storage,
-        count,
+        slots.wish,
         query_id_at(storage),
         snapshots or SnapshotPolicy(),
         restarts or RestartPolicy(),
         columns,
         accept_changes=accept_changes,
+        grows=rescale == "eager",
         closes=closes or not available_now,
         savepoint=savepoint_at(savepoint),
         tick_every_seconds=tick_seconds(plan, tick_every, columns),
@@ -110,8 +124,9 @@ def start(
         judge=judge,
         forget=lambda ticks: _forget(ticks, logs),
     )
-    launcher = SparkLauncher(spark, silence_seconds_max=silence_seconds_max)
+    launcher = SparkLauncher(spark, slots=slots, silence_seconds_max=silence_seconds_max, barrier=barrier)
     supervisor = Supervisor(check_sink(spec), launcher)
+    launcher.on_waiting = supervisor.wait_for
     launcher.is_wanted = lambda: not supervisor.is_dropped
     link = UiLink(spark, spec.query_id)
     launcher.link = link if has_dashboard else None

@@ -1,0 +1,235 @@
+"""The rendezvous of workers: which tasks become the workers of a generation, and with which numbers.
+
+Tasks of an ordinary Spark job start when Spark has a slot for them, in any order, perhaps never, and perhaps
+twice. Each registers with the driver. ``Rendezvous`` is the driver's side as a state machine without sockets
+and clocks: it is given what happened, and returns what to answer.
+
+    task                           driver
+    Register(partition, ...)   ->
+                               <-  Placement(round, number, workers)   once enough tasks have registered
+    Listening(round, address)  ->
+                               <-  Roster(round, addresses)            once all placed tasks listen
+                               <-  Dismissed(reason)                   to a task that is not needed
+    (no answer)                                                        to a second attempt, which waits
+
+Invariants:
+- A generation has at most one roster. All tasks of it get the same one, each knows its own number in it, and
+  every number from 0 to ``workers`` - 1 is one task.
+- Two attempts of one partition are never both in a roster: a second attempt waits while the first is
+  connected. It is not dismissed, because a speculative copy that ends first makes Spark kill the original.
+- A roster has between ``least`` and ``wish`` tasks, fewer than ``wish`` only after no task has registered or
+  left for ``settle_seconds``, while Spark ran no other task of the job that has yet to register.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pointstamp.mesh.door import Address
+
+SETTLE_SECONDS: Final = 2.0
+"""How long no task may register or leave before fewer workers than wished for are enough."""
+
+
+class Register(msgspec.Struct, frozen=True, tag=True):
+    """A task offers itself: its partition, which attempt at it this is, where it runs, and its versions."""
+
+    partition: int
+    attempt: int
+    host: str
+    versions: dict[str, str]
+
+
+class Listening(msgspec.Struct, frozen=True, tag=True):
+    """A task listens for the others of a round."""
+
+    round: int
+    address: Address
+
+
+class Placement(msgspec.Struct, frozen=True, tag=True):
+    """A task's number in a round, and the number of workers; a seat of a later round replaces it."""
+
+    round: int
+    number: int
+    workers: int
+
+
+class Roster(msgspec.Struct, frozen=True, tag=True):
+    """The addresses of all workers of a round, in the order of their numbers, then the driver's."""
+
+    round: int
+    addresses: list[Address]
+
+
+class Dismissed(msgspec.Struct, frozen=True, tag=True):
+    """The task is not needed, and ends."""
+
+    reason: str
+
+
+Request = Register | Listening
+Answer = Placement | Roster | Dismissed
+
+
+class Sent(NamedTuple):
+    """An answer, and the connection that gets it."""
+
+    connection: int
+    answer: Answer
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A registered task that is connected."""
+
+    connection: int
+    hello: Register
+    number: int | None = None
+    """Its number in the present round."""
+    address: Address | None = None
+    """Where it listens in the present round."""
+
+
+class Rendezvous:
+    """Forms the workers of one generation from the tasks that register; changed by the driver's thread."""
+
+    def __init__(
+        self,
+        wish: int,
+        least: int,
+        versions: Mapping[str, str],
+        *,
+        now_seconds: float,
+        settle_seconds: float = SETTLE_SECONDS,
+    ) -> None:
+        assert 1 <= least <= wish
+        self.wish = wish
+        """How many workers there are to be."""
+        self._least = least
+        self._versions = dict(versions)
+        self._settle_seconds = settle_seconds
+        self._changed_seconds = now_seconds
+        self._candidates: dict[int, _Candidate] = {}
+        self._copies: dict[int, Register] = {}
+        self._round = 0
+        self._is_seated = False
+        self.roster: Roster | None = None
+        """The workers of the generation, once they are decided; without the driver's address."""
+        self.late = 0
+        """How many tasks have registered after the roster was decided; the next generation can use them."""
+        self.refusal: str | None = None
+        """Why no roster can be formed, whatever else registers."""
+
+    @property
+    def registered(self) -> int:
+        """How many partitions have a task that is connected."""
+        return len(self._candidates)
+
+    def needs(self) -> str:
+        """Describe what the rendezvous waits for, as the end of a sentence."""
+        of = f"{self.registered} of {self.wish} workers have started"
+        least = f", at least {self._least} are needed" if self._least < self.wish else ""
+        return f"{of}{least}"
+
+    def register(self, connection: int, hello: Register, now_seconds: float) -> list[Sent]:
+        """Take note of a task; a second attempt of a connected one waits without an answer."""
+        wrong = self._unlike(hello)
+        if wrong is not None:
+            self.refusal = self.refusal or wrong
+            return [Sent(connection, Dismissed(wrong))]
+        if any(each.hello.partition == hello.partition for each in self._candidates.values()):
+            self._copies[connection] = hello
+            return []
+        if self.roster is not None:
+            self.late += 1
+            return [Sent(connection, Dismissed("the workers of this generation were complete."))]
+        self._candidates[connection] = _Candidate(connection, hello)
+        self._changed_seconds = now_seconds
+        return self._seat(now_seconds)
+
+    def bound(self, connection: int, message: Listening) -> list[Sent]:
+        """Take note that a seated task listens; the roster is decided with the last one."""
+        candidate = self._candidates.get(connection)
+        if candidate is None or candidate.number is None or message.round != self._round or self.roster:
+            return []  # of a round that is over
+        candidate.address = message.address
+        seated = self._seated()
+        if any(each.address is None for each in seated):
+            return []
+        addresses = [each.address for each in seated if each.address is not None]
+        self.roster = Roster(self._round, addresses)
+        unneeded = [each for each in self._candidates.values() if each.number is None]
+        for each in unneeded:
+            del self._candidates[each.connection]
+        self.late += len(unneeded)
+        complete = Dismissed("the workers of this generation were complete.")
+        return [
+            *(Sent(each.connection, self.roster) for each in seated),
+            *(Sent(each.connection, complete) for each in unneeded),
+        ]
+
+    def disconnected(self, connection: int, now_seconds: float) -> list[Sent]:
+        """Take note that a task is gone; before the roster is decided, the others are seated anew."""
+        self._copies.pop(connection, None)
+        gone = self._candidates.pop(connection, None)
+        if gone is None or self.roster is not None:
+            return []
+        self._changed_seconds = now_seconds
+        was_seated = gone.number is not None
+        answers: list[Sent] = []
+        waiting = [
+            (each, copy) for each, copy in self._copies.items() if copy.partition == gone.hello.partition
+        ]
+        if waiting:
+            successor, hello = waiting[0]
+            del self._copies[successor]
+            self._candidates[successor] = _Candidate(successor, hello)
+        if was_seated:
+            self._is_seated = False
+            for each in self._candidates.values():
+                each.number = each.address = None
+        return [*answers, *self._seat(now_seconds)]
+
+    def expect(self, started: int, now_seconds: float) -> None:
+        """Wait longer if Spark runs more tasks than have registered: their Python is about to start."""
+        if started > self.registered + len(self._copies):
+            self._changed_seconds = now_seconds
+
+    def tick(self, now_seconds: float) -> list[Sent]:
+        """Placement the tasks that there are, if enough have registered and no other has come for a while."""
+        return self._seat(now_seconds)
+
+    # Inside.
+
+    def _unlike(self, hello: Register) -> str | None:
+        for package, needed in self._versions.items():
+            if hello.versions.get(package) != needed:
+                return (
+                    f"the driver runs {package} {needed}, and a worker on host '{hello.host}' runs "
+                    f"{hello.versions.get(package)}; driver and executors need the same version. Install one "
+                    "environment on all of them, or ship one with spark.archives."
+                )
+        return None
+
+    def _seat(self, now_seconds: float) -> list[Sent]:
+        if self._is_seated or self.roster is not None:
+            return []
+        has_settled = now_seconds - self._changed_seconds >= self._settle_seconds
+        if self.registered < (self._least if has_settled else self.wish):
+            return []
+        self._round += 1
+        self._is_seated = True
+        chosen = sorted(self._candidates.values(), key=lambda each: each.hello.partition)[: self.wish]
+        for number, each in enumerate(chosen):
+            each.number, each.address = number, None
+        return [
+            Sent(each.connection, Placement(self._round, number, len(chosen)))
+            for number, each in enumerate(chosen)
+        ]
+
+    def _seated(self) -> list[_Candidate]:
+        seated = [each for each in self._candidates.values() if each.number is not None]
+        return sorted(seated, key=lambda each: each.number or 0)

@@ -1,0 +1,99 @@
+"""A query waits for slots, says so, and runs with as many workers as Spark has slots for."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import pointstamp as ps
+from pointstamp.errors import FlowError
+from support.streams import counts_by_epoch, published_by_epoch, put, until
+
+pytestmark = pytest.mark.spark
+WORDS = ["a", "b", "a"]
+
+
+def counting() -> ps.Dataflow:
+    flow = ps.Dataflow("words")
+    words = flow.input("words", "word string").exchange("word")
+    flow.output("counts", words.count("word", running=True))
+    return flow
+
+
+def held(flag: str) -> object:
+    """A function that holds a slot until a file is there."""
+
+    def hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import time
+
+        yield from batches
+        while not Path(flag).exists():
+            time.sleep(0.05)
+
+    return hold
+
+
+def test_a_query_that_waits_for_slots_says_what_it_needs_and_begins_when_they_are_free(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    flag = tmp_path / "free"
+    hold = held(str(flag))
+    job = threading.Thread(target=lambda: spark.range(0, 2, 1, 2).mapInArrow(hold, "id long").collect())
+    job.start()
+    put(tmp_path / "in", "0", {"word": WORDS})
+    try:
+        until(lambda: len(spark.sparkContext.statusTracker().getActiveJobsIds()) > 0)
+        query = counting().start(
+            spark,
+            words=ps.files(tmp_path / "in"),
+            checkpoint=str(tmp_path / "c"),
+            output=str(tmp_path / "o"),
+            workers=2,
+        )
+        try:
+            until(lambda: "waiting for Spark to start workers" in query.status["message"])
+            message = query.status["message"]
+            assert "0 of 2 workers have started, at least 1 are needed, and Spark has 2 slots" in message
+            flag.touch()
+            until(lambda: query.epoch >= 0)
+            assert query.restarts == 0
+        finally:
+            query.stop()
+    finally:
+        flag.touch()
+        job.join()
+    assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch([WORDS])
+
+
+def test_a_query_with_fewer_slots_than_workers_runs_with_fewer(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(tmp_path / "in", "0", {"word": WORDS})
+    query = counting().start(
+        spark,
+        words=ps.files(tmp_path / "in"),
+        checkpoint=str(tmp_path / "c"),
+        output=str(tmp_path / "o"),
+        workers=5,
+        min_workers=2,
+    )
+    until(lambda: query.epoch >= 0)
+    assert len(query.workers()) == 2
+    query.stop()
+    assert "5 workers were asked for, but Spark has 2 slots" in caplog.text
+    assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch([WORDS])
+
+
+def test_too_few_slots_and_unknown_words_are_rejected_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    places = {"checkpoint": str(tmp_path / "c"), "output": str(tmp_path / "o")}
+    words = ps.files(tmp_path)
+    with pytest.raises(FlowError, match=r"3 workers were asked for, but Spark has 2 slots"):
+        counting().start(spark, words=words, workers=4, min_workers=3, **places)
+    with pytest.raises(FlowError, match=r"rescale='sometimes' is not known. Give one of 'restart', 'eager'"):
+        counting().start(spark, words=words, rescale="sometimes", **places)  # type: ignore[arg-type]
+    assert not (tmp_path / "c").exists()
