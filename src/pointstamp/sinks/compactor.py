@@ -23,6 +23,7 @@ from time import time
 from typing import Final
 
 from pointstamp.errors import AlreadyStored, FlowError, NotStored
+from pointstamp.redaction import redact
 from pointstamp.sinks.bases import BaseKeeper
 from pointstamp.sinks.chain import FOLDER, Chain
 from pointstamp.sinks.compactions import Compaction, Compactions, KeptCompaction, PublishedMoment, moment
@@ -270,7 +271,7 @@ def compact(
     storage = open_storage(os.fspath(path))
     before = moment(storage, Compactions(storage).newest())
     if before is None:
-        raise FlowError(f"'{path}' holds no {FOLDER}/*.json: nothing has been published there.")
+        raise FlowError(f"'{redact(path)}' holds no {FOLDER}/*.json: nothing has been published there.")
     compactor = ParquetCompactor(storage, policy or CompactionPolicy(), tail=0, is_full=True)
     while compactor.turn():
         pass

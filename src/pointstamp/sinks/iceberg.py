@@ -24,11 +24,12 @@ import msgspec
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, RecoveryError, SchemaError, StorageError
+from pointstamp.redaction import HIDDEN, RedactedRepr, harmless, is_secret, redact_text
 from pointstamp.sinks import files
 from pointstamp.sinks.chain import Columns
 from pointstamp.sinks.files import Origin, StagedFiles, folder_name
 from pointstamp.sinks.port import Staged
-from pointstamp.storage.anywhere import storage_at
+from pointstamp.storage.anywhere import storage_at, url_of
 from pointstamp.storage.port import Storage
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ _RETRIES: Final = "commit.retry.num-retries"
 _TRIES_MAX: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class IcebergSink:
+@dataclass(frozen=True, slots=True, repr=False)
+class IcebergSink(RedactedRepr):
     """Iceberg tables in a namespace of a catalog; ``catalog`` are the properties that pyiceberg loads it by.
 
     ``path`` is where the tables and their files are, for the catalog's files and for ``open_storage`` alike.
@@ -87,7 +88,15 @@ class IcebergPublisher:
     def __init__(self, sink: IcebergSink) -> None:
         self._sink = sink
         self._storage = sink.open_storage(sink.path)
-        self._catalog: Catalog = iceberg("catalog").load_catalog(sink.catalog_name, **dict(sink.catalog))
+        load = iceberg("catalog").load_catalog
+        try:
+            self._catalog: Catalog = load(sink.catalog_name, **dict(sink.catalog))
+        except Exception as error:  # pyiceberg's errors have no common kind
+            raise StorageError(
+                f"IcebergSink: catalog '{sink.catalog_name}' cannot be loaded: {self._said(error)}. Check "
+                "the "
+                "properties in catalog=."
+            ) from harmless(error, *map(str, sink.catalog.values()))
 
     def check_outputs(self, before: Collection[str]) -> None:
         """An output may end with any commit; a new one is refused, because its table would lack commits."""
@@ -154,7 +163,7 @@ class IcebergPublisher:
                     return
                 raise StorageError(
                     f"the table '{self._name(output)}': commit {number} of '{self._sink.query}' cannot be "
-                    f"added: {error}."
+                    f"added: {self._said(error)}."
                 ) from error
         raise StorageError(
             f"the table '{self._name(output)}': commit {number} was overtaken {_TRIES_MAX} times by others "
@@ -223,8 +232,16 @@ class IcebergPublisher:
             )
         return None
 
+    def _said(self, error: Exception) -> str:
+        """What an error of pyiceberg says, without the secrets of the catalog's properties."""
+        secrets = [str(value) for name, value in self._sink.catalog.items() if is_secret(name)]
+        said = redact_text(str(error), *map(str, self._sink.catalog.values()))
+        for secret in secrets:
+            said = said.replace(secret, HIDDEN)
+        return said.rstrip(".")
+
     def _address(self, name: str) -> str:
-        address = self._storage.address
+        address = url_of(self._storage)
         return f"{address if '://' in address else f'file://{address}'}/{name}"
 
     def _name(self, output: str) -> str:

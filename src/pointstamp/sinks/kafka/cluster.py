@@ -10,6 +10,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pointstamp.errors import FlowError, StorageError
+from pointstamp.redaction import RedactedRepr, redact
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -23,8 +24,8 @@ _log = logging.getLogger("pointstamp.kafka")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+@dataclass(frozen=True, slots=True, repr=False)
+class Cluster(RedactedRepr):
     """Where Kafka is; ``options`` are settings of librdkafka's, such as those of TLS and SASL."""
 
     bootstrap: str
@@ -54,7 +55,7 @@ class Cluster:
         return AdminClient(settings)
 
     def __str__(self) -> str:
-        return f"Kafka at '{self.bootstrap}'"
+        return f"Kafka at '{redact(self.bootstrap)}'"
 
 
 def check_installed() -> None:

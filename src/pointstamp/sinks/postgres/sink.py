@@ -17,9 +17,10 @@ from typing import Final
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError
+from pointstamp.redaction import RedactedRepr
 from pointstamp.sinks import files
 from pointstamp.sinks.postgres.columns import sql_type
-from pointstamp.sinks.postgres.database import Connect, Database, connected
+from pointstamp.sinks.postgres.database import Connect, Database, connected, connection_options
 from pointstamp.sinks.postgres.publishing import PostgresPublisher
 from pointstamp.sinks.postgres.registry import Registry
 from pointstamp.sinks.postgres.staging import StagedRows
@@ -29,8 +30,8 @@ from pointstamp.tables.kept.value import is_changes
 _NAME_BYTES_MAX: Final = 63
 
 
-@dataclass(frozen=True, slots=True)
-class PostgresSink:
+@dataclass(frozen=True, slots=True, repr=False)
+class PostgresSink(RedactedRepr):
     """Tables of a database; ``conninfo`` is what libpq connects with: ``host=db dbname=shop user=me``.
 
     The tables lie in ``schema``, which is made where it is missing. ``keys`` are the columns that are the key
@@ -48,6 +49,7 @@ class PostgresSink:
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "PostgresSink":
         """The sink for one query; SchemaError for columns that PostgreSQL does not have."""
+        connection_options(self.conninfo)
         for output in self.keys:
             if output not in schemas:
                 raise FlowError(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError, SourceError
+from pointstamp.redaction import RedactedRepr
 from pointstamp.rows.schema import fit
 from pointstamp.sources.kafka.avro import AvroDecoder, check_avro_installed
 from pointstamp.sources.kafka.decoding import Decoded, Decoder, decode_json, decode_json_schema
@@ -41,8 +42,8 @@ KNOWN: Final[Mapping[str, tuple[pa.DataType, Callable[["Message"], Any]]]] = {
 """What is known of a record, and how it is found out."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordColumns:
+@dataclass(frozen=True, slots=True, repr=False)
+class RecordColumns(RedactedRepr):
     """How records become rows; made and checked when the source is."""
 
     format: KafkaFormat

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
+from pointstamp.redaction import RedactedRepr, redact
 from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, Cluster, asked, check_installed
 from pointstamp.sources.kafka import ranges
 from pointstamp.sources.kafka.columns import KafkaFormat, OnBad, RecordColumns
@@ -89,7 +90,7 @@ def kafka(
     "topic 'orders' of Kafka at 'broker:9092'"
     """
     names = (topics,) if isinstance(topics, str) else tuple(topics)
-    who = f"kafka {bootstrap!r}"
+    who = f"kafka {redact(bootstrap)!r}"
     if bool(names) == (pattern is not None):
         raise FlowError(f"{who}: give the names of topics, or pattern=, and not both.")
     _check_choice(who, "format", format, get_args(KafkaFormat))
@@ -120,8 +121,8 @@ def kafka(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaSource:
+@dataclass(frozen=True, slots=True, repr=False)
+class KafkaSource(RedactedRepr):
     """A source of records; made by ``kafka``."""
 
     cluster: Cluster
