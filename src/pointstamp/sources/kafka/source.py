@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError
 from pointstamp.redaction import RedactedRepr, redact
-from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, Cluster, asked, check_installed
+from pointstamp.sinks.kafka.cluster import Cluster, check_installed, offsets_since
 from pointstamp.sources.kafka import ranges
 from pointstamp.sources.kafka.columns import KafkaFormat, OnBad, RecordColumns
 from pointstamp.sources.kafka.fetching import OnLost, fetched
@@ -214,19 +214,11 @@ class KafkaSource(RedactedRepr):
         """Where a new query begins to read each partition."""
         if isinstance(self.starting, str):
             return {place: (firsts if self.starting == EARLIEST else ends)[place] for place in places}
-        from confluent_kafka import TopicPartition
-        from confluent_kafka.admin import OffsetSpec
-
-        spec = OffsetSpec.for_timestamp(self.starting)
-        wanted: dict[TopicPartition, Any] = {TopicPartition(*place): spec for place in places}
-        answers = admin.list_offsets(wanted, request_timeout=ANSWER_SECONDS_MAX)
-        found = {
-            (place.topic, place.partition): asked(answer.result, "offsets by time").offset
-            for place, answer in answers.items()
-        }
         # There may be no record since then, or one that is not committed yet.
+        found = offsets_since(admin, places, self.starting)
         return {
-            place: min(found[place], ends[place]) if found[place] >= 0 else ends[place] for place in places
+            place: ends[place] if (offset := found[place]) is None else min(offset, ends[place])
+            for place in places
         }
 
 
