@@ -2,7 +2,9 @@
 
 Workers stage Parquet files (``files``) below a path, where no reader of Iceberg sees them. A commit adds them
 to the table in one snapshot, whose properties carry the query, the commit's number, its last epoch and a
-digest of its content. So a repeated publication is recognised from the table itself.
+digest of its content. The same update of the catalog writes this mark into a property of the table. So a
+repeated publication is recognised from the table itself, even when others have overwritten the table and its
+older snapshots are expired.
 
 Of two drivers that publish the same commit at once one must fail. The catalog lets a snapshot in only on top
 of the one that was read, but pyiceberg tries again on top of another writer's: rows would come twice. So the
@@ -11,7 +13,7 @@ refused.
 
 All outputs are appended, tables as changes with epochs and weights. Within a table a commit is visible at
 once; of a commit with several outputs a reader may for a moment see one table further than another. Others
-may compact a table; expiring snapshots must keep the newest one of the query.
+may compact a table and expire its snapshots.
 """
 
 import hashlib
@@ -154,7 +156,9 @@ class IcebergPublisher:
             if self._is_published(output, number, mark, table):
                 return
             try:
-                table.add_files(addresses, snapshot_properties=mark, check_duplicate_files=False)
+                with table.transaction() as change:
+                    change.add_files(addresses, snapshot_properties=mark, check_duplicate_files=False)
+                    change.set_properties({_mark_of(self._sink.query): msgspec.json.encode(mark).decode()})
                 return
             except refused:
                 continue  # somebody was faster: the same commit, or another writer with something else
@@ -268,8 +272,15 @@ def _mark(query: str, number: int, epochs_through: int, staged: Sequence[Staged]
     }
 
 
+def _mark_of(query: str) -> str:
+    """The property of a table that holds the mark of the last commit of a query."""
+    return f"pointstamp.commit.{query}"
+
+
 def _marks(table: "IcebergTable", query: str) -> Iterator[dict[str, str]]:
-    """What the snapshots of a query say of its commits, the newest first."""
+    """What a table says of the commits of a query, the newest first: its property, then its snapshots."""
+    if (last := table.properties.get(_mark_of(query))) is not None:
+        yield msgspec.json.decode(last, type=dict[str, str])
     snapshot = table.current_snapshot()
     while snapshot is not None:
         said: Any = snapshot.summary or {}
