@@ -8,7 +8,7 @@ said nothing for a minute: a driver that was stopped does not hold up the one th
 
 import re
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -18,8 +18,10 @@ from pointstamp.redaction import HIDDEN, is_secret, redact, redact_text
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg.sql import Composed, Identifier
 
     Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+    Cursor: TypeAlias = psycopg.Cursor[tuple[Any, ...]]
 
 Connect: TypeAlias = Callable[[str], Any]
 """Opens a connection of psycopg's by what libpq needs to know of it."""
@@ -126,6 +128,18 @@ class Database:
             self._open.execute(_SETTINGS, [limit, limit])
             self._open.commit()
         return self._open
+
+
+def identifier(*names: str) -> "Identifier":
+    """Return a quoted name for a statement that ``run`` executes, whatever characters it has."""
+    # Statements are executed with parameters, so that a percent sign in a name must be doubled.
+    quoted: Identifier = psycopg_package().sql.Identifier(*(name.replace("%", "%%") for name in names))
+    return quoted
+
+
+def run(connection: "Connection", statement: "Composed", values: Sequence[object] = ()) -> "Cursor":
+    """Execute a statement that was composed of identifiers; with values for its placeholders, or without."""
+    return connection.execute(statement, values)
 
 
 def psycopg_package() -> ModuleType:
