@@ -49,7 +49,7 @@ _SETTING: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SETTING_IN_TEXT: Final = re.compile(
-    rf"(?<![\w./\-])({_NAMED}|pwd|sasl\.jaas\.config|basic\.auth\.user\.info)(['\"]?\s*=\s*)"
+    rf"(?<![\w./\-])({_NAMED}|pwd|sasl\.jaas\.config|basic\.auth\.user\.info)(['\"]?(?:=|\s+=\s+))"
     r"('(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|[^\s'\",;&)\]}]+)",
     re.IGNORECASE,
 )
