@@ -113,7 +113,10 @@ def test_names_and_paths_that_only_resemble_secrets_are_shown() -> None:
     for shown in ("s3://bucket/folder@2", "/data/token=7/part", "host=db user=me", "broker:9092", "a@b/c"):
         assert redact(shown) == shown
     assert not any(map(is_secret, ("sasl.username", "ssl.ca.location", "region", "monkey_name")))
-    told = "output 'n' has no column 'key': give keys={'n': ['k']}, or key='id'; lookup(key=k, at='token'); token= is set"
+    told = (
+        "output 'n' has no column 'key': give keys={'n': ['k']}, or key='id'; lookup(key=k, at='token'); "
+        "token= is set"
+    )
     assert str(PointstampError(told)) == told
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError, SchemaError, SourceError
 from pointstamp.redaction import RedactedRepr
 from pointstamp.rows.schema import fit
+from pointstamp.sources.bad_records import BadRecords
 from pointstamp.sources.kafka.avro import AvroDecoder, check_avro_installed
 from pointstamp.sources.kafka.decoding import Decoded, Decoder, decode_json, decode_json_schema
 from pointstamp.sources.kafka.protobuf import ProtobufDecoder
@@ -22,7 +23,7 @@ from pointstamp.sources.kafka.protobuf import ProtobufDecoder
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-OnBad: TypeAlias = Literal["error", "skip", "keep"]
+OnBad: TypeAlias = Literal["error", "skip", "drop", "keep"]
 KafkaFormat: TypeAlias = Literal["json", "raw", "avro", "json_schema", "protobuf", "protobuf_schema"]
 
 HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -50,7 +51,7 @@ class RecordColumns(RedactedRepr):
     registry: str | Mapping[int, Any] | None
     key: tuple[str, ...]
     known: Mapping[str, str]
-    on_bad: OnBad
+    on_bad: OnBad | BadRecords
     protobuf: ProtobufDecoder | None = None
 
     def check(self, who: str) -> None:
@@ -63,7 +64,8 @@ class RecordColumns(RedactedRepr):
         if self.on_bad == "keep" and ERROR not in self.known.values():
             raise FlowError(
                 f"{who}: on_bad='keep' keeps records that cannot be decoded, and a column must tell them "
-                "from others. Ask for it: columns={'why': 'error', 'value': 'value', ...}."
+                "from others. Ask for it: columns={'why': 'error', 'value': 'value', ...}; or write them to "
+                "a folder: on_bad=ps.BadRecords(path)."
             )
         if (self.format == "avro") != (self.registry is not None):
             raise FlowError(
@@ -90,7 +92,9 @@ class RecordColumns(RedactedRepr):
             if name in schema.names:
                 columns[name] = _known(messages, what, problems, schema.field(name), who)
         batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], names=schema.names)
-        if problems and self.on_bad == "skip":
+        if problems and isinstance(self.on_bad, BadRecords):
+            self.on_bad.write((messages[place], words) for place, words in sorted(problems.items()))
+        if problems and self.on_bad != "keep":
             is_good = pa.array([place not in problems for place in range(len(messages))])
             return fit(batch.filter(is_good), schema, who), len(problems)
         return fit(batch, schema, who), 0
@@ -161,8 +165,8 @@ def _undecodable(messages: Sequence["Message"], problems: Mapping[int, str], who
     more = f" {len(problems) - 1} more follow." if len(problems) > 1 else ""
     return SourceError(
         f"{who}: the record at offset {messages[place].offset()} cannot be decoded: {words}. It is {text}."
-        f"{more} Correct who writes it; or give on_bad='skip' to leave such records out, or on_bad='keep' to "
-        "have them with the reason in a column."
+        f"{more} Restart the query with on_bad='skip' to leave such records out, or with "
+        "on_bad=ps.BadRecords(path) to write them to a folder; checkpoint and output stay as they are."
     )
 
 

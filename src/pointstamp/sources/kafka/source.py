@@ -18,6 +18,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.redaction import RedactedRepr, redact
 from pointstamp.sinks.kafka.cluster import Cluster, check_installed, offsets_since
+from pointstamp.sources.bad_records import BadRecords
 from pointstamp.sources.kafka import ranges
 from pointstamp.sources.kafka.columns import KafkaFormat, OnBad, RecordColumns
 from pointstamp.sources.kafka.fetching import OnLost, fetched
@@ -50,7 +51,7 @@ def kafka(
     key: str | Sequence[str] = (),
     columns: Mapping[str, str] | Sequence[str] = (),
     starting: str | int | datetime = EARLIEST,
-    on_bad: OnBad = "error",
+    on_bad: OnBad | BadRecords = "error",
     on_lost: OnLost = "error",
     rows_per_tick: int | None = ROWS_PER_TICK,
     bytes_per_tick: int | None = None,
@@ -73,9 +74,10 @@ def kafka(
       names, of key, value, headers, timestamp, topic, partition, offset, tombstone and error.
     - ``starting``: where a new query begins: ``"earliest"``, ``"latest"``, or with the records since a time,
       a datetime or milliseconds since 1970.
-    - ``on_bad``: what becomes of records that cannot be decoded: an ``"error"``; ``"skip"``, counted in a
-      warning and in ``query.lastProgress["rowsSkipped"]``; or ``"keep"``, with nulls and the reason in the
-      column that is the error.
+    - ``on_bad``: what becomes of records that cannot be decoded: an ``"error"``; ``"skip"`` (or ``"drop"``),
+      counted in a warning and in ``query.lastProgress["rowsSkipped"]``; ``ps.BadRecords(path)``, which counts
+      them likewise and writes them to a folder; or ``"keep"``, with nulls and the reason in the column that
+      is the error. It may be changed when a query is restarted, but for ``"keep"``.
     - ``on_lost``: whether records that are needed and were removed are an ``"error"``, or to ``"skip"``.
     - ``rows_per_tick``: how many records one epoch takes at most; None takes all that are there.
     - ``bytes_per_tick``: how many bytes of keys and values one epoch takes at most, about, by the size that
@@ -94,7 +96,8 @@ def kafka(
     if bool(names) == (pattern is not None):
         raise FlowError(f"{who}: give the names of topics, or pattern=, and not both.")
     _check_choice(who, "format", format, get_args(KafkaFormat))
-    _check_choice(who, "on_bad", on_bad, get_args(OnBad))
+    if not isinstance(on_bad, BadRecords):
+        _check_choice(who, "on_bad", on_bad, get_args(OnBad))
     _check_choice(who, "on_lost", on_lost, get_args(OnLost))
     if rows_per_tick is not None and rows_per_tick < 1:
         raise FlowError(
