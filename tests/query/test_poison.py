@@ -20,6 +20,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, SourceError
+from pointstamp.sources.bad_records import write_bad_records
 from sinks.harness import Sqlite
 from sinks.sqlite_sink import SqliteSink
 from sinks.test_iceberg import closing_publishers, properties
@@ -180,7 +181,7 @@ def _message(offset: int, key: bytes | None, value: bytes | None) -> Any:  # noq
 def test_a_bad_record_is_written_once_with_all_that_is_known_of_it(tmp_path: Path) -> None:
     folder = ps.BadRecords(str(tmp_path / "bad"))
     for reason in ("first", "second"):
-        folder.write([(_message(3, None, b"x"), reason), (_message(12, b"k", None), reason)])
+        write_bad_records(folder, [(_message(3, None, b"x"), reason), (_message(12, b"k", None), reason)])
     found = sorted((tmp_path / "bad").rglob("*.json"))
     assert [json.loads(each.read_text()) for each in found] == [
         {

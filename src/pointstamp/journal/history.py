@@ -77,7 +77,7 @@ class Committed(msgspec.Struct, frozen=True, tag=True):
         return msgspec.structs.replace(self, staged=staged)
 
 
-class Published(msgspec.Struct, frozen=True, tag=True):
+class OutputPublished(msgspec.Struct, frozen=True, tag=True):
     """The output of everything up to an epoch was published when this was stored.
 
     A commit implies that the one before it was published. This entry says it of the last commit, so that an
@@ -140,7 +140,7 @@ class StoredAsOne(msgspec.Struct, frozen=True, tag=True):
     """Ticks that were made one after the other, and what followed them: entries that were stored as one."""
 
     ticks: list[Ticked]
-    entry: FlowShape | Renewed | Committed | Published | KeptSnapshot | Dropped | Said | None = None
+    entry: FlowShape | Renewed | Committed | OutputPublished | KeptSnapshot | Dropped | Said | None = None
 
 
 Entry: TypeAlias = (
@@ -148,7 +148,7 @@ Entry: TypeAlias = (
     | Ticked
     | Renewed
     | Committed
-    | Published
+    | OutputPublished
     | KeptSnapshot
     | Dropped
     | Said

@@ -30,7 +30,7 @@ from pointstamp.journal.history import (
     FlowShape,
     JournalSummary,
     KeptSnapshot,
-    Published,
+    OutputPublished,
     Renewed,
     Said,
     Savepoint,
@@ -250,7 +250,7 @@ class Ledger:
     def note_published(self, epoch: int) -> None:
         """Record that the output up to an epoch is published, unless the journal implies it."""
         if epoch > self.published:
-            self._append(Published(epoch))
+            self._append(OutputPublished(epoch))
 
     def keep(self, savepoint: str) -> None:
         """Keep the last snapshot under a name; there must be one."""
@@ -354,7 +354,7 @@ class Ledger:
                 self._gone_on_from = None
                 if entry.savepoint is not None:
                     self._keep_last()
-            case Published():
+            case OutputPublished():
                 self.published = max(self.published, entry.epoch)
             case KeptSnapshot(savepoint):
                 self.commits[-1] = msgspec.structs.replace(self.commits[-1], savepoint=savepoint)

@@ -17,7 +17,7 @@ from pointstamp.journal.history import (
     FlowShape,
     JournalSummary,
     KeptSnapshot,
-    Published,
+    OutputPublished,
     Renewed,
     Said,
     StoredAsOne,
@@ -153,7 +153,7 @@ def _told(entry: Entry | GenerationStarted) -> tuple[str, str, int | None]:
                 f"{entry.number} publishes up to epoch {entry.epoch}, {how}{name}",
                 entry.size_bytes,
             )
-        case Published():
+        case OutputPublished():
             return "published", f"the output up to epoch {entry.epoch}", None
         case KeptSnapshot():
             return "savepoint", f"the last snapshot is kept as '{entry.savepoint}'", None

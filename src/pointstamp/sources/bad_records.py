@@ -49,17 +49,19 @@ class BadRecords(RedactedRepr):
         # Workers may run in another folder than the driver.
         object.__setattr__(self, "path", path if "://" in path else os.path.abspath(path))
 
-    def write(self, bad: Iterable[tuple["Message", str]]) -> None:
-        """Store records with the reason why each cannot be read; one that is stored stays as it is."""
-        storage = self._storage()
-        for message, reason in bad:
-            offset = message.offset() or 0
-            name = f"topic={message.topic()}/partition={message.partition()}/{offset:020d}.json"
-            with suppress(AlreadyStored):
-                storage.create(name, msgspec.json.encode(_content(message, reason)) + b"\n")
-
-    def _storage(self) -> Storage:
+    def storage(self) -> Storage:
+        """Open the folder."""
         return storage_at(self.path, **self.storage_options)
+
+
+def write_bad_records(folder: BadRecords, bad: Iterable[tuple["Message", str]]) -> None:
+    """Store records with the reason why each cannot be read; one that is stored stays as it is."""
+    storage = folder.storage()
+    for message, reason in bad:
+        offset = message.offset() or 0
+        name = f"topic={message.topic()}/partition={message.partition()}/{offset:020d}.json"
+        with suppress(AlreadyStored):
+            storage.create(name, msgspec.json.encode(_content(message, reason)) + b"\n")
 
 
 def _content(message: "Message", reason: str) -> dict[str, Any]:

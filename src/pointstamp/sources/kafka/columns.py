@@ -15,7 +15,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError, SchemaError, SourceError
 from pointstamp.redaction import RedactedRepr
 from pointstamp.rows.schema import fit
-from pointstamp.sources.bad_records import BadRecords
+from pointstamp.sources.bad_records import BadRecords, write_bad_records
 from pointstamp.sources.kafka.avro import AvroDecoder, check_avro_installed
 from pointstamp.sources.kafka.decoding import Decoded, Decoder, decode_json, decode_json_schema
 from pointstamp.sources.kafka.protobuf import ProtobufDecoder
@@ -93,7 +93,8 @@ class RecordColumns(RedactedRepr):
                 columns[name] = _known(messages, what, problems, schema.field(name), who)
         batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], names=schema.names)
         if problems and isinstance(self.on_bad, BadRecords):
-            self.on_bad.write((messages[place], words) for place, words in sorted(problems.items()))
+            bad = [(messages[place], words) for place, words in sorted(problems.items())]
+            write_bad_records(self.on_bad, bad)
         if problems and self.on_bad != "keep":
             is_good = pa.array([place not in problems for place in range(len(messages))])
             return fit(batch.filter(is_good), schema, who), len(problems)
