@@ -110,7 +110,14 @@ def test_options_are_redacted_at_any_depth(options: dict[str, object]) -> None:
 
 
 def test_names_and_paths_that_only_resemble_secrets_are_shown() -> None:
-    for shown in ("s3://bucket/folder@2", "/data/token=7/part", "host=db user=me", "broker:9092", "a@b/c"):
+    for shown in (
+        "s3://bucket/folder@2",
+        "/data/token=7/part",
+        "host=db user=me",
+        "broker:9092",
+        "a@b/c",
+        "abfss://box@acc.dfs/x",
+    ):
         assert redact(shown) == shown
     assert not any(map(is_secret, ("sasl.username", "ssl.ca.location", "region", "monkey_name")))
     told = (

@@ -30,6 +30,8 @@ _SECRET_NAMES: Final = frozenset(("key", "pwd", "pass", "sig", "sas", "auth"))
 """Names that are secret as the name of an option or of a query parameter, but are common words elsewhere."""
 
 _URL: Final = re.compile(r"([A-Za-z][\w+.\-]*:/{1,3})(.*)", re.DOTALL)
+_CONTAINER: Final = re.compile(r"(?:abfss?|wasbs?|az|adl)://[^/:@?#]+@[^@]*$")
+"""Schemes in which the part before the ``@`` is a container, if it has no password."""
 _HOST_ALONE: Final = re.compile(r"[^/\s]+:.*@", re.DOTALL)
 """An address without a scheme, such as those of brokers, in which a user and a password were written."""
 _URL_IN_TEXT: Final = re.compile(r"[A-Za-z][\w+.\-]*://[^\s'\"<>`]+")
@@ -83,7 +85,7 @@ def redact(address: str | os.PathLike[str]) -> str:
     if url is None and not _HOST_ALONE.match(address):
         return address
     scheme, rest = ("", address) if url is None else url.groups()
-    end = _userinfo_end(rest)
+    end = 0 if _CONTAINER.match(address) else _userinfo_end(rest)
     shown = [scheme, f"{HIDDEN}@" if end else ""]
     for start, stop in _secret_parameters(rest):
         if stop > end:  # one that contains the end of the userinfo is hidden as well
@@ -124,12 +126,14 @@ def identity(address: str) -> str:
     False
     """
     redacted = redact(address)
+    if redacted == address or _is_settings(address):
+        return redacted
     url = _URL.match(address)
-    if url is not None:
-        authority = re.split(r"[/?#\\]", url[2], maxsplit=1)[0]
-        if _userinfo_end(url[2]) > authority.rfind("@") + 1:
-            return f"{redacted} ({hashlib.blake2b(address.encode(), digest_size=8).hexdigest()})"
-    return redacted
+    rest = address if url is None else url[2]
+    authority = re.split(r"[/?#\\]", rest, maxsplit=1)[0]
+    if url is not None and _userinfo_end(rest) <= authority.rfind("@") + 1:
+        return redacted
+    return f"{redacted} ({hashlib.blake2b(address.encode(), digest_size=8).hexdigest()})"
 
 
 def redact_text(text: str, *addresses: str) -> str:

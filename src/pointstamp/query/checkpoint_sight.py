@@ -41,10 +41,11 @@ class CheckpointSight:
         self._records = [replace(each, entry=entry) for each in stored for entry in each_of(each.entry)]
         if not self._records:
             raise UsageError(
-                f"dashboard: {address} is not a checkpoint: it holds no journal. Give the folder that was "
+                f"dashboard: {storage.address} is not a checkpoint: it holds no journal. Give the folder "
+                "that was "
                 "given as checkpoint=, or with --checkpoint."
             )
-        self._address = address
+        self._address = storage.address
 
     def about(self) -> Json:
         """Everything: nothing changes here."""
