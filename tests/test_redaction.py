@@ -179,6 +179,7 @@ def _chain(error: BaseException | None) -> list[str]:
 
 
 @given(passwords, st.sampled_from(["postgresql://me:{}@h/x", "password={} host=h", "host=h sslpassword={}"]))
+@example(f"{SECRET}%a1", "postgresql://me:{}@h/x")
 def test_a_connection_string_is_parsed_or_rejected_without_its_secret(password: str, form: str) -> None:
     conninfo = form.format(password)
     with pytest.raises(PointstampError) as found:

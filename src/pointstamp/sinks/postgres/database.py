@@ -68,7 +68,7 @@ def connection_options(conninfo: str) -> dict[str, Any]:
         )
     try:
         options: dict[str, Any] = pg.conninfo.conninfo_to_dict(conninfo)
-    except pg.Error:
+    except (pg.Error, ValueError):  # the latter for bytes that are not UTF-8
         # The text of the error quotes pieces of the connection string.
         raise FlowError(
             "PostgresSink: libpq cannot parse conninfo. Write keyword=value pairs, with quotes around a "
