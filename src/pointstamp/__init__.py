@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from pointstamp.sinks.postgres.sink import PostgresSink
     from pointstamp.sinks.reading import published_files, read_published, read_table
     from pointstamp.sinks.tiers import CompactionPolicy
+    from pointstamp.sources.bad_records import BadRecords
     from pointstamp.sources.delta import delta_changes
     from pointstamp.sources.files import files
     from pointstamp.sources.kafka.source import kafka
@@ -114,6 +115,7 @@ _HOMES = {
     "Accumulator": "reduce.aggregate",
     "Aggregate": "reduce.aggregate",
     "Antichain": "order.antichain",
+    "BadRecords": "sources.bad_records",
     "Capability": "operators.capability",
     "Compacted": "sinks.compactor",
     "CompactionPolicy": "sinks.tiers",
@@ -238,6 +240,7 @@ __all__ = [
     "Accumulator",
     "Aggregate",
     "Antichain",
+    "BadRecords",
     "Capability",
     "Compacted",
     "CompactionPolicy",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
+from pointstamp.dashboard.server import chosen_token
 from pointstamp.errors import FlowError
 from pointstamp.flow.builder import PlanBuilder, wired
 from pointstamp.flow.event_epochs import EventTime, event_epochs
@@ -395,6 +396,7 @@ class Dataflow:
         verify: bool = False,
         tick_every: str | timedelta | None = None,
         dashboard: bool | int = False,
+        dashboard_token: str | None = None,
         spare_crew: bool = False,
         min_workers: int | None = None,
         rescale: Literal["restart", "eager"] = "restart",
@@ -421,13 +423,15 @@ class Dataflow:
         runtime implements; an epoch is published after it was found right, and a wrong step ends the query.
 
         With ``dashboard``, True or a port, the driver serves a page that shows the query, and its address is
-        printed; ``query.dashboard()`` does the same at any later time.
+        printed; ``query.dashboard()`` does the same at any later time. ``dashboard_token`` sets the token of
+        that address, which is random by default.
 
         With ``spare_crew`` a second crew stands by, which takes the place of one that has lost a worker. It
         takes as many slots again, as long as the query runs, whoever else waits for them.
         """
         from pointstamp.spark import streaming  # pyspark is loaded by those who use it
 
+        _check_dashboard(self.name, dashboard, dashboard_token)
         query = streaming.start(
             self.plan,
             spark,
@@ -450,7 +454,7 @@ class Dataflow:
             rescale=rescale,
             barrier=barrier,
         )
-        return _shown(query, dashboard)
+        return _shown(query, dashboard, dashboard_token)
 
     def start_local(
         self,
@@ -470,6 +474,7 @@ class Dataflow:
         verify: bool = False,
         tick_every: str | timedelta | None = None,
         dashboard: bool | int = False,
+        dashboard_token: str | None = None,
         **streams: Any,  # noqa: ANN401 - sources
     ) -> "Query":
         """Start the flow on this machine as a query that keeps running, as ``start`` does on Spark.
@@ -477,6 +482,7 @@ class Dataflow:
         Inputs are sources (``ps.files``), or lists of tables, each an epoch. It runs on ``workers`` in this
         process, or on one worker in each of ``processes`` processes.
         """
+        _check_dashboard(self.name, dashboard, dashboard_token)
         query = local_query.start(
             self.plan,
             given_inputs(self.plan, self.start_local, inputs, streams),
@@ -494,7 +500,7 @@ class Dataflow:
             judge=self._judge() if verify else None,
             tick_every=tick_every,
         )
-        return _shown(query, dashboard)
+        return _shown(query, dashboard, dashboard_token)
 
     def _folder(self, output: Any, frames: Mapping[str, Any]) -> str | None:  # noqa: ANN401 - whatever came
         if "path" in frames and "path" not in self.plan.named(NodeKind.INPUT):
@@ -575,11 +581,21 @@ def _path(given: Any) -> Any:  # noqa: ANN401 - a path in any form, or something
     return os.fspath(given) if isinstance(given, os.PathLike) else given
 
 
-def _shown(query: "Query", dashboard: bool | int) -> "Query":
+def _check_dashboard(flow: str, dashboard: bool | int, dashboard_token: str | None) -> None:
+    """Reject a token that cannot be used before the query starts."""
+    if dashboard is not False:
+        chosen_token(dashboard_token)
+    elif dashboard_token is not None:
+        raise FlowError(
+            f"flow '{flow}': dashboard_token= is set, but dashboard= is not. Set dashboard=True, or a port."
+        )
+
+
+def _shown(query: "Query", dashboard: bool | int, dashboard_token: str | None) -> "Query":
     """The query, with a dashboard if one was asked for."""
     if dashboard is not False:
         try:
-            query.dashboard(port=0 if dashboard is True else dashboard)
+            query.dashboard(port=0 if dashboard is True else dashboard, token=dashboard_token)
         except BaseException:
             query.stop(finish=False)
             raise

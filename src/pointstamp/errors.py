@@ -20,12 +20,18 @@
     +-- UsageError         a command was given something it does not know
     +-- InternalError      a broken invariant of ours; never the user's fault
 
-A message says who, what was needed, what was found and what to do.
+A message says who, what was needed, what was found and what to do. No message contains a password: the errors
+redact the addresses and settings in their messages themselves.
 """
+
+from pointstamp.redaction import redact_text
 
 
 class PointstampError(Exception):
-    """Something went wrong that pointstamp can name."""
+    """Something went wrong that pointstamp can name; addresses in the message are redacted."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(redact_text(each) if isinstance(each, str) else each for each in args))
 
 
 class TopologyError(PointstampError):

@@ -22,7 +22,7 @@ import pytest
 
 from pointstamp.dashboard.prometheus import HELP
 from pointstamp.dashboard.server import REQUESTS_MAX, Dashboard
-from pointstamp.errors import UsageError
+from pointstamp.errors import FlowError, UsageError
 from support.sights import Still, chain, halving, halving_query, write
 
 SECONDS_MAX = 60.0
@@ -241,3 +241,79 @@ def test_a_port_of_a_query_that_has_ended_is_taken_over_and_no_other(tmp_path: P
         assert got(served.address)[0] == 200
         assert got(ended.address)[0] == 403
     ended.close()
+
+
+# A token of the user's.
+
+TOKEN = "a-token.of_the~users"  # noqa: S105 - of these tests
+
+
+def test_a_token_that_was_set_opens_the_page_by_its_path_and_by_a_header(still: Still) -> None:
+    with Dashboard(still, token=TOKEN) as served:
+        place = served.address.removesuffix(f"{TOKEN}/")
+        assert served.address == f"{place}{TOKEN}/"
+        assert got(f"{served.address}metrics")[0] == 200
+        assert got(f"{place}metrics")[0] == 403
+        for header, status in {
+            f"Bearer {TOKEN}": 200,
+            f"bearer  {TOKEN}": 200,
+            f"Bearer {TOKEN[:-1]}": 403,
+            f"Basic {TOKEN}": 403,
+            TOKEN: 403,
+            "Bearer": 403,
+            "Bearer \xe4": 403,
+        }.items():
+            request = Request(f"{place}metrics", headers={"Authorization": header})  # noqa: S310 - our own address
+            assert answered(request) == status, header
+
+
+def answered(request: Request) -> int:
+    try:
+        with urlopen(request, timeout=SECONDS_MAX) as answer:  # noqa: S310 - our own address
+            return int(answer.status)
+    except HTTPError as error:
+        with error:
+            return error.code
+
+
+def test_a_token_that_was_set_is_never_shown(still: Still, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POINTSTAMP_DASHBOARD_TOKEN", TOKEN)
+    with Dashboard(still) as served:
+        assert TOKEN in served.address
+        assert TOKEN not in served.shown_address + repr(served) + served._repr_html_()
+        assert got(f"{served.address}about")[0] == 200
+        assert TOKEN.encode() not in got(f"{served.address}about")[1] + got(f"{served.address}metrics")[1]
+
+
+def test_an_argument_goes_before_the_environment(still: Still, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POINTSTAMP_DASHBOARD_TOKEN", "another-token-of-the-users")
+    with Dashboard(still, token=TOKEN) as served:
+        assert served.address.endswith(f"/{TOKEN}/")
+
+
+@pytest.mark.parametrize(
+    "token", ["", "short", "fifteen-letters", "with/a/slash/in-it-", "with a space in it", "ä" * 20]
+)
+def test_a_token_that_cannot_be_used_is_rejected_without_being_shown(token: str, still: Still) -> None:
+    with pytest.raises(UsageError, match="must have at least 16 characters") as found:
+        Dashboard(still, token=token)
+    assert not token or token not in str(found.value)
+
+
+def test_the_token_of_a_query_is_set_when_it_starts(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    flow = halving()
+    options: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "output": tmp_path / "out"}
+    with pytest.raises(FlowError, match=r"dashboard_token= is set, but dashboard= is not"):
+        flow.start_local(numbers=[], dashboard_token=TOKEN, **options)
+    with pytest.raises(UsageError, match="must have at least 16 characters"):
+        flow.start_local(numbers=[], dashboard=True, dashboard_token="short", **options)  # noqa: S106 - rejected
+    assert not (tmp_path / "checkpoint").exists()
+    query = flow.start_local(numbers=[], dashboard=True, dashboard_token=TOKEN, **options)
+    query.stop(finish=False)
+    told = capfd.readouterr().err
+    found = re.search(r"dashboard of '.*' is at (http://127\.0\.0\.1:\d+/)\n", told)
+    assert found is not None
+    assert TOKEN not in told
+    assert got(f"{found[1]}{TOKEN}/metrics")[0] == 200

@@ -96,7 +96,7 @@ def test_an_output_that_was_emptied_or_is_another_one_is_refused_at_once(tmp_pat
     run(counting(), words[:3], tmp_path)
     (tmp_path / "out").rename(tmp_path / "moved")
     query = counting().start_local(words=words, **places_in(tmp_path))
-    with pytest.raises(RecoveryError, match=r"has commits up to epoch \d+ in .*, but the output has nothing"):
+    with pytest.raises(RecoveryError, match=r"has published up to epoch \d+, but the output has no commit"):
         query.awaitTermination()
     assert query.restarts == 0
     (tmp_path / "moved").rename(tmp_path / "out")

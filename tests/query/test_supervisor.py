@@ -616,7 +616,7 @@ def test_an_output_that_lost_its_journal_is_refused() -> None:
     data = rows_of(flow, 3, seed=1)
     sink = MemorySink()
     run(spec_of(flow, data, MemoryStorage(), sink))
-    with pytest.raises(PointstampError, match="knows of commits up to epoch -1 only"):
+    with pytest.raises(PointstampError, match="has commits up to epoch -1 only"):
         run(spec_of(flow, data, MemoryStorage(), sink))
 
 

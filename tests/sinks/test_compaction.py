@@ -6,11 +6,13 @@ Families:
 - deaths before any step of compaction, among commits: nothing is lost or doubled, and no file is left behind;
 - two who compact at once, one of them late by any number of steps;
 - the grace: files that were replaced stay as long as the policy says, by the clock that is given;
+- order: in whatever order commits and compactions come, files stay in the order of their first epochs;
+- broken ones, which that family finds;
 - what is wrong: files that are damaged, policies that make no sense.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, StorageError
+from pointstamp.sinks import compactor as compactor_module
 from pointstamp.sinks.compactions import PLACE, Compactions
 from pointstamp.sinks.compactor import ParquetCompactor, compact
 from pointstamp.sinks.parquet import ParquetSink
@@ -441,6 +444,57 @@ def test_a_compaction_that_comes_very_late_is_not_seen_and_what_it_made_goes() -
     assert _read(storage) == _rows(20)
     assert len(storage.list("counts/")) == 1
     assert [name for name, _ in late if name in storage.list()] == []
+
+
+# Order.
+
+DAYS = {"days": pa.schema([("day", pa.int64()), ("x", pa.int64())])}
+
+
+def _tell_a_story(commits: list[list[int]], turns: set[int]) -> None:
+    """Publish rows into folders by day, one commit for each epoch, and compact after some of them."""
+    storage = MemoryStorage()
+    sink = ParquetSink("", lambda _: storage, partition_by=["day"]).for_query("q", DAYS)
+    writer, publisher = sink.writer(0, 0), sink.publisher()
+    compactor = ParquetCompactor(storage, AT_ONCE, tail=0, is_full=True)
+    for epoch, days in enumerate(commits):
+        rows = pa.RecordBatch.from_pylist([{"day": day, "x": epoch} for day in days], DAYS["days"])
+        publisher.publish(epoch, epoch, writer.stage("days", {epoch: [rows]}))
+        if epoch in turns:
+            compactor.turn()
+        files = published_now("", open_storage=lambda _: storage).outputs["days"].files
+        firsts = [file.first_epoch for file in files]
+        assert firsts == sorted(firsts), "files are not in the order of their first epochs"
+    found = read_published("", "days", open_storage=lambda _: storage).to_pylist()
+    wanted = [(epoch, day) for epoch, days in enumerate(commits) for day in days]
+    assert sorted((row["epoch"], row["day"]) for row in found) == sorted(wanted)
+    assert all(row["x"] == row["epoch"] for row in found)
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=3), min_size=3, max_size=8), st.data())
+def test_files_stay_in_the_order_of_their_first_epochs(commits: list[list[int]], data: st.DataObject) -> None:
+    _tell_a_story(commits, data.draw(st.sets(st.integers(0, len(commits) - 1))))
+
+
+def _last_place(files: Sequence[Staged], merges: Iterable[tuple[list[Staged], Staged]]) -> list[Staged]:
+    places: dict[str, Staged | None] = {}
+    for group, merged in merges:
+        places |= dict.fromkeys((file.path for file in group), None) | {group[-1].path: merged}
+    return [place for file in files if (place := places.get(file.path, file)) is not None]
+
+
+def _at_the_end(files: Sequence[Staged], merges: Iterable[tuple[list[Staged], Staged]]) -> list[Staged]:
+    gone = {file.path for group, _ in merges for file in group}
+    return [*(file for file in files if file.path not in gone), *(merged for _, merged in merges)]
+
+
+@pytest.mark.parametrize("broken", [_last_place, _at_the_end])
+def test_a_merged_file_that_stands_elsewhere_is_found(
+    broken: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compactor_module, "replace_groups", broken)
+    with pytest.raises(AssertionError, match="not in the order of their first epochs"):
+        _tell_a_story([[0], [1], [0], [1]], {2})
 
 
 # By hand, and what is wrong.

@@ -7,8 +7,8 @@ Families:
 """
 
 import pickle
-from collections.abc import Callable, Collection, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.errors import RecoveryError
+from pointstamp.errors import RecoveryError, StorageError
 from pointstamp.sinks.port import Epochs, Sink, Staged
 from pointstamp.testing import Steps
 from pointstamp.testing.sink_claims import SinkClaim
@@ -128,6 +128,47 @@ class TakesAnyNumber(SqliteSink):
         super().publish(number, epochs_through, staged)
 
 
+class TakesSilenceForNothing(SqliteSink):
+    """A database that does not answer is taken for one without commits."""
+
+    def published_through(self) -> int | None:
+        try:
+            return super().published_through()
+        except StorageError:
+            return None
+
+
+class OverlooksTheFirstCommit(SqliteSink):
+    """Commit 0 is taken for none."""
+
+    def published_through(self) -> int | None:
+        return super().published_through() or None
+
+
+class PublishesWhatWasPrepared(SqliteSink):
+    """What was prepared for a number is published under it, whatever is given."""
+
+    @contextmanager
+    def prepared(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> Iterator[None]:
+        PREPARED[self.path, number] = (epochs_through, staged)
+        yield
+
+    def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
+        super().publish(number, *PREPARED.get((self.path, number), (epochs_through, staged)))
+
+
+PREPARED: dict[tuple[str, int], tuple[int, Sequence[Staged]]] = {}
+
+
+class ShowsWhatIsPrepared(SqliteSink):
+    """A commit is seen before it is in the journal."""
+
+    @contextmanager
+    def prepared(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> Iterator[None]:
+        self.publish(number, epochs_through, staged)
+        yield
+
+
 class ForgetsWhenAsked(SqliteSink):
     """A question changes what is stored."""
 
@@ -144,6 +185,10 @@ class ForgetsWhenAsked(SqliteSink):
         (KeepsTheDead, "whether dead pieces are stored"),
         (TakesAnyNumber, "nothing was refused"),
         (ForgetsWhenAsked, "after check_outputs"),
+        (TakesSilenceForNothing, "where nothing answers from step"),
+        (OverlooksTheFirstCommit, "after commit 0"),
+        (PublishesWhatWasPrepared, "after another commit was prepared"),
+        (ShowsWhatIsPrepared, "after a preparation that failed|is seen after a death"),
     ],
 )
 def test_a_broken_sink_is_found_by_a_claim(broken: type[SqliteSink], said: str, tmp_path: Path) -> None:

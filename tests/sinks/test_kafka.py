@@ -225,3 +225,21 @@ def test_a_partition_whose_leader_is_being_elected_is_asked_again() -> None:
     answers.append(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(StorageError, match="could not be made to ask for a partition"):
         asked(ask, "a partition")
+
+
+def test_a_sink_whose_commits_are_gone_is_an_error_after_one_commit_and_nothing_is_published_again(
+    tmp_path: Path,
+) -> None:
+    topic, folder = new_topic(1), tmp_path / "checkpoint"
+
+    def run(commits: str) -> None:
+        flow = ps.Dataflow("rows")
+        flow.output("n", flow.input("rows", "x long"))
+        sink = ps.KafkaSink(address(), topic, commits=commits)
+        _run(flow, folder, sink, rows=[pa.record_batch({"x": list(range(20))})])
+
+    run(f"commits-{topic}")
+    run(f"commits-{topic}")
+    with pytest.raises(RecoveryError, match="published up to epoch 0, but the output has no commit"):
+        run(f"emptied-{topic}")
+    assert len(list(committed(topic))) == 20

@@ -102,7 +102,8 @@ class Postgres:
 
 def rows(server: Server, schema: str, table: str) -> list[tuple[Any, ...]]:
     """What anybody sees of a table; nothing where there is none."""
-    text = sql.SQL("SELECT * FROM {} ORDER BY 1, 2").format(sql.Identifier(schema, table))
+    names = [name.replace("%", "%%") for name in (schema, table)]  # for a statement with parameters
+    text = sql.SQL("SELECT * FROM {} ORDER BY 1, 2").format(sql.Identifier(*names))
     try:
         return server.look(text)
     except psycopg.errors.UndefinedTable:
@@ -449,3 +450,100 @@ def test_with_changes_a_table_is_appended_with_epochs_and_weights(server: Server
     publisher.publish(0, 1, writer.stage("table", {0: changes((1, "a", 1)), 1: changes((1, "a", -1))}))
     assert rows(server, sink.schema, "table") == [(0, 1, "a", 1), (1, 1, "a", -1)]
     close(publisher, writer)
+
+
+# Names.
+
+NAMES = [
+    "a%",
+    "100%s",
+    "%(x)s",
+    "weight",
+    "come",
+    "gone",
+    "there",
+    "net",
+    "by_",
+    'q"o',
+    "{x}",
+    "ä b",
+    "oid",
+    "n",
+    "p",
+]
+
+
+@pytest.mark.parametrize("kind", ["appended", "keyed", "weighted"])
+def test_any_name_can_be_that_of_a_schema_an_output_and_a_column(kind: str, server: Server) -> None:
+    names = [name for name in NAMES if kind != "weighted" or name != "weight"]
+    columns = [(name, pa.int64()) for name in names]
+    schema = pa.schema(columns if kind == "appended" else [*columns, DIFF_FIELD])
+    outputs = dict.fromkeys(["rate %s", "moved", "net"], schema)
+    keys = dict.fromkeys(outputs, names[:2]) if kind == "keyed" else {}
+    place = f"100% {uuid.uuid4().hex[:8]}"
+    sink = ps.PostgresSink(server.conninfo, place, keys=keys).for_query("q", outputs)
+    publisher, writer = sink.publisher(), sink.writer(0, 0)
+    publisher.check_outputs([])
+
+    def batch(number: int, weight: int) -> pa.RecordBatch:
+        row = {name: number + 10 * (place > 1) for place, name in enumerate(names)}
+        return pa.RecordBatch.from_pylist([row | ({} if kind == "appended" else {"diff": weight})], schema)
+
+    for number, batches in enumerate([[batch(1, 1)], [batch(1, -1), batch(2, 1)], [batch(3, 1)]]):
+        staged = [piece for output in outputs for piece in writer.stage(output, {number: batches})]
+        publisher.publish(number, number, staged)
+    publisher.discard(1, [])
+    here = [2, 3] if kind != "appended" else [1, 1, 2, 3]
+    for output in outputs:
+        assert [row[int(kind == "appended")] for row in rows(server, place, output)] == here
+    assert publisher.published_through() == 2
+    close(publisher)
+
+
+@pytest.mark.parametrize("name", ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"])
+def test_the_name_of_a_system_column_is_rejected_before_a_query_starts(name: str) -> None:
+    schemas = {"a": pa.schema([(name, pa.int64())])}
+    with pytest.raises(
+        SchemaError, match=f"'{name}' is the name of a system column of PostgreSQL. Rename it"
+    ):
+        ps.PostgresSink("dbname=none").for_query("q", schemas)
+    ps.PostgresSink("dbname=none").for_query("q", {name: pa.schema([(name.upper(), pa.int64())])})
+
+
+def test_what_postgresql_cannot_hold_is_rejected_before_a_query_starts() -> None:
+    many = pa.schema([(f"c{number}", pa.int64()) for number in range(1_597)])
+    with pytest.raises(SchemaError, match="has 1597 columns; a table of PostgreSQL has 1596 at most"):
+        ps.PostgresSink("dbname=none").for_query("q", {"a": many})
+    wide = pa.schema([*((f"c{number}", pa.int64()) for number in range(40)), DIFF_FIELD])
+    with pytest.raises(SchemaError, match="has a key of 33 columns; a key of PostgreSQL has 32 at most"):
+        ps.PostgresSink("dbname=none", keys={"a": wide.names[:33]}).for_query("q", {"a": wide})
+    for schema in ("", "pg_mine", "a" * 64, "a\0"):
+        with pytest.raises(
+            FlowError, match=r"schema .* must have 1 to 63 bytes, and must not begin with 'pg_'"
+        ):
+            ps.PostgresSink("dbname=none", schema).for_query("q", {"a": CHANGES})
+
+
+def test_a_query_whose_commits_were_deleted_from_the_database_is_rejected(tmp_path: Path) -> None:
+    with Server() as own:
+
+        def run() -> None:
+            flow = words_flow()
+            query = flow.start_local(
+                words=[pa.record_batch({"word": ["a", "b"]})],
+                checkpoint=str(tmp_path / "checkpoint"),
+                output=ps.PostgresSink(own.conninfo, "words"),
+            )
+            try:
+                assert query.awaitTermination(SECONDS_MAX)
+            finally:
+                query.stop(finish=False)
+
+        run()
+        run()
+        with closing(psycopg.connect(own.conninfo)) as connection:
+            connection.execute("DELETE FROM words._pointstamp_commits")
+            connection.commit()
+        with pytest.raises(RecoveryError, match="published up to epoch 0, but the output has no commit"):
+            run()
+        assert rows(own, "words", "said") == [(0, "a"), (0, "b")]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pointstamp.cli.run_display import PREVIEW_EPOCHS_MAX, Totals, counted, preview
 from pointstamp.cli.subcommand import AddParser, described
 from pointstamp.errors import FlowError, UsageError
+from pointstamp.redaction import redact
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -138,7 +139,7 @@ def run_flow(arguments: argparse.Namespace) -> int:
         flow = load_flow(arguments.flow, _parameters(arguments))
         _limit_memory(flow, arguments)
         totals = run_spark.run(flow, _files(flow, arguments), arguments)
-    lies = f"; the output is in {arguments.output}" if arguments.output is not None else ""
+    lies = f"; the output is in {redact(arguments.output)}" if arguments.output is not None else ""
     sys.stdout.write(
         f"{counted(totals.epochs, 'epoch')}, {counted(totals.rows_in, 'row')} in, "
         f"{counted(totals.rows_out, 'row')} out, {monotonic() - began:.1f} s{lies}\n"

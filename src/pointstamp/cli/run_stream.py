@@ -23,6 +23,7 @@ from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, StorageError, UsageError
 from pointstamp.query.query import Query
 from pointstamp.query.starting import QUERY
+from pointstamp.redaction import redact
 from pointstamp.show.query_display import QueryDisplay
 from pointstamp.sinks.reading import published_now
 from pointstamp.sources.files import files
@@ -65,7 +66,7 @@ def run(flow: Dataflow, inputs: list[InputFile], arguments: argparse.Namespace) 
         count = query.epoch - before
     sys.stdout.write(
         f"{count:,} epoch{'' if count == 1 else 's'} published, {_through(query)}; the output is in "
-        f"{arguments.output}, the checkpoint in {checkpoint}\n"
+        f"{redact(arguments.output)}, the checkpoint in {redact(checkpoint)}\n"
     )
     return 0
 

@@ -2,11 +2,16 @@
 
 It is the standard library's, with a thread for each request. The token is the first part of every path, so
 the page needs relative addresses only and works behind a proxy that puts something before them. Who does not
-know it gets 403 and no other word. Moments go out as server-sent events. The number of requests at a time is
+know it gets 403 and no other word. A program may send the token in the header ``Authorization: Bearer``
+instead, and leave it out of the path. The token is random, or the user's own, which is never printed.
+
+Moments go out as server-sent events. The number of requests at a time is
 bounded, no request waits for a worker, and a reader that does not read is cut off.
 """
 
 import hmac
+import os
+import re
 import secrets
 from contextlib import suppress
 from errno import EADDRINUSE
@@ -29,6 +34,11 @@ from pointstamp.errors import PointstampError, UsageError
 REQUESTS_MAX: Final = 32
 """So many requests are answered at a time, open pages among them; further ones are turned away."""
 
+TOKEN_VARIABLE: Final = "POINTSTAMP_DASHBOARD_TOKEN"  # noqa: S105 - its name
+"""The variable of the environment that sets the token of every dashboard of this process."""
+
+_TOKEN_LENGTH_MIN: Final = 16
+_TOKEN: Final = re.compile(rf"[A-Za-z0-9\-_.~]{{{_TOKEN_LENGTH_MIN},}}")
 _SILENT_SECONDS: Final = 5.0
 _STUCK_SECONDS: Final = 10.0
 _BODY_BYTES_MAX: Final = 4096
@@ -48,10 +58,14 @@ _POLICY: Final = (
 class Dashboard:
     """A page that is served until it is closed, or this process ends; its address is ``address``."""
 
-    def __init__(self, sight: Sight, *, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self, sight: Sight, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None
+    ) -> None:
+        given = chosen_token(token)
         self._sight = sight
         self._beat = Beat(sight)
-        self._token = secrets.token_urlsafe(18)
+        self._token = secrets.token_urlsafe(18) if given is None else given
+        self._is_given = given is not None
         try:
             self._server = self._serve_at(host, port)
         except OSError as error:
@@ -78,10 +92,18 @@ class Dashboard:
 
     @property
     def address(self) -> str:
-        """What to open in a browser; who knows it may look."""
+        """What to open in a browser, with the token; who knows it may look."""
+        return f"{self._place}{self._token}/"
+
+    @property
+    def shown_address(self) -> str:
+        """The address to print: with a random token, but without a token that the user has set."""
+        return self._place if self._is_given else self.address
+
+    @property
+    def _place(self) -> str:
         host, port = cast("tuple[str, int]", self._server.server_address[:2])
-        name = f"[{host}]" if ":" in host else host
-        return f"http://{name}:{port}/{self._token}/"
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
     @property
     def port(self) -> int:
@@ -110,11 +132,11 @@ class Dashboard:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Dashboard('{self.address}'{'' if self._is_open else ', closed'})"
+        return f"Dashboard('{self.shown_address}'{'' if self._is_open else ', closed'})"
 
     def _repr_html_(self) -> str:
         """The link that a notebook shows."""
-        address = escape(self.address, quote=True)
+        address = escape(self.shown_address, quote=True)
         return f'<a href="{address}" target="_blank" rel="noopener">dashboard: {address}</a>'
 
 
@@ -194,7 +216,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _path(self) -> str | None:
         """The path behind the token; None, and 403 was sent, where that is not the right one."""
-        token, _, rest = unquote(urlsplit(self.path).path).lstrip("/").partition("/")
+        path = unquote(urlsplit(self.path).path).lstrip("/")
+        token, _, rest = path.partition("/")
+        scheme, _, sent = self.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(
+            sent.strip().encode(), self.server.token.encode()
+        ):
+            return path
         if hmac.compare_digest(token.encode(), self.server.token.encode()):
             if rest or urlsplit(self.path).path.endswith("/"):
                 return rest
@@ -253,6 +281,22 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ANN401 - as the library has it
         """Requests are nobody's news; and their paths have the token."""
+
+
+def chosen_token(given: str | None) -> str | None:
+    """Return the token that the user has set, as an argument or in the environment; None where none is set.
+
+    UsageError, without the token, where it is too short to be secret or cannot be part of an address.
+    """
+    token = os.environ.get(TOKEN_VARIABLE) if given is None else given
+    if token is not None and not _TOKEN.fullmatch(token):
+        where = TOKEN_VARIABLE if given is None else "the dashboard"
+        raise UsageError(
+            f"{where}: a token must have at least {_TOKEN_LENGTH_MIN} characters of A-Z, a-z, 0-9, '-', "
+            f"'_', '.' and '~', got {len(token)} characters. Make one with "
+            'python -c "import secrets; print(secrets.token_urlsafe(18))".'
+        )
+    return token
 
 
 def _number(text: str) -> float:

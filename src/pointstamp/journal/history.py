@@ -77,6 +77,16 @@ class Committed(msgspec.Struct, frozen=True, tag=True):
         return msgspec.structs.replace(self, staged=staged)
 
 
+class OutputPublished(msgspec.Struct, frozen=True, tag=True):
+    """The output of everything up to an epoch was published when this was stored.
+
+    A commit implies that the one before it was published. This entry says it of the last commit, so that an
+    output which has lost its marks is not taken for one that was never written.
+    """
+
+    epoch: int
+
+
 class KeptSnapshot(msgspec.Struct, frozen=True, tag=True):
     """The last snapshot is kept, under a name."""
 
@@ -123,17 +133,27 @@ class JournalSummary(msgspec.Struct, frozen=True, tag=True):
     commits: list[Committed]
     savepoints: list[Savepoint]
     promises: list[Said] = []
+    published: int = -1
 
 
 class StoredAsOne(msgspec.Struct, frozen=True, tag=True):
     """Ticks that were made one after the other, and what followed them: entries that were stored as one."""
 
     ticks: list[Ticked]
-    entry: FlowShape | Renewed | Committed | KeptSnapshot | Dropped | Said | None = None
+    entry: FlowShape | Renewed | Committed | OutputPublished | KeptSnapshot | Dropped | Said | None = None
 
 
 Entry: TypeAlias = (
-    FlowShape | Ticked | Renewed | Committed | KeptSnapshot | Dropped | Said | JournalSummary | StoredAsOne
+    FlowShape
+    | Ticked
+    | Renewed
+    | Committed
+    | OutputPublished
+    | KeptSnapshot
+    | Dropped
+    | Said
+    | JournalSummary
+    | StoredAsOne
 )
 
 

@@ -30,6 +30,7 @@ from pointstamp.journal.history import (
     FlowShape,
     JournalSummary,
     KeptSnapshot,
+    OutputPublished,
     Renewed,
     Said,
     Savepoint,
@@ -75,6 +76,8 @@ class Ledger:
         self.is_final = False
         self.ticks: list[Ticked] = []
         self.commits: list[Committed] = []
+        self.published = -1
+        """The last epoch whose output is known to have been published."""
         self.savepoints: list[Savepoint] = []
         self.promises: dict[str, Promises] = {}
         self._gone_on_from: SnapshotChain | None = None
@@ -249,6 +252,11 @@ class Ledger:
         self._append(commit)
         return commit
 
+    def note_published(self, epoch: int) -> None:
+        """Record that the output up to an epoch is published, unless the journal implies it."""
+        if epoch > self.published:
+            self._append(OutputPublished(epoch))
+
     def keep(self, savepoint: str) -> None:
         """Keep the last snapshot under a name; there must be one."""
         assert self.commits, "there is nothing to keep"
@@ -293,6 +301,7 @@ class Ledger:
             commits,
             self.savepoints,
             [said for name, each in self.promises.items() for said in each.entries(name)],
+            self.published,
         )
         self._journal.summarize(summary)
         self._gathered = []
@@ -342,12 +351,16 @@ class Ledger:
                 ]
             case Committed():
                 if self.commits:  # it is published, as this one comes after it
-                    self.commits[-1] = self.commits[-1].without_rows()
+                    last = self.commits[-1] = self.commits[-1].without_rows()
+                    if last.number >= 0:  # not of the query whose savepoint this one began with
+                        self.published = max(self.published, last.epoch)
                 self.commits.append(entry)
                 self._bytes_held += sum(len(each.content) for each in entry.staged)
                 self._gone_on_from = None
                 if entry.savepoint is not None:
                     self._keep_last()
+            case OutputPublished():
+                self.published = max(self.published, entry.epoch)
             case KeptSnapshot(savepoint):
                 self.commits[-1] = msgspec.structs.replace(self.commits[-1], savepoint=savepoint)
                 self._keep_last()
@@ -370,6 +383,7 @@ class Ledger:
         self.is_final = summary.is_final
         self.ticks = list(summary.ticks)
         self.commits = list(summary.commits)
+        self.published = max(summary.published, _implied([each for each in self.commits if each.number >= 0]))
         self.savepoints = list(summary.savepoints)
         names = dict.fromkeys(said.input for said in summary.promises)
         self.promises = {n: Promises.of(said for said in summary.promises if said.input == n) for n in names}
@@ -401,3 +415,10 @@ class Ledger:
         wholes = [number for number, commit in enumerate(self.commits[:last]) if commit.is_whole]
         if len(wholes) > self._chains_kept:
             self.commits = self.commits[wholes[-self._chains_kept] :]
+
+
+def _implied(own: Sequence[Committed]) -> int:
+    """The epoch up to which output was published, by the commits alone: each implies the one before it."""
+    if len(own) > 1:
+        return own[-2].epoch
+    return 0 if own and own[-1].number > 0 else -1

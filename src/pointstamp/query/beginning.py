@@ -165,30 +165,36 @@ def found_again(source: Source, ledger: Ledger, name: str) -> tuple[Position, li
 
 
 def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None:
-    """Publish commits that may not have been published."""
+    """Publish the last commit if it was not published; RecoveryError where the output is another one.
+
+    A commit is published before the next one is committed, and the journal notes which ones were. So only
+    the last commit may be missing. An output that has less, or nothing, has lost what it had: publishing it
+    again would double whatever rows are left.
+    """
     through = publisher.published_through()
     own = [commit for commit in ledger.commits if commit.number >= 0]  # others are of a savepoint
     committed = own[-1].epoch if own else -1
     if through is not None and through > committed:
         raise RecoveryError(
-            f"the output of query '{spec.plan.name}' holds everything up to epoch {through}, but the journal "
-            f"in {spec.storage.address} knows of commits up to epoch {committed} only; going on would "
-            "publish the epochs between a second time. Either this is the output of another query, or the "
-            "last entries of the journal are lost: restore them from a copy, or begin with a new checkpoint "
-            "and a new place for the output."
+            f"query '{spec.plan.name}': the output contains epochs up to {through}, but the journal in "
+            f"{spec.storage.address} has commits up to epoch {committed} only; resuming would publish the "
+            "epochs between a second time. Either this is the output of another query, or the last entries "
+            "of the journal are lost: restore them from a copy, or start with a new checkpoint and a new "
+            "output."
         )
-    # Each is published before the next is committed, so that only the last may be missing.
-    before = own[-2].epoch if len(own) > 1 else -1
-    if own and own[-1].number > 0 and (through is None or through < before):
-        has = "has nothing" if through is None else f"ends with epoch {through}"
+    if ledger.published >= 0 and (through is None or through < ledger.published):
+        has = "has no commit of this query" if through is None else f"ends with epoch {through}"
         raise RecoveryError(
-            f"query '{spec.plan.name}' has commits up to epoch {committed} in {spec.storage.address}, but "
-            f"the output {has}. Either this is another output, or it was emptied: give the output that this "
-            "checkpoint began with, or begin with a new checkpoint as well."
+            f"query '{spec.plan.name}': the journal in {spec.storage.address} has published up to epoch "
+            f"{ledger.published}, but the output {has}. Either this is another output, or it was emptied, or "
+            "it has lost the marks of its commits: use the output that this checkpoint began with, restore "
+            "it from a copy, or start with a new checkpoint and a new output."
         )
     for commit in own:
         if through is None or commit.epoch > through:
             publisher.publish(commit.number, commit.epoch, commit.staged)
+    if own:
+        ledger.note_published(committed)
 
 
 def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:

@@ -17,6 +17,7 @@ from pointstamp.journal.history import (
     FlowShape,
     JournalSummary,
     KeptSnapshot,
+    OutputPublished,
     Renewed,
     Said,
     StoredAsOne,
@@ -40,10 +41,11 @@ class CheckpointSight:
         self._records = [replace(each, entry=entry) for each in stored for entry in each_of(each.entry)]
         if not self._records:
             raise UsageError(
-                f"dashboard: {address} is not a checkpoint: it holds no journal. Give the folder that was "
+                f"dashboard: {storage.address} is not a checkpoint: it holds no journal. Give the folder "
+                "that was "
                 "given as checkpoint=, or with --checkpoint."
             )
-        self._address = address
+        self._address = storage.address
 
     @property
     def is_over(self) -> bool:
@@ -157,6 +159,8 @@ def _told(entry: Entry | GenerationStarted) -> tuple[str, str, int | None]:
                 f"{entry.number} publishes up to epoch {entry.epoch}, {how}{name}",
                 entry.size_bytes,
             )
+        case OutputPublished():
+            return "published", f"the output up to epoch {entry.epoch}", None
         case KeptSnapshot():
             return "savepoint", f"the last snapshot is kept as '{entry.savepoint}'", None
         case Dropped():

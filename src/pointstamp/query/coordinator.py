@@ -320,6 +320,8 @@ class Coordinator:
         else:
             self._bytes_changed += commit.size_bytes
         self._publisher.publish(commit.number, commit.epoch, commit.staged)
+        if commit.number == 0:  # of any other, the next commit or the next generation says it
+            self.ledger.note_published(commit.epoch)
         return commit
 
     # Inside.

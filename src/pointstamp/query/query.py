@@ -228,18 +228,29 @@ class Query:
         tracker = tracker_of(self._supervisor.spec.plan, self._answer(answer, timeout))
         return replace(status_from(self._supervisor.spec.plan, tracker, rows), memory_bytes=memory_bytes)
 
-    def dashboard(self, *, port: int = 0, host: str = "127.0.0.1", control: bool = False) -> Dashboard:
+    def dashboard(
+        self,
+        *,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        control: bool = False,
+        token: str | None = None,
+    ) -> Dashboard:
         """Serve a page that shows the query in a browser, and say its address; a notebook shows a link.
 
         Only this machine can reach it, unless ``host`` names another interface; and only who knows the
         address with its token is answered. With ``control`` the page can stop the query and take savepoints.
         It is served until its ``close`` is called or this process ends, also after the end of the query. Then
         another query of the process may take its port over.
+
+        The token is random, unless ``token`` or the environment variable
+        ``POINTSTAMP_DASHBOARD_TOKEN`` sets it; a token that was set is not printed.
         """
-        served = Dashboard(QuerySight(self, self._supervisor, control=control), host=host, port=port)
-        elsewhere = self._on_dashboard(served.address)
+        sight = QuerySight(self, self._supervisor, control=control)
+        served = Dashboard(sight, host=host, port=port, token=token)
+        elsewhere = self._on_dashboard(served.shown_address)
         also = "" if elsewhere is None else f", and in Spark's UI at {elsewhere}"
-        sys.stderr.write(f"pointstamp: the dashboard of '{self.name}' is at {served.address}{also}\n")
+        sys.stderr.write(f"pointstamp: the dashboard of '{self.name}' is at {served.shown_address}{also}\n")
         return served
 
     def telemetry(self, provider: Any = None) -> Telemetry:  # noqa: ANN401 - of a package that may be missing

@@ -16,13 +16,14 @@ Nothing is removed because of what this process remembers.
 import logging
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from time import time
 from typing import Final
 
 from pointstamp.errors import AlreadyStored, FlowError, NotStored
+from pointstamp.redaction import redact
 from pointstamp.sinks.bases import BaseKeeper
 from pointstamp.sinks.chain import FOLDER, Chain
 from pointstamp.sinks.compactions import Compaction, Compactions, KeptCompaction, PublishedMoment, moment
@@ -165,7 +166,7 @@ class ParquetCompactor:
         number = 0 if before is None else before.number + 1
         now = work.now
         maker = Maker(now.query, number, secrets.token_hex(8))
-        places: dict[str, Staged | None] = {}
+        merges: list[tuple[list[Staged], Staged]] = []
         for index, group in enumerate(work.groups):
             schema = now.outputs[group[0].output].schema()
             try:
@@ -173,9 +174,8 @@ class ParquetCompactor:
             except Unreadable as error:
                 self._leave_alone(error, number)
                 continue
-            # The new file stands where the first of the old ones stood.
-            places |= dict.fromkeys((file.path for file in group), None) | {group[0].path: merged}
-        files = [place for file in now.files if (place := places.get(file.path, file)) is not None]
+            merges.append((group, merged))
+        files = replace_groups(now.files, merges)
         compaction = Compaction(
             number,
             now.query,
@@ -240,6 +240,18 @@ class ParquetCompactor:
                     yield path
 
 
+def replace_groups(files: Sequence[Staged], merges: Iterable[tuple[list[Staged], Staged]]) -> list[Staged]:
+    """Return the files with each group replaced by the file that it was merged into.
+
+    The new file stands where the first file of its group stood. So files stay in the order of their first
+    epochs, by which neighbours are found and rows are read.
+    """
+    places: dict[str, Staged | None] = {}
+    for group, merged in merges:
+        places |= dict.fromkeys((file.path for file in group), None) | {group[0].path: merged}
+    return [place for file in files if (place := places.get(file.path, file)) is not None]
+
+
 @dataclass(frozen=True, slots=True)
 class _Work:
     """What a turn does: everything up to a commit, and the groups of it that become one file each."""
@@ -270,7 +282,7 @@ def compact(
     storage = open_storage(os.fspath(path))
     before = moment(storage, Compactions(storage).newest())
     if before is None:
-        raise FlowError(f"'{path}' holds no {FOLDER}/*.json: nothing has been published there.")
+        raise FlowError(f"'{redact(path)}' holds no {FOLDER}/*.json: nothing has been published there.")
     compactor = ParquetCompactor(storage, policy or CompactionPolicy(), tail=0, is_full=True)
     while compactor.turn():
         pass

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pointstamp.errors import RecoveryError, SchemaError, StorageError
+from pointstamp.redaction import RedactedRepr
 from pointstamp.sinks import files
 from pointstamp.sinks.delta_log import DeltaCommit, DeltaLog, deltalake, table_folder
 from pointstamp.sinks.delta_table import CHANGES, AddedUp
@@ -43,8 +44,8 @@ _BEGIN_ANEW = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaSink:
+@dataclass(frozen=True, slots=True, repr=False)
+class DeltaSink(RedactedRepr):
     """Delta tables below a path; ``storage_options`` are deltalake's, ``open_storage`` opens it for files.
 
     An output that is a table becomes a Delta table of the rows that are there. With ``changes`` all that was

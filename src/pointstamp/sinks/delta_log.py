@@ -19,6 +19,7 @@ import msgspec
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, NotStored, StorageError
+from pointstamp.redaction import RedactedRepr, redact
 from pointstamp.sinks.files import folder_name
 from pointstamp.sinks.port import Staged
 from pointstamp.storage.port import Storage
@@ -52,8 +53,8 @@ class DeltaCommit:
         return json.dumps({"query": query, "number": self.number, "content": digest})
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaLog:
+@dataclass(frozen=True, slots=True, repr=False)
+class DeltaLog(RedactedRepr):
     """The log of the table of one output, as one query sees it; ``columns`` are those of the table."""
 
     path: str
@@ -114,7 +115,8 @@ class DeltaLog:
         expected = 0 if last is None else last + 1
         if commit.number != expected:
             raise StorageError(
-                f"the table '{self.address}': commit {expected} of '{self.query}' must come next, but commit "
+                f"the table '{redact(self.address)}': commit {expected} of '{self.query}' must come next, "
+                "but commit "
                 f"{commit.number} was given."
             )
         return False
@@ -155,7 +157,8 @@ class DeltaLog:
     def cannot(self, commit: DeltaCommit, error: Exception) -> StorageError:
         """The words for a commit that Delta refuses."""
         return StorageError(
-            f"the table '{self.address}': commit {commit.number} of '{self.query}' cannot be added: {error}."
+            f"the table '{redact(self.address)}': commit {commit.number} of '{self.query}' cannot be "
+            f"added: {error}."
         )
 
     def check_columns(self, table: "DeltaTable") -> None:
@@ -164,7 +167,8 @@ class DeltaLog:
         given = [(column.name, column.type) for column in self._schema().fields]
         if there != given:
             raise StorageError(
-                f"the table '{self.address}' has the columns {_listed(there)}, but output '{self.output}' "
+                f"the table '{redact(self.address)}' has the columns {_listed(there)}, but output "
+                f"'{self.output}' "
                 f"has {_listed(given)}. Give another path, or change the table's columns."
             )
 
@@ -184,7 +188,8 @@ class DeltaLog:
             if (mark.get("query"), mark.get("number")) == (wanted["query"], wanted["number"]):
                 if mark != wanted:
                     raise StorageError(
-                        f"the table '{self.address}': commit {commit.number} of '{self.query}' was published "
+                        f"the table '{redact(self.address)}': commit {commit.number} of '{self.query}' was "
+                        "published "
                         "before with other content."
                     )
                 self._sync(entry["version"])

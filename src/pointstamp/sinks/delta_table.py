@@ -20,6 +20,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from pointstamp.errors import StorageError
+from pointstamp.redaction import redact
 from pointstamp.sinks import files
 from pointstamp.sinks.delta_log import SCHEME, DeltaCommit, DeltaLog, table_folder
 from pointstamp.sinks.delta_rows import DeltaRows
@@ -102,7 +103,8 @@ class AddedUp:
         if is_marked or any(SCHEME.match(name) or name.startswith("/") for name in names):
             what = "rows that are marked as deleted" if is_marked else "files outside its folder"
             raise StorageError(
-                f"the table '{self._log.address}' has {what}, with which its rows cannot be kept up to date. "
+                f"the table '{redact(self._log.address)}' has {what}, with which its rows cannot be kept "
+                "up to date. "
                 "Somebody else has changed it: begin with a new path."
             )
         return names

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
+from pointstamp.redaction import redact
 from pointstamp.sinks.delta_log import EPOCH_METADATA, DeltaLog
 from pointstamp.storage.anywhere import storage_at
 
@@ -42,7 +43,7 @@ def delta_version(
     for each in found:
         if each.epoch == epoch:
             return each.version
-    who = f"output '{output}' in '{path}'"
+    who = f"output '{output}' in '{redact(path)}'"
     if not found:
         raise FlowError(f"{who} has no commit in its log that says its epoch.")
     later = [each.epoch for each in found if each.epoch > epoch]
@@ -60,7 +61,7 @@ def _versions(path: str, output: str, options: dict[str, str]) -> list[EpochVers
     """The commits that the log of a table has, from the first to the last."""
     table = DeltaLog(path, output, "", pa.schema([]), storage_at(path), options).table()
     if table is None:
-        raise FlowError(f"there is no Delta table of output '{output}' in '{path}'.")
+        raise FlowError(f"there is no Delta table of output '{output}' in '{redact(path)}'.")
     found = [
         EpochVersion(int(entry[EPOCH_METADATA]), int(entry["version"]))
         for entry in table.history()

@@ -2,7 +2,9 @@
 
 Workers stage Parquet files (``files``) below a path, where no reader of Iceberg sees them. A commit adds them
 to the table in one snapshot, whose properties carry the query, the commit's number, its last epoch and a
-digest of its content. So a repeated publication is recognised from the table itself.
+digest of its content. The same update of the catalog writes this mark into a property of the table. So a
+repeated publication is recognised from the table itself, even when others have overwritten the table and its
+older snapshots are expired.
 
 Of two drivers that publish the same commit at once one must fail. The catalog lets a snapshot in only on top
 of the one that was read, but pyiceberg tries again on top of another writer's: rows would come twice. So the
@@ -11,7 +13,7 @@ refused.
 
 All outputs are appended, tables as changes with epochs and weights. Within a table a commit is visible at
 once; of a commit with several outputs a reader may for a moment see one table further than another. Others
-may compact a table; expiring snapshots must keep the newest one of the query.
+may compact a table and expire its snapshots.
 """
 
 import hashlib
@@ -24,11 +26,12 @@ import msgspec
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, RecoveryError, SchemaError, StorageError
+from pointstamp.redaction import HIDDEN, RedactedRepr, harmless, is_secret, redact_text
 from pointstamp.sinks import files
 from pointstamp.sinks.chain import Columns
 from pointstamp.sinks.files import Origin, StagedFiles, folder_name
 from pointstamp.sinks.port import Staged
-from pointstamp.storage.anywhere import storage_at
+from pointstamp.storage.anywhere import storage_at, url_of
 from pointstamp.storage.port import Storage
 
 if TYPE_CHECKING:
@@ -40,8 +43,8 @@ _RETRIES: Final = "commit.retry.num-retries"
 _TRIES_MAX: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class IcebergSink:
+@dataclass(frozen=True, slots=True, repr=False)
+class IcebergSink(RedactedRepr):
     """Iceberg tables in a namespace of a catalog; ``catalog`` are the properties that pyiceberg loads it by.
 
     ``path`` is where the tables and their files are, for the catalog's files and for ``open_storage`` alike.
@@ -87,7 +90,15 @@ class IcebergPublisher:
     def __init__(self, sink: IcebergSink) -> None:
         self._sink = sink
         self._storage = sink.open_storage(sink.path)
-        self._catalog: Catalog = iceberg("catalog").load_catalog(sink.catalog_name, **dict(sink.catalog))
+        load = iceberg("catalog").load_catalog
+        try:
+            self._catalog: Catalog = load(sink.catalog_name, **dict(sink.catalog))
+        except Exception as error:  # pyiceberg's errors have no common kind
+            raise StorageError(
+                f"IcebergSink: catalog '{sink.catalog_name}' cannot be loaded: {self._said(error)}. Check "
+                "the "
+                "properties in catalog=."
+            ) from harmless(error, *map(str, sink.catalog.values()))
 
     def check_outputs(self, before: Collection[str]) -> None:
         """An output may end with any commit; a new one is refused, because its table would lack commits."""
@@ -145,7 +156,9 @@ class IcebergPublisher:
             if self._is_published(output, number, mark, table):
                 return
             try:
-                table.add_files(addresses, snapshot_properties=mark, check_duplicate_files=False)
+                with table.transaction() as change:
+                    change.add_files(addresses, snapshot_properties=mark, check_duplicate_files=False)
+                    change.set_properties({_mark_of(self._sink.query): msgspec.json.encode(mark).decode()})
                 return
             except refused:
                 continue  # somebody was faster: the same commit, or another writer with something else
@@ -154,7 +167,7 @@ class IcebergPublisher:
                     return
                 raise StorageError(
                     f"the table '{self._name(output)}': commit {number} of '{self._sink.query}' cannot be "
-                    f"added: {error}."
+                    f"added: {self._said(error)}."
                 ) from error
         raise StorageError(
             f"the table '{self._name(output)}': commit {number} was overtaken {_TRIES_MAX} times by others "
@@ -223,8 +236,16 @@ class IcebergPublisher:
             )
         return None
 
+    def _said(self, error: Exception) -> str:
+        """What an error of pyiceberg says, without the secrets of the catalog's properties."""
+        secrets = [str(value) for name, value in self._sink.catalog.items() if is_secret(name)]
+        said = redact_text(str(error), *map(str, self._sink.catalog.values()))
+        for secret in secrets:
+            said = said.replace(secret, HIDDEN)
+        return said.rstrip(".")
+
     def _address(self, name: str) -> str:
-        address = self._storage.address
+        address = url_of(self._storage)
         return f"{address if '://' in address else f'file://{address}'}/{name}"
 
     def _name(self, output: str) -> str:
@@ -251,8 +272,15 @@ def _mark(query: str, number: int, epochs_through: int, staged: Sequence[Staged]
     }
 
 
+def _mark_of(query: str) -> str:
+    """The property of a table that holds the mark of the last commit of a query."""
+    return f"pointstamp.commit.{query}"
+
+
 def _marks(table: "IcebergTable", query: str) -> Iterator[dict[str, str]]:
-    """What the snapshots of a query say of its commits, the newest first."""
+    """What a table says of the commits of a query, the newest first: its property, then its snapshots."""
+    if (last := table.properties.get(_mark_of(query))) is not None:
+        yield msgspec.json.decode(last, type=dict[str, str])
     snapshot = table.current_snapshot()
     while snapshot is not None:
         said: Any = snapshot.summary or {}

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, RecoveryError, StorageError
+from pointstamp.redaction import RedactedRepr, redact
 from pointstamp.sinks import files, hive
 from pointstamp.sinks.chain import Chain, Columns, PublishedCommit, changed_columns
 from pointstamp.sinks.compactor import ParquetCompactor
@@ -34,8 +35,8 @@ from pointstamp.storage.port import Storage
 from pointstamp.storage.proving import check_exclusive
 
 
-@dataclass(frozen=True, slots=True)
-class ParquetSink:
+@dataclass(frozen=True, slots=True, repr=False)
+class ParquetSink(RedactedRepr):
     """Parquet files below a folder; ``open_storage`` opens it, on each host anew.
 
     ``partition_by`` names the columns by whose values files lie in folders: of every output, or by output.
@@ -56,7 +57,8 @@ class ParquetSink:
         by = self.partition_by
         if isinstance(by, str) or (isinstance(by, Mapping) and any(isinstance(v, str) for v in by.values())):
             raise FlowError(
-                f"the sink at '{self.path}' was given partition_by={by!r}; give the columns as a list, also "
+                f"the sink at '{redact(self.path)}' was given partition_by={by!r}; give the columns as a "
+                "list, also "
                 "a single one: partition_by=['day']."
             )
 
@@ -71,7 +73,8 @@ class ParquetSink:
         unknown = [each for each in self.partition_by if each not in schemas]
         if isinstance(self.partition_by, Mapping) and unknown:
             raise FlowError(
-                f"the sink at '{self.path}' was given partition_by for {unknown}, but the outputs are "
+                f"the sink at '{redact(self.path)}' was given partition_by for {unknown}, but the outputs "
+                "are "
                 f"{list(schemas)}. Name one of these."
             )
         return replace(self, query=query, schemas=dict(schemas))

@@ -97,7 +97,11 @@ class Publisher(Protocol):
         ...
 
     def published_through(self) -> int | None:
-        """The last epoch of the last commit that is visible; None before the first.
+        """The last epoch of the last commit that is visible; None before the first, and only then.
+
+        A sink that cannot find out raises an error; it never returns None, or an earlier epoch, because it
+        got no answer. The driver compares the answer with its journal: an output that has lost a commit is an
+        error, and is not written again.
 
         A driver goes on from this epoch, so its commit must stay even if the power fails: the driver that
         made it may have been killed before the commit was on the disk.

@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pointstamp.errors import FlowError, NotStored, StorageError
+from pointstamp.redaction import redact
 from pointstamp.sinks import files, hive
 from pointstamp.sinks.bases import Base, base_changes, bases
 from pointstamp.sinks.chain import FOLDER
 from pointstamp.sinks.compactions import Compactions, moment
 from pointstamp.sinks.port import Staged
-from pointstamp.storage.anywhere import storage_at
+from pointstamp.storage.anywhere import storage_at, url_of
 from pointstamp.storage.port import Storage
 from pointstamp.tables.kept.value import copies, rows_of_table, sum_of
 
@@ -81,7 +82,7 @@ def published_files(
     output is partitioned are in the names of the folders.
     """
     found = published_now(path, open_storage=open_storage, check_files=False)
-    address = open_storage(os.fspath(path)).address
+    address = url_of(open_storage(os.fspath(path)))
     chosen = _of(path, found, output).files
     return [f"{address}/{file.path}" for file in chosen if after is None or file.last_epoch > after]
 
@@ -154,7 +155,7 @@ def read_table(
             for each in _parts(storage, later, None if parts.base is None else parts.base.epoch)
         ]
         total = sum_of([*whole, *changes], pa.schema(list(parts.schema)[1:]))
-        return copies(total, f"output '{output}' in '{path}'")
+        return copies(total, f"output '{output}' in '{redact(path)}'")
 
     return _at_a_moment(path, open_storage, read)
 
@@ -185,11 +186,12 @@ def table_parts(
 ) -> TableParts:
     """The parts of a table; ``use`` says whether a base can be used, and an older one is tried if not."""
     own = _of(path, found, output)
-    rows_of_table(own.schema, f"output '{output}' in '{path}'")
+    rows_of_table(own.schema, f"output '{output}' in '{redact(path)}'")
     epoch = found.epochs_through if as_of is None else as_of
     if not 0 <= epoch <= found.epochs_through:
         raise FlowError(
-            f"'{path}' has epochs from 0 to {found.epochs_through}, and the table '{output}' was asked for "
+            f"'{redact(path)}' has epochs from 0 to {found.epochs_through}, and the table '{output}' was "
+            "asked for "
             f"as of epoch {as_of}. Ask for one of these."
         )
     base = next((each for each in bases(storage, found.query, output, epoch) if use(each)), None)
@@ -222,7 +224,8 @@ def _at_a_moment(
             if gone.file in _files_of(found):
                 raise StorageError(f"{gone} It was removed or changed after it was published.") from None
     raise StorageError(
-        f"'{path}': files were replaced while they were read, {_TRIES_MAX} times. Keep replaced files for "
+        f"'{redact(path)}': files were replaced while they were read, {_TRIES_MAX} times. Keep replaced "
+        "files for "
         "longer: CompactionPolicy(keep_seconds=...)."
     )
 
@@ -230,7 +233,7 @@ def _at_a_moment(
 def _found(storage: Storage, path: str | os.PathLike[str]) -> Published:
     now = moment(storage, Compactions(storage).newest())
     if now is None:
-        raise FlowError(f"'{path}' holds no {FOLDER}/*.json: nothing has been published there.")
+        raise FlowError(f"'{redact(path)}' holds no {FOLDER}/*.json: nothing has been published there.")
     outputs = {name: PublishedOutput(columns.schema(), []) for name, columns in now.outputs.items()}
     for file in now.files:
         outputs[file.output].files.append(file)
@@ -244,7 +247,9 @@ def _files_of(found: Published) -> Iterator[Staged]:
 def _of(path: str | os.PathLike[str], found: Published, output: str) -> PublishedOutput:
     if output not in found.outputs:
         there = ", ".join(f"'{name}'" for name in found.outputs)
-        raise FlowError(f"'{path}' has the outputs {there}, but not '{output}'. Ask for one of these.")
+        raise FlowError(
+            f"'{redact(path)}' has the outputs {there}, but not '{output}'. Ask for one of these."
+        )
     return found.outputs[output]
 
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.errors import FlowError, SourceError, StorageError
+from pointstamp.redaction import RedactedRepr, redact
 from pointstamp.rows.schema import to_batches
 from pointstamp.sources.port import Part, Position, Unit, Watch
 from pointstamp.sources.versions import VersionWatch, versions
@@ -59,11 +60,11 @@ def delta_changes(
     """
     if starting_version is not None and starting_version < 0:
         raise FlowError(
-            f"delta_changes {str(path)!r}: starting_version must be 0 or more, not {starting_version}."
+            f"delta_changes {redact(path)!r}: starting_version must be 0 or more, not {starting_version}."
         )
     if versions_per_tick is not None and versions_per_tick < 1:
         raise FlowError(
-            f"delta_changes {str(path)!r}: versions_per_tick must be at least 1, not {versions_per_tick}. "
+            f"delta_changes {redact(path)!r}: versions_per_tick must be at least 1, not {versions_per_tick}. "
             "Give a number from 1 on, or None for all versions that are there."
         )
     # Workers may run in another folder than the driver, so a local path is made absolute here.
@@ -73,8 +74,8 @@ def delta_changes(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaChanges:
+@dataclass(frozen=True, slots=True, repr=False)
+class DeltaChanges(RedactedRepr):
     """A source of the changes of one Delta table; made by ``delta_changes``."""
 
     path: str
@@ -138,7 +139,7 @@ class DeltaChanges:
 
     def describe(self) -> str:
         """A description for messages."""
-        return f"changes of the Delta table '{self.path}'"
+        return f"changes of the Delta table '{redact(self.path)}'"
 
     # Inside.
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pointstamp.sinks import hive
 from pointstamp.sinks.port import Staged
 from pointstamp.sinks.reading import content_of
+from pointstamp.storage.anywhere import url_of
 from pointstamp.storage.port import Storage
 
 
@@ -64,7 +65,7 @@ class EpochsOfFiles:
         return tables
 
     def _file(self, storage: Storage, file: Staged) -> FileByEpoch:
-        key = (storage.address, file.path, file.crc32)
+        key = (url_of(storage), file.path, file.crc32)
         last = self._last
         if last is not None and last[0] == key:
             return last[1]

@@ -26,6 +26,7 @@ import msgspec
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
+from pointstamp.redaction import RedactedRepr, redact
 from pointstamp.sources.folder import Folder, LocalFolder, no_folder, open_folder
 from pointstamp.sources.grouping import Grouping, GroupingRules
 from pointstamp.sources.inotify import FolderEvents, can_watch
@@ -89,33 +90,36 @@ def files(
     """
     if format not in get_args(Format):
         raise FlowError(
-            f"files {str(path)!r}: the format must be one of {', '.join(get_args(Format))}, not {format!r}. "
+            f"files {redact(path)!r}: the format must be one of {', '.join(get_args(Format))}, not "
+            f"{format!r}. "
             "Choose one of these."
         )
     if isinstance(skip, str):
         raise FlowError(
-            f"files {str(path)!r}: skip must be a list of names, not a string. Write skip=[{skip!r}]."
+            f"files {redact(path)!r}: skip must be a list of names, not a string. Write skip=[{skip!r}]."
         )
     for what, given in (("group_by_marker", group_by_marker), ("until", until)):
         if given is not None and (not given or "/" in given):
             raise FlowError(
-                f"files {str(path)!r}: {what} must be a name without '/', not {given!r}. Give one such as "
+                f"files {redact(path)!r}: {what} must be a name without '/', not {given!r}. Give one such as "
                 "'_done'."
             )
     if units_per_tick is not None and units_per_tick < 1:
         raise FlowError(
-            f"files {str(path)!r}: units_per_tick must be at least 1, not {units_per_tick}. Give a number "
+            f"files {redact(path)!r}: units_per_tick must be at least 1, not {units_per_tick}. Give a number "
             "from 1 on, or None for all units that are there."
         )
-    check_bytes_per_tick(f"files {str(path)!r}", bytes_per_tick)
+    check_bytes_per_tick(f"files {redact(path)!r}", bytes_per_tick)
     if list_every_seconds is not None and not list_every_seconds >= 0:
         raise FlowError(
-            f"files {str(path)!r}: list_every_seconds must be zero or more, not {list_every_seconds}. Give "
+            f"files {redact(path)!r}: list_every_seconds must be zero or more, not {list_every_seconds}. "
+            "Give "
             "seconds, or None."
         )
     if not settle_seconds >= 0:
         raise FlowError(
-            f"files {str(path)!r}: settle_seconds must be zero or more, not {settle_seconds}. Give seconds; "
+            f"files {redact(path)!r}: settle_seconds must be zero or more, not {settle_seconds}. Give "
+            "seconds; "
             "0 where files appear whole."
         )
     rules = GroupingRules(pattern, group_by_marker, until, in_order, format in _MAY_SHARE)
@@ -135,8 +139,8 @@ def files(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class FolderSource:
+@dataclass(frozen=True, slots=True, repr=False)
+class FolderSource(RedactedRepr):
     """A source of files in one folder; made by ``files``."""
 
     path: str
@@ -160,7 +164,7 @@ class FolderSource:
         folder = open_folder(self.path, self.storage_options)
         watch = self._watch(folder, Grouping(self.rules, folder, position), available_now=available_now)
         if folder.subfolders and self.rules.group_by_marker is None:  # a marker may list files in subfolders
-            _log.warning(_ONLY_SUBFOLDERS, self.path, folder.subfolders[0])
+            _log.warning(_ONLY_SUBFOLDERS, redact(self.path), folder.subfolders[0])
         return watch
 
     def _watch(self, folder: Folder, grouping: Grouping, *, available_now: bool) -> Watch:
@@ -213,4 +217,4 @@ class FolderSource:
 
     def describe(self) -> str:
         """A description for messages."""
-        return f"files '{self.path}' ({self.format})"
+        return f"files '{redact(self.path)}' ({self.format})"

@@ -15,6 +15,7 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from pointstamp.errors import StorageError
+from pointstamp.redaction import harmless, redact, redact_text
 from pointstamp.sources.identity import identity_of, mark_of
 from pointstamp.sources.wholeness import Seen, State, look_at
 
@@ -75,9 +76,10 @@ def open_folder(path: str, options: Mapping[str, Any]) -> Folder:
         system, inside = fsspec.core.url_to_fs(path, **options)
     except (ValueError, ImportError) as error:
         raise StorageError(
-            f"the folder {path!r} needs a file system that fsspec knows: {error}. "
+            f"the folder {redact(path)!r} needs a file system that fsspec knows: "
+            f"{redact_text(str(error), path)}. "
             "Install its package, or give a local path."
-        ) from error
+        ) from harmless(error, path)
     if isinstance(system, LocalFileSystem):
         return LocalFolder(inside)
     return RemoteFolder(system, inside, path)
@@ -221,6 +223,7 @@ def _only_subfolders(files: Iterable[Entry], folders: Iterable[str]) -> Sequence
 def no_folder(path: str, error: OSError) -> StorageError:
     """The error for a folder that cannot be listed or watched."""
     return StorageError(
-        f"the folder {path!r} cannot be listed: {error.strerror or error}. Create it; if this is the path of "
+        f"the folder {redact(path)!r} cannot be listed: {redact_text(str(error.strerror or error), path)}. "
+        "Create it; if this is the path of "
         "a file, give its folder and pattern=."
     )

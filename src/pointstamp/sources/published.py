@@ -29,6 +29,7 @@ import msgspec
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, NotStored, StorageError
+from pointstamp.redaction import RedactedRepr, redact
 from pointstamp.rows.schema import fit
 from pointstamp.sinks.chain import FOLDER, Chain
 from pointstamp.sinks.compactions import Compactions, moment
@@ -74,12 +75,12 @@ def published(
     """
     if units_per_tick is not None and units_per_tick < 1:
         raise FlowError(
-            f"published {os.fspath(path)!r}: units_per_tick must be at least 1, not {units_per_tick}. Give a "
+            f"published {redact(path)!r}: units_per_tick must be at least 1, not {units_per_tick}. Give a "
             "number from 1 on, or None for all epochs that are there."
         )
     # Workers may run in another folder than the driver, so a local path is made absolute here.
     place = str(path) if "://" in str(path) else str(Path(path).absolute())
-    check_bytes_per_tick(f"published {os.fspath(path)!r}", bytes_per_tick)
+    check_bytes_per_tick(f"published {redact(path)!r}", bytes_per_tick)
     units_max = units_with_bytes(units_per_tick, bytes_per_tick)
     return PublishedSource(place, output, units_max, dict(storage_options or {}), bytes_per_tick)
 
@@ -91,8 +92,8 @@ class _Place(msgspec.Struct, frozen=True, array_like=True):
     files: list[Staged]
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedSource:
+@dataclass(frozen=True, slots=True, repr=False)
+class PublishedSource(RedactedRepr):
     """A source of published epochs; made by ``published``."""
 
     path: str
@@ -151,7 +152,7 @@ class PublishedSource:
 
     def describe(self) -> str:
         """A description for messages."""
-        return f"what is published in '{self.path}' as '{self.output}'"
+        return f"what is published in '{redact(self.path)}' as '{self.output}'"
 
     def _storage(self) -> Storage:
         return storage_at(self.path, **self.storage_options)

@@ -32,6 +32,7 @@ import fsspec
 from fsspec.registry import known_implementations
 
 from pointstamp.errors import StorageError
+from pointstamp.redaction import harmless, redact, redact_text
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.port import Content, Storage
 from pointstamp.storage.words import (
@@ -74,16 +75,23 @@ def storage_at(path: str | os.PathLike[str], **options: Any) -> Storage:  # noqa
     if found and found[1] != "file":
         if found[2] == "/":
             raise StorageError(
-                f"the address '{path}' has one slash after '{found[1]}:', so fsspec would take it for a "
+                f"the address '{redact(path)}' has one slash after '{found[1]}:', so fsspec would take it "
+                "for a "
                 f"local folder. Write '{found[1]}://'."
             )
         return FsspecStorage(path, options)
     if options:
         raise StorageError(
-            f"the folder '{path}' is local and takes no options, but was given {', '.join(sorted(options))}. "
+            f"the folder '{redact(path)}' is local and takes no options, but was given "
+            f"{', '.join(sorted(options))}. "
             "Leave them out, or give an address such as s3://bucket/folder."
         )
     return LocalStorage("/" + path[found.end() :] if found else path)
+
+
+def url_of(storage: Storage) -> str:
+    """Return the address that opens a storage, which may contain a password: never for a message."""
+    return str(getattr(storage, "url", storage.address))
 
 
 class FsspecStorage:
@@ -98,7 +106,12 @@ class FsspecStorage:
 
     @property
     def address(self) -> str:
-        """The address as it was given."""
+        """The address without the secrets in it."""
+        return redact(self._address)
+
+    @property
+    def url(self) -> str:
+        """The address as it was given, for opening it: it may contain a password."""
         return self._address
 
     @property
@@ -262,14 +275,18 @@ def _open(address: str, options: dict[str, Any]) -> tuple[Any, str]:
         package = str(known_implementations.get(protocol, {}).get("class", "")).partition(".")[0]
         install = f"pip install {package}" if package not in ("", "fsspec") else str(error)
         raise StorageError(
-            f"'{address}' needs a package that is not installed: {install}, on the driver and on all workers."
-        ) from error
+            f"'{redact(address)}' needs a package that is not installed: {install}, on the driver and on "
+            "all workers."
+        ) from harmless(error, address)
     except ValueError as error:
         known = ", ".join(("file", "s3", "gs", "abfs", "hdfs"))
         raise StorageError(
-            f"'{address}' cannot be opened: {error}. Give a local folder, or an address with a scheme that "
+            f"'{redact(address)}' cannot be opened: {redact_text(str(error), address)}. Give a local "
+            "folder, or an address with a scheme that "
             f"fsspec knows ({known}, ...)."
-        ) from error
+        ) from harmless(error, address)
     except _ANY as error:
-        raise failed("opened", "", address, error) from error
+        raise StorageError(
+            redact_text(str(failed("opened", "", redact(address), error)), address)
+        ) from harmless(error, address)
     return files, str(root).rstrip("/")

@@ -19,7 +19,7 @@ class Storage(Protocol):
 
     @property
     def address(self) -> str:
-        """Where this storage is, for messages, and for opening it on another host."""
+        """Where this storage is, for messages: without secrets."""
         ...
 
     def create(self, name: str, content: Content) -> None:

@@ -6,6 +6,8 @@ Families:
 - deaths: a process that dies before any step, and is followed by another one that does the same again, leaves
   what a process that never dies leaves; only this finds an order of steps that loses or doubles rows;
 - two drivers: one that was replaced publishes what its successor has published, and nobody sees it;
+- marks: a sink knows its commits from the first one on, or fails; it never takes silence for nothing;
+- preparations: what was prepared is seen only if it is what is published;
 - leftovers: what dead generations have staged is never seen, and goes;
 - outputs: a sink says whether it can go on with them, and changes nothing by that.
 
@@ -13,7 +15,7 @@ A claim gets a function that makes a new and empty place for a sink each time th
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -210,12 +212,66 @@ def the_outputs_that_a_query_had_fit_at_any_time_and_asking_changes_nothing(new:
         same(subject.seen(), _expected((0, 0), (1, 1), (2, 2)), "what is seen")
 
 
+def what_is_published_is_known_from_the_first_commit_on_or_asking_fails(new: NewPlace) -> None:
+    """A new process asks ``published_through``, while the place stops answering before each step in turn.
+
+    A driver publishes what the sink does not know of. So a sink that cannot find out what it has must raise:
+    None, or an earlier epoch, would publish rows a second time.
+    """
+    subject = new()
+    for number in range(2):
+        with _process(subject) as sink:
+            sink.publisher().publish(number, number, _stage(sink, 0, number, number))
+        whole = Steps()
+        with _process(subject, whole) as sink:
+            same(sink.publisher().published_through(), number, f"published_through() after commit {number}")
+        for step in range(whole.taken):
+            try:
+                with _process(subject, Steps(unanswered_from=step)) as sink:
+                    through = sink.publisher().published_through()
+            except Exception:  # noqa: S112 - whatever the sink raises is an answer: it is not known
+                continue
+            same(through, number, f"published_through() where nothing answers from step {step} on")
+        same(subject.seen(), _expected(*((n, n) for n in range(number + 1))), "what is seen after asking")
+
+
+def what_was_prepared_is_seen_only_if_it_is_published(new: NewPlace) -> None:
+    """A commit is prepared and another one with its number is published, or none; and so for the next."""
+    subject = new()
+    with _process(subject) as sink:
+        publisher = sink.publisher()
+        publisher.publish(0, 0, _stage(sink, 0, 0, 0))
+        first, second = _stage(sink, 0, 1, 1), _stage(sink, 0, 2, 2)
+        same(publisher.published_through(), 0, "published_through() before a preparation")
+        with suppress(_NotWritten), prepared(publisher, 1, 2, [*first, *second]):
+            raise _NotWritten
+        same(subject.seen(), _expected((0, 0)), "what is seen after a preparation that failed")
+        same(publisher.published_through(), 0, "published_through() after a preparation that failed")
+        with prepared(publisher, 1, 2, [*first, *second]):
+            pass
+        same(subject.seen(), _expected((0, 0)), "what is seen after a preparation")
+        publisher.publish(1, 1, first)
+        same(subject.seen(), _expected((0, 0), (1, 1)), "what is seen after another commit was prepared")
+        with prepared(publisher, 2, 2, second):
+            pass
+        publisher.publish(1, 1, first)  # as a driver does that is behind
+        same(subject.seen(), _expected((0, 0), (1, 1)), "what is seen after an older commit came again")
+        publisher.publish(2, 2, second)
+        same(subject.seen(), _expected((0, 0), (1, 1), (2, 2)), "what is seen after the prepared commit")
+
+
+class _NotWritten(Exception):  # noqa: N818 - what happened
+    """A commit could not be written into the journal."""
+
+
 SINK_CLAIMS: Final[tuple[SinkClaim, ...]] = (
     what_is_staged_is_unseen_and_what_is_published_is_seen_in_whole_epochs,
     a_number_that_comes_again_changes_nothing,
     other_content_under_a_number_and_numbers_out_of_turn_are_refused,
     a_process_may_die_before_any_step_and_the_next_one_completes_its_work,
     a_driver_that_was_replaced_publishes_the_same_commits_and_nobody_sees_it,
+    what_is_published_is_known_from_the_first_commit_on_or_asking_fails,
+    what_was_prepared_is_seen_only_if_it_is_published,
     what_a_dead_generation_staged_is_never_seen_and_goes,
     the_outputs_that_a_query_had_fit_at_any_time_and_asking_changes_nothing,
 )
@@ -233,8 +289,10 @@ def _journey(subject: SinkSubject, generation: int, steps: Steps, journal: dict[
     with _process(subject, steps) as sink:
         publisher = sink.publisher()
         publisher.discard(generation, [piece for staged in journal.values() for piece in staged])
+        through = publisher.published_through()
         for number, staged in journal.items():
-            publisher.publish(number, number, staged)
+            if through is None or number > through:
+                publisher.publish(number, number, staged)
         for number in range(len(journal), 3):
             staged = _stage(sink, generation, number, number)
             with prepared(publisher, number, number, staged):

@@ -1,4 +1,4 @@
-"""A process that dies before a step of your choice, without a process: what reaches the outside is counted.
+"""A process that dies, or is not answered, before a step of your choice; the steps outside are counted.
 
 A test counts the steps of a process that lives, and then lets others die before each of them in turn. After
 its death a process does nothing more, not even in a ``finally``: every later step raises again.
@@ -6,6 +6,7 @@ its death a process does nothing more, not even in a ``finally``: every later st
 
 from dataclasses import dataclass
 
+from pointstamp.errors import StorageError
 from pointstamp.storage.port import Content, Storage
 
 
@@ -13,9 +14,15 @@ class Died(BaseException):
     """The process is gone: nothing that it would have done afterwards is done."""
 
 
+class Unanswered(StorageError):  # noqa: N818 - what happened
+    """The place of a sink did not answer: what it holds is not known."""
+
+
 @dataclass
 class Steps:
     """Counts the steps that reach the outside; before step number ``dies_before`` the process dies.
+
+    From step number ``unanswered_from`` on the process lives, and nothing outside answers.
 
     >>> steps = Steps(dies_before=1)
     >>> steps.take()
@@ -29,9 +36,12 @@ class Steps:
     dies_before: int | None = None
     taken: int = 0
     is_dead: bool = False
+    unanswered_from: int | None = None
 
     def take(self) -> None:
         """Call this before everything that changes or reads the outside; Died if the process is dead."""
+        if self.unanswered_from is not None and self.taken >= self.unanswered_from:
+            raise Unanswered("the place of the sink does not answer.")
         if self.is_dead or self.taken == self.dies_before:
             self.is_dead = True
             raise Died

@@ -10,6 +10,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pointstamp.errors import FlowError, StorageError
+from pointstamp.redaction import RedactedRepr, redact
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -19,12 +20,14 @@ ANSWER_SECONDS_MAX: Final = 60.0
 _TRY_SECONDS_MAX: Final = 5.0
 """After so long it is asked again, since a request for a leader that is not there yet only waits."""
 _PAUSE_SECONDS: Final = 0.05
+_NO_RECORD: Final = -1
+"""The answer for a partition without a record since the time that was asked for."""
 _log = logging.getLogger("pointstamp.kafka")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+@dataclass(frozen=True, slots=True, repr=False)
+class Cluster(RedactedRepr):
     """Where Kafka is; ``options`` are settings of librdkafka's, such as those of TLS and SASL."""
 
     bootstrap: str
@@ -54,7 +57,17 @@ class Cluster:
         return AdminClient(settings)
 
     def __str__(self) -> str:
-        return f"Kafka at '{self.bootstrap}'"
+        return f"Kafka at '{redact(self.bootstrap)}'"
+
+
+class UnknownOffset(Exception):  # noqa: N818 - an answer as much as an error
+    """Kafka has answered that it does not know an offset; not an offset, and not the end of a partition."""
+
+    def __init__(self, topic: str, partition: int, offset: int) -> None:
+        super().__init__(
+            f"the offset of topic '{topic}', partition {partition} is unknown (the answer is {offset}). "
+            "Check that the partition has a leader (kafka-topics.sh --describe)"
+        )
 
 
 def check_installed() -> None:
@@ -89,21 +102,51 @@ def ends_of(
 
     With ``is_committed`` the end is the last one before which every transaction has come to its end.
     """
-    from confluent_kafka import IsolationLevel, TopicPartition
+    from confluent_kafka import IsolationLevel
     from confluent_kafka.admin import OffsetSpec
 
     spec = OffsetSpec.earliest() if is_first else OffsetSpec.latest()
     level = IsolationLevel.READ_COMMITTED if is_committed else IsolationLevel.READ_UNCOMMITTED
-    wanted: dict[TopicPartition, Any] = {TopicPartition(*place): spec for place in places}
+    return _offsets(admin, places, spec, 0, isolation_level=level)
+
+
+def offsets_since(
+    admin: "AdminClient", places: Iterable[tuple[str, int]], milliseconds: int
+) -> dict[tuple[str, int], int | None]:
+    """The offset of the first record of each partition since a time; None where there is no such record."""
+    from confluent_kafka.admin import OffsetSpec
+
+    found = _offsets(admin, places, OffsetSpec.for_timestamp(milliseconds), _NO_RECORD)
+    return {place: None if offset == _NO_RECORD else offset for place, offset in found.items()}
+
+
+def _offsets(
+    admin: "AdminClient",
+    places: Iterable[tuple[str, int]],
+    spec: Any,  # noqa: ANN401 - an OffsetSpec
+    least: int,
+    **options: Any,  # noqa: ANN401 - as list_offsets takes them
+) -> dict[tuple[str, int], int]:
+    """Offsets as Kafka lists them; one below ``least`` means that Kafka does not know it: it is asked again.
+
+    A broker that has just started answers -1001 for partitions whose leader does not know their end yet.
+    """
+    from confluent_kafka import TopicPartition
+
+    wanted = {TopicPartition(*place): spec for place in places}
     if not wanted:
         return {}
 
     def ask() -> dict[tuple[str, int], int]:
-        answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=_TRY_SECONDS_MAX)
-        return {
-            (place.topic, place.partition): answer.result(ANSWER_SECONDS_MAX).offset
+        answers = admin.list_offsets(wanted, request_timeout=_TRY_SECONDS_MAX, **options)
+        found = {
+            (place.topic, place.partition): int(answer.result(ANSWER_SECONDS_MAX).offset)
             for place, answer in answers.items()
         }
+        for (topic, partition), offset in found.items():
+            if offset < least:
+                raise UnknownOffset(topic, partition, offset)
+        return found
 
     return asked(ask, "the offsets of its topics")
 
@@ -125,6 +168,10 @@ def asked(ask: Callable[[], T], what: str) -> T:
         except KafkaException as error:
             may_be_soon = error.args[0].retriable() or error.args[0].code() in soon
             if not may_be_soon or monotonic() > deadline:
+                raise cannot(f"ask for {what}", error) from error
+            sleep(_PAUSE_SECONDS)
+        except UnknownOffset as error:
+            if monotonic() > deadline:
                 raise cannot(f"ask for {what}", error) from error
             sleep(_PAUSE_SECONDS)
         except TimeoutError as error:

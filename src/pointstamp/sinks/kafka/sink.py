@@ -12,6 +12,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
+from pointstamp.redaction import RedactedRepr, redact
 from pointstamp.sinks.files import Origin, StagedFiles, folder_name
 from pointstamp.sinks.kafka.cluster import check_installed
 from pointstamp.sinks.kafka.publisher import KafkaPublisher
@@ -25,8 +26,8 @@ INLINE_BYTES_MAX = 64 * 1024
 """Rows that are encoded in no more bytes are staged inside their commit."""
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaSink:
+@dataclass(frozen=True, slots=True, repr=False)
+class KafkaSink(RedactedRepr):
     """Records in topics of Kafka: each commit is one transaction, over all outputs.
 
     ``topic`` is that of the one output, or topics by output. A row is a record whose value is a JSON object,
@@ -116,7 +117,7 @@ class KafkaSink:
 
     @property
     def _who(self) -> str:
-        return f"the sink at Kafka '{self.bootstrap}'"
+        return f"the sink at Kafka '{redact(self.bootstrap)}'"
 
 
 class KafkaWriter:

@@ -16,7 +16,7 @@ import msgspec
 
 from pointstamp.errors import StorageError
 from pointstamp.sinks.port import Staged
-from pointstamp.sinks.postgres.database import psycopg_package
+from pointstamp.sinks.postgres.database import identifier, psycopg_package, run
 from pointstamp.sinks.postgres.tables import KeptTable, OutputColumns
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Registry:
         return self._listed(connection) if self.is_made(connection) else {}
 
     def _listed(self, connection: "Connection") -> dict[str, tuple[str, OutputColumns]]:
-        rows = connection.execute(self._sql("SELECT output, query, said FROM {}", _OUTPUTS)).fetchall()
+        rows = run(connection, self._sql("SELECT output, query, said FROM {}", _OUTPUTS)).fetchall()
         return {
             output: (query, msgspec.json.decode(said, type=OutputColumns)) for output, query, said in rows
         }
@@ -85,7 +85,7 @@ class Registry:
                 if output not in known:
                     self.table(output, said).make(connection)
                     insert = self._sql("INSERT INTO {} (output, query, said) VALUES (%s, %s, %s)", _OUTPUTS)
-                    connection.execute(insert, [output, self.query, msgspec.json.encode(said).decode()])
+                    run(connection, insert, [output, self.query, msgspec.json.encode(said).decode()])
                     known[output] = (self.query, said)
         for output, said in wanted.items():
             if problem := self.problem(output, said, known[output]):
@@ -115,7 +115,7 @@ class Registry:
         sql = self._sql(
             "SELECT number, through FROM {} WHERE query = %s ORDER BY number DESC LIMIT 1", _COMMITS
         )
-        found = connection.execute(sql, [self.query]).fetchone()
+        found = run(connection, sql, [self.query]).fetchone()
         return None if found is None else (found[0], found[1])
 
     def begin_commit(self, connection: "Connection", number: int, through: int, content: str) -> bool:
@@ -132,13 +132,13 @@ class Registry:
         )
         values = [self.query, number, through, content]
         # Another driver with the same number is waited for here: then its row is there, or it has failed.
-        if number == expected and connection.execute(self._sql(insert, _COMMITS), values).rowcount == 1:
+        if number == expected and run(connection, self._sql(insert, _COMMITS), values).rowcount == 1:
             if number % _FORGET_EVERY == 0:
                 forget = self._sql("DELETE FROM {} WHERE query = %s AND number <= %s", _COMMITS)
-                connection.execute(forget, [self.query, number - COMMITS_KEPT])
+                run(connection, forget, [self.query, number - COMMITS_KEPT])
             return True
         sql = self._sql("SELECT through, content FROM {} WHERE query = %s AND number = %s", _COMMITS)
-        there = connection.execute(sql, [self.query, number]).fetchone()
+        there = run(connection, sql, [self.query, number]).fetchone()
         if there is not None and there != (through, content):
             raise StorageError(
                 f"the tables in '{self.schema}': commit {number} of '{self.query}' was published before, "
@@ -152,7 +152,7 @@ class Registry:
             "SELECT 1 FROM pg_namespace WHERE nspname = %s", [self.schema]
         ).fetchone()
         if schemas is None:
-            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self.schema)))
+            run(connection, sql.SQL("CREATE SCHEMA {}").format(identifier(self.schema)))
         for name, columns in (
             (_OUTPUTS, "output text PRIMARY KEY, query text NOT NULL, said text NOT NULL"),
             (
@@ -161,11 +161,11 @@ class Registry:
                 "PRIMARY KEY (query, number)",
             ),
         ):
-            connection.execute(self._sql(f"CREATE TABLE IF NOT EXISTS {{}} ({columns})", name))
+            run(connection, self._sql(f"CREATE TABLE IF NOT EXISTS {{}} ({columns})", name))
 
     def _sql(self, text: str, table: str) -> "Composed":
         sql = psycopg_package().sql
-        composed: Composed = sql.SQL(text).format(sql.Identifier(self.schema, table))
+        composed: Composed = sql.SQL(text).format(identifier(self.schema, table))
         return composed
 
 

@@ -17,9 +17,10 @@ from typing import Final
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError
+from pointstamp.redaction import RedactedRepr
 from pointstamp.sinks import files
 from pointstamp.sinks.postgres.columns import sql_type
-from pointstamp.sinks.postgres.database import Connect, Database, connected
+from pointstamp.sinks.postgres.database import Connect, Database, connected, connection_options
 from pointstamp.sinks.postgres.publishing import PostgresPublisher
 from pointstamp.sinks.postgres.registry import Registry
 from pointstamp.sinks.postgres.staging import StagedRows
@@ -27,10 +28,15 @@ from pointstamp.sinks.postgres.tables import WEIGHT, OutputColumns, TableKind
 from pointstamp.tables.kept.value import is_changes
 
 _NAME_BYTES_MAX: Final = 63
+_COLUMNS_MAX: Final = 1_596
+"""A table has 1,600 columns at most, and four of those into which rows are staged are the sink's own."""
+_KEY_COLUMNS_MAX: Final = 32
+_SYSTEM_COLUMNS: Final = frozenset(("ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"))
+"""Every table has these, so that no other column can have their names."""
 
 
-@dataclass(frozen=True, slots=True)
-class PostgresSink:
+@dataclass(frozen=True, slots=True, repr=False)
+class PostgresSink(RedactedRepr):
     """Tables of a database; ``conninfo`` is what libpq connects with: ``host=db dbname=shop user=me``.
 
     The tables lie in ``schema``, which is made where it is missing. ``keys`` are the columns that are the key
@@ -48,6 +54,12 @@ class PostgresSink:
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "PostgresSink":
         """The sink for one query; SchemaError for columns that PostgreSQL does not have."""
+        connection_options(self.conninfo)
+        if not _fits(self.schema) or self.schema.startswith("pg_"):
+            raise FlowError(
+                f"PostgresSink: the name of schema {self.schema!r} must have 1 to {_NAME_BYTES_MAX} bytes, "
+                "and must not begin with 'pg_'. Choose another schema."
+            )
         for output in self.keys:
             if output not in schemas:
                 raise FlowError(
@@ -91,18 +103,28 @@ class PostgresSink:
     def _check(self, output: str, schema: pa.Schema) -> None:
         files.file_schema(output, schema)
         for name in (output, *schema.names):
-            if (
-                not name
-                or len(name.encode()) > _NAME_BYTES_MAX
-                or "\0" in name
-                or name.startswith("_pointstamp")
-            ):
+            if not _fits(name) or name.startswith("_pointstamp"):
                 raise SchemaError(
                     f"output '{output}': PostgreSQL's names have 1 to {_NAME_BYTES_MAX} bytes, and those "
                     f"that begin with '_pointstamp' are the sink's own; '{name}' cannot be one. Rename it in "
                     "the flow."
                 )
+        if system := sorted(_SYSTEM_COLUMNS.intersection(schema.names)):
+            raise SchemaError(
+                f"output '{output}': column '{system[0]}' is the name of a system column of PostgreSQL. "
+                "Rename it in the flow."
+            )
         said = self._columns(output, schema)
+        if len(said.columns) > _COLUMNS_MAX:
+            raise SchemaError(
+                f"output '{output}' has {len(said.columns)} columns; a table of PostgreSQL has "
+                f"{_COLUMNS_MAX} at most. Select fewer columns in the flow."
+            )
+        if len(said.key) > _KEY_COLUMNS_MAX:
+            raise SchemaError(
+                f"output '{output}' has a key of {len(said.key)} columns; a key of PostgreSQL has "
+                f"{_KEY_COLUMNS_MAX} at most. Choose fewer columns."
+            )
         lacking = [name for name, kind in said.columns.items() if not kind]
         if lacking:
             kinds = ", ".join(f"'{name}' ({schema.field(name).type})" for name in lacking)
@@ -126,3 +148,8 @@ class PostgresSink:
                 f"output '{output}' has a column '{WEIGHT}', which is the name of the column that says how "
                 "often a row is there. Rename it in the flow, or give a key."
             )
+
+
+def _fits(name: str) -> bool:
+    """Whether PostgreSQL takes this as a name, without shortening it."""
+    return 0 < len(name.encode()) <= _NAME_BYTES_MAX and "\0" not in name

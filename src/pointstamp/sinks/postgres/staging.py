@@ -13,7 +13,7 @@ from pointstamp.rows.columns import integers
 from pointstamp.sinks.files import EPOCH_COLUMN
 from pointstamp.sinks.port import Epochs, Staged
 from pointstamp.sinks.postgres.columns import as_csv
-from pointstamp.sinks.postgres.database import Database, psycopg_package
+from pointstamp.sinks.postgres.database import Database, identifier, psycopg_package
 from pointstamp.sinks.postgres.registry import Registry
 from pointstamp.sinks.postgres.tables import GENERATION, PIECE, KeptTable, OutputColumns
 
@@ -67,10 +67,11 @@ class StagedRows:
 
     def _copy(self, connection: "Connection", output: str, kept: KeptTable, content: bytes) -> None:
         pg = psycopg_package()
-        columns = pg.sql.SQL(", ").join(map(pg.sql.Identifier, [PIECE, GENERATION, *kept.staged_columns]))
+        columns = pg.sql.SQL(", ").join(map(identifier, [PIECE, GENERATION, *kept.staged_columns]))
         statement = pg.sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(kept.staging, columns)
+        plain = statement.as_bytes(connection).replace(b"%%", b"%")  # COPY has no parameters
         try:
-            with connection.cursor() as cursor, cursor.copy(statement) as copy:
+            with connection.cursor() as cursor, cursor.copy(plain) as copy:
                 copy.write(content)
         except (pg.DataError, pg.IntegrityError) as error:
             said = (str(error).splitlines() or [""])[0]

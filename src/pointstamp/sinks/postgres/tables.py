@@ -16,7 +16,7 @@ import msgspec
 
 from pointstamp.errors import FlowError, StorageError
 from pointstamp.sinks.files import EPOCH_COLUMN
-from pointstamp.sinks.postgres.database import psycopg_package
+from pointstamp.sinks.postgres.database import identifier, psycopg_package, run
 from pointstamp.tables.kept.weights import DIFF
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ GENERATION: Final = "_pointstamp_generation"
 EPOCH: Final[str] = EPOCH_COLUMN.name
 WEIGHT: Final = "weight"
 """The column of a weighted table that says how often a row is there."""
+
+NET: Final = "_pointstamp_weight"
+"""How often a row comes or goes with a commit; a column of a statement, whose name no output can have."""
 
 TableKind: TypeAlias = Literal["appended", "keyed", "weighted"]
 
@@ -54,8 +57,8 @@ class KeptTable:
         self._output = output
         self._name = f"{schema}.{output}"
         self.said = said
-        self.table: Identifier = self._sql.Identifier(schema, output)
-        self.staging: Identifier = self._sql.Identifier(schema, staging)
+        self.table = identifier(schema, output)
+        self.staging = identifier(schema, staging)
 
     @property
     def staged_columns(self) -> list[str]:
@@ -79,9 +82,9 @@ class KeptTable:
         }[self.said.kind]
         begin = [self._format("{} bigint NOT NULL", self._id(EPOCH))] if self.said.kind == "appended" else []
         columns = self._joined([*begin, *own, *ends])
-        connection.execute(self._format("CREATE TABLE {} ({})", self.table, columns))
+        run(connection, self._format("CREATE TABLE {} ({})", self.table, columns))
         if self.said.kind == "weighted":
-            connection.execute(self._format("CREATE INDEX ON {} ({})", self.table, self._hash(None)))
+            run(connection, self._format("CREATE INDEX ON {} ({})", self.table, self._hash(None)))
         weight = [self._format("{} bigint NOT NULL", self._id(DIFF))] if self.said.kind != "appended" else []
         own_staged = [
             self._format("{} text NOT NULL", self._id(PIECE)),
@@ -89,15 +92,15 @@ class KeptTable:
             self._format("{} bigint NOT NULL", self._id(EPOCH)),
         ]
         staged = self._joined([*own_staged, *own, *weight])
-        connection.execute(self._format("CREATE TABLE {} ({})", self.staging, staged))
-        connection.execute(self._format("CREATE INDEX ON {} ({})", self.staging, self._id(PIECE)))
+        run(connection, self._format("CREATE TABLE {} ({})", self.staging, staged))
+        run(connection, self._format("CREATE INDEX ON {} ({})", self.staging, self._id(PIECE)))
 
     def publish(self, connection: "Connection", pieces: dict[str, int]) -> None:
         """Move pieces, each of so many rows, from where they were staged into the table."""
         pg = psycopg_package()
         ways = {"appended": self._by_appending, "keyed": self._by_key, "weighted": self._by_weight}
         try:
-            found = connection.execute(ways[self.said.kind](), [list(pieces)]).fetchone()
+            found = run(connection, ways[self.said.kind](), [list(pieces)]).fetchone()
         except pg.errors.UniqueViolation as error:
             raise FlowError(
                 f"the table '{self._name}' already has a row of a key that comes anew: "
@@ -126,7 +129,7 @@ class KeptTable:
             "DELETE FROM {} WHERE {} < %s AND {} <> ALL(%s)",
             *(self.staging, self._id(GENERATION), self._id(PIECE)),
         )
-        connection.execute(sql, [generation, keep])
+        run(connection, sql, [generation, keep])
 
     def _by_appending(self) -> "Composed":
         text = """
@@ -166,10 +169,10 @@ class KeptTable:
             text,
             moved=self._moved(),
             counts=self._counts(),
-            net=self._net(),
+            net=self._net(NET),
             table=self.table,
             own=self._list(own),
-            weight=self._id(WEIGHT),
+            weight=self._id(NET),
             there=there,
             same_key=same_key,
             settings=self._joined(settings),
@@ -200,7 +203,7 @@ class KeptTable:
             text,
             moved=self._moved(),
             counts=self._counts(),
-            net=self._net(),
+            net=self._net(WEIGHT),
             table=self.table,
             own=self._list(self._own),
             weight=self._id(WEIGHT),
@@ -219,10 +222,10 @@ class KeptTable:
         )
         return self._format(text, self._id(PIECE))
 
-    def _net(self) -> "Composed":
-        """What the staged changes add up to: each row once, with its weight."""
+    def _net(self, weight: str) -> "Composed":
+        """What the staged changes add up to: each row once, with its weight in a column of this name."""
         text = "SELECT {0}, sum({1})::bigint AS {2} FROM moved GROUP BY {0} HAVING sum({1}) <> 0"
-        return self._format(text, self._list(self._own), self._id(DIFF), self._id(WEIGHT))
+        return self._format(text, self._list(self._own), self._id(DIFF), self._id(weight))
 
     def _hash(self, where: str | None) -> "Composed":
         """The hash of a row, by which it is found: equal rows have equal ones."""
@@ -235,12 +238,10 @@ class KeptTable:
         return self._format(f"{{}} {word} {{}}", self._column(one, name), self._column(other, name))
 
     def _column(self, table: str, name: str) -> "Identifier":
-        column: Identifier = self._sql.Identifier(table, name)
-        return column
+        return identifier(table, name)
 
     def _id(self, name: str) -> "Identifier":
-        named: Identifier = self._sql.Identifier(name)
-        return named
+        return identifier(name)
 
     def _list(self, names: list[str]) -> "Composed":
         return self._joined([self._id(name) for name in names])

@@ -3,24 +3,28 @@
 Schemas are given by number, or asked of a registry by its address, each once in a process.
 """
 
+import base64
 import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from http.client import HTTPException
 from typing import Any, Final
-from urllib.request import urlopen
+from urllib.parse import unquote
+from urllib.request import Request, urlopen
 
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, PointstampError, StorageError
+from pointstamp.redaction import RedactedRepr, harmless, redact, redact_text
 from pointstamp.sources.kafka.decoding import HEADER_BYTES, NO_HEADER, Decoded, decode_each
 
 _ANSWER_SECONDS_MAX: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class AvroDecoder:
+@dataclass(frozen=True, slots=True, repr=False)
+class AvroDecoder(RedactedRepr):
     """Decodes values by the schemas of a registry: its address, or a mapping of numbers to schemas."""
 
     registry: str | Mapping[int, Any]
@@ -66,11 +70,25 @@ def _parsed(text: str) -> Any:  # noqa: ANN401 - as fastavro has it
 
 @cache
 def _asked(registry: str, number: int) -> Any:  # noqa: ANN401 - as above
-    address = f"{registry.rstrip('/')}/schemas/ids/{number}"
-    if not address.startswith(("http://", "https://")):
-        raise FlowError(f"the registry '{registry}' must be an address that begins with http:// or https://.")
+    shown = redact(registry)
+    if not registry.startswith(("http://", "https://")):
+        raise FlowError(f"the registry '{shown}' must be an address that begins with http:// or https://.")
     try:
-        with urlopen(address, timeout=_ANSWER_SECONDS_MAX) as answer:  # noqa: S310 - checked above
+        with urlopen(_request(registry, number), timeout=_ANSWER_SECONDS_MAX) as answer:  # noqa: S310 - above
             return _parsed(json.loads(answer.read())["schema"])
-    except (OSError, ValueError, KeyError) as error:
-        raise StorageError(f"the registry at '{registry}' did not give schema {number}: {error}.") from error
+    except (OSError, ValueError, KeyError, HTTPException) as error:
+        said = redact_text(str(error), registry)
+        raise StorageError(
+            f"the registry at '{shown}' did not return schema {number}: {said}."
+        ) from harmless(error, registry)
+
+
+def _request(registry: str, number: int) -> Request:
+    """The request for a schema; the user and the password of the address become a header."""
+    scheme, _, rest = registry.rstrip("/").partition("://")
+    userinfo, _, place = rest.rpartition("@")
+    request = Request(f"{scheme}://{place}/schemas/ids/{number}")  # noqa: S310 - checked by the caller
+    if userinfo:
+        word = base64.b64encode(unquote(userinfo).encode()).decode()
+        request.add_header("Authorization", f"Basic {word}")
+    return request

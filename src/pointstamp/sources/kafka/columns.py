@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError, SourceError
+from pointstamp.redaction import RedactedRepr
 from pointstamp.rows.schema import fit
+from pointstamp.sources.bad_records import BadRecords, write_bad_records
 from pointstamp.sources.kafka.avro import AvroDecoder, check_avro_installed
 from pointstamp.sources.kafka.decoding import Decoded, Decoder, decode_json, decode_json_schema
 from pointstamp.sources.kafka.protobuf import ProtobufDecoder
@@ -21,7 +23,7 @@ from pointstamp.sources.kafka.protobuf import ProtobufDecoder
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-OnBad: TypeAlias = Literal["error", "skip", "keep"]
+OnBad: TypeAlias = Literal["error", "skip", "drop", "keep"]
 KafkaFormat: TypeAlias = Literal["json", "raw", "avro", "json_schema", "protobuf", "protobuf_schema"]
 
 HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -41,15 +43,15 @@ KNOWN: Final[Mapping[str, tuple[pa.DataType, Callable[["Message"], Any]]]] = {
 """What is known of a record, and how it is found out."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordColumns:
+@dataclass(frozen=True, slots=True, repr=False)
+class RecordColumns(RedactedRepr):
     """How records become rows; made and checked when the source is."""
 
     format: KafkaFormat
     registry: str | Mapping[int, Any] | None
     key: tuple[str, ...]
     known: Mapping[str, str]
-    on_bad: OnBad
+    on_bad: OnBad | BadRecords
     protobuf: ProtobufDecoder | None = None
 
     def check(self, who: str) -> None:
@@ -62,7 +64,8 @@ class RecordColumns:
         if self.on_bad == "keep" and ERROR not in self.known.values():
             raise FlowError(
                 f"{who}: on_bad='keep' keeps records that cannot be decoded, and a column must tell them "
-                "from others. Ask for it: columns={'why': 'error', 'value': 'value', ...}."
+                "from others. Ask for it: columns={'why': 'error', 'value': 'value', ...}; or write them to "
+                "a folder: on_bad=ps.BadRecords(path)."
             )
         if (self.format == "avro") != (self.registry is not None):
             raise FlowError(
@@ -89,7 +92,10 @@ class RecordColumns:
             if name in schema.names:
                 columns[name] = _known(messages, what, problems, schema.field(name), who)
         batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], names=schema.names)
-        if problems and self.on_bad == "skip":
+        if problems and isinstance(self.on_bad, BadRecords):
+            bad = [(messages[place], words) for place, words in sorted(problems.items())]
+            write_bad_records(self.on_bad, bad)
+        if problems and self.on_bad != "keep":
             is_good = pa.array([place not in problems for place in range(len(messages))])
             return fit(batch.filter(is_good), schema, who), len(problems)
         return fit(batch, schema, who), 0
@@ -160,8 +166,8 @@ def _undecodable(messages: Sequence["Message"], problems: Mapping[int, str], who
     more = f" {len(problems) - 1} more follow." if len(problems) > 1 else ""
     return SourceError(
         f"{who}: the record at offset {messages[place].offset()} cannot be decoded: {words}. It is {text}."
-        f"{more} Correct who writes it; or give on_bad='skip' to leave such records out, or on_bad='keep' to "
-        "have them with the reason in a column."
+        f"{more} Restart the query with on_bad='skip' to leave such records out, or with "
+        "on_bad=ps.BadRecords(path) to write them to a folder; checkpoint and output stay as they are."
     )
 
 

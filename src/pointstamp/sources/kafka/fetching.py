@@ -141,6 +141,11 @@ class PartitionConsumer:
 
         place = TopicPartition(self._topic, self._partition)
         first, end = self._consumer.get_watermark_offsets(place, ANSWER_SECONDS_MAX)
+        if first < 0 or end < 0:
+            return  # Kafka does not know them yet, and is asked again until the deadline
+        if self._next is not None and first <= self._next and stop <= end:
+            self._seek(self._next)  # nothing is lost: the broker was not ready when it was asked
+            return
         if on_lost == "error":
             raise lost(who, start, stop, first, end)
         self._seek(max(min(first, stop), self._next or 0) if end >= stop else stop)

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, Cluster, asked, check_installed
+from pointstamp.redaction import RedactedRepr, redact
+from pointstamp.sinks.kafka.cluster import Cluster, check_installed, offsets_since
+from pointstamp.sources.bad_records import BadRecords
 from pointstamp.sources.kafka import ranges
 from pointstamp.sources.kafka.columns import KafkaFormat, OnBad, RecordColumns
 from pointstamp.sources.kafka.fetching import OnLost, fetched
@@ -49,7 +51,7 @@ def kafka(
     key: str | Sequence[str] = (),
     columns: Mapping[str, str] | Sequence[str] = (),
     starting: str | int | datetime = EARLIEST,
-    on_bad: OnBad = "error",
+    on_bad: OnBad | BadRecords = "error",
     on_lost: OnLost = "error",
     rows_per_tick: int | None = ROWS_PER_TICK,
     bytes_per_tick: int | None = None,
@@ -72,9 +74,10 @@ def kafka(
       names, of key, value, headers, timestamp, topic, partition, offset, tombstone and error.
     - ``starting``: where a new query begins: ``"earliest"``, ``"latest"``, or with the records since a time,
       a datetime or milliseconds since 1970.
-    - ``on_bad``: what becomes of records that cannot be decoded: an ``"error"``; ``"skip"``, counted in a
-      warning and in ``query.lastProgress["rowsSkipped"]``; or ``"keep"``, with nulls and the reason in the
-      column that is the error.
+    - ``on_bad``: what becomes of records that cannot be decoded: an ``"error"``; ``"skip"`` (or ``"drop"``),
+      counted in a warning and in ``query.lastProgress["rowsSkipped"]``; ``ps.BadRecords(path)``, which counts
+      them likewise and writes them to a folder; or ``"keep"``, with nulls and the reason in the column that
+      is the error. It may be changed when a query is restarted, but for ``"keep"``.
     - ``on_lost``: whether records that are needed and were removed are an ``"error"``, or to ``"skip"``.
     - ``rows_per_tick``: how many records one epoch takes at most; None takes all that are there.
     - ``bytes_per_tick``: how many bytes of keys and values one epoch takes at most, about, by the size that
@@ -89,11 +92,12 @@ def kafka(
     "topic 'orders' of Kafka at 'broker:9092'"
     """
     names = (topics,) if isinstance(topics, str) else tuple(topics)
-    who = f"kafka {bootstrap!r}"
+    who = f"kafka {redact(bootstrap)!r}"
     if bool(names) == (pattern is not None):
         raise FlowError(f"{who}: give the names of topics, or pattern=, and not both.")
     _check_choice(who, "format", format, get_args(KafkaFormat))
-    _check_choice(who, "on_bad", on_bad, get_args(OnBad))
+    if not isinstance(on_bad, BadRecords):
+        _check_choice(who, "on_bad", on_bad, get_args(OnBad))
     _check_choice(who, "on_lost", on_lost, get_args(OnLost))
     if rows_per_tick is not None and rows_per_tick < 1:
         raise FlowError(
@@ -120,8 +124,8 @@ def kafka(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaSource:
+@dataclass(frozen=True, slots=True, repr=False)
+class KafkaSource(RedactedRepr):
     """A source of records; made by ``kafka``."""
 
     cluster: Cluster
@@ -213,19 +217,11 @@ class KafkaSource:
         """Where a new query begins to read each partition."""
         if isinstance(self.starting, str):
             return {place: (firsts if self.starting == EARLIEST else ends)[place] for place in places}
-        from confluent_kafka import TopicPartition
-        from confluent_kafka.admin import OffsetSpec
-
-        spec = OffsetSpec.for_timestamp(self.starting)
-        wanted: dict[TopicPartition, Any] = {TopicPartition(*place): spec for place in places}
-        answers = admin.list_offsets(wanted, request_timeout=ANSWER_SECONDS_MAX)
-        found = {
-            (place.topic, place.partition): asked(answer.result, "offsets by time").offset
-            for place, answer in answers.items()
-        }
         # There may be no record since then, or one that is not committed yet.
+        found = offsets_since(admin, places, self.starting)
         return {
-            place: min(found[place], ends[place]) if found[place] >= 0 else ends[place] for place in places
+            place: ends[place] if (offset := found[place]) is None else min(offset, ends[place])
+            for place in places
         }
 
 

@@ -1,0 +1,155 @@
+"""An output that has lost the marks of its commits is an error, never a reason to publish again.
+
+Families:
+- sinks: of each sink the marks are removed after one commit, and after two;
+- ledger: what is known to be published survives a summary, and is implied by the next commit;
+- the moment between a commit and its publication, in which an output without marks is right;
+- a broken driver that asks the sink alone, which publishes rows twice.
+"""
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pointstamp as ps
+from pointstamp.errors import RecoveryError
+from pointstamp.journal.history import Entry, FlowShape
+from pointstamp.journal.journal import Journal
+from pointstamp.journal.ledger import Ledger
+from pointstamp.query import beginning
+from pointstamp.sinks.port import Publisher
+from pointstamp.storage.memory import MemoryStorage
+from sinks.sqlite_sink import SqliteSink
+from support.streams import SECONDS_MAX
+
+
+def _sqlite(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "db")) as db, db:
+        db.execute("DELETE FROM commits")
+
+
+SINKS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], object]]] = {
+    "parquet": (lambda folder: str(folder), lambda folder: shutil.rmtree(folder / "_pointstamp")),
+    "delta": (lambda folder: ps.DeltaSink(str(folder)), lambda folder: shutil.rmtree(folder / "n")),
+    "one of your own": (lambda folder: SqliteSink(str(folder / "db")), _sqlite),
+}
+
+
+def _run(folder: Path, output: object, days: int) -> None:
+    flow = ps.Dataflow("rows")
+    flow.output("n", flow.input("rows", "x long"))
+    query = flow.start_local(
+        rows=[pa.record_batch({"x": [day]}) for day in range(days)],
+        checkpoint=str(folder / "checkpoint"),
+        output=output,  # type: ignore[arg-type]  # one of the kinds above
+    )
+    try:
+        assert query.awaitTermination(SECONDS_MAX)
+    finally:
+        query.stop(finish=False)
+
+
+@pytest.mark.parametrize("days", [1, 2])
+@pytest.mark.parametrize("kind", SINKS)
+def test_an_output_that_lost_its_marks_is_an_error_and_nothing_is_published(
+    kind: str, days: int, tmp_path: Path
+) -> None:
+    sink_at, lose = SINKS[kind]
+    place = tmp_path / "out"
+    place.mkdir()
+    output = sink_at(place)
+    _run(tmp_path, output, days)
+    lose(place)
+    before = sorted(each for each in place.rglob("*.parquet"))
+    with pytest.raises(
+        RecoveryError, match=r"published up to epoch \d, but the output has no commit of this"
+    ):
+        _run(tmp_path, output, days)
+    assert sorted(each for each in place.rglob("*.parquet")) == before
+    if kind == "one of your own":
+        with closing(sqlite3.connect(place / "db")) as db:
+            assert db.execute("SELECT count(*) FROM published").fetchone()[0] == days
+
+
+def test_a_broken_driver_that_asks_the_sink_alone_publishes_rows_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def publish_again(spec: object, ledger: Ledger, publisher: Publisher) -> None:
+        del spec
+        through = publisher.published_through()
+        for commit in ledger.commits:
+            if through is None or commit.epoch > through:
+                publisher.publish(commit.number, commit.epoch, commit.staged)
+
+    monkeypatch.setattr(beginning, "publish_again", publish_again)
+    place = tmp_path / "out"
+    place.mkdir()
+    _run(tmp_path, SqliteSink(str(place / "db")), 1)
+    _sqlite(place)
+    _run(tmp_path, SqliteSink(str(place / "db")), 1)
+    with closing(sqlite3.connect(place / "db")) as db:
+        assert db.execute("SELECT count(*) FROM published").fetchone()[0] == 2
+
+
+def test_a_commit_that_was_not_published_is_published_by_the_next_generation(tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    place.mkdir()
+    sink = _DiesOnce(str(place / "db"))
+    with pytest.raises(ps.PointstampError, match="no answer"):
+        _run_once(tmp_path, sink)
+    _run(tmp_path, SqliteSink(str(place / "db")), 1)
+    with closing(sqlite3.connect(place / "db")) as db:
+        assert db.execute("SELECT count(*) FROM published").fetchone()[0] == 1
+
+
+class _DiesOnce(SqliteSink):
+    """The driver dies after the commit is in the journal, before anything is published."""
+
+    def publish(self, number: int, epochs_through: int, staged: object) -> None:
+        raise ps.PointstampError("no answer")
+
+
+def _run_once(folder: Path, output: object) -> None:
+    flow = ps.Dataflow("rows")
+    flow.output("n", flow.input("rows", "x long"))
+    query = flow.start_local(
+        rows=[pa.record_batch({"x": [0]})],
+        checkpoint=str(folder / "checkpoint"),
+        output=output,  # type: ignore[arg-type]  # a sink of ours
+        restarts=ps.RestartPolicy(restarts_max=0),
+    )
+    try:
+        query.awaitTermination(SECONDS_MAX)
+    finally:
+        query.stop(finish=False)
+
+
+def _ledger(storage: MemoryStorage) -> Ledger:
+    journal: Journal[Entry] = Journal.open(storage, Entry, query="q")
+    journal.start_generation("test", 0.0)
+    return Ledger(journal, {})
+
+
+def test_what_is_published_is_implied_by_the_next_commit_and_survives_a_summary() -> None:
+    storage = MemoryStorage()
+    ledger = _ledger(storage)
+    ledger.begin(FlowShape("rows", "q", {}))
+    assert ledger.published == -1
+    ledger.commit(3, [], [], is_whole=True, settled=-1)
+    assert _ledger(storage).published == -1
+    ledger = _ledger(storage)
+    ledger.note_published(3)
+    assert _ledger(storage).published == 3
+    ledger = _ledger(storage)
+    ledger.commit(5, [], [], is_whole=True, settled=-1)
+    ledger.commit(8, [], [], is_whole=True, settled=-1)
+    assert ledger.published == 5
+    ledger.note_published(8)
+    ledger.summarize()
+    assert _ledger(storage).published == 8
