@@ -78,6 +78,7 @@ class Ledger:
         self.savepoints: list[Savepoint] = []
         self.promises: dict[str, Promises] = {}
         self._gone_on_from: SnapshotChain | None = None
+        self._changes_to: FlowShape | None = None
         self._entries = 0
         self._bytes_held = 0
         for stored in journal.entries():
@@ -143,8 +144,15 @@ class Ledger:
     # Writing.
 
     def begin(self, shape: FlowShape) -> None:
-        """Record the shape of the flow: at the beginning, and when a change of it was accepted."""
+        """Record the shape of the flow at the beginning."""
         self._append(shape)
+
+    def change_to(self, shape: FlowShape) -> None:
+        """Record another shape of the flow with the next commit; until then the stored one counts.
+
+        So a change that fails before anything of it is committed leaves a checkpoint of the old flow.
+        """
+        self._changes_to = shape if shape != self.shape else None
 
     def adopt(self, shape: FlowShape, savepoint: Savepoint) -> None:
         """Begin a journal with the savepoint of another query, whose commits are not this query's own."""
@@ -239,7 +247,15 @@ class Ledger:
     ) -> Committed:
         """Record the next commit; with it, everything in it is part of the query's history."""
         commit = Committed(
-            self.next_commit, epoch, is_whole, list(parts), list(staged), settled, savepoint, dict(kept or {})
+            self.next_commit,
+            epoch,
+            is_whole,
+            list(parts),
+            list(staged),
+            settled,
+            savepoint,
+            dict(kept or {}),
+            self._changes_to,
         )
         self._append(commit)
         return commit
@@ -338,7 +354,9 @@ class Ledger:
             case Committed():
                 if self.commits:  # it is published, as this one comes after it
                     self.commits[-1] = self.commits[-1].without_rows()
-                self.commits.append(entry)
+                if entry.shape is not None:
+                    self.shape, self._changes_to = entry.shape, None
+                self.commits.append(msgspec.structs.replace(entry, shape=None))
                 self._bytes_held += sum(len(each.content) for each in entry.staged)
                 self._gone_on_from = None
                 if entry.savepoint is not None:

@@ -25,6 +25,7 @@ from pyarrow import types
 from pointstamp.errors import FlowError, SourceError, StorageError
 from pointstamp.rows.schema import to_batches
 from pointstamp.sources.port import Part, Position, Unit, Watch
+from pointstamp.sources.provenance import Identity, absolute_place, options_of, recorded_place
 from pointstamp.sources.versions import VersionWatch, versions
 
 _WHOLE: Final = "whole"
@@ -41,6 +42,7 @@ def delta_changes(
     versions_per_tick: int | None = 1,
     look_every_seconds: float | None = None,
     storage_options: Mapping[str, str] | None = None,
+    moved_from: str | Path | None = None,
 ) -> "DeltaChanges":
     """The changes of a Delta table with change data feed: each version one epoch.
 
@@ -50,6 +52,7 @@ def delta_changes(
     - ``look_every_seconds``: how often to look for a new version; on a local disk at once, elsewhere every
       second unless this says otherwise.
     - ``storage_options``: what deltalake needs to know to open the path.
+    - ``moved_from``: the path of before, if the same table lies at ``path`` now.
 
     ``flow.input("people", "id long, _change_type string").running(operation="_change_type")`` is the table
     again.
@@ -67,9 +70,13 @@ def delta_changes(
             "Give a number from 1 on, or None for all versions that are there."
         )
     # Workers may run in another folder than the driver, so a local path is made absolute here.
-    place = str(path) if "://" in str(path) else str(Path(path).absolute())
     return DeltaChanges(
-        place, starting_version, versions_per_tick, look_every_seconds, dict(storage_options or {})
+        absolute_place(path),
+        starting_version,
+        versions_per_tick,
+        look_every_seconds,
+        dict(storage_options or {}),
+        None if moved_from is None else absolute_place(moved_from),
     )
 
 
@@ -82,6 +89,7 @@ class DeltaChanges:
     units_per_tick: int | None
     look_every_seconds: float | None
     storage_options: Mapping[str, str] = field(repr=False)  # it may hold keys
+    moved_from: str | None = None
 
     def check(self) -> None:
         """Raise SourceError where this is no Delta table, or one without a change data feed."""
@@ -135,6 +143,11 @@ class DeltaChanges:
     def after(self, position: Position, unit: Unit) -> int:
         """The version of the unit."""
         return int(unit.name.partition(" ")[0])
+
+    def identity(self) -> Identity:
+        """What tells this source from others, for the checkpoint."""
+        place = recorded_place(self.path)
+        return {"kind": "changes of the Delta table", "place": place, **options_of(self, "path")}
 
     def describe(self) -> str:
         """A description for messages."""

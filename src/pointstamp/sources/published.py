@@ -21,7 +21,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
@@ -39,6 +38,7 @@ from pointstamp.sources.inotify import FolderEvents, can_watch
 from pointstamp.sources.limits import check_bytes_per_tick, share_of_bytes, units_with_bytes
 from pointstamp.sources.once import AllAtOnce
 from pointstamp.sources.port import Part, Position, Unit, Watch
+from pointstamp.sources.provenance import Identity, absolute_place, options_of, recorded_place
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.port import Storage
@@ -60,6 +60,7 @@ def published(
     units_per_tick: int | None = 1,
     bytes_per_tick: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    moved_from: str | os.PathLike[str] | None = None,
 ) -> "PublishedSource":
     """What another query publishes, as an input: epoch by epoch, those there and those to come.
 
@@ -68,6 +69,7 @@ def published(
     epochs here are the epochs there, also for several outputs side by side. A table has the column ``diff``,
     a weight. ``units_per_tick`` is how many epochs one tick takes at most; None takes all that are there.
     With ``bytes_per_tick`` it is as many as have together no more bytes in their files, and at least one.
+    ``moved_from`` is the path of before, if the same output lies at ``path`` now.
 
     >>> published("/data/out", "counts").describe()
     "what is published in '/data/out' as 'counts'"
@@ -78,10 +80,11 @@ def published(
             "number from 1 on, or None for all epochs that are there."
         )
     # Workers may run in another folder than the driver, so a local path is made absolute here.
-    place = str(path) if "://" in str(path) else str(Path(path).absolute())
     check_bytes_per_tick(f"published {os.fspath(path)!r}", bytes_per_tick)
     units_max = units_with_bytes(units_per_tick, bytes_per_tick)
-    return PublishedSource(place, output, units_max, dict(storage_options or {}), bytes_per_tick)
+    moved = None if moved_from is None else absolute_place(moved_from)
+    options = dict(storage_options or {})
+    return PublishedSource(absolute_place(path), output, units_max, options, bytes_per_tick, moved)
 
 
 class _Place(msgspec.Struct, frozen=True, array_like=True):
@@ -100,6 +103,7 @@ class PublishedSource:
     units_per_tick: int | None
     storage_options: Mapping[str, Any] = field(repr=False)  # it may hold keys
     bytes_per_tick: int | None = None
+    moved_from: str | None = None
 
     def check(self) -> None:
         """Raise FlowError if the query there has no such output; one that has published nothing may yet."""
@@ -148,6 +152,11 @@ class PublishedSource:
     def share_of_tick(self, unit: Unit) -> float:
         """How much of what one tick may take a unit is."""
         return share_of_bytes(unit, self.bytes_per_tick)
+
+    def identity(self) -> Identity:
+        """What tells this source from others, for the checkpoint."""
+        place = recorded_place(self.path)
+        return {"kind": "published output", "place": place, **options_of(self, "path")}
 
     def describe(self) -> str:
         """A description for messages."""
