@@ -192,15 +192,18 @@ class Canonical:
         if self._is_users(value):
             return self.users(value)
         name = f"{_module(value)}.{getattr(value, '__qualname__', None) or value.__name__}"
-        if isinstance(value, Function) and _package(value) == _OURS:
-            return name + self._captured_by_ours(value)
-        return name
+        is_closure = isinstance(value, Function) and "<" in value.__qualname__
+        return name + self._captured(value) if is_closure or _package(value) == _OURS else name
 
-    def _captured_by_ours(self, function: Function) -> str:
+    def _captured(self, function: Any) -> str:  # noqa: ANN401 - a function or a class
+        """What a function of this package or of a library captures, and what tells it from its siblings."""
+        if not isinstance(function, Function):
+            return ""
         captured = [cell.cell_contents for cell in function.__closure__ or ()]
         # Two lambdas of one function have one name; bytecode differs between versions of Python.
         code = function.__code__
-        told = "" if "<" not in function.__qualname__ else digest_of(repr(_outline(code)))
+        is_plain = "<" not in function.__qualname__
+        told = "" if is_plain else digest_of(repr((function.__name__, _outline(code))))
         parts = (captured, function.__defaults__, function.__kwdefaults__)
         return f"{f' #{told}' if told else ''}{self.text(parts) if any(parts) else ''}"
 
@@ -222,7 +225,8 @@ class Canonical:
                 f"{type(value).__module__}.{type(value).__qualname__}: the attributes of this object cannot "
                 "be read, so a changed flow could not be told from this one. Make it a dataclass."
             )
-        return found
+        # Arrays in an object of this package are its working memory, which may not even be filled.
+        return [(n, f"array of {v.dtype}" if isinstance(v, np.ndarray) else v) for n, v in found]
 
     def _pickled(self, value: Any) -> str:  # noqa: ANN401 - an object of a library
         kind = type(value)
@@ -277,7 +281,8 @@ class _UserCode(Canonical):
             return f"<{number}>"
         if hasattr(value, "__wrapped__"):
             return f"{type(value).__name__}({self.text(value.__wrapped__)})"
-        found = list(attributes(value))
+        state = declared_state(value)  # what is restored counts by its kind
+        found = [(name, type(each) if name in state else each) for name, each in attributes(value)]
         return f"object {self.text(type(value))}({self._listed(found)})" if found else self.text(type(value))
 
     def _function(self, function: Function) -> str:

@@ -60,7 +60,7 @@ def shape_of(
     return FlowShape(
         plan.name,
         query,
-        {place_of(node): _operator(plan, node, (epochs or {}).get(node.name)) for node in plan.nodes},
+        {place_of(node): operator_shape(plan, node, (epochs or {}).get(node.name)) for node in plan.nodes},
         {name: identity_of_source(source) for name, source in (sources or {}).items()},
         {
             name: schema.serialize().to_pybytes()
@@ -137,7 +137,8 @@ def check_outputs(sink: Sink, publisher: Publisher, before: FlowShape | None, no
 # The shape.
 
 
-def _operator(plan: Plan, node: Node, epochs: EpochColumn | None) -> OperatorShape:
+def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) -> OperatorShape:
+    """Return the shape of one node of a plan."""
     words = Canonical(plan)
     parameters: dict[str, str] = {}
     for port in node.inputs:
@@ -174,7 +175,7 @@ def _flat(words: Canonical, name: str, value: Any, depth: int) -> Iterator[tuple
         yield name, words.text(value)
         return
     if name:
-        yield name, type(value).__name__
+        yield name, words.text(value.func) if isinstance(value, partial) else type(value).__name__
     for part, each in parts:
         if each is not None:
             yield from _flat(words, f"{name}.{part}" if name else part, each, depth + 1)
