@@ -43,6 +43,7 @@ from pointstamp.show.drawing.svg import svg
 from pointstamp.show.explaining import explain
 from pointstamp.show.live import LiveDisplay
 from pointstamp.state.memory import memory_limit
+from pointstamp.storage.places import absolute_place
 from pointstamp.tables.each_time import within_times
 from pointstamp.tables.lookup import looked_up
 from pointstamp.tables.rolling import rolled
@@ -257,7 +258,7 @@ class Dataflow:
                 )
             judge = self._judge() if verify else None
             return self._run_with_checkpoint(
-                data, os.fspath(checkpoint), workers, processes, epoch, on_epoch, judge
+                data, absolute_place(checkpoint), workers, processes, epoch, on_epoch, judge
             )
         results = Results(self.plan.output_schemas())
         for time, tables in self.stream_local(
@@ -359,7 +360,7 @@ class Dataflow:
                 self.plan,
                 spark,
                 frames,
-                checkpoint=os.fspath(checkpoint),
+                checkpoint=absolute_place(checkpoint),
                 output=folder,
                 workers=workers,
                 epoch=epoch,
@@ -424,7 +425,7 @@ class Dataflow:
             self.plan,
             spark,
             given_inputs(self.plan, self.start, inputs, streams),
-            checkpoint=os.fspath(checkpoint),
+            checkpoint=absolute_place(checkpoint),
             output=_path(output),
             workers=workers,
             epoch=epoch,
@@ -432,7 +433,7 @@ class Dataflow:
             restarts=restarts,
             available_now=available_now,
             accept_changes=accept_changes,
-            savepoint=None if savepoint is None else (os.fspath(savepoint[0]), savepoint[1]),
+            savepoint=None if savepoint is None else (absolute_place(savepoint[0]), savepoint[1]),
             silence_seconds_max=silence_seconds_max,
             judge=self._judge() if verify else None,
             tick_every=tick_every,
@@ -469,7 +470,7 @@ class Dataflow:
         query = local_query.start(
             self.plan,
             given_inputs(self.plan, self.start_local, inputs, streams),
-            checkpoint=os.fspath(checkpoint),
+            checkpoint=absolute_place(checkpoint),
             output=_path(output),
             workers=workers,
             processes=processes,
@@ -478,7 +479,7 @@ class Dataflow:
             restarts=restarts,
             available_now=available_now,
             accept_changes=accept_changes,
-            savepoint=None if savepoint is None else (os.fspath(savepoint[0]), savepoint[1]),
+            savepoint=None if savepoint is None else (absolute_place(savepoint[0]), savepoint[1]),
             silence_seconds_max=silence_seconds_max,
             judge=self._judge() if verify else None,
             tick_every=tick_every,
@@ -561,7 +562,7 @@ class Dataflow:
 
 
 def _path(given: Any) -> Any:  # noqa: ANN401 - a path in any form, or something that is none
-    return os.fspath(given) if isinstance(given, os.PathLike) else given
+    return absolute_place(given) if isinstance(given, str | os.PathLike) else given
 
 
 def _shown(query: "Query", dashboard: bool | int) -> "Query":

@@ -473,7 +473,7 @@ def _other(value: Any) -> Iterator[Any]:  # noqa: ANN401 - as above
 
 
 def made_of() -> tuple[Counter[str], list[str]]:
-    """How many changed values of operators were tried, by operator, and those that its shape does not tell."""
+    """How many changed values of operators were tried, by operator, and those that a shape misses."""
     tried: Counter[str] = Counter()
     missed: list[str] = []
     seen: set[str] = set()

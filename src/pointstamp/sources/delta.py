@@ -25,8 +25,9 @@ from pyarrow import types
 from pointstamp.errors import FlowError, SourceError, StorageError
 from pointstamp.rows.schema import to_batches
 from pointstamp.sources.port import Part, Position, Unit, Watch
-from pointstamp.sources.provenance import Identity, absolute_place, options_of, recorded_place
+from pointstamp.sources.provenance import Identity, options_of
 from pointstamp.sources.versions import VersionWatch, versions
+from pointstamp.storage.places import absolute_place, recorded_place
 
 _WHOLE: Final = "whole"
 _FEED: Final = "delta.enableChangeDataFeed"

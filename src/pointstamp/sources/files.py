@@ -31,10 +31,11 @@ from pointstamp.sources.grouping import Grouping, GroupingRules
 from pointstamp.sources.inotify import FolderEvents, can_watch
 from pointstamp.sources.limits import check_bytes_per_tick, share_of_bytes, units_with_bytes
 from pointstamp.sources.port import Part, Position, Unit, Watch
-from pointstamp.sources.provenance import Identity, absolute_place, options_of, recorded_place
+from pointstamp.sources.provenance import Identity, options_of
 from pointstamp.sources.reading import read_file
 from pointstamp.sources.watching import EventWatch, Listing, ListingWatch, UpToNow
 from pointstamp.sources.wholeness import SETTLE_SECONDS, Settling, State
+from pointstamp.storage.places import absolute_place, recorded_place
 
 Format: TypeAlias = Literal["parquet", "csv", "json", "arrow"]
 

@@ -9,23 +9,20 @@ of rows that cannot be read, are not part of it: both may change from start to s
 A source that was moved says so by an attribute ``moved_from``, the ``place`` or the ``servers`` of before.
 """
 
-import os
-import re
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import fields, is_dataclass
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
+from pointstamp.storage.places import recorded_place
+
 Identity: TypeAlias = Mapping[str, str]
 
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _FREE: Final = (
     *("units_per_tick", "bytes_per_tick", "rows_per_tick", "storage_options", "options", "moved_from"),
     *("list_every_seconds", "settle_seconds", "look_every_seconds", "topics_every_seconds", "gather_seconds"),
     *("on_bad", "on_lost", "skip"),
 )
 """Options of speed, of access, and of what becomes of rows that cannot be read: these may change."""
-_CONTAINERS: Final = ("abfs", "abfss", "wasb", "wasbs")
-"""Schemes in which the part before '@' is not a user, but a container."""
 
 
 @runtime_checkable
@@ -71,34 +68,6 @@ def moved_from_of(source: object) -> str | None:
     """Return the place from which a source was moved; None if it was not."""
     moved: Any = getattr(source, "moved_from", None)
     return None if moved is None else str(moved)
-
-
-def absolute_place(path: str | os.PathLike[str]) -> str:
-    """Return an address that means the same in every working directory.
-
-    >>> absolute_place("s3://bucket/in/"), absolute_place("/data/../in")
-    ('s3://bucket/in/', '/in')
-    """
-    place = os.fspath(path)
-    return place if "://" in place else os.path.abspath(place)
-
-
-def recorded_place(address: str) -> str:
-    """Return an address as it may be recorded: without credentials and options, and without a last slash.
-
-    >>> recorded_place("sftp://me:a/secret@host/in/"), recorded_place("abfss://box@store/in")
-    ('sftp://host/in', 'abfss://box@store/in')
-    """
-    found = _SCHEME.match(address)
-    if found is None:
-        return os.path.abspath(address)
-    scheme, rest = found[1], address[found.end() :]
-    if scheme == "file":
-        return os.path.abspath("/" + rest.lstrip("/"))
-    user, at, behind = rest.rpartition("@")
-    if at and scheme not in _CONTAINERS and ("/" not in user or ":" in user):
-        rest = behind
-    return f"{scheme}://{rest.partition('?')[0].rstrip('/')}"
 
 
 def differences(before: Identity, now: Identity, moved_from: str | None) -> Iterator[str]:

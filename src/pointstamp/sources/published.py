@@ -38,9 +38,10 @@ from pointstamp.sources.inotify import FolderEvents, can_watch
 from pointstamp.sources.limits import check_bytes_per_tick, share_of_bytes, units_with_bytes
 from pointstamp.sources.once import AllAtOnce
 from pointstamp.sources.port import Part, Position, Unit, Watch
-from pointstamp.sources.provenance import Identity, absolute_place, options_of, recorded_place
+from pointstamp.sources.provenance import Identity, options_of
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.local import LocalStorage
+from pointstamp.storage.places import absolute_place, recorded_place
 from pointstamp.storage.port import Storage
 
 _TRIES_MAX: Final = 100

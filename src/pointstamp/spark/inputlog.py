@@ -24,11 +24,12 @@ from pyspark.sql import DataFrame
 from pointstamp.errors import FlowError, PointstampError
 from pointstamp.sources.files import FolderSource, files
 from pointstamp.sources.port import Unit
-from pointstamp.sources.provenance import Identity, recorded_place
+from pointstamp.sources.provenance import Identity
 from pointstamp.spark.failures import cause_in_words, in_words
 from pointstamp.spark.fingerprint import check_same_rows
 from pointstamp.spark.place import folder_name
 from pointstamp.storage.anywhere import storage_at
+from pointstamp.storage.places import recorded_place
 
 _MARKER: Final = ".done"
 _STATIC_END: Final = "static.end"
