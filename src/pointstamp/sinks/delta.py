@@ -37,10 +37,7 @@ from pointstamp.tables.kept.value import is_changes
 if TYPE_CHECKING:
     from deltalake.transaction import AddAction
 
-_BEGIN_ANEW = (
-    "begin with a new checkpoint and a new path; with savepoint= the new query goes on from a savepoint of "
-    "this one"
-)
+_BEGIN_ANEW = "start with a new checkpoint and a new path"
 
 
 @dataclass(frozen=True, slots=True)
