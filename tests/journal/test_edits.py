@@ -334,7 +334,7 @@ def _captures(value: Any) -> Callable[..., Any]:  # noqa: ANN401 - whatever is c
     return lambda batch: batch.slice(value)
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "constant": (_written(ONE), _written(ONE.replace("- 1", "- 2"))),
     "operation": (_written(ONE), _written(ONE.replace("- 1", "+ 1"))),
     "captured": (_captures(1), _captures(2)),
@@ -524,8 +524,9 @@ def operators_with_parameters() -> set[str]:
 
 
 def _is_operator(kind: type) -> bool:
-    is_abstract = getattr(kind, "_is_protocol", False) or kind.__init__ is object.__init__
-    return hasattr(kind, "on_receive") and not is_abstract and not kind.__subclasses__()
+    takes_arguments = any("__init__" in vars(each) for each in kind.__mro__[:-1])
+    is_abstract = getattr(kind, "_is_protocol", False) or bool(kind.__subclasses__())
+    return hasattr(kind, "on_receive") and takes_arguments and not is_abstract
 
 
 # The same in every process.

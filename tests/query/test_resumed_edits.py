@@ -493,7 +493,7 @@ def test_a_change_of_the_working_directory_moves_no_place(
 
 def test_a_sink_is_at_one_place_from_the_start_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    sinks = [ps.ParquetSink("out"), ps.DeltaSink("out")]
+    sinks: list[Any] = [ps.ParquetSink("out"), ps.DeltaSink("out")]
     assert [each.path for each in sinks] == [str(tmp_path / "out")] * 2
     assert ps.ParquetSink("s3://bucket/out").path == "s3://bucket/out"
 
@@ -524,7 +524,8 @@ def test_a_checkpoint_of_another_layout_is_rejected(layout: int, age: str) -> No
     storage, sink = MemoryStorage(), MemorySink()
     journal: Journal[Entry] = Journal.open(storage, Entry, query="query")
     journal.start_generation("another version", 0.0)
-    told = {"type": "FlowShape", "name": "doubling", "query": "query", "places": {"input rows": "(k int64)"}}
+    places = {"input rows": "(k int64)"}
+    told: dict[str, Any] = {"type": "FlowShape", "name": "doubling", "query": "query", "places": places}
     if layout:
         told |= {"layout": layout}
     journal.append(msgspec.convert(told, FlowShape))

@@ -193,14 +193,14 @@ def _of_streams(verb: str, **more: Calling) -> Case:
     return Case(S if case.target is A else lambda w: w.lists, case.base, {**case.edits, **more})
 
 
-_WITHIN = {
+_WITHIN: dict[str, Calling] = {
     "other": lambda w: given(w.others.filter(ps.col("n") > 1), "k", at="at", within=2),
     "on": lambda w: given(w.others, "n", at="at", within=2),
     "at": lambda w: given(w.others, "k", at={"at": "at"}, within=2),
     "within": lambda w: given(w.others, "k", at="at", within=(0, 2)),
     "suffix": lambda w: given(w.others, "k", at="at", within=2, suffix="_2"),
 }
-_SESSIONS = {
+_SESSIONS: dict[str, Calling] = {
     "keys": lambda w: given("n", at="at", gap=2, rows=ps.count()),
     "at": lambda w: given("k", at="n", gap=2, rows=ps.count()),
     "gap": lambda w: given("k", at="at", gap=3, rows=ps.count()),
@@ -209,6 +209,17 @@ _SESSIONS = {
     "aggregates": lambda w: given("k", at="at", gap=2, aggregates={"rows": ps.sum("n")}),
     "named": lambda w: given("k", at="at", gap=2, rows=ps.max("n")),
 }
+
+
+def _of_tables(calling: Calling) -> Calling:
+    """The same call with a table in place of a stream."""
+
+    def called(world: World) -> Given:
+        (other, *rest), kwargs = calling(world)
+        return (other.running(), *rest), kwargs
+
+    return called
+
 
 TABLES: dict[str, Case] = {
     **_COLUMNS,
@@ -248,7 +259,7 @@ TABLES: dict[str, Case] = {
         lambda w: w.events.running(),
         lambda w: given(w.others.running(), "k", at="at", within=2),
         {
-            name: lambda w, call=call: _with_table(call(w)) for name, call in _WITHIN.items()
+            name: _of_tables(call) for name, call in _WITHIN.items()
         },
     ),
     "loop": Case(A, lambda w: given("loop", max_rounds=9), {
@@ -263,11 +274,6 @@ TABLES: dict[str, Case] = {
         "deleted": lambda w: given("k", deleted="gone"),
     }),
 }  # fmt: skip
-
-
-def _with_table(call: Given) -> Given:
-    (other, *rest), kwargs = call
-    return (other.running(), *rest), kwargs
 
 
 STREAMS: dict[str, Case] = {
