@@ -403,9 +403,11 @@ class Dataflow:
 
         Inputs are streaming DataFrames, DataFrames, and sources that the workers read themselves
         (``ps.files``). Each epoch is published under ``output`` as soon as it is complete and saved; what is
-        needed to go on after a failure, or with a new driver, lies under ``checkpoint``. A new checkpoint may
-        begin with a ``savepoint`` of another one, given as (its path, the savepoint's name). Unless
-        ``workers`` says otherwise, there are as many workers as Spark has slots, less one for other jobs.
+        needed to go on after a failure, or with a new driver, lies under ``checkpoint``. It belongs to this
+        flow and these sources; others are rejected. ``accept_changes`` accepts that outputs were dropped, and
+        that functions have changed. A new checkpoint may begin with a ``savepoint`` of another one, given as
+        (its path, the savepoint's name). Unless ``workers`` says otherwise, there are as many workers as
+        Spark has slots, less one for other jobs.
 
         With ``tick_every="1 second"`` epochs are ticks of a clock: one every second, with everything that
         came since the last one, and also where nothing came. They are recorded as any tick is.

@@ -17,12 +17,14 @@ import pkgutil
 import subprocess
 import sys
 import textwrap
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import fields, is_dataclass
 from itertools import combinations
 from typing import Any
+from unittest.mock import MagicMock
 
 import msgspec
 import numpy as np
@@ -365,6 +367,35 @@ def test_a_function_that_computes_something_else_is_rejected_unless_that_is_acce
     assert is_rejected(before, now)
     if what not in ("partial", "library"):  # whose arguments are parameters
         assert not is_rejected(before, now, accept=True)
+
+
+def test_what_cannot_be_pickled_counts_by_its_class_and_a_proxy_is_not_asked_for_ever() -> None:
+    assert not is_rejected(computing(_captures(threading.Lock())), computing(_captures(threading.Lock())))
+    assert not is_rejected(computing(_captures(MagicMock())), computing(_captures(MagicMock())))
+    cached = [
+        computing(functools.cache(_written(ONE.replace("- 1", each)))) for each in ("- 1", "- 1", "- 2")
+    ]
+    assert not is_rejected(cached[0], cached[1])
+    assert is_rejected(cached[0], cached[2])
+
+
+def test_functions_that_call_each_other_have_a_shape() -> None:
+    text = "def other(batch): return function(batch)\ndef function(batch): return other(batch)"
+    assert not is_rejected(computing(_written(text)), computing(_written(text)))
+    assert is_rejected(computing(_written(text)), computing(_written(text.replace("return other", "other"))))
+
+
+def test_an_expression_that_is_nested_deeply_has_a_shape() -> None:
+    def nested(last: int) -> Plan:
+        flow = ps.Dataflow("deep")
+        column = ps.col("k")
+        for number in range(200):
+            column = column + (last if number == 199 else 1)
+        flow.output("out", flow.input("a", "k long").select(k=column))
+        return flow.plan
+
+    assert not is_rejected(nested(1), nested(1))
+    assert is_rejected(nested(1), nested(2))
 
 
 # Operators: whatever they were made with.

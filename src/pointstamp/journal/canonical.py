@@ -18,6 +18,7 @@ Invariant: no text depends on an address in memory, on the order of a set, or on
 import copy
 import dis
 import enum
+import pickle
 import re
 import sys
 import types
@@ -59,7 +60,9 @@ _BUILT_IN: Final = (
     np.ufunc,
 )
 _OURS: Final = "pointstamp"
-_LIBRARIES: Final = sys.stdlib_module_names | {"pyarrow", "numpy", "pandas", "pyspark", "msgspec", "fsspec"}
+_LIBRARIES: Final = sys.stdlib_module_names | {
+    *("pyarrow", "numpy", "pandas", "pyspark", "py4j", "msgspec", "fsspec")
+}
 _INSTALLED: Final = ("site-packages", "dist-packages")
 _TEXT_MAX: Final = 160
 _ROWS_LISTED_MAX: Final = 10_000
@@ -165,7 +168,9 @@ class Canonical:
         if isinstance(value, partial):
             return f"{self.text(value.func)}({self._listed(arguments_of(value))})"
         if isinstance(value, np.ndarray):
-            return f"{value.dtype}{value.shape}:{digest_of(repr(value.tolist()))}"
+            is_plain = value.dtype.kind in "biufcmMSU"
+            content = value.tobytes() if is_plain else repr(value.tolist()).encode()
+            return f"{value.dtype}{value.shape} #{blake2b(content, digest_size=8).hexdigest()}"
         if isinstance(value, Mapping):
             entries = (f"{self.text(key)}: {self.text(each)}" for key, each in value.items())
             return f"{{{', '.join(entries)}}}"
@@ -232,6 +237,7 @@ class Canonical:
         kind = type(value)
         name = f"{kind.__module__}.{kind.__qualname__}"
         try:
+            pickle.dumps(value)  # a connection or a lock may be far inside, and differs from start to start
             stored = value.__reduce_ex__(4)
         except Exception:  # whatever a library raises for what cannot be pickled
             return name
@@ -279,8 +285,8 @@ class _UserCode(Canonical):
             if number == len(self._waiting):
                 self._waiting.append(value)
             return f"<{number}>"
-        if hasattr(value, "__wrapped__"):
-            return f"{type(value).__name__}({self.text(value.__wrapped__)})"
+        if (wrapped := _wrapped(value)) is not None:
+            return f"{type(value).__name__}({self.text(wrapped)})"
         state = declared_state(value)  # what is restored counts by its kind
         found = [(name, type(each) if name in state else each) for name, each in attributes(value)]
         return f"object {self.text(type(value))}({self._listed(found)})" if found else self.text(type(value))
@@ -410,8 +416,8 @@ def _is_users(value: Any) -> bool:  # noqa: ANN401
     """Whether a function or class, or the class of an object, is neither of this package nor of a library."""
     if isinstance(value, (types.MethodType, staticmethod, classmethod, property, *_BUILT_IN)):
         return False
-    if hasattr(value, "__wrapped__") and not isinstance(value, type):
-        return _is_users(value.__wrapped__)
+    if (wrapped := _wrapped(value)) is not None:
+        return _is_users(wrapped)
     whose = value if isinstance(value, Function | type) else type(value)
     return _package(whose) not in (_LIBRARIES | {_OURS}) and _is_source(whose)
 
@@ -430,6 +436,19 @@ def _is_source(value: Any) -> bool:  # noqa: ANN401 - a function or a class
         return True
     file = getattr(sys.modules.get(_module(value)), "__file__", None)
     return _module(value) == "__main__" or str(file or "").endswith((".py", ".pyc", ".ipynb"))
+
+
+def _wrapped(value: Any) -> Any:  # noqa: ANN401
+    """The function in a wrapper that is not a function itself, such as a cache; None for anything else.
+
+    Asked in this way, because proxies and mocks have every attribute.
+    """
+    if isinstance(value, Function | type):
+        return None
+    try:
+        return object.__getattribute__(value, "__dict__").get("__wrapped__")
+    except AttributeError:
+        return None
 
 
 def _module(value: Any) -> str:  # noqa: ANN401

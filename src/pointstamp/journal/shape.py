@@ -16,7 +16,9 @@ Besides, late rows that were an error may be dropped from now on: up to here the
 """
 
 import platform
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from typing import Any, Final
@@ -44,6 +46,7 @@ from pointstamp.worker.snapshots import place_of
 
 _DIFFERENCES_MAX: Final = 4
 _DEPTH_MAX: Final = 4
+_RECURSION_MAX: Final = 20_000
 _TOLD_APART: Final = ("index", "name", "kind", "inputs", "outputs", "logic", "idle_seconds")
 """Fields of a node that are compared in another way; how long an input may be silent may change freely."""
 _NEW_PLACE: Final = "start with a new checkpoint and a new output"
@@ -57,10 +60,14 @@ def shape_of(
     schemas: Mapping[str, pa.Schema] | None = None,
 ) -> FlowShape:
     """Return the shape of a flow that reads these sources; ``schemas`` are the published columns."""
+    with _deep_recursion():
+        operators = {
+            place_of(node): operator_shape(plan, node, (epochs or {}).get(node.name)) for node in plan.nodes
+        }
     return FlowShape(
         plan.name,
         query,
-        {place_of(node): operator_shape(plan, node, (epochs or {}).get(node.name)) for node in plan.nodes},
+        operators,
         {name: identity_of_source(source) for name, source in (sources or {}).items()},
         {
             name: schema.serialize().to_pybytes()
@@ -135,6 +142,17 @@ def check_outputs(sink: Sink, publisher: Publisher, before: FlowShape | None, no
 
 
 # The shape.
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Let expressions be nested as deeply as they may be where they are written."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _RECURSION_MAX))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) -> OperatorShape:
