@@ -396,6 +396,24 @@ def test_a_new_view_is_rejected_also_if_changes_are_accepted() -> None:
     go(doubling(outputs="one"), 2, storage, sink)
 
 
+def test_an_output_whose_operator_keeps_a_table_for_others_cannot_be_dropped(tmp_path: Path) -> None:
+    def flow(*, has_first: bool) -> ps.Dataflow:
+        made = ps.Dataflow("shared")
+        t = made.input("t", T).running()
+        if has_first:
+            made.output("first", t.top(1, "k", by="v", name="first"))
+        made.output("second", t.top(2, "k", by="v", name="second"))
+        return made
+
+    run(flow(has_first=True), tmp_path, 1)
+    files = stored(tmp_path)
+    words = "operator first is missing, in whose state the table of operator second was saved"
+    with pytest.raises(RecoveryError, match=words):
+        run(flow(has_first=False), tmp_path, 2, accept_changes=True)
+    assert stored(tmp_path) == files
+    assert run(flow(has_first=True), tmp_path, 2)["second"]
+
+
 def test_a_change_that_fails_leaves_a_checkpoint_of_the_flow_of_before() -> None:
     storage, sink = MemoryStorage(), MemorySink()
     go(doubling(), 1, storage, sink)

@@ -124,7 +124,7 @@ class Canonical:
 
     def fields_of(self, value: Any) -> Iterator[tuple[str, Any]] | None:  # noqa: ANN401 - any part of a plan
         """Return the named parts of a value, for those who tell what differs; None if it has none."""
-        if isinstance(value, Compiled | Expression) or self._is_users(value):
+        if isinstance(value, Compiled | Expression | SourcePort) or self._is_users(value):
             return None
         if isinstance(value, partial):
             return arguments_of(value)

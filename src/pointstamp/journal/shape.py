@@ -235,8 +235,25 @@ def _differences(before: FlowShape, now: FlowShape) -> Iterator[str]:
         if stored is not None:
             yield from _parameters(place, stored.parameters, operator.parameters)
     yield from (f"{place} is new" for place in now.operators if place not in before.operators)
+    yield from _orphans(before, now)
     inputs = _places(now, NodeKind.INPUT)
     yield from (f"input {name} is missing" for name in _places(before, NodeKind.INPUT) if name not in inputs)
+
+
+def _orphans(before: FlowShape, now: FlowShape) -> Iterator[str]:
+    """Yield operators that share a table with one that is missing, in whose state it was saved."""
+    owners: dict[frozenset[tuple[str, str]], str] = {}
+    for place, operator in before.operators.items():
+        tables: dict[str, set[tuple[str, str]]] = {}
+        for name, text in operator.parameters.items():
+            kind, _, part = name.partition(".")
+            if kind == "arranged" and part:
+                table, _, what = part.partition(".")
+                tables.setdefault(table, set()).add((what, text))
+        for kept in tables.values():
+            owner = owners.setdefault(frozenset(kept), place)
+            if owner not in now.operators and place in now.operators:
+                yield f"{owner} is missing, in whose state the table of {place} was saved"
 
 
 def _parameters(place: str, before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
