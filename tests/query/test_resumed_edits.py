@@ -12,6 +12,7 @@ Families:
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -532,6 +533,15 @@ def test_a_run_with_a_checkpoint_reads_its_output_where_it_was(
     results = flow.run_local(t=DAYS["t"], checkpoint="checkpoint")
     assert sum(each.num_rows for each in results["out"].values()) == 4
     assert list(elsewhere.iterdir()) == []
+
+
+def test_a_run_without_rows_is_resumed_with_rows(tmp_path: Path) -> None:
+    flow = ps.Dataflow("later")
+    flow.output("out", flow.input("t", T).reduce(v=ps.sum("v")))
+    run_on = partial(flow.run_local, checkpoint=str(tmp_path), epoch="k")
+    assert not [table for table in run_on(t=[])["out"].values() if table.num_rows]
+    results = run_on(t=DAYS["t"][:1])["out"]
+    assert {epoch: table.to_pylist() for epoch, table in results.items()} == {1: [{"v": 1}], 2: [{"v": 2}]}
 
 
 # Layouts.
