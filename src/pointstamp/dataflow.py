@@ -44,6 +44,7 @@ from pointstamp.show.drawing.svg import svg
 from pointstamp.show.explaining import explain
 from pointstamp.show.live import LiveDisplay
 from pointstamp.state.memory import memory_limit
+from pointstamp.storage.places import absolute_place
 from pointstamp.tables.each_time import within_times
 from pointstamp.tables.lookup import looked_up
 from pointstamp.tables.rolling import rolled
@@ -258,7 +259,7 @@ class Dataflow:
                 )
             judge = self._judge() if verify else None
             return self._run_with_checkpoint(
-                data, os.fspath(checkpoint), workers, processes, epoch, on_epoch, judge
+                data, absolute_place(checkpoint), workers, processes, epoch, on_epoch, judge
             )
         results = Results(self.plan.output_schemas())
         for time, tables in self.stream_local(
@@ -360,7 +361,7 @@ class Dataflow:
                 self.plan,
                 spark,
                 frames,
-                checkpoint=os.fspath(checkpoint),
+                checkpoint=absolute_place(checkpoint),
                 output=folder,
                 workers=workers,
                 epoch=epoch,
@@ -407,8 +408,10 @@ class Dataflow:
 
         Inputs are streaming DataFrames, DataFrames, and sources that the workers read themselves
         (``ps.files``). Each epoch is published under ``output`` as soon as it is complete and saved; what is
-        needed to go on after a failure, or with a new driver, lies under ``checkpoint``. A new checkpoint may
-        begin with a ``savepoint`` of another one, given as (its path, the savepoint's name).
+        needed to go on after a failure, or with a new driver, lies under ``checkpoint``. It belongs to this
+        flow and these sources; others are rejected. ``accept_changes`` accepts that outputs were dropped, and
+        that functions have changed. A new checkpoint may begin with a ``savepoint`` of another one, given as
+        (its path, the savepoint's name).
 
         ``workers`` (default: the slots of the session less one for other jobs) is the number of workers that
         the query is to have, ``min_workers`` (default: 1) the number with which it runs. Workers are ordinary
@@ -436,7 +439,7 @@ class Dataflow:
             self.plan,
             spark,
             given_inputs(self.plan, self.start, inputs, streams),
-            checkpoint=os.fspath(checkpoint),
+            checkpoint=absolute_place(checkpoint),
             output=_path(output),
             workers=workers,
             epoch=epoch,
@@ -444,7 +447,7 @@ class Dataflow:
             restarts=restarts,
             available_now=available_now,
             accept_changes=accept_changes,
-            savepoint=None if savepoint is None else (os.fspath(savepoint[0]), savepoint[1]),
+            savepoint=None if savepoint is None else (absolute_place(savepoint[0]), savepoint[1]),
             silence_seconds_max=silence_seconds_max,
             judge=self._judge() if verify else None,
             tick_every=tick_every,
@@ -486,7 +489,7 @@ class Dataflow:
         query = local_query.start(
             self.plan,
             given_inputs(self.plan, self.start_local, inputs, streams),
-            checkpoint=os.fspath(checkpoint),
+            checkpoint=absolute_place(checkpoint),
             output=_path(output),
             workers=workers,
             processes=processes,
@@ -495,7 +498,7 @@ class Dataflow:
             restarts=restarts,
             available_now=available_now,
             accept_changes=accept_changes,
-            savepoint=None if savepoint is None else (os.fspath(savepoint[0]), savepoint[1]),
+            savepoint=None if savepoint is None else (absolute_place(savepoint[0]), savepoint[1]),
             silence_seconds_max=silence_seconds_max,
             judge=self._judge() if verify else None,
             tick_every=tick_every,
@@ -578,7 +581,7 @@ class Dataflow:
 
 
 def _path(given: Any) -> Any:  # noqa: ANN401 - a path in any form, or something that is none
-    return os.fspath(given) if isinstance(given, os.PathLike) else given
+    return absolute_place(given) if isinstance(given, str | os.PathLike) else given
 
 
 def _check_dashboard(flow: str, dashboard: bool | int, dashboard_token: str | None) -> None:

@@ -145,7 +145,7 @@ def test_where_what_changed_last_is_not_its_own_what_came_before_is_gone_on_from
 
 
 def test_a_flow_that_does_not_fit_is_refused(kept: Path) -> None:
-    with pytest.raises(RecoveryError, match="is not the one that was saved"):
+    with pytest.raises(RecoveryError, match="the checkpoint belongs to another flow"):
         _again(kept, "monday", _flow("another name"))
 
 

@@ -3,9 +3,9 @@
 All of it is msgpack with a type. A field that is added has a default, so that older journals can be read.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -13,17 +13,35 @@ from pointstamp.journal.saved_part import PartSaved
 from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Unit
 
+LAYOUT: Final = 1
+"""The layout of ``FlowShape``; an entry of an older version has none."""
+
+
+class OperatorShape(msgspec.Struct, frozen=True):
+    """One operator or door of a flow: what it was given and what it reads, by name, as canonical text.
+
+    ``functions`` has a digest for each function or object of the user, in the order of the parameters.
+    """
+
+    parameters: dict[str, str]
+    functions: list[str] = []
+
 
 class FlowShape(msgspec.Struct, frozen=True, tag=True):
-    """What the flow looks like whose journal this is: its name, and a word for each of its places.
+    """The complete plan whose journal this is, and the sources that it reads.
 
-    ``computes`` says of operators that keep something, and of those of tables, what they are to compute.
+    ``operators`` are by place, ``sources`` by input. ``schemas`` has the published columns of each output, as
+    Arrow writes a schema. ``version`` and ``python`` are those of the driver, for messages.
     """
 
     name: str
     query: str
-    places: dict[str, str]
-    computes: dict[str, str] = {}
+    operators: dict[str, OperatorShape] = {}
+    sources: dict[str, dict[str, str]] = {}
+    schemas: dict[str, bytes] = {}
+    version: str = ""
+    python: str = ""
+    layout: int = 0
 
 
 class Ticked(msgspec.Struct, frozen=True, tag=True):
@@ -55,6 +73,7 @@ class Committed(msgspec.Struct, frozen=True, tag=True):
 
     ``settled`` is the last tick that need not be read again to go on from here. ``kept`` says how many rows
     and bytes operators keep on all workers, by operator and what it is, for who looks at the checkpoint.
+    ``shape`` is that of the flow where it is no longer the stored one: with this commit the change is done.
     """
 
     number: int
@@ -65,6 +84,7 @@ class Committed(msgspec.Struct, frozen=True, tag=True):
     settled: int
     savepoint: str | None = None
     kept: dict[str, tuple[int, int]] = {}
+    shape: FlowShape | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -168,6 +188,18 @@ def each_of(entry: Entry | E) -> Iterator[Entry | E]:
             yield entry.entry
     else:
         yield entry
+
+
+def stored_shape(entries: Iterable[Entry | E]) -> FlowShape | None:
+    """Return the shape that a journal holds, without a look at anything else; None if it has not begun."""
+    shape: FlowShape | None = None
+    for stored in entries:
+        for entry in each_of(stored):
+            if isinstance(entry, FlowShape):
+                shape = entry
+            elif isinstance(entry, JournalSummary | Committed) and entry.shape is not None:
+                shape = entry.shape
+    return shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,7 @@ class Ledger:
         self.savepoints: list[Savepoint] = []
         self.promises: dict[str, Promises] = {}
         self._gone_on_from: SnapshotChain | None = None
+        self._changes_to: FlowShape | None = None
         self._entries = 0
         self._bytes_held = 0
         for stored in journal.entries():
@@ -146,8 +147,15 @@ class Ledger:
     # Writing.
 
     def begin(self, shape: FlowShape) -> None:
-        """Record the shape of the flow: at the beginning, and when a change of it was accepted."""
+        """Record the shape of the flow at the beginning."""
         self._append(shape)
+
+    def change_to(self, shape: FlowShape) -> None:
+        """Record another shape of the flow with the next commit; until then the stored one counts.
+
+        So a change that fails before anything of it is committed leaves a checkpoint of the old flow.
+        """
+        self._changes_to = shape if shape != self.shape else None
 
     def adopt(self, shape: FlowShape, savepoint: Savepoint) -> None:
         """Begin a journal with the savepoint of another query, whose commits are not this query's own."""
@@ -247,7 +255,15 @@ class Ledger:
                 f"{self.committed.number} has settled all up to {self.committed.settled}."
             )
         commit = Committed(
-            self.next_commit, epoch, is_whole, list(parts), list(staged), settled, savepoint, dict(kept or {})
+            self.next_commit,
+            epoch,
+            is_whole,
+            list(parts),
+            list(staged),
+            settled,
+            savepoint,
+            dict(kept or {}),
+            self._changes_to,
         )
         self._append(commit)
         return commit
@@ -354,7 +370,9 @@ class Ledger:
                     last = self.commits[-1] = self.commits[-1].without_rows()
                     if last.number >= 0:  # not of the query whose savepoint this one began with
                         self.published = max(self.published, last.epoch)
-                self.commits.append(entry)
+                if entry.shape is not None:
+                    self.shape, self._changes_to = entry.shape, None
+                self.commits.append(msgspec.structs.replace(entry, shape=None))
                 self._bytes_held += sum(len(each.content) for each in entry.staged)
                 self._gone_on_from = None
                 if entry.savepoint is not None:

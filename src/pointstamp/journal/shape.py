@@ -1,153 +1,309 @@
-"""The shape of a flow: what must still be there when a query goes on with a flow that may have changed.
+"""Shape of a flow: the complete plan and its sources, compared before a query resumes.
 
-State is found again by the place of its operator, that is by kind and name. So an operator that is gone would
-lose its state, one that is new would begin without, and one that is of another kind could not read what is
-there, or worse, could: a greatest value reads as a least one. And what a table has put out adds up only if
-every operator that it is made of computes what it did before: the same aggregate, order, condition. All of
-this is reported before anything runs, and happens only if the user accepts it.
+State is found again by the place of its operator, that is by kind and name, and positions by the name of an
+input. So a checkpoint belongs to one plan and one set of sources: with another one, state would be read as
+something that it is not. The shape holds every operator and door with every parameter, who reads whom, and
+the identity of each source, as canonical text (``pointstamp.journal.canonical``). A difference is an error
+that names it, before anything is written.
 
-What a function computes is not checked: a user who changes the code of a map or of an operator knows best
-whether its state still means the same. Expressions on a stream are code in this sense, too.
+``accept_changes=True`` accepts two differences, and no others:
+
+- an output is dropped, with the operators that nothing else reads;
+- a function or an object of the user has changed: the user answers for state and output that were computed
+  before.
+
+Besides, late rows that were an error may be dropped from now on: up to here there were none.
 """
 
-from collections.abc import Mapping
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
 from typing import Any, Final
 
+import pyarrow as pa
+from msgspec.structs import replace
+
 from pointstamp.errors import RecoveryError
-from pointstamp.flow.pact import ExchangeBy, ExchangeByFunction, Pact
 from pointstamp.flow.plan import Node, NodeKind, Plan
-from pointstamp.journal.history import FlowShape
-from pointstamp.journal.parameters import computes
-from pointstamp.reduce.aggregate import Aggregate, Aggregation, FunctionAggregate
-from pointstamp.reduce.reductions import RunningReduce
+from pointstamp.journal.canonical import (
+    USER_CODE,
+    Canonical,
+    declared_state,
+    edge,
+    logic_of,
+    readable,
+    schema_text,
+)
+from pointstamp.journal.history import LAYOUT, FlowShape, OperatorShape
+from pointstamp.rows.epochcolumn import EpochColumn
 from pointstamp.sinks.port import Publisher, Sink
-from pointstamp.state.saved import Saving
-from pointstamp.tables.kept.value import is_changes
+from pointstamp.sources.provenance import described, differences, identity_of_source
+from pointstamp.version import __version__
 from pointstamp.worker.snapshots import place_of
 
-_PLACES_MAX: Final = 8
+_DIFFERENCES_MAX: Final = 4
+_DEPTH_MAX: Final = 4
+_RECURSION_MAX: Final = 20_000
+_TOLD_APART: Final = ("index", "name", "kind", "inputs", "outputs", "logic", "idle_seconds")
+"""Fields of a node that are compared in another way; how long an input may be silent may change freely."""
+_NEW_PLACE: Final = "start with a new checkpoint and a new output"
 
 
-def shape_of(plan: Plan, query: str) -> FlowShape:
-    """The shape of a flow: a word for each place that has rows or state."""
-    nodes = [node for node in plan.nodes if not node.kind.is_door]
-    told = {place_of(node): computes(node.logic) for node in nodes if _is_checked(node)}
+def shape_of(
+    plan: Plan,
+    query: str,
+    sources: Mapping[str, object] | None = None,
+    epochs: Mapping[str, EpochColumn] | None = None,
+    schemas: Mapping[str, pa.Schema] | None = None,
+) -> FlowShape:
+    """Return the shape of a flow that reads these sources; ``schemas`` are the published columns."""
+    with _deep_recursion():
+        operators = {
+            place_of(node): operator_shape(plan, node, (epochs or {}).get(node.name)) for node in plan.nodes
+        }
     return FlowShape(
         plan.name,
         query,
-        {place_of(node): _word(plan, node) for node in nodes},
-        {place: words for place, words in told.items() if words},
+        operators,
+        {name: identity_of_source(source) for name, source in (sources or {}).items()},
+        {
+            name: schema.serialize().to_pybytes()
+            for name, schema in (schemas or plan.output_schemas()).items()
+        },
+        __version__,
+        ".".join(platform.python_version_tuple()[:2]),
+        LAYOUT,
     )
 
 
-def _is_checked(node: Node) -> bool:
-    """Whether what an operator computes must stay what it is: it keeps something, or is one of tables."""
-    return node.in_order or any(is_changes(port.schema) for port in node.outputs)
+def resumed_shape(before: FlowShape | None, now: FlowShape) -> FlowShape:
+    """Return the shape of a flow that resumes: outputs keep the columns that they were published with.
+
+    Spark has fewer types than Arrow, so a query on Spark publishes wider ones. The flow is the same, so it
+    may resume elsewhere, and publishes what it has published so far.
+    """
+    if before is None:
+        return now
+    schemas = {name: before.schemas.get(name, schema) for name, schema in now.schemas.items()}
+    return replace(now, schemas=schemas)
 
 
-def check_shape(before: FlowShape, now: FlowShape, *, accept_changes: bool) -> None:
-    """Refuse a flow that differs from the one that was saved, unless that is accepted."""
-    gone = [place for place in before.places if place not in now.places]
-    new = [place for place in now.places if place not in before.places]
-    other = [
-        f"{place} (was {before.places[place]}, is {now.places[place]})"
-        for place in before.places
-        if place in now.places and before.places[place] != now.places[place]
-    ]
-    other += [
-        f"{place} (computed {told}, computes {now.computes[place]})"
-        for place, told in before.computes.items()
-        if place in now.computes
-        and told != now.computes[place]
-        and before.places.get(place) == now.places.get(place)
-    ]
-    if accept_changes or not (gone or new or other):
+def published_schemas(shape: FlowShape) -> dict[str, pa.Schema]:
+    """Return the published columns of each output."""
+    return {name: pa.ipc.read_schema(pa.py_buffer(each)) for name, each in shape.schemas.items()}
+
+
+def check_shape(
+    before: FlowShape,
+    now: FlowShape,
+    *,
+    accept_changes: bool,
+    moved_from: Mapping[str, str] | None = None,
+) -> None:
+    """Raise RecoveryError if a flow may not resume from the checkpoint of another one."""
+    _check_layout(before, now)
+    _check_sources(before, now, moved_from or {})
+    wrong = list(_differences(before, now))
+    accepted = list(_acceptable(before, now))
+    if not wrong and (accept_changes or not accepted):
         return
-    said = [
-        f"{words} {_first(places)}"
-        for words, places in (("gone:", gone), ("new:", new), ("changed:", other))
-        if places
-    ]
+    what = [*wrong, *(() if accept_changes else accepted)]
+    more = len(what) - _DIFFERENCES_MAX
+    said = "; ".join(what[:_DIFFERENCES_MAX]) + (f"; and {more} more differences" if more > 0 else "")
     raise RecoveryError(
-        f"flow '{now.name}' is not the one that was saved; {'; '.join(said)}. State is found again by name. "
-        "Bring the names back, and what they stand for, or pass accept_changes=True: then what is gone loses "
-        "its state, what is new begins without any, and what has changed goes on with the state that it has. "
-        "Where you have changed nothing, another version of pointstamp has made these operators: go on with "
-        "that version, or begin with a new checkpoint and a new output."
+        f"flow '{now.name}': the checkpoint belongs to another flow: {said}. "
+        f"{_other_versions(before, now, has_functions=bool(accepted))}{_way_out(wrong)}"
     )
 
 
-def _first(places: list[str]) -> str:
-    """Some places in words, of which a flow may have hundreds."""
-    more = len(places) - _PLACES_MAX
-    return ", ".join(places[:_PLACES_MAX]) + (f" and {more} more" if more > 0 else "")
+def in_words(operator: OperatorShape) -> str:
+    """Return the class and the columns of an operator, for who looks at a checkpoint."""
+    found = operator.parameters
+    columns = "; ".join(text for name, text in found.items() if name.startswith("columns of"))
+    return f"{readable(found.get('operator', '')).rpartition('.')[2]}({columns})"
 
 
 def check_outputs(sink: Sink, publisher: Publisher, before: FlowShape | None, now: FlowShape) -> None:
-    """Ask the publisher whether it can go on from what is published with the flow's present outputs."""
-    had = {} if before is None else _outputs(before)
+    """Ask the publisher whether it can continue from what is published with the flow's present outputs."""
+    had = [] if before is None else _places(before, NodeKind.OUTPUT)
     if hasattr(publisher, "check_outputs"):
-        publisher.check_outputs(list(had))
+        publisher.check_outputs(had)
         return
-    has = _outputs(now)
-    changed = [name for name in {**had, **has} if had.get(name) != has.get(name)]
-    if before is not None and changed:
+    gone = [name for name in had if name not in _places(now, NodeKind.OUTPUT)]
+    if gone:
         raise RecoveryError(
-            f"flow '{now.name}' has other outputs than before ({', '.join(changed)}), and the sink "
-            f"{type(sink).__name__} has no method check_outputs to say whether it can go on with them; "
-            "nothing was changed. Take the change back, give the sink's publisher that method, or begin "
-            "with a new checkpoint and a new output."
+            f"flow '{now.name}': output '{gone[0]}' was dropped, and the sink {type(sink).__name__} has no "
+            "method check_outputs to accept that. Bring the output back, add that method to the sink's "
+            f"publisher, or {_NEW_PLACE}."
         )
 
 
-def _outputs(shape: FlowShape) -> dict[str, str]:
-    """The outputs of a flow, with a word for the columns of each."""
-    prefix = f"{NodeKind.OUTPUT.value} "
-    return {p.removeprefix(prefix): word for p, word in shape.places.items() if p.startswith(prefix)}
+# The shape.
 
 
-def _word(plan: Plan, node: Node) -> str:
-    columns = [f"{field.name} {field.type}" for port in node.outputs for field in port.schema]
-    if node.kind is NodeKind.OUTPUT:
-        columns = [f"{field.name} {field.type}" for field in plan.output_schemas()[node.name]]
-    name, keeps = _logic(node.logic)
-    keys = [key for port in node.inputs for key in _exchanged_by(port.pact)]
-    # Where nothing is kept, it does not matter who owns a key.
-    by = f" by {', '.join(keys)}" if keeps and keys else ""
-    return f"{name}({', '.join(columns)}){by}{f' keeping {keeps}' if keeps else ''}"
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Let expressions be nested as deeply as they may be where they are written."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _RECURSION_MAX))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
-def _exchanged_by(pact: Pact) -> tuple[str, ...]:
-    if isinstance(pact, ExchangeByFunction):
-        return (str(pact).removeprefix("by "),)
-    return pact.keys if isinstance(pact, ExchangeBy) else ()
+def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) -> OperatorShape:
+    """Return the shape of one node of a plan."""
+    words = Canonical(plan)
+    parameters: dict[str, str] = {}
+    for port in node.inputs:
+        source = "nothing" if port.source is None else edge(plan, port.source)
+        pact = words.text(port.pact)
+        parameters[f"input '{port.name}'"] = f"{source}, {pact}" if str(port.pact) else source
+    for output in node.outputs:
+        parameters[f"columns of '{output.name}'"] = schema_text(output.schema)
+    if node.logic is not None:
+        parameters.update(_logic(words, node.logic))
+    for each in fields(node):
+        value = getattr(node, each.name)
+        if each.name not in _TOLD_APART and value:
+            parameters[each.name] = words.text(value)
+    if epochs is not None:
+        parameters["epoch"] = words.text(epochs)
+    return OperatorShape(parameters, words.functions)
 
 
-def _logic(logic: Any) -> tuple[str, str]:  # noqa: ANN401 - whatever makes an operator
-    """What an operator is called, and what it keeps from epoch to epoch."""
-    if logic is None:
-        return "", ""
-    if not isinstance(logic, partial):
-        return getattr(logic, "__name__", ""), _declared(logic)
-    if logic.func is RunningReduce:
-        _, _, aggregates = logic.args
-        return "RunningReduce", ", ".join(f"{name}={_aggregate(each)}" for name, each in aggregates.items())
-    if isinstance(logic.func, type):
-        return logic.func.__name__, ""
-    users = logic.args[0]  # of which each worker has a copy
-    return type(users).__name__, _declared(users)
+def _logic(words: Canonical, made: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever makes it
+    users = logic_of(made)
+    if not isinstance(made, partial) or users is not made:
+        yield "operator", words.text(users)
+        yield from ((f"state '{name}'", way) for name, way in declared_state(users).items())
+        return
+    yield "operator", words.text(made.func)
+    yield from _flat(words, "", made, 0)
 
 
-def _aggregate(aggregate: Aggregation) -> str:
-    if isinstance(aggregate, Aggregate | FunctionAggregate):
-        return str(aggregate)
-    return f"{type(aggregate).__name__}({aggregate.column})"
+def _flat(words: Canonical, name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:  # noqa: ANN401
+    """Yield the parts of a value by name, as deep as helps to see what differs."""
+    parts = words.fields_of(value) if depth < _DEPTH_MAX else None
+    if parts is None:
+        yield name, words.text(value)
+        return
+    if name:
+        yield name, words.text(value.func) if isinstance(value, partial) else type(value).__name__
+    for part, each in parts:
+        if each is not None:
+            yield from _flat(words, f"{name}.{part}" if name else part, each, depth + 1)
 
 
-def _declared(logic: Any) -> str:  # noqa: ANN401 - a user's object, or its class
-    state = getattr(logic, "state", None)
-    ways = state.items() if isinstance(state, Mapping) else ()
-    return ", ".join(
-        f"{name} as {type(way).__name__.strip('_').lower()}" for name, way in ways if isinstance(way, Saving)
+# The differences.
+
+
+def _check_layout(before: FlowShape, now: FlowShape) -> None:
+    if before.layout == LAYOUT:
+        return
+    age = "an older" if before.layout < LAYOUT else "a newer"
+    raise RecoveryError(
+        f"flow '{now.name}': the checkpoint was written by {age} version of pointstamp, whose layout is "
+        f"{before.layout}, expected {LAYOUT}. Resume with that version, or {_NEW_PLACE}."
     )
+
+
+def _check_sources(before: FlowShape, now: FlowShape, moved_from: Mapping[str, str]) -> None:
+    for name, source in now.sources.items():
+        stored = before.sources.get(name)
+        if stored is None:
+            continue  # a new input is a new operator, too
+        found = list(differences(stored, source, moved_from.get(name)))
+        if not found:
+            continue
+        moved = next((stored[key] for key in ("place", "servers") if found == [key]), None)
+        elsewhere = f"If these are the same rows at another place, pass moved_from={moved!r}. "
+        raise RecoveryError(
+            f"flow '{now.name}', input '{name}': the checkpoint belongs to {described(stored)}, got "
+            f"{described(source)}. {elsewhere if moved else ''}Give the same source again, or {_NEW_PLACE}."
+        )
+
+
+def _differences(before: FlowShape, now: FlowShape) -> Iterator[str]:
+    """Yield what is never accepted."""
+    for place, operator in now.operators.items():
+        stored = before.operators.get(place)
+        if stored is not None:
+            yield from _parameters(place, stored.parameters, operator.parameters)
+    yield from (f"{place} is new" for place in now.operators if place not in before.operators)
+    yield from _orphans(before, now)
+    inputs = _places(now, NodeKind.INPUT)
+    yield from (f"input {name} is missing" for name in _places(before, NodeKind.INPUT) if name not in inputs)
+
+
+def _orphans(before: FlowShape, now: FlowShape) -> Iterator[str]:
+    """Yield operators that share a table with one that is missing, in whose state it was saved."""
+    owners: dict[frozenset[tuple[str, str]], str] = {}
+    for place, operator in before.operators.items():
+        tables: dict[str, set[tuple[str, str]]] = {}
+        for name, text in operator.parameters.items():
+            kind, _, part = name.partition(".")
+            if kind == "arranged" and part:
+                table, _, what = part.partition(".")
+                tables.setdefault(table, set()).add((what, text))
+        for kept in tables.values():
+            owner = owners.setdefault(frozenset(kept), place)
+            if owner not in now.operators and place in now.operators:
+                yield f"{owner} is missing, in whose state the table of {place} was saved"
+
+
+def _parameters(place: str, before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    for name in dict.fromkeys([*before, *now]):
+        old, new = before.get(name), now.get(name)
+        if old == new or _is_first_late(name, old):
+            continue
+        shown = [readable(each) if each is not None else "not set" for each in (old, new)]
+        if shown[0] == shown[1]:
+            shown = [str(old), str(new)]
+        yield f"{place}: {name} was {shown[0]}, is {shown[1]}"
+
+
+def _is_first_late(name: str, old: str | None) -> bool:
+    return name.rpartition(".")[2] == "late" and old == "'error'"
+
+
+def _acceptable(before: FlowShape, now: FlowShape) -> Iterator[str]:
+    """Yield what the user may accept."""
+    for place, operator in now.operators.items():
+        stored = before.operators.get(place)
+        if stored is not None and stored.functions != operator.functions:
+            yield f"{place}: {USER_CODE} or a value that it captures has changed"
+    for place in before.operators:
+        if place not in now.operators and not place.startswith(f"{NodeKind.INPUT.value} "):
+            yield f"{place} is missing"
+
+
+def _other_versions(before: FlowShape, now: FlowShape, *, has_functions: bool) -> str:
+    said = ""
+    if has_functions and before.python != now.python:
+        said = f"Python {before.python} wrote the checkpoint; its bytecode is not that of {now.python}. "
+    if before.version != now.version:
+        said += (
+            f"pointstamp {before.version} wrote the checkpoint; {now.version} may make other operators of "
+            "the same flow. "
+        )
+    return said
+
+
+def _way_out(wrong: list[str]) -> str:
+    if wrong:
+        return f"Resume with the flow that wrote the checkpoint, or {_NEW_PLACE}."
+    return (
+        "Resume with the flow that wrote the checkpoint; or pass accept_changes=True: then what is missing "
+        "loses its state, and changed code continues with the state that it finds."
+    )
+
+
+def _places(shape: FlowShape, kind: NodeKind) -> list[str]:
+    """Return the names of the inputs or the outputs of a flow."""
+    prefix = f"{kind.value} "
+    return [place.removeprefix(prefix) for place in shape.operators if place.startswith(prefix)]

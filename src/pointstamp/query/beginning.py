@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from pointstamp.errors import DamagedSnapshot, RecoveryError
 from pointstamp.flow.plan import NodeKind
 from pointstamp.journal.entries import Generation
-from pointstamp.journal.history import Entry, FlowShape, SnapshotChain
+from pointstamp.journal.history import Entry, FlowShape, SnapshotChain, stored_shape
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
 from pointstamp.journal.parts import whole_part
 from pointstamp.journal.saved_part import PartSaved
-from pointstamp.journal.shape import check_outputs, check_shape, shape_of
+from pointstamp.journal.shape import check_outputs, check_shape, published_schemas, resumed_shape
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.mission import Mission
 from pointstamp.query.queryspec import QuerySpec
-from pointstamp.query.savepoints import adopt_savepoint
+from pointstamp.query.savepoints import adopt_savepoint, check_savepoint
 from pointstamp.query.unneeded import remove_unneeded
 from pointstamp.sinks.port import Publisher, Sink
 from pointstamp.sources.port import Position, Source, Unit
@@ -98,13 +98,15 @@ def begin_generation(
     begins with ``checks_parts``: the driver reads all of them, and goes back to a snapshot that is whole.
     """
     journal: Journal[Entry] = Journal.open(spec.storage, Entry, writer=writer, query=spec.query_id)
-    sink = _staging(spec).for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
+    # A flow that does not fit, for the journal or for the sink, is rejected before anything is written. It
+    # has not fenced the driver of the one that does, which continues as if nothing had happened.
+    before = checked_shape(spec, journal)
+    shape = resumed_shape(before, spec.shape)
+    sink = _staging(spec).for_query(spec.query_id, published_schemas(shape))
     publisher = sink.publisher()
-    # A flow that does not fit, for the journal or for the sink, is refused before anything is written: it has
-    # not fenced the driver of the one that does, which goes on as if nothing had happened.
-    before = Ledger(journal, spec.sources).shape
-    check_outputs(sink, publisher, before, _shape_now(spec, before))
+    check_outputs(sink, publisher, before, shape)
     generation = journal.start_generation(owner, at_seconds)
+    checked_shape(spec, journal)  # another driver may have written meanwhile
     ledger = Ledger(
         journal,
         spec.sources,
@@ -112,11 +114,12 @@ def begin_generation(
         ticks_gathered_max=spec.ticks_gathered_max,
     )
     on_taken_over(ledger)
-    shape = _shape_now(spec, ledger.shape)
-    if ledger.shape is None and spec.savepoint is not None:
-        adopt_savepoint(spec, ledger, shape)
-    elif ledger.shape != shape:
-        ledger.begin(shape)
+    if ledger.shape is not None:
+        ledger.change_to(resumed_shape(ledger.shape, shape))
+    elif spec.savepoint is not None:
+        adopt_savepoint(spec, ledger)
+    else:
+        ledger.begin(spec.shape)
     publish_again(spec, ledger, publisher)
     chain = newest_whole(spec, ledger) if checks_parts else ledger.chain()
     publisher.discard(generation, ledger.staged())
@@ -144,12 +147,17 @@ def _staging(spec: QuerySpec) -> Sink:
     return spec.sink if staging_in is None else staging_in(spec.storage)
 
 
-def _shape_now(spec: QuerySpec, before: FlowShape | None) -> FlowShape:
-    """The shape of the flow now; an error where it may not go on from what is stored."""
-    shape = shape_of(spec.plan, spec.query_id)
+def checked_shape(spec: QuerySpec, journal: Journal[Entry]) -> FlowShape | None:
+    """Return the stored shape, of a savepoint where the query begins with one; RecoveryError if it differs.
+
+    Nothing else of the journal is looked at: positions of another source could not be read.
+    """
+    before = stored_shape(journal.entries())
     if before is not None:
-        check_shape(before, shape, accept_changes=spec.accept_changes)
-    return shape
+        check_shape(before, spec.shape, accept_changes=spec.accept_changes, moved_from=spec.moved_from)
+    elif spec.savepoint is not None:
+        check_savepoint(spec)
+    return before
 
 
 def found_again(source: Source, ledger: Ledger, name: str) -> tuple[Position, list[Unit]]:

@@ -23,8 +23,10 @@ from pointstamp.journal.history import (
     StoredAsOne,
     Ticked,
     each_of,
+    stored_shape,
 )
 from pointstamp.journal.journal import Journal
+from pointstamp.journal.shape import in_words
 from pointstamp.query.starting import known_query_id
 from pointstamp.storage.anywhere import storage_at
 
@@ -80,8 +82,8 @@ class CheckpointSight:
                 )
             ],
             "places": [
-                {"place": place, "words": words}
-                for place, words in ({} if shape is None else shape.places).items()
+                {"place": place, "words": in_words(operator)}
+                for place, operator in ({} if shape is None else shape.operators).items()
             ],
         }
 
@@ -114,13 +116,7 @@ class CheckpointSight:
                 yield record.entry
 
     def _shape(self) -> FlowShape | None:
-        found: FlowShape | None = None
-        for record in self._records:
-            if isinstance(record.entry, FlowShape):
-                found = record.entry
-            elif isinstance(record.entry, JournalSummary):
-                found = record.entry.shape
-        return found
+        return stored_shape(record.entry for record in self._records)
 
 
 def _row(record: Record[Entry]) -> Json:
@@ -140,7 +136,7 @@ def _told(entry: Entry | GenerationStarted) -> tuple[str, str, int | None]:
         case GenerationStarted():
             return "generation", f"started by {entry.owner}", None
         case FlowShape():
-            return "flow", f"'{entry.name}' with {len(entry.places)} places", None
+            return "flow", f"'{entry.name}' with {len(entry.operators)} places", None
         case Ticked():
             units = ", ".join(f"{len(each)} of '{name}'" for name, each in entry.units.items())
             span = f"epochs {entry.open_from} to {entry.complete_to - 1}"

@@ -35,6 +35,7 @@ from pointstamp.rows.epochcolumn import EpochColumn, EventEpochs, with_epochs
 from pointstamp.rows.schema import to_batches
 from pointstamp.running.feeding import EpochColumns, items_of
 from pointstamp.running.results import Results
+from pointstamp.sinks.chain import Chain
 from pointstamp.sinks.port import Sink
 from pointstamp.sinks.reading import read_published
 from pointstamp.sources.memory import Rows
@@ -113,7 +114,7 @@ def run_to_end(
     columns = check_epochs(plan, data, epoch)
     given = {name: _by_epoch(plan, name, each, columns.get(name)) for name, each in data.items()}
     fed = sorted({number for batches in given.values() for number in batches})
-    stamp = _unused_column(plan) if columns and fed else None
+    stamp = _unused_column(plan) if columns else None
     output = f"{checkpoint.rstrip('/')}/output"
     query = start(
         plan,
@@ -214,6 +215,8 @@ def _none(schema: pa.Schema) -> pa.RecordBatch:
 
 def _results(plan: Plan, output: str, fed: list[int]) -> Results:
     """What was published: the epochs that were given, and later ones in which an output has rows."""
+    if not fed and Chain(storage_at(output)).last() is None:
+        return Results(plan.output_schemas())
     tables = {name: table.sort_by("epoch") for name, table in read_published(output).items()}
     numbers = {name: table.column("epoch").to_numpy() for name, table in tables.items()}
     epochs = sorted({*fed, *(number for each in numbers.values() for number in np.unique(each).tolist())})

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from pointstamp.flow.plan import Plan
-from pointstamp.journal.history import Ticked
+from pointstamp.journal.history import FlowShape, Ticked
 from pointstamp.journal.ledger import TICKS_GATHERED_MAX
+from pointstamp.journal.shape import shape_of
 from pointstamp.query.observing import Judge
 from pointstamp.query.pacing import DECODED_BYTES_MAX
 from pointstamp.query.policy import (
@@ -20,6 +21,7 @@ from pointstamp.query.policy import (
 from pointstamp.rows.epochcolumn import EpochColumn
 from pointstamp.sinks.port import Sink
 from pointstamp.sources.port import Source
+from pointstamp.sources.provenance import moved_from_of
 from pointstamp.storage.port import Storage
 
 
@@ -67,3 +69,16 @@ class QuerySpec:
     """The judge of what happens while the query runs; None without one."""
     forget: Callable[[list[Ticked]], None] | None = None
     """Called with ticks that will never be read again, so that their rows can be removed at the source."""
+    shape: FlowShape = field(init=False)
+    """The shape of the flow, made once: functions may change what they capture while the query runs."""
+
+    def __post_init__(self) -> None:
+        """Make the shape."""
+        shape = shape_of(self.plan, self.query_id, self.sources, self.epoch_columns, self.schemas)
+        object.__setattr__(self, "shape", shape)
+
+    @property
+    def moved_from(self) -> dict[str, str]:
+        """The places from which sources were moved, by input."""
+        moved = {name: moved_from_of(source) for name, source in self.sources.items()}
+        return {name: place for name, place in moved.items() if place is not None}

@@ -15,12 +15,12 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec.structs import replace
 
 from pointstamp.errors import FlowError, NotStored, RecoveryError, StorageError
-from pointstamp.journal.history import Committed, Entry, FlowShape, Savepoint
+from pointstamp.journal.history import Committed, Entry, Savepoint, stored_shape
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
 from pointstamp.journal.parts import moved_part, read_part, stored_part
 from pointstamp.journal.saved_part import PartSaved
-from pointstamp.journal.shape import check_shape, shape_of
+from pointstamp.journal.shape import check_shape
 from pointstamp.query.mission import part_name
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.unneeded import remove_parts
@@ -74,10 +74,30 @@ def drop_savepoint(
     remove_parts(storage, ledger, generation)
 
 
-def adopt_savepoint(spec: QuerySpec, ledger: Ledger, shape: FlowShape) -> None:
+def check_savepoint(spec: QuerySpec) -> Savepoint:
+    """Return the savepoint with which a query begins; RecoveryError if there is none, or of another flow."""
+    assert spec.savepoint is not None
+    storage, name, query = spec.savepoint
+    journal: Journal[Entry] = Journal.open(storage, Entry, query=query)
+    shape = stored_shape(journal.entries())
+    if shape is None:
+        raise RecoveryError(
+            f"'{storage.address}' is not a checkpoint: it has no journal in which savepoint '{name}' could "
+            "be found."
+        )
+    check_shape(shape, spec.shape, accept_changes=spec.accept_changes, moved_from=spec.moved_from)
+    savepoints = Ledger(journal, spec.sources).savepoints
+    for savepoint in savepoints:
+        if savepoint.name == name:
+            return savepoint
+    known = ", ".join(f"'{each.name}'" for each in savepoints) or "none"
+    raise RecoveryError(f"'{storage.address}' has no savepoint '{name}'; it has {known}.")
+
+
+def adopt_savepoint(spec: QuerySpec, ledger: Ledger) -> None:
     """Copy a savepoint into the checkpoint of a query that has not begun, and begin with it."""
     assert spec.savepoint is not None
-    savepoint = _found(spec)
+    savepoint = check_savepoint(spec)
     commits = [
         replace(
             commit,
@@ -85,7 +105,7 @@ def adopt_savepoint(spec: QuerySpec, ledger: Ledger, shape: FlowShape) -> None:
         )
         for commit in savepoint.commits
     ]
-    ledger.adopt(shape, replace(savepoint, commits=commits))
+    ledger.adopt(spec.shape, replace(savepoint, commits=commits))
 
 
 def _moved(spec: QuerySpec, ledger: Ledger, commit: Committed, worker: int, part: PartSaved) -> PartSaved:
@@ -113,21 +133,3 @@ def _moved(spec: QuerySpec, ledger: Ledger, commit: Committed, worker: int, part
         _log.warning("query '%s': %s", spec.plan.name, damage)
         return PartSaved(name, part.size_bytes, part.crc32)
     return stored_part(moved, sealed, spec.storage, len(part.content) and moved.size_bytes)
-
-
-def _found(spec: QuerySpec) -> Savepoint:
-    assert spec.savepoint is not None
-    storage, name, query = spec.savepoint
-    journal: Journal[Entry] = Journal.open(storage, Entry, query=query)
-    other = Ledger(journal, spec.sources)
-    if other.shape is None:
-        raise RecoveryError(
-            f"'{storage.address}' is not a checkpoint: it has no journal in which savepoint '{name}' could "
-            "be found."
-        )
-    check_shape(other.shape, shape_of(spec.plan, other.shape.query), accept_changes=spec.accept_changes)
-    for savepoint in other.savepoints:
-        if savepoint.name == name:
-            return savepoint
-    known = ", ".join(f"'{each.name}'" for each in other.savepoints) or "none"
-    raise RecoveryError(f"'{storage.address}' has no savepoint '{name}'; it has {known}.")

@@ -9,6 +9,9 @@ from uuid import uuid4
 from pointstamp.errors import AlreadyStored, FlowError, NotStored, RecoveryError
 from pointstamp.expressions.dates import parse_duration
 from pointstamp.flow.plan import NodeKind, Plan
+from pointstamp.journal.history import Entry, FlowShape, stored_shape
+from pointstamp.journal.journal import Journal
+from pointstamp.journal.shape import check_shape
 from pointstamp.query.queryspec import QuerySpec, SavepointPlace
 from pointstamp.rows.epochcolumn import EpochColumn
 from pointstamp.running.feeding import EpochColumns, epoch_columns
@@ -54,6 +57,17 @@ def _check_no_journal(storage: Storage) -> None:
             f"'{storage.address}' has a journal, but no object '{QUERY}', which says to which query the "
             f"journal belongs. Restore '{QUERY}' from a copy, or begin with a new checkpoint."
         )
+
+
+def check_resumable(
+    storage: Storage, now: FlowShape, *, accept_changes: bool, moved_from: Mapping[str, str]
+) -> None:
+    """RecoveryError if a checkpoint belongs to another flow or other sources; nothing is written."""
+    query = known_query_id(storage)
+    journal: Journal[Entry] = Journal.open(storage, Entry, query=query)
+    before = stored_shape(journal.entries())
+    if before is not None:
+        check_shape(before, now, accept_changes=accept_changes, moved_from=moved_from)
 
 
 def savepoint_at(savepoint: tuple[str, str] | None) -> SavepointPlace | None:

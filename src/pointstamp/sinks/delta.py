@@ -15,7 +15,6 @@ VACUUM, because files that compaction has replaced look the same and serve time 
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,16 +31,14 @@ from pointstamp.sinks.delta_table import CHANGES, AddedUp
 from pointstamp.sinks.files import Origin, StagedFiles
 from pointstamp.sinks.port import Staged
 from pointstamp.storage.anywhere import storage_at
+from pointstamp.storage.places import absolute_place
 from pointstamp.storage.port import Storage
 from pointstamp.tables.kept.value import is_changes
 
 if TYPE_CHECKING:
     from deltalake.transaction import AddAction
 
-_BEGIN_ANEW = (
-    "begin with a new checkpoint and a new path; with savepoint= the new query goes on from a savepoint of "
-    "this one"
-)
+_BEGIN_ANEW = "start with a new checkpoint and a new path"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -60,7 +57,7 @@ class DeltaSink(RedactedRepr):
     changes: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", os.fspath(self.path))  # it may come as a pathlib.Path
+        object.__setattr__(self, "path", absolute_place(self.path))
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "DeltaSink":
         """The sink for one query; SchemaError for columns that Delta does not have."""

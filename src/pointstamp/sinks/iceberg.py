@@ -32,6 +32,7 @@ from pointstamp.sinks.chain import Columns
 from pointstamp.sinks.files import Origin, StagedFiles, folder_name
 from pointstamp.sinks.port import Staged
 from pointstamp.storage.anywhere import storage_at, url_of
+from pointstamp.storage.places import absolute_place
 from pointstamp.storage.port import Storage
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ class IcebergSink(RedactedRepr):
     open_storage: Callable[[str], Storage] = storage_at
     query: str = ""
     schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", absolute_place(self.path))
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "IcebergSink":
         """The sink for one query; SchemaError for columns that Iceberg does not have."""

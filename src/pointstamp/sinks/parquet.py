@@ -16,7 +16,6 @@ change with the flow: a new one begins with the next commit, and one that is gon
 read as far as they go.
 """
 
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +30,7 @@ from pointstamp.sinks.files import FileLayout, Origin, StagedFiles, folder_name
 from pointstamp.sinks.port import Staged
 from pointstamp.sinks.tiers import CompactionPolicy
 from pointstamp.storage.anywhere import storage_at
+from pointstamp.storage.places import absolute_place
 from pointstamp.storage.port import Storage
 from pointstamp.storage.proving import check_exclusive
 
@@ -53,7 +53,7 @@ class ParquetSink(RedactedRepr):
     compaction: CompactionPolicy | None = field(default_factory=CompactionPolicy, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", os.fspath(self.path))  # it may come as a pathlib.Path
+        object.__setattr__(self, "path", absolute_place(self.path))
         by = self.partition_by
         if isinstance(by, str) or (isinstance(by, Mapping) and any(isinstance(v, str) for v in by.values())):
             raise FlowError(

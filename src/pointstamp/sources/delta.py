@@ -26,7 +26,9 @@ from pointstamp.errors import FlowError, SourceError, StorageError
 from pointstamp.redaction import RedactedRepr, redact
 from pointstamp.rows.schema import to_batches
 from pointstamp.sources.port import Part, Position, Unit, Watch
+from pointstamp.sources.provenance import Identity, options_of
 from pointstamp.sources.versions import VersionWatch, versions
+from pointstamp.storage.places import absolute_place, recorded_place
 
 _WHOLE: Final = "whole"
 _FEED: Final = "delta.enableChangeDataFeed"
@@ -42,6 +44,7 @@ def delta_changes(
     versions_per_tick: int | None = 1,
     look_every_seconds: float | None = None,
     storage_options: Mapping[str, str] | None = None,
+    moved_from: str | Path | None = None,
 ) -> "DeltaChanges":
     """The changes of a Delta table with change data feed: each version one epoch.
 
@@ -51,6 +54,7 @@ def delta_changes(
     - ``look_every_seconds``: how often to look for a new version; on a local disk at once, elsewhere every
       second unless this says otherwise.
     - ``storage_options``: what deltalake needs to know to open the path.
+    - ``moved_from``: the path of before, if the same table lies at ``path`` now.
 
     ``flow.input("people", "id long, _change_type string").running(operation="_change_type")`` is the table
     again.
@@ -68,9 +72,13 @@ def delta_changes(
             "Give a number from 1 on, or None for all versions that are there."
         )
     # Workers may run in another folder than the driver, so a local path is made absolute here.
-    place = str(path) if "://" in str(path) else str(Path(path).absolute())
     return DeltaChanges(
-        place, starting_version, versions_per_tick, look_every_seconds, dict(storage_options or {})
+        absolute_place(path),
+        starting_version,
+        versions_per_tick,
+        look_every_seconds,
+        dict(storage_options or {}),
+        None if moved_from is None else absolute_place(moved_from),
     )
 
 
@@ -83,6 +91,7 @@ class DeltaChanges(RedactedRepr):
     units_per_tick: int | None
     look_every_seconds: float | None
     storage_options: Mapping[str, str] = field(repr=False)  # it may hold keys
+    moved_from: str | None = None
 
     def check(self) -> None:
         """Raise SourceError where this is no Delta table, or one without a change data feed."""
@@ -136,6 +145,11 @@ class DeltaChanges(RedactedRepr):
     def after(self, position: Position, unit: Unit) -> int:
         """The version of the unit."""
         return int(unit.name.partition(" ")[0])
+
+    def identity(self) -> Identity:
+        """What tells this source from others, for the checkpoint."""
+        place = recorded_place(self.path)
+        return {"kind": "changes of the Delta table", "place": place, **options_of(self, "path")}
 
     def describe(self) -> str:
         """A description for messages."""

@@ -32,9 +32,11 @@ from pointstamp.sources.grouping import Grouping, GroupingRules
 from pointstamp.sources.inotify import FolderEvents, can_watch
 from pointstamp.sources.limits import check_bytes_per_tick, share_of_bytes, units_with_bytes
 from pointstamp.sources.port import Part, Position, Unit, Watch
+from pointstamp.sources.provenance import Identity, options_of
 from pointstamp.sources.reading import read_file
 from pointstamp.sources.watching import EventWatch, Listing, ListingWatch, UpToNow
 from pointstamp.sources.wholeness import SETTLE_SECONDS, Settling, State
+from pointstamp.storage.places import absolute_place, recorded_place
 
 Format: TypeAlias = Literal["parquet", "csv", "json", "arrow"]
 
@@ -63,6 +65,7 @@ def files(
     settle_seconds: float = SETTLE_SECONDS,
     skip: Collection[str] = (),
     storage_options: Mapping[str, Any] | None = None,
+    moved_from: str | Path | None = None,
 ) -> "FolderSource":
     """The files of a folder, those there and those to come: each file one epoch, or each group of files.
 
@@ -84,6 +87,8 @@ def files(
     - ``skip``: names of files that are not read, as if they had no rows. A query that has taken a file which
       it cannot read can go on with this, without that file's rows.
     - ``storage_options``: what fsspec needs to know to open the path.
+    - ``moved_from``: the place of before, if the same files lie at ``path`` now: a query resumes with them. A
+      checkpoint belongs to one place otherwise.
 
     >>> files("/data/in", "csv", until="_finished").describe()
     "files '/data/in' (csv)"
@@ -124,7 +129,7 @@ def files(
         )
     rules = GroupingRules(pattern, group_by_marker, until, in_order, format in _MAY_SHARE)
     # Workers may run in another folder than the driver, so a local path is made absolute here.
-    place = str(path) if "://" in str(path) else str(Path(path).absolute())
+    place = absolute_place(path)
     options = dict(storage_options or {})
     return FolderSource(
         place,
@@ -136,6 +141,7 @@ def files(
         frozenset(skip),
         settle_seconds,
         bytes_per_tick,
+        None if moved_from is None else absolute_place(moved_from),
     )
 
 
@@ -152,6 +158,9 @@ class FolderSource(RedactedRepr):
     skip: frozenset[str] = frozenset()
     settle_seconds: float = SETTLE_SECONDS
     bytes_per_tick: int | None = None
+    moved_from: str | None = None
+    known_as: Identity | None = None
+    """What a checkpoint records in place of path and options, if the folder is not the user's."""
 
     def check(self) -> None:
         """Raise StorageError if the folder cannot be listed now; most often the path is wrong."""
@@ -214,6 +223,14 @@ class FolderSource(RedactedRepr):
     def share_of_tick(self, unit: Unit) -> float:
         """How much of what one tick may take a unit is."""
         return share_of_bytes(unit, self.bytes_per_tick)
+
+    def identity(self) -> Identity:
+        """What tells this source from others, for the checkpoint."""
+        if self.known_as is not None:
+            return self.known_as
+        # When there will be no more files, and whether workers share one, changes no row.
+        options = options_of(self, "path", "until", "may_share")
+        return {"kind": "files", "place": recorded_place(self.path), **options}
 
     def describe(self) -> str:
         """A description for messages."""

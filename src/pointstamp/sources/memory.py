@@ -17,6 +17,7 @@ from pointstamp.rows.schema import fit
 from pointstamp.sources.fingerprint import fingerprint
 from pointstamp.sources.once import AllAtOnce
 from pointstamp.sources.port import Part, Position, Unit, Watch
+from pointstamp.sources.provenance import Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,10 @@ class Rows:
         number, its_rows, its_fingerprint = unit.name.split(":")
         both = hashlib.blake2b(f"{seen}:{its_fingerprint}".encode(), digest_size=8)
         return int(number) + 1, rows + int(its_rows), both.hexdigest()
+
+    def identity(self) -> Identity:
+        """A checkpoint compares the rows themselves, by their fingerprint."""
+        return {"kind": "rows at hand"}
 
     def describe(self) -> str:
         """A description for messages."""

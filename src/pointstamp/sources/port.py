@@ -35,6 +35,10 @@ an input with the lane that is farthest behind.
 A source that may leave rows out, because they cannot be read and the user wants it so, has a method
 ``skipped(part)``: how many these were, asked once after a part was read, where it was read.
 
+A checkpoint belongs to one source for each input. A source may have a method ``identity()``, which returns a
+mapping of words that tells it from others: ``{"kind": "mailbox", "place": "imap://host/box"}``, without
+secrets. Another identity is rejected when a query resumes; a source without the method is known by its class.
+
 What a source does not do: give rows an epoch, remember what was taken, or know of workers.
 """
 

@@ -21,7 +21,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
@@ -40,8 +39,10 @@ from pointstamp.sources.inotify import FolderEvents, can_watch
 from pointstamp.sources.limits import check_bytes_per_tick, share_of_bytes, units_with_bytes
 from pointstamp.sources.once import AllAtOnce
 from pointstamp.sources.port import Part, Position, Unit, Watch
+from pointstamp.sources.provenance import Identity, options_of
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.local import LocalStorage
+from pointstamp.storage.places import absolute_place, recorded_place
 from pointstamp.storage.port import Storage
 
 _TRIES_MAX: Final = 100
@@ -61,6 +62,7 @@ def published(
     units_per_tick: int | None = 1,
     bytes_per_tick: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    moved_from: str | os.PathLike[str] | None = None,
 ) -> "PublishedSource":
     """What another query publishes, as an input: epoch by epoch, those there and those to come.
 
@@ -69,6 +71,7 @@ def published(
     epochs here are the epochs there, also for several outputs side by side. A table has the column ``diff``,
     a weight. ``units_per_tick`` is how many epochs one tick takes at most; None takes all that are there.
     With ``bytes_per_tick`` it is as many as have together no more bytes in their files, and at least one.
+    ``moved_from`` is the path of before, if the same output lies at ``path`` now.
 
     >>> published("/data/out", "counts").describe()
     "what is published in '/data/out' as 'counts'"
@@ -79,10 +82,11 @@ def published(
             "number from 1 on, or None for all epochs that are there."
         )
     # Workers may run in another folder than the driver, so a local path is made absolute here.
-    place = str(path) if "://" in str(path) else str(Path(path).absolute())
     check_bytes_per_tick(f"published {redact(path)!r}", bytes_per_tick)
     units_max = units_with_bytes(units_per_tick, bytes_per_tick)
-    return PublishedSource(place, output, units_max, dict(storage_options or {}), bytes_per_tick)
+    moved = None if moved_from is None else absolute_place(moved_from)
+    options = dict(storage_options or {})
+    return PublishedSource(absolute_place(path), output, units_max, options, bytes_per_tick, moved)
 
 
 class _Place(msgspec.Struct, frozen=True, array_like=True):
@@ -101,6 +105,7 @@ class PublishedSource(RedactedRepr):
     units_per_tick: int | None
     storage_options: Mapping[str, Any] = field(repr=False)  # it may hold keys
     bytes_per_tick: int | None = None
+    moved_from: str | None = None
 
     def check(self) -> None:
         """Raise FlowError if the query there has no such output; one that has published nothing may yet."""
@@ -149,6 +154,11 @@ class PublishedSource(RedactedRepr):
     def share_of_tick(self, unit: Unit) -> float:
         """How much of what one tick may take a unit is."""
         return share_of_bytes(unit, self.bytes_per_tick)
+
+    def identity(self) -> Identity:
+        """What tells this source from others, for the checkpoint."""
+        place = recorded_place(self.path)
+        return {"kind": "published output", "place": place, **options_of(self, "path")}
 
     def describe(self) -> str:
         """A description for messages."""

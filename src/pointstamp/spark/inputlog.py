@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import uuid4
 
@@ -24,14 +24,17 @@ from pyspark.sql import DataFrame
 from pointstamp.errors import FlowError, PointstampError
 from pointstamp.sources.files import FolderSource, files
 from pointstamp.sources.port import Unit
+from pointstamp.sources.provenance import Identity
 from pointstamp.spark.failures import cause_in_words, in_words
 from pointstamp.spark.fingerprint import check_same_rows
 from pointstamp.spark.place import folder_name
 from pointstamp.storage.anywhere import storage_at
+from pointstamp.storage.places import recorded_place
 
 _MARKER: Final = ".done"
 _STATIC_END: Final = "static.end"
 _END: Final = "finished-"
+_READS: Final = ("path", "subscribe", "subscribePattern", "assign", "kafka.bootstrap.servers", "host", "port")
 _STARTS_MAX: Final = 3
 _TOO_SLOW: Final = "Python worker failed to connect back"
 
@@ -80,7 +83,7 @@ class StreamLog:
 
     def source(self) -> FolderSource:
         """The log as the workers read it."""
-        return files(
+        read = files(
             self._folder,
             "parquet",
             group_by_marker=_MARKER,
@@ -90,6 +93,7 @@ class StreamLog:
             units_per_tick=None,
             settle_seconds=0,  # everything in it is put there whole
         )
+        return replace(read, known_as=frame_identity(self._frame))
 
     def start(self) -> None:
         """Let Structured Streaming write, unless it was stopped before."""
@@ -167,7 +171,7 @@ def static_log(name: str, frame: DataFrame, checkpoint: str) -> FolderSource:
         raise in_words(str(error), published="") from None
     if storage.size(_STATIC_END) is None:
         storage.create(_STATIC_END, b"end\n")
-    return files(
+    read = files(
         folder,
         "parquet",
         group_by_marker=_MARKER,
@@ -177,6 +181,38 @@ def static_log(name: str, frame: DataFrame, checkpoint: str) -> FolderSource:
         units_per_tick=None,
         settle_seconds=0,
     )
+    return replace(read, known_as=frame_identity(frame))
+
+
+def frame_identity(frame: DataFrame) -> Identity:
+    """What tells a DataFrame from others, for the checkpoint.
+
+    The rows of one that does not stream are compared themselves. Of one that streams it is what it reads, as
+    far as this process knows its plan: Spark Connect does not say it.
+    """
+    if not frame.isStreaming:
+        return {"kind": "DataFrame"}
+    plan: Any = getattr(frame, "_jdf", None)
+    if plan is None:
+        return {"kind": "streaming DataFrame"}
+    leaves = plan.queryExecution().analyzed().collectLeaves()
+    reads = [_leaf(leaves.apply(number)) for number in range(leaves.length())]
+    return {"kind": "streaming DataFrame", "reads": "; ".join(reads)}
+
+
+def _leaf(leaf: Any) -> str:  # noqa: ANN401 - a node of a Spark plan
+    """The source of a streaming DataFrame with the options that say which rows it has; never a password."""
+    try:
+        if leaf.nodeName() == "StreamingRelation":
+            name, options = leaf.sourceName(), leaf.dataSource().options()
+            found = {key: options.get(key).get() for key in _READS if options.contains(key)}
+        else:
+            name, options = leaf.sourceName(), leaf.extraOptions()
+            found = {key: options.get(key) for key in _READS if options.containsKey(key)}
+    except Exception:  # a node of another kind, which has no such methods
+        return str(leaf.nodeName())
+    told = [f"{key} {recorded_place(value) if key == 'path' else value}" for key, value in found.items()]
+    return f"{name} {', '.join(told)}".strip()
 
 
 def _batch_name(number: int) -> str:

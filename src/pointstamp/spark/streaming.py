@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pointstamp.errors import FlowError
 from pointstamp.flow.plan import Plan
 from pointstamp.journal.history import Ticked
+from pointstamp.journal.shape import shape_of
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
 from pointstamp.query.observing import Judge
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
@@ -24,6 +25,7 @@ from pointstamp.query.query import Companion, Query, begin_query
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.starting import (
     check_epochs,
+    check_resumable,
     check_sink,
     check_sources,
     query_id_at,
@@ -36,10 +38,11 @@ from pointstamp.rows.epochcolumn import EpochColumn
 from pointstamp.running.feeding import EpochColumns
 from pointstamp.sinks.port import Sink
 from pointstamp.sources.port import Part, Position, Source, Unit, Watch
+from pointstamp.sources.provenance import Identity, identity_of_source, moved_from_of
 from pointstamp.spark.crew import SparkLauncher
 from pointstamp.spark.frame_results import FrameResults
 from pointstamp.spark.frames import chosen, read, use_this_python
-from pointstamp.spark.inputlog import StreamLog, static_log
+from pointstamp.spark.inputlog import StreamLog, frame_identity, static_log
 from pointstamp.spark.packing import input_specs
 from pointstamp.spark.place import spark_address
 from pointstamp.spark.sendable import check_sendable
@@ -104,6 +107,11 @@ def start(
     use_this_python(spark)
     folder = spark_address(checkpoint)
     storage = storage_at(checkpoint)
+    # Rows of DataFrames are written into the checkpoint, so its flow is compared before.
+    known = {name: _Frame(each) if _is_frame(each) else each for name, each in streams.items()}
+    shape = shape_of(plan, "", known, columns, schemas)
+    moved = {name: place for name, each in known.items() if (place := moved_from_of(each)) is not None}
+    check_resumable(storage, shape, accept_changes=accept_changes, moved_from=moved)
     sources, logs = _sources(plan, streams, columns, folder, available_now=available_now)
     spec = QuerySpec(
         plan,
@@ -263,6 +271,23 @@ class _UpToNow:
 
     def describe(self) -> str:
         return self.inner.describe()
+
+    def identity(self) -> Identity:
+        return identity_of_source(self.inner)
+
+    @property
+    def moved_from(self) -> str | None:
+        return moved_from_of(self.inner)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """A DataFrame that is an input, known by what it reads."""
+
+    frame: DataFrame
+
+    def identity(self) -> Identity:
+        return frame_identity(self.frame)
 
 
 def _is_frame(value: Any) -> bool:  # noqa: ANN401 - whatever the user gave

@@ -57,7 +57,9 @@ def memory_limit(size: int | str, folder: str | os.PathLike[str] | None, flow: s
             f"flow '{flow}' was given the memory limit {size!r}; it is a number of bytes, or a text such as "
             "'512MB', '2 GB' or '64MiB', and more than nothing."
         )
-    return MemoryLimit(max(int(float(found[1]) * unit), 1), None if folder is None else os.fspath(folder))
+    return MemoryLimit(
+        max(int(float(found[1]) * unit), 1), None if folder is None else os.path.abspath(folder)
+    )
 
 
 class Spills(Protocol):

@@ -28,6 +28,7 @@ from pointstamp.sources.kafka.watch import EARLIEST, LATEST, KafkaWatch
 from pointstamp.sources.limits import check_bytes_per_tick, share_of_bytes
 from pointstamp.sources.once import AllAtOnce
 from pointstamp.sources.port import Part, Position, Unit, Watch
+from pointstamp.sources.provenance import Identity, options_of
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -59,6 +60,7 @@ def kafka(
     look_every_seconds: float = _LOOK_EVERY_SECONDS,
     topics_every_seconds: float = 10.0,
     options: Mapping[str, Any] | None = None,
+    moved_from: str | None = None,
 ) -> "KafkaSource":
     """The records of topics, those there and those to come, each read exactly once.
 
@@ -87,6 +89,8 @@ def kafka(
     - ``look_every_seconds``: how often Kafka is asked at least how far its partitions go; new records are
       mostly found at once. ``topics_every_seconds``: how often for new topics and partitions.
     - ``options``: settings of librdkafka's, such as those of TLS and SASL.
+    - ``moved_from``: the ``bootstrap`` of before, if the same topics are at other servers now. Without it,
+      one server must be the same.
 
     >>> kafka("broker:9092", "orders").describe()
     "topic 'orders' of Kafka at 'broker:9092'"
@@ -121,6 +125,7 @@ def kafka(
         look_every_seconds,
         topics_every_seconds,
         bytes_per_tick,
+        moved_from=moved_from,
     )
 
 
@@ -140,6 +145,7 @@ class KafkaSource(RedactedRepr):
     topics_every_seconds: float
     bytes_per_tick: int | None = None
     units_per_tick: int | None = None
+    moved_from: str | None = None
 
     def check(self) -> None:
         """Raise FlowError if what is needed is not installed."""
@@ -195,6 +201,13 @@ class KafkaSource(RedactedRepr):
         """How much of what one tick may take a unit is."""
         by_rows = 0.0 if self.rows_per_tick is None else ranges.records_in(unit) / self.rows_per_tick
         return max(by_rows, share_of_bytes(unit, self.bytes_per_tick))
+
+    def identity(self) -> Identity:
+        """What tells this source from others, for the checkpoint."""
+        # The registry and the descriptors may be newer; a time to start at is often computed.
+        options = options_of(self, "cluster", "starting", "registry", "protobuf")
+        started = self.starting if isinstance(self.starting, str) else "at a time"
+        return {"kind": "Kafka", "servers": self.cluster.bootstrap, **options, "starting": started}
 
     def describe(self) -> str:
         """A description for messages."""

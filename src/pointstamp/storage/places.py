@@ -1,0 +1,42 @@
+"""Places of folders and objects: absolute, and as they may be recorded.
+
+A relative path means another folder in another working directory, and a process may change its own at any
+time. So every place that a user gives is made absolute where it is given.
+"""
+
+import os
+import re
+from typing import Final
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_CONTAINERS: Final = ("abfs", "abfss", "wasb", "wasbs")
+"""Schemes in which the part before '@' is not a user, but a container."""
+
+
+def absolute_place(path: str | os.PathLike[str]) -> str:
+    """Return an address that means the same in every working directory.
+
+    >>> absolute_place("s3://bucket/in/"), absolute_place("file:/in"), absolute_place("/data/../in")
+    ('s3://bucket/in/', 'file:/in', '/in')
+    """
+    place = os.fspath(path)
+    return place if _ADDRESS.match(place) else os.path.abspath(place)
+
+
+def recorded_place(address: str) -> str:
+    """Return an address as it may be recorded: without credentials and options, and without a last slash.
+
+    >>> recorded_place("sftp://me:a/secret@host/in/"), recorded_place("abfss://box@store/in")
+    ('sftp://host/in', 'abfss://box@store/in')
+    """
+    if address.startswith("file:/"):
+        return os.path.abspath("/" + address.removeprefix("file:").lstrip("/"))
+    found = _SCHEME.match(address)
+    if found is None:
+        return os.path.abspath(address)
+    scheme, rest = found[1], address[found.end() :]
+    user, at, behind = rest.rpartition("@")
+    if at and scheme not in _CONTAINERS and ("/" not in user or ":" in user):
+        rest = behind
+    return f"{scheme}://{rest.partition('?')[0].rstrip('/')}"
