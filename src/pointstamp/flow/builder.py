@@ -76,6 +76,7 @@ class EventTimeMark:
     """A promise about the event time of a stream: how late its rows may be, in the unit of its column."""
 
     stream: str
+    at: str
     kind: pa.DataType
     lateness: int
     latest: SourcePort

@@ -74,7 +74,7 @@ def promised(
     made = add_operator(name, partial(InTime, plan), inputs, outputs, in_order=True, sends=Passes.ROWS)
     index = wiring(made[0]).source.operator
     builder.event_times[index] = EventTimeMark(
-        origin, kind, length, wiring(latest).source, is_idle=seconds is not None
+        origin, at, kind, length, wiring(latest).source, is_idle=seconds is not None
     )
     if late != "error":
         apart = made[1] if late == "output" else _counted(made[1], f"{name}: late rows")
@@ -97,6 +97,13 @@ def has_promise(stream: AnOutlet) -> bool:
     """Whether something that a stream is made of has a promise about its event time."""
     builder = wiring(stream).builder
     return not builder.event_times.keys().isdisjoint(above(builder, wiring(stream).source.operator))
+
+
+def is_event_time_of(stream: AnOutlet, column: str) -> bool:
+    """Whether a column is the event time that was promised of this stream itself, as it comes from there."""
+    source = wiring(stream).source
+    mark = wiring(stream).builder.event_times.get(source.operator)
+    return mark is not None and source.port == 0 and mark.at == column
 
 
 def bounds_for(
