@@ -193,7 +193,7 @@ REFUSED = {
 """What is no view of the tables above."""
 
 WRONG = {
-    "create table t (id long primary key, at timestamp, watermark for at as at)": "has no watermark",
+    "create table t (id long primary key, at timestamp, watermark for at as at)": "must be that of its 'order' column",
     "create table t (at timestamp, watermark for at as at + interval 1 second)": "a watermark is a column less",
     "create table t (at timestamp) tblproperties ('event_time' = 'at')": "how late a row may be",
     "create table t (at timestamp, watermark for at as at) tblproperties ('late' = 'x')": "'late' is one of",
