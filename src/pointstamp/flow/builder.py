@@ -106,7 +106,7 @@ class PlanBuilder:
         self.event_times: dict[OperatorIndex, EventTimeMark] = {}
         """The operators behind which rows go by a promise about event time."""
         self.clock: tuple[OperatorIndex, ...] = ()
-        """While a query is written: the operators of all tables that it reads; it goes by their watermarks."""
+        """While a query is written: operators of all tables that it reads; it goes by their watermarks."""
         self.forgets: set[OperatorIndex] = set()
         """The operators that let rows go when their event time is over."""
 
