@@ -60,8 +60,8 @@ GROUPS = {
         "select o.id, session_window.end as till, count(*) as n from orders o where o.id in (select id from paid where ts < 1000) or o.id >= 0 group by o.id, session_window(o.ts, 2) having session_window.end <= now()",
         """select id, max(ts) + 2 as till, count(*) as n from (
             select *, sum(fresh) over (partition by id order by ts rows unbounded preceding) as session from (
-                select *, case when ts < lag(ts) over (partition by id order by ts) + 2 then 0 else 1 end as fresh
-                from orders)) group by id, session having till <= now()""",
+                select *, case when ts <= lag(ts) over (partition by id order by ts) + 2 then 0 else 1 end as fresh
+                from orders)) group by id, session having till < now()""",
     ),
 }
 QUERIES = {

@@ -427,7 +427,7 @@ class Stream(EpochVerbs):
     ) -> "Stream":
         """Each row once, with its session, in the epoch in which event time has passed the session's end.
 
-        Rows of a key that are less than the ``gap`` apart, by their column ``at``, are one session; it ends
+        Rows of a key that are at most the ``gap`` apart, by their column ``at``, are one session; it ends
         the gap after its last row. All its rows come in one epoch, so that a reduction of them is its final
         result, and nothing of it is kept. It needs ``event_time``, or epochs that are event time. Sessions
         that are corrected by late rows are those of a table: ``running().sessions(...)``.
