@@ -61,7 +61,7 @@ SQL: Final[dict[str, str]] = {
     "q11": """
         with begun as (
             select *, coalesce(date_time - lag(date_time) over (
-                partition by bidder order by date_time) >= interval '10 seconds', true)::int as is_first
+                partition by bidder order by date_time) > interval '10 seconds', true)::int as is_first
             from bid),
         numbered as (select *, sum(is_first) over (
             partition by bidder order by date_time rows unbounded preceding) as session from begun)

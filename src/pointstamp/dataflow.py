@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from pointstamp.dashboard.server import chosen_token
 from pointstamp.errors import FlowError
+from pointstamp.expressions.windows import Span
 from pointstamp.flow.builder import PlanBuilder, wired
 from pointstamp.flow.event_epochs import EventTime, event_epochs
 from pointstamp.flow.idle import idle_seconds
@@ -188,14 +189,37 @@ class Dataflow:
         key: str | Iterable[str],
         order: str | None = None,
         deleted: str | None = None,
+        lateness: Span | None = None,
+        late: LatePolicy = "output",
     ) -> Table:
         """A table that comes from outside as upserts: a row replaces the one that has its key.
 
-        Of several rows of a key in one epoch the one with the greatest ``order``, a column, counts; without
-        it they are refused. ``deleted`` is a boolean column that marks the rows that delete their key; it is
-        no column of the table.
+        Args:
+            name: The name of the input.
+            schema: Its columns.
+            key: The column or columns by which a row replaces another.
+            order: The row with the greatest value in this column wins, in whichever epoch it arrives. Null is
+                the least value. If two rows are equal in it, a deletion wins, and otherwise the row that is
+                greatest by its columns from left to right. Default: the row of the latest epoch wins, and
+                two rows of a key in one epoch raise FlowError.
+            deleted: A boolean column that marks the rows that delete their key; it is not a column of the
+                table. With ``order`` a deleted key leaves a tombstone, its key and order value, so that an
+                older row does not bring it back.
+            lateness: How much less than the greatest value so far ``order`` may be, as in
+                ``stream.event_time``. Tombstones are freed when the watermark has passed them; without it
+                they are kept.
+            late: What becomes of rows that are later: ``output``, ``drop`` or ``error``.
+
         """
-        return upserted(self.input(name, schema), key, order, deleted, name)
+        rows = self.input(name, schema)
+        if lateness is None:
+            return upserted(rows, key, order, deleted, name)
+        if order is None:
+            raise FlowError(
+                f"table '{name}': lateness= is that of order=, which is missing. Name the column order=."
+            )
+        timed = rows.event_time(order, lateness=lateness, late=late, name=f"{name}: event time")
+        return upserted(timed, key, order, deleted, name, is_event_time=True)
 
     def output(self, name: str, stream: Stream | Table) -> None:
         """Let a stream be a result of the flow, under a name; of a table, its changes in each epoch."""

@@ -43,7 +43,7 @@ def test_each_session_comes_once_in_the_epoch_in_which_it_ends(
     flow = sessions_flow(*(["k"] if has_keys else []))
     found = flow.run_local(rows=pa.concat_tables(timed_tables([rows])), workers=workers)["sessions"]
     alike = rows if has_keys else [(0, *row[1:]) for row in rows]
-    wanted = Counter((-(-row[-1] // EVERY) - 1, *row) for row in sessions_of(alike, GAP))
+    wanted = Counter((row[-1] // EVERY, *row) for row in sessions_of(alike, GAP))
     total: Counter[Row] = Counter()
     for row in found.table().to_pylist():
         epoch, k, *rest = row.values()
@@ -63,7 +63,7 @@ def test_with_aggregates_a_session_is_one_row(rows: list[Row], has_keys: bool, w
     alike = rows if has_keys else [(0, *row[1:]) for row in rows]
     for k, _, n, *ends in sessions_of(alike, GAP):
         groups.setdefault((*([k] if has_keys else []), *ends), []).append(n)
-    wanted = Counter((-(-key[-1] // EVERY) - 1, *key, len(ns), sum(ns)) for key, ns in groups.items())
+    wanted = Counter((key[-1] // EVERY, *key, len(ns), sum(ns)) for key, ns in groups.items())
     assert Counter(tuple(row.values()) for row in found.table().to_pylist()) == wanted
 
 
@@ -79,7 +79,7 @@ def test_by_a_promise_sessions_come_when_the_bound_has_passed_them(
     truth = judged(epochs, 5)
     for epoch in range(len(epochs)):
         sessions = sessions_of(truth.in_time[epoch], GAP)
-        over = Counter(row for row in sessions if passed(truth.bounds, epoch, row[-1]))
+        over = Counter(row for row in sessions if passed(truth.bounds, epoch, row[-1] + 1))
         assert rows_of(found, epoch) == over
 
 

@@ -116,7 +116,7 @@ def sessions_of(rows: Sequence[Row], gap: int) -> list[Row]:
         own = sorted((row for row in rows if row[0] == key and row[1] is not None), key=lambda row: row[1])
         session: list[Row] = []
         for row in own:
-            if session and row[1] - session[-1][1] >= gap:
+            if session and row[1] - session[-1][1] > gap:
                 made += [(*each, session[0][1], session[-1][1] + gap) for each in session]
                 session = []
             session.append(row)

@@ -246,7 +246,7 @@ CASES: Final = [
          "(values (interval '10 minutes'), (interval '20 minutes')) s(o) where ts is not null group by 1, 2"),
     Case("session window", "select k, session_window.start as s, count(*) as n from v where k is not null "
          "group by k, session_window(ts, '15 minutes')",
-         "with f as (select *, coalesce(ts - lag(ts) over (partition by k order by ts) >= interval '15 minutes', true)::int as i "
+         "with f as (select *, coalesce(ts - lag(ts) over (partition by k order by ts) > interval '15 minutes', true)::int as i "
          "from v where ts is not null and k is not null), g as (select *, sum(i) over (partition by k order by ts "
          "rows unbounded preceding) as g from f) select k, min(ts) as s, count(*) as n from g group by k, g"),
     Case("explode", "select k, e from v lateral view explode(l) s as e where e > 1",

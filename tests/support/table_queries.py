@@ -61,10 +61,19 @@ def changes(draw: st.DrawFn, rows: st.SearchStrategy[Row], epochs: int) -> list[
 
 
 def table_of(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
-    """Rows as an Arrow table."""
+    """Rows as an Arrow table, which is a part of a larger one: its columns begin with an offset."""
     columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * len(schema)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    arrays = [
+        shifted_array(pa.array(column, field.type)) for column, field in zip(columns, schema, strict=True)
+    ]
     return pa.table(arrays, schema=schema)
+
+
+def shifted_array(values: pa.Array) -> pa.Array:
+    """The same values as a slice of an array that has others before and behind them."""
+    if not len(values):
+        return values
+    return pa.concat_arrays([values.slice(len(values) - 1), values, values.slice(0, 1)]).slice(1, len(values))
 
 
 def accumulated(epochs: Epochs) -> list[Row]:

@@ -49,6 +49,7 @@ def upserted_flow() -> ps.Dataflow:
     people = flow.table("people", PEOPLE, key="id", order="version", deleted="gone")
     flow.output("people", people)
     flow.output("cities", people.count("city"))
+    flow.output("timed", flow.table("timed", PEOPLE, key="id", order="version", deleted="gone", lateness=4))
     flow.output("rows", flow.input("states", "n long").states())
     return flow
 
@@ -125,7 +126,11 @@ def inputs_of(name: str, seed: int = 0, epochs: int = 5) -> dict[str, Any]:
         return {"b": [table_of(e, RIGHT) for e in [[], *rows]]}
     if name == "upserted":
         states = [[{"n": rng.randrange(5)} for _ in range(3)] for _ in range(epochs)]
-        return {"people": [table_of(rows, PEOPLE) for rows in _upserts(rng, epochs)], "states": states}
+        return {
+            "people": [table_of(rows, PEOPLE) for rows in _upserts(rng, epochs)],
+            "timed": [table_of(rows, PEOPLE) for rows in _upserts(rng, epochs)],
+            "states": states,
+        }
     if name == "timed":
         return {"rows": [table_of(rows, ROWS) for rows in timed_changes(seed, epochs)]}
     edges, starts = loop_changes(name, seed, epochs)
@@ -157,8 +162,11 @@ def _changes(rng: random.Random, epochs: int, row: Callable[[], Row], most: int 
 
 
 def _upserts(rng: random.Random, epochs: int) -> list[list[Row]]:
-    versions = iter(range(1000))
+    """Versions that grow, of which some come an epoch later than they should, and some twice."""
     return [
-        [(rng.randrange(4), rng.choice("xyz"), next(versions), rng.random() < 0.25) for _ in range(4)]
-        for _ in range(epochs)
+        [
+            (rng.randrange(4), rng.choice("xyz"), epoch * 3 + rng.randrange(-4, 3), rng.random() < 0.4)
+            for _ in range(4)
+        ]
+        for epoch in range(epochs)
     ]

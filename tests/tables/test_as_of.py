@@ -19,7 +19,14 @@ from support.table_queries import Row, accumulated, changes, put_out, table_of
 
 TRADES = pa.schema({"k": pa.int64(), "at": pa.int64(), "w": pa.int64()})
 QUOTES = pa.schema({"k": pa.int64(), "time": pa.int64(), "price": pa.float64(), "w": pa.int64()})
-_KEY, _TIME = st.sampled_from([None, 0, 1]), st.one_of(st.none(), st.integers(0, 5))
+_KEY = st.sampled_from([None, 0, 1])
+# Near to each other, and so far apart that they are no places among rows; integers without nulls, too.
+_TIMES = [
+    st.one_of(st.none(), st.integers(0, 5)),
+    st.integers(0, 5),
+    st.integers(0, 99),
+    st.sampled_from([-(2**63), -(2**63) + 1, -1, 0, 7, 2**63 - 2, 2**63 - 1]),
+]
 _PRICE = st.sampled_from([None, 1.0, 2.0])
 
 
@@ -53,8 +60,9 @@ def test_a_row_stands_beside_its_nearest_after_every_epoch(
     workers: int,
     epochs: int,
 ) -> None:
-    trades = data.draw(changes(st.tuples(_KEY, _TIME), epochs))
-    quotes = data.draw(changes(st.tuples(_KEY, _TIME, _PRICE), epochs))
+    times = data.draw(st.sampled_from(_TIMES))
+    trades = data.draw(changes(st.tuples(_KEY, times), epochs))
+    quotes = data.draw(changes(st.tuples(_KEY, times, _PRICE), epochs))
     flow = ps.Dataflow("test")
     mine, theirs = (
         flow.input(name, schema).running(weight="w") for name, schema in (("t", TRADES), ("q", QUOTES))

@@ -22,10 +22,10 @@ from support.table_queries import Row, changes
 
 
 def islands(gap_minutes: int, partition: str) -> str:
-    """Sessions in SQL: a row begins one where no row lies less than the gap before it."""
+    """Sessions in SQL: a row begins one where no row lies at most the gap before it."""
     gap = f"interval '{gap_minutes} minutes'"
     return f"""
-        with marked as (select *, case when "at" - lag("at") over w < {gap} then 0 else 1 end as begins
+        with marked as (select *, case when "at" - lag("at") over w <= {gap} then 0 else 1 end as begins
                         from a where "at" is not null window w as ({partition} order by "at")),
              numbered as (select *, sum(begins) over (partition by {partition.partition("by ")[2] or "1"}
                           order by "at" range unbounded preceding) as number from marked)
@@ -99,7 +99,7 @@ def test_a_late_row_joins_two_sessions_and_divides_them_when_it_goes() -> None:
     ]
 
 
-def test_an_end_that_is_still_in_its_session_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_that_is_not_in_its_session_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     epochs = [[event(0), event(5)], [event(10)]]
 
     def judged() -> None:
@@ -110,10 +110,10 @@ def test_an_end_that_is_still_in_its_session_is_found(monkeypatch: pytest.Monkey
     judged()
     right = Sessions._begins
 
-    def with_its_end(self: Sessions, *given: Any) -> Any:  # noqa: ANN401 - as the method takes and gives
-        return right(replace(self, gap=self.gap + 1), *given)
+    def without_its_end(self: Sessions, *given: Any) -> Any:  # noqa: ANN401 - as the method takes and gives
+        return right(replace(self, gap=self.gap - 1), *given)
 
-    monkeypatch.setattr(Sessions, "_begins", with_its_end)
+    monkeypatch.setattr(Sessions, "_begins", without_its_end)
     with pytest.raises(AssertionError):
         judged()
 
@@ -125,7 +125,7 @@ CASES: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda t: t.sessions("s", at="at", gap=3), FlowError, "gap must be a timedelta or text"),
     (lambda t: t.sessions("s", at="at", gap="0 s"), FlowError, "needs a gap above 0"),
     (lambda t: t.sessions("s", at="at", gap="1 s", start="s"), SchemaError, "column 's' twice"),
-    (lambda t: t.sessions("s", at="at", gap="1 s", end="diff"), SchemaError, "column 'diff' twice"),
+    (lambda t: t.sessions("s", at="at", gap="1 s", end="diff"), SchemaError, "cannot be called 'diff'"),
     (lambda t: t.session_window("at", "5 minutes"), AttributeError, r"here that is sessions\('user'"),
 ]
 

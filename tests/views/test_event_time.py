@@ -45,9 +45,9 @@ VIEWS = {
         group by kind, session_window(moment, '3 seconds') having session_window.end <= now()""",
         """select kind, min(moment) as since, max(moment) + interval 3 seconds as till, count(*) as n from (
             select *, sum(is_new) over (partition by kind order by moment rows unbounded preceding) as session
-            from (select *, case when moment < lag(moment) over (partition by kind order by moment) + interval 3 seconds
+            from (select *, case when moment <= lag(moment) over (partition by kind order by moment) + interval 3 seconds
                 then 0 else 1 end as is_new from bids))
-        group by kind, session having till <= bound""",
+        group by kind, session having till < bound""",
     ),
     "later": (
         "select moment, price from bids where moment + interval 3 seconds <= now()",
@@ -193,7 +193,7 @@ REFUSED = {
 """What is no view of the tables above."""
 
 WRONG = {
-    "create table t (id long primary key, at timestamp, watermark for at as at)": "has no watermark",
+    "create table t (id long primary key, at timestamp, watermark for at as at)": "must be that of its 'order' column",
     "create table t (at timestamp, watermark for at as at + interval 1 second)": "a watermark is a column less",
     "create table t (at timestamp) tblproperties ('event_time' = 'at')": "how late a row may be",
     "create table t (at timestamp, watermark for at as at) tblproperties ('late' = 'x')": "'late' is one of",

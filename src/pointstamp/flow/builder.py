@@ -77,6 +77,7 @@ class EventTimeMark:
     """A promise about the event time of a stream: how late its rows may be, in the unit of its column."""
 
     stream: str
+    at: str
     kind: pa.DataType
     lateness: int
     latest: SourcePort
@@ -105,6 +106,8 @@ class PlanBuilder:
         self._roll = roll
         self.event_times: dict[OperatorIndex, EventTimeMark] = {}
         """The operators behind which rows go by a promise about event time."""
+        self.clock: tuple[OperatorIndex, ...] = ()
+        """While a query is written: operators of all tables that it reads; it goes by their watermarks."""
         self.forgets: set[OperatorIndex] = set()
         """The operators that let rows go when their event time is over."""
 

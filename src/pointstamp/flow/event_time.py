@@ -3,13 +3,15 @@
 What is made of a stream with event time, by any operations, goes by the bound of that stream. So nothing is
 carried along: whoever waits for event time looks for it in the plan, from where it stands up to the inputs,
 and goes by the least bound of all that it finds. What comes from inputs without event time, such as a table
-of names that is joined, has no say in it.
+of names that is joined, has no say in it. A query in SQL has one clock, that of all tables that it reads,
+wherever in the query something waits for it.
 
 An operator that keeps rows for ever must not stand between a promise and who waits for it, or the promise
 would be of no use: rows of windows that are over are to be forgotten before it (``keep_until``).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import get_args
@@ -74,7 +76,7 @@ def promised(
     made = add_operator(name, partial(InTime, plan), inputs, outputs, in_order=True, sends=Passes.ROWS)
     index = wiring(made[0]).source.operator
     builder.event_times[index] = EventTimeMark(
-        origin, kind, length, wiring(latest).source, is_idle=seconds is not None
+        origin, at, kind, length, wiring(latest).source, is_idle=seconds is not None
     )
     if late != "error":
         apart = made[1] if late == "output" else _counted(made[1], f"{name}: late rows")
@@ -93,10 +95,44 @@ def _counted(counts: AnOutlet, name: str) -> AnOutlet:
     return add_operator(name, logic, {"in": by}, {"out": schema})[0]
 
 
+@contextmanager
+def one_clock(streams: Iterable[AnOutlet]) -> Iterator[None]:
+    """Let all that is written meanwhile go by the least watermark of these streams, besides its own."""
+    sources = [(wiring(each).builder, wiring(each).source.operator) for each in streams]
+    builders = {id(builder): builder for builder, _ in sources}.values()
+    before = [builder.clock for builder in builders]
+    for builder in builders:
+        builder.clock = tuple(dict.fromkeys(index for _, index in sources))
+    try:
+        yield
+    finally:
+        for builder, clock in zip(builders, before, strict=True):
+            builder.clock = clock
+
+
+def has_clock(stream: AnOutlet) -> bool:
+    """Whether there is a watermark by which something that is made of a stream can wait."""
+    builder = wiring(stream).builder
+    marks = builder.event_times.keys()
+    starts = (wiring(stream).source.operator, *_clock_of_query(builder))
+    return any(not marks.isdisjoint(above(builder, start)) for start in starts)
+
+
+def _clock_of_query(builder: PlanBuilder) -> tuple[OperatorIndex, ...]:
+    return builder.clock
+
+
 def has_promise(stream: AnOutlet) -> bool:
     """Whether something that a stream is made of has a promise about its event time."""
     builder = wiring(stream).builder
     return not builder.event_times.keys().isdisjoint(above(builder, wiring(stream).source.operator))
+
+
+def is_event_time_of(stream: AnOutlet, column: str) -> bool:
+    """Whether a column is the event time that was promised of this stream itself, as it comes from there."""
+    source = wiring(stream).source
+    mark = wiring(stream).builder.event_times.get(source.operator)
+    return mark is not None and source.port == 0 and mark.at == column
 
 
 def bounds_for(
@@ -107,6 +143,7 @@ def bounds_for(
     if stream.loops:
         raise FlowError(f"{who} stands in a loop, where event time does not pass. Leave the loop first.")
     sources = [wiring(each).source.operator for each in (stream, *others)]
+    sources += _clock_of_query(builder)
     found = {index: mark for each in sources for index, mark in _marks_above(builder, each)}
     marks = list(found.values())
     if not marks:

@@ -176,9 +176,13 @@ class Stream(EpochVerbs):
         The stream has the columns ``op``, ``before`` and ``after``, the latter two structs; or ``value``
         names a column that holds events as JSON text, and ``schema`` says the columns of the table. With a
         ``key`` an event replaces the row that has its key, or deletes it, so that ``before`` may be missing
-        and events may come twice; of several events of a key in one epoch the one with the greatest
-        ``order``, a column of the stream such as Kafka's offset, counts. Without a key rows are inserted and
-        deleted as the events say, and ``before`` must be whole.
+        and events may come twice. The event of a key with the greatest ``order`` wins, in whichever epoch it
+        arrives: a column of the stream such as Kafka's offset, or a field inside the events such as
+        ``source.lsn``. In JSON text such a field is a long, unless a type stands behind it:
+        ``source.change_lsn string``. If two events are equal in it, a deletion wins, and otherwise the row
+        that is greatest by its columns from left to right. A deleted key leaves a tombstone, which is freed
+        by the watermark if ``order`` is the column of an ``event_time`` directly before, and else kept.
+        Without a key rows are inserted and deleted as the events say, and ``before`` must be whole.
         """
         way = TableWay(events=Events(schema, value, key, order))
         return wiring(self).builder.table_of(self, way, name)
@@ -423,7 +427,7 @@ class Stream(EpochVerbs):
     ) -> "Stream":
         """Each row once, with its session, in the epoch in which event time has passed the session's end.
 
-        Rows of a key that are less than the ``gap`` apart, by their column ``at``, are one session; it ends
+        Rows of a key that are at most the ``gap`` apart, by their column ``at``, are one session; it ends
         the gap after its last row. All its rows come in one epoch, so that a reduction of them is its final
         result, and nothing of it is kept. It needs ``event_time``, or epochs that are event time. Sessions
         that are corrected by late rows are those of a table: ``running().sessions(...)``.

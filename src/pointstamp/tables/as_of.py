@@ -63,8 +63,9 @@ class AsOf:
         can_meet = np.ones(rows.num_rows, np.bool_)
         for name in (*self.asked.pairs, _AT):
             can_meet &= rows.column(name).is_valid().to_numpy(zero_copy_only=False)
-        place = ranks(rows, [Ordered(_AT)])[0]
-        order = group * (rows.num_rows + 1) + place  # places are fewer than rows
+        # Ranks may be the times themselves; places are fewer than rows.
+        place = np.unique(ranks(rows, [Ordered(_AT)])[0], return_inverse=True)[1]
+        order = group * (rows.num_rows + 1) + place
         left, right = np.flatnonzero(~is_right), np.flatnonzero(is_right & can_meet)
         ties = ranks(rows, [Ordered(self.theirs(name)) for name in self.asked.added])
         right = right[np.lexsort([*(each[right] for each in reversed(ties)), order[right]])]

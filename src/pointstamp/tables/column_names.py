@@ -1,12 +1,44 @@
-"""Which columns a table can have: at least one, and none that is called as what tables are counted by."""
+"""Which columns a table can have: at least one, and none with a name that tables use themselves.
 
+Names that begin with two underscores are reserved. Operators put columns of such names beside those of a
+row: rounds, places, sums, the key of all rows. A column of a user under one of them would be lost.
+"""
+
+import re
 from collections.abc import Iterable
+from typing import Final
 
 import pyarrow as pa
 
 from pointstamp.errors import SchemaError
 from pointstamp.tables.kept.rounds import is_round_name
 from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD
+
+_BESIDE: Final = re.compile(
+    r"__(all|is_row|row|which|value|shard|rows|until|at|is_right|round_\d+|\d+( .*)?"
+    r"|(different|own|true|count|sum) .*|(left|right)_.*)",
+    re.DOTALL,
+)
+"""What operators of tables call columns that stand beside those of a row."""
+
+
+def weighed(who: str, schema: pa.Schema) -> pa.Schema:
+    """The columns of a row, and the weight; SchemaError where a column is called as the weight is."""
+    if DIFF in schema.names:
+        raise SchemaError(f"{who}: a column cannot be called '{DIFF}', which is the weight. Rename it.")
+    return pa.schema([*schema, DIFF_FIELD])
+
+
+def check_new_names(who: str, names: Iterable[str]) -> None:
+    """Reject new columns that are called as the weight is, or as what operators put beside a row."""
+    for name in names:
+        if name == DIFF:
+            raise SchemaError(f"{who}: a column cannot be called '{DIFF}', which is the weight. Rename it.")
+        if _BESIDE.fullmatch(name):
+            raise SchemaError(
+                f"{who}: a column cannot be called '{name}'; names that begin with '__' are reserved. "
+                "Rename it."
+            )
 
 
 def weighed_columns(who: str, fields: Iterable[pa.Field]) -> pa.Schema:

@@ -15,8 +15,10 @@ from pointstamp.expressions.compiling import compile_condition, compile_expressi
 from pointstamp.expressions.selecting import selection, shown
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.expressions.windows import event_time_type
+from pointstamp.flow.above import above
 from pointstamp.flow.event_time import bounds_for, check_forgets
 from pointstamp.flow.outlet import add_operator, wiring
+from pointstamp.flow.plan import Node
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.exploding import Explode, exploding
@@ -25,13 +27,13 @@ from pointstamp.operators.windowing import InWindows, Windowing
 from pointstamp.tables.aggregates.aggregating import Once
 from pointstamp.tables.aggregates.first_values import FirstValue
 from pointstamp.tables.aggregates.sums import LinearAggregate, Summing
-from pointstamp.tables.column_names import weighed_columns
+from pointstamp.tables.column_names import weighed, weighed_columns
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import GroupPlan, OnGroups
 from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.joining import Joining, joining
 from pointstamp.tables.kept.groups import GroupFunction
-from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD
+from pointstamp.tables.kept.weights import DIFF_FIELD
 from pointstamp.tables.mapping import MappedRows
 from pointstamp.tables.on_extremes import ExtremesPlan, OnExtremes
 from pointstamp.tables.on_rows import OnRows
@@ -50,11 +52,6 @@ from pointstamp.tables.weighing import Negated, Repeated, Weighed
 def rows_schema(deltas: Stream) -> pa.Schema:
     """The columns of a row, without the weight."""
     return pa.schema(list(deltas.schema)[:-1])
-
-
-def weighed(schema: pa.Schema) -> pa.Schema:
-    """The columns of a row, and the weight."""
-    return pa.schema([*schema, DIFF_FIELD])
 
 
 def summed(deltas: Stream, name: str, sends: Passes | None = None) -> Stream:
@@ -90,9 +87,8 @@ def selected(deltas: Stream, name: str, wanted: Mapping[str, Expression], who: s
     """Rows with other columns."""
     if not wanted:
         raise FlowError(f"{who} would have no columns; a table needs at least one.")
-    if DIFF in wanted:
-        raise SchemaError(f"{who}: a column cannot be called '{DIFF}', which is the weight. Rename it.")
     made = selection(who, rows_schema(deltas), wanted)
+    weighed(who, made.schema)
     return _one(name, partial(Weighed, made), deltas, made.schema)
 
 
@@ -104,8 +100,6 @@ def filtered(deltas: Stream, name: str, condition: Expression, who: str) -> Stre
 
 def in_windows(deltas: Stream, name: str, asked: Windowing) -> Stream:
     """Rows with the windows in which they lie."""
-    if DIFF in asked.schema.names:
-        raise SchemaError(f"'{name}': a column cannot be called '{DIFF}', which is the weight. Rename it.")
     return _one(name, partial(InWindows, asked), deltas, asked.schema)
 
 
@@ -131,7 +125,7 @@ def open_sessions(
     kind, told, lateness = bounds_for(deltas, who)
     if kind != result.field(len(result) - 1).type:
         raise SchemaError(f"{who} goes by '{function.at}', and the event time of its rows is {kind}.")
-    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, 0)
+    plan = GroupPlan(deltas.schema, keys, weighed(f"'{name}'", result), keys, function, 0)
     inputs = {"in": deltas.exchange(*keys), **told}
     logic = partial(OpenSessions, plan, lateness)
     made = add_operator(name, logic, inputs, {"out": plan.result}, in_order=True)[0]
@@ -173,11 +167,23 @@ def _waiting(
             f"{who}: {when} is {compiled.type}, and the event time that it waits for is {kind}; both must be "
             "of one type."
         )
+    # A row at the end of a session is still in it: what is made of sessions is over when their end is passed.
+    later += any(_makes_sessions(node) for node in _nodes_above(deltas))
     plan = UntilPlan(deltas.schema, compiled, lateness, only_grows, later)
     inputs = {"in": deltas.exchange(*rows_schema(deltas).names), **told}
     made = add_operator(name, partial(logic, plan), inputs, {"out": result}, in_order=True)[0]
     wiring(made).builder.forgets.add(wiring(made).source.operator)
     return made
+
+
+def _nodes_above(deltas: Stream) -> list[Node]:
+    builder = wiring(deltas).builder
+    return [builder.plan.nodes[index] for index in above(builder, wiring(deltas).source.operator)]
+
+
+def _makes_sessions(node: Node) -> bool:
+    plans = node.logic.args if isinstance(node.logic, partial) else ()
+    return any(isinstance(each, GroupPlan) and isinstance(each.function, Sessions) for each in plans)
 
 
 def exploded(
@@ -220,7 +226,7 @@ def on_groups(
 ) -> Stream:
     """What a function makes of the rows of each key, or of their sums."""
     rounds = len(deltas.loops)
-    plan = GroupPlan(deltas.schema, keys, weighed(result), keys, function, rounds, summing)
+    plan = GroupPlan(deltas.schema, keys, weighed(f"'{name}'", result), keys, function, rounds, summing)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": plan.result}
     return add_operator(name, partial(OnGroups, plan), inputs, outputs, in_order=True)[0]
 
@@ -235,10 +241,10 @@ def on_sums(
     """Aggregates of each key that are sums."""
     summing = Summing(deltas.schema, keys, aggregates)
     if deltas.loops:
-        function = SumsOfGroups(summing, weighed(result))
+        function = SumsOfGroups(summing, weighed(f"'{name}'", result))
         return on_groups(deltas, name, keys, function, result, summing)
-    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(result)}
-    logic = partial(OnSums, SumsPlan(summing, weighed(result)))
+    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(f"'{name}'", result)}
+    logic = partial(OnSums, SumsPlan(summing, weighed(f"'{name}'", result)))
     return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 
@@ -252,8 +258,8 @@ def on_extremes(
 ) -> Stream:
     """Values in the first rows of each key, and aggregates that are sums; not for loops."""
     assert not deltas.loops
-    plan = ExtremesPlan(Summing(deltas.schema, keys, aggregates), extremes, weighed(result))
-    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(result)}
+    plan = ExtremesPlan(Summing(deltas.schema, keys, aggregates), extremes, weighed(f"'{name}'", result))
+    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(f"'{name}'", result)}
     return add_operator(name, partial(OnExtremes, plan), inputs, outputs, in_order=True)[0]
 
 
@@ -261,7 +267,7 @@ def on_top(deltas: Stream, name: str, keys: tuple[str, ...], first: First, resul
     """The first rows of each key."""
     if deltas.loops:
         return on_groups(deltas, name, keys, first, result)
-    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(result)}
+    inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(f"'{name}'", result)}
     arranged = {"rows": arranged_by(deltas, keys, has_nulls=True, order=first.by[0])}
     logic = partial(OnTop, TopPlan(deltas.schema, keys, first), arranged=arranged)
     return add_operator(name, logic, inputs, outputs, in_order=True)[0]
@@ -272,9 +278,9 @@ def once(deltas: Stream, name: str) -> Stream:
     rows = rows_schema(deltas)
     if deltas.loops:
         return on_groups(deltas, name, tuple(rows.names), Once(deltas.schema), rows)
-    inputs, outputs = {"in": deltas.exchange(*rows.names)}, {"out": weighed(rows)}
+    inputs, outputs = {"in": deltas.exchange(*rows.names)}, {"out": weighed(f"'{name}'", rows)}
     arranged = {"rows": arranged_by(deltas, tuple(rows.names), has_nulls=True)}
-    logic = partial(OnRows, weighed(rows), arranged=arranged)
+    logic = partial(OnRows, weighed(f"'{name}'", rows), arranged=arranged)
     return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 
@@ -295,7 +301,7 @@ def pairs(
         tuple(asked.pairs),
         tuple(asked.pairs.values()),
         tuple(asked.added),
-        weighed(asked.result),
+        weighed(f"'{name}'", asked.result),
         len(left.loops),
         condition,
         nulls_match,
@@ -317,4 +323,4 @@ def equal_in(deltas: Stream, known: Stream, name: str) -> Stream:
 
 
 def _one(name: str, logic: Callable[[], Any], deltas: Stream, schema: pa.Schema) -> Stream:
-    return add_operator(name, logic, {"in": deltas}, {"out": weighed(schema)})[0]
+    return add_operator(name, logic, {"in": deltas}, {"out": weighed(f"'{name}'", schema)})[0]

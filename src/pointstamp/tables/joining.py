@@ -14,6 +14,7 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, col, lit
 from pointstamp.flow.join_kind import How
+from pointstamp.tables.column_names import check_new_names
 
 _ELSEWHERE: Final = {
     "outer": "full",
@@ -85,6 +86,7 @@ def joining(
     for own in right.names:
         if own not in pairs.values():
             added[own] = f"{own}{suffix}" if own in left.names else own
+    check_new_names(who, (name for own, name in added.items() if name != own))
     names = [*left.names, *added.values()]
     if twice := [name for name in names if names.count(name) > 1]:
         raise SchemaError(

@@ -23,6 +23,7 @@ from pointstamp.tables.aggregates.aggregating import Aggregating
 from pointstamp.tables.aggregates.asked_aggregates import TableAggregate, table_aggregates
 from pointstamp.tables.aggregates.first_values import first_value_asked
 from pointstamp.tables.aggregates.sums import LinearAggregate, is_linear
+from pointstamp.tables.column_names import check_new_names, weighed
 from pointstamp.tables.distinct_counts import can_be_apart, counted_apart
 from pointstamp.tables.kept.weights import DIFF
 from pointstamp.tables.with_row import WithRow
@@ -40,6 +41,7 @@ def reduced(
     """One row for each key, or one in all, with aggregates of its rows."""
     schema = deltas.rows_schema(changes)
     check_columns(who, schema, keys)
+    check_new_names(who, wanted)
     arguments = Arguments(keys)
     found = table_aggregates(who, schema, wanted, arguments)
     if twice := [column for column in found if column in keys]:
@@ -93,7 +95,7 @@ def _by_keys(
         changes, found = counted_apart(changes, keys, found, name)
     own = [changes.schema.field(key) for key in keys]
     result = pa.schema([*own, *(pa.field(column, each.result_type) for column, each in found.items())])
-    function = Aggregating(found, deltas.weighed(result))
+    function = Aggregating(found, weighed(f"'{name}'", result))
     linear = {
         column: LinearAggregate(each.kind, each.column, each.result_type, each.where)
         for column, each in found.items()

@@ -31,8 +31,7 @@ from pointstamp.state.pieces import Piece
 from pointstamp.tables.aggregates.aggregating import Aggregating
 from pointstamp.tables.aggregates.asked_aggregates import table_aggregates
 from pointstamp.tables.aggregates.group_values import Places, firsts_of
-from pointstamp.tables.column_names import weighed_columns
-from pointstamp.tables.deltas import weighed
+from pointstamp.tables.column_names import check_new_names, weighed, weighed_columns
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.columns import KeptColumn, as_batch, taken, together
 from pointstamp.tables.kept.groups import Grouped
@@ -196,7 +195,12 @@ def rolled(stream: Stream, asked: Rolls) -> Stream:
     result = pa.schema([*(looked_at.schema.field(column) for column in columns), *fields])
     keys = asked.keys or (ALL,)
     plan = RollingPlan(
-        weighed(looked_at.schema), keys, order, asked.rows, columns, Aggregating(found, weighed(result))
+        weighed(who, looked_at.schema),
+        keys,
+        order,
+        asked.rows,
+        columns,
+        Aggregating(found, weighed(who, result)),
     )
     inputs, outputs = {"in": looked_at.exchange(*keys)}, {"out": result}
     return add_operator(name, partial(Rolling, plan), inputs, outputs, in_order=True, sends=Passes.ADDED)[0]
@@ -212,6 +216,7 @@ def _check(stream: Stream, asked: Rolls, who: str) -> None:
         )
     check_columns(who, stream.schema, asked.keys)
     weighed_columns(who, list(stream.schema))
+    check_new_names(who, asked.aggregates)
     if not asked.aggregates:
         raise FlowError(f"{who} adds no column. Name one, for example typical=ps.mean('price').")
     check_adds_up(wiring(stream).builder.plan, wiring(stream).source, who)

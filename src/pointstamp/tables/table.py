@@ -39,6 +39,7 @@ from pointstamp.tables import deltas
 from pointstamp.tables.appending import only_appends
 from pointstamp.tables.as_of import Direction, Tolerance, as_of, joined_as_of
 from pointstamp.tables.by_key import newest_rows
+from pointstamp.tables.column_names import check_new_names, weighed
 from pointstamp.tables.cross import all_pairs
 from pointstamp.tables.in_order import OrderFunction
 from pointstamp.tables.joining import check_no_key, checked_how, joining
@@ -164,6 +165,7 @@ class Table:
 
             bids.window("at", "10 minutes").reduce("window_start", "window_end", bids=ps.count())
         """
+        check_new_names(f"'{name}' of {self}", (start, end))
         asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
         return Table(deltas.in_windows(self._deltas, name, asked))
 
@@ -293,13 +295,14 @@ class Table:
         check_columns(who, self.schema, keys)
         if count < 1:
             raise FlowError(f"{who} needs how many rows are wanted, 1 or more, and was given {count!r}.")
+        check_new_names(who, [] if rank is None else [rank])
         if rank is not None and rank in self.schema.names:
             raise SchemaError(f"{who}: there is a column '{rank}' already. Call the rank differently.")
         changes = self._deltas if keys else in_one_group(self._deltas, who)
         extra = [] if rank is None else [pa.field(rank, pa.int64())]
         result = pa.schema([*deltas.rows_schema(changes), *extra])
         order = ordering(who, self.schema, by)
-        function = First(count, order, ties, rank, deltas.weighed(result))
+        function = First(count, order, ties, rank, weighed(who, result))
         made = Table(deltas.on_top(changes, name, keys or (ALL,), function, result))
         return made if keys else made.drop(ALL)
 
@@ -339,11 +342,11 @@ class Table:
     ) -> "Table":
         """Each row with its session, from ``session_start`` to ``session_end``: rows of a key close in time.
 
-        A row that comes less than the ``gap`` after another one of its key, by their column ``at``, is in the
-        same session. The session ends the gap after its last row; its end is no longer in it. Sessions grow
-        together and fall apart as rows come and go. A row whose ``at`` is null is in none, and does not come.
-        With ``while_open`` sessions leave the table, and are forgotten, when the bound of ``event_time`` has
-        passed their end, as with ``keep_until``.
+        A row that comes at most the ``gap`` after another one of its key, by their column ``at``, is in the
+        same session. The session ends the gap after its last row; as in Spark, a row at the end itself is
+        still in it. Sessions grow together and fall apart as rows come and go. A row whose ``at`` is null is
+        in none, and does not come. With ``while_open`` sessions leave the table, and are freed, when the
+        watermark has passed their end, as with ``keep_until``.
 
         With aggregates each session is one row: its keys, where it begins and ends, and what they are.
 
@@ -508,6 +511,7 @@ class Table:
         return deltas.repeated(self._deltas, name)
 
     def _selected(self, name: str, wanted: Mapping[str, Expression]) -> "Table":
+        check_new_names(f"'{name}' of {self}", [new for new in wanted if new not in self.schema.names])
         return Table(deltas.selected(self._deltas, name, wanted, f"'{name}' of {self}"))
 
     def _check_table(self, name: str, other: "Table") -> None:

@@ -3,7 +3,7 @@
 Invariant: no table begins with a weight below zero, nor with updates that are taken for rows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -13,15 +13,16 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, col, when
 from pointstamp.flow.builder import Events, TableWay
+from pointstamp.flow.event_time import bounds_for, is_event_time_of
 from pointstamp.flow.marking import check_adds_up
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.incoming.border import Border
-from pointstamp.tables.incoming.debezium import DELETED, WEIGHT, change_events
+from pointstamp.tables.incoming.debezium import DELETED, ORDER, WEIGHT, change_events
 from pointstamp.tables.incoming.states import TICKS, States, Ticks
-from pointstamp.tables.incoming.upserting import UpsertPlan, Upserts
+from pointstamp.tables.incoming.upserting import OrderedUpserts, TimedUpserts, UpsertPlan, Upserts
 from pointstamp.tables.kept.fingerprints import has_fingerprints
 from pointstamp.tables.sharing import arranged_by
 from pointstamp.tables.table import Table
@@ -89,8 +90,10 @@ def _events(stream: Stream, events: Events, who: str, name: str) -> Table:
     made, plan = change_events(stream, events, name, who)
     if not plan.key:
         return _added(made, who, WEIGHT, name)
-    table = upserted(made, plan.key, plan.order, DELETED, name)
-    return table if plan.order is None else table.drop(plan.order)
+    if plan.order is None:
+        return upserted(made, plan.key, None, DELETED, name)
+    is_event_time = events.order is not None and is_event_time_of(stream, events.order)
+    return upserted(made, plan.key, ORDER, DELETED, name, is_event_time=is_event_time).drop(ORDER)
 
 
 def _whole(stream: Stream, who: str, empty: str | None, name: str) -> Table:
@@ -114,9 +117,18 @@ def _whole(stream: Stream, who: str, empty: str | None, name: str) -> Table:
 
 
 def upserted(
-    stream: Stream, key: str | Iterable[str], order: str | None, deleted: str | None, name: str
+    stream: Stream,
+    key: str | Iterable[str],
+    order: str | None,
+    deleted: str | None,
+    name: str,
+    *,
+    is_event_time: bool = False,
 ) -> Table:
-    """A stream of upserts as a table: each row replaces the row with its key, or deletes it."""
+    """A stream of upserts as a table: each row replaces the row with its key, or deletes it.
+
+    With ``is_event_time`` the order column is the event time of the stream, whose watermark frees tombstones.
+    """
     who = f"table '{name}'"
     _check_can_be_table(stream, who)
     keys = (key,) if isinstance(key, str) else tuple(key)
@@ -128,9 +140,23 @@ def upserted(
             f"{who}: '{deleted}' marks rows that delete, and is {stream.schema.field(deleted).type}; it must "
             "be boolean."
         )
+    if deleted is not None and deleted in (*keys, order):
+        raise SchemaError(f"{who}: deleted='{deleted}' is a column of key= or order=, too. Name another one.")
+    if order is not None and types.is_nested(stream.schema.field(order).type):
+        raise SchemaError(
+            f"{who}: order='{order}' must be a number, a text or a time, got "
+            f"{stream.schema.field(order).type}."
+        )
     schema = weighed_columns(who, [field for field in stream.schema if field.name != deleted])
-    logic = partial(Upserts, UpsertPlan(keys, order, deleted, schema))
+    plan = UpsertPlan(keys, order, deleted, schema)
     inputs = {"in": stream.exchange(*keys)}
+    logic: Callable[[], Upserts | OrderedUpserts] = partial(Upserts, plan)
+    if order is not None:
+        logic = partial(OrderedUpserts, plan)
+        if is_event_time and deleted is not None:
+            _, told, lateness = bounds_for(stream, who)
+            inputs |= told
+            logic = partial(TimedUpserts, plan, lateness)
     return Table(add_operator(f"{name}: upserts", logic, inputs, {"out": schema}, in_order=True)[0])
 
 

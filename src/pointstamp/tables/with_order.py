@@ -13,6 +13,7 @@ from pointstamp.reduce.arguments import Arguments
 from pointstamp.reduce.binding import plain_type
 from pointstamp.tables import deltas
 from pointstamp.tables.aggregates.asked_aggregates import result_type
+from pointstamp.tables.column_names import check_new_names, weighed
 from pointstamp.tables.in_order import NUMBERS, OrderFunction
 from pointstamp.tables.kept.ordering import ordering
 from pointstamp.tables.placing import PlaceColumn, Placing
@@ -39,12 +40,13 @@ def ordered(
         raise FlowError(f"{who} adds no column. Name one, for example before=ps.lag('price').")
     if twice := [column for column in added if column in schema.names]:
         raise SchemaError(f"{who}: there is a column '{twice[0]}' already. Call the new one differently.")
+    check_new_names(who, added)
     one_key: dict[str, Expression] = {} if keys else {ALL: lit(0, pa.int8())}
     looked_at = deltas.selected(changes, f"{name}: arguments", {**arguments.columns, **one_key}, who)
     fields = [pa.field(column, each.result_type) for column, each in added.items()]
     kept = (*schema.names, *one_key)
     result = pa.schema([*(looked_at.schema.field(column) for column in kept), *fields])
-    function = Placing(kept, order, added, deltas.weighed(result))
+    function = Placing(kept, order, added, weighed(who, result))
     made = deltas.on_groups(looked_at, name, keys or (ALL,), function, result)
     if keys:
         return made

@@ -2,7 +2,7 @@
 
 With a primary key its rows are upserts; without one they are added, and what deletes rows is said with
 ``tblproperties``: ``'weight' = 'w'`` or ``'operation' = 'op'`` name the column that says so, and of upserts
-``'order'`` and ``'deleted'``.
+``'order'`` and ``'deleted'``. The watermark of upserts is that of their order column, and frees tombstones.
 
 ``watermark for at as at - interval 4 seconds`` is the promise how late a row may be, by its column ``at``;
 the properties ``'event_time'`` and ``'lateness'`` say the same, and ``'late'`` what becomes of later rows.
@@ -26,7 +26,7 @@ from pointstamp.views.literals import interval_length
 from pointstamp.views.refusing import refused
 
 _OF_ROWS: Final = ("weight", "operation", "event_time", "lateness", "late", "epoch")
-_OF_UPSERTS: Final = ("order", "deleted")
+_OF_UPSERTS: Final = ("order", "deleted", "late")
 _LATE: Final[dict[str, LatePolicy]] = {each: each for each in get_args(LatePolicy)}
 
 
@@ -62,6 +62,7 @@ class InputDeclaration:
 def input_table(flow: Dataflow, declared: InputDeclaration) -> Table:
     """The table of an input, in a flow."""
     more = declared.properties
+    promise = declared.promise
     if declared.key:
         return flow.table(
             declared.name,
@@ -69,8 +70,9 @@ def input_table(flow: Dataflow, declared: InputDeclaration) -> Table:
             key=declared.key,
             order=more.get("order"),
             deleted=more.get("deleted"),
+            lateness=None if promise is None else promise.lateness,
+            late="output" if promise is None else promise.late,
         )
-    promise = declared.promise
     if promise is None:
         stream = flow.input(declared.name, declared.schema)
     else:
@@ -97,11 +99,11 @@ def declaration(node: exp.Create) -> InputDeclaration:
             raise refused(each, "this part of CREATE TABLE is not supported", "Leave it out.")
     properties = _properties(node, bool(key))
     promise = _promise(node, watermark, properties)
-    if promise is not None and key:
+    if promise is not None and key and promise.at != properties.get("order"):
         raise refused(
             node,
-            "a table with a primary key keeps a row for each key for ever, so it has no watermark",
-            "Leave the key or the watermark out.",
+            "the watermark of a table with a primary key must be that of its 'order' column",
+            f"Write tblproperties ('order' = '{promise.at}'), or leave the key or the watermark out.",
         )
     return InputDeclaration(node.this.this.name, ", ".join(columns), tuple(key), properties, promise)
 

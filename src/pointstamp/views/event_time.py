@@ -1,8 +1,10 @@
 """Conditions on ``now()``: what event time has passed, and what it has not.
 
 ``now()`` is the bound of event time: the greatest time of all rows so far, less the lateness that a watermark
-promises, and of several tables the least of theirs. So it moves with rows and never by itself, and a view of
-it is the same on every worker and after every failure.
+promises, and of several tables the least of theirs. It has one value in a query: all tables that the query
+reads count, in joins, subqueries and branches of UNION or EXCEPT, too. So a condition on it may be applied to
+one table before that is joined. It moves with rows and never by itself, and a view of it is the same on every
+worker and after every failure.
 
 ``x > now()`` keeps rows until the bound has reached their time: they leave in the next epoch that has event
 times, and everything behind forgets them. ``x <= now()`` lets rows through once the bound has reached them.
@@ -17,7 +19,7 @@ from sqlglot import exp
 
 from pointstamp.errors import FlowError, SqlError
 from pointstamp.expressions.tree import Expression
-from pointstamp.flow.event_time import check_forgets, has_promise
+from pointstamp.flow.event_time import check_forgets, has_clock
 from pointstamp.tables.table import Table, deltas_of
 from pointstamp.views.literals import interval_months
 from pointstamp.views.refusing import placed, refused
@@ -57,7 +59,7 @@ class TimeCondition:
 
     def check_promised(self, table: Table) -> None:
         """Refuse a table of which nobody knows how late rows may be."""
-        if not has_promise(deltas_of(table)):
+        if not has_clock(deltas_of(table)):
             raise refused(
                 self.node,
                 "now() is the bound of event time, and no table here has a watermark by which it moves",

@@ -13,7 +13,9 @@ from sqlglot import exp
 
 from pointstamp.dataflow import Dataflow
 from pointstamp.errors import SqlError
-from pointstamp.tables.table import Table
+from pointstamp.flow.event_time import one_clock
+from pointstamp.flow.stream import Stream
+from pointstamp.tables.table import Table, deltas_of
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.declaring import InputDeclaration, declaration, input_table
 from pointstamp.views.parsing import parse
@@ -101,8 +103,14 @@ class ViewsFlow:
         if isinstance(statement, exp.Create):
             self._create(statement)
             return
-        made = named(statement, self._catalog.compiler.query(statement, self._catalog))
+        with one_clock(self._read_by(statement)):
+            made = named(statement, self._catalog.compiler.query(statement, self._catalog))
         self._output(RESULT, statement, made)
+
+    def _read_by(self, statement: exp.Expr) -> list[Stream]:
+        """The tables and views that a statement reads, in subqueries, too."""
+        names = dict.fromkeys(each.name.lower() for each in statement.find_all(exp.Table))
+        return [deltas_of(self._catalog.tables[name]) for name in names if name in self._catalog.tables]
 
     def _create(self, node: exp.Create) -> None:
         kind = str(node.args.get("kind") or "").upper()
@@ -122,8 +130,9 @@ class ViewsFlow:
         self._create_view(node, name)
 
     def _create_view(self, node: exp.Create, name: str) -> None:
-        inside = with_common_tables(node, self._catalog)
-        made = inside.compiler.query(node.expression, inside)
+        with one_clock(self._read_by(node)):
+            inside = with_common_tables(node, self._catalog)
+            made = inside.compiler.query(node.expression, inside)
         if isinstance(node.this, exp.Schema):
             table = called(node, made.table, [each.name for each in node.this.expressions])
         else:

@@ -7,6 +7,7 @@ say nothing of rows.
 
 Weights need ``before`` whole, as Postgres sends it with ``replica identity full``. Where it is missing, or
 where events may come twice, the key says which row is meant: an event is then an upsert, or deletes its key.
+The order of the events of a key is a column of the stream, or a field inside the events (``source.lsn``).
 A truncated table (``t``) has lost rows of which no event speaks, and is refused.
 """
 
@@ -31,9 +32,20 @@ from pointstamp.tables.incoming.debezium_json import parsed_events
 
 WEIGHT: Final = "weight of event"
 DELETED: Final = "deleted by event"
+ORDER: Final = "order of event"
 
 _KINDS: Final = ("c", "r", "u", "d", "m")
 _BRING: Final = ("c", "r", "u")
+
+
+@dataclass(frozen=True, slots=True)
+class EventOrder:
+    """Where the order value of an event stands: a column of the stream, or a field inside the event."""
+
+    column: str | None
+    """The column, or that of the struct that has the field; None where the event is JSON text."""
+    path: tuple[str, ...]
+    kind: pa.DataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,7 @@ class EventPlan:
     value: str | None
     """The column with the event as JSON text; None where ``op``, ``before`` and ``after`` are columns."""
     key: tuple[str, ...]
-    order: str | None
+    order: EventOrder | None
     result: pa.Schema
 
 
@@ -64,7 +76,7 @@ class ChangeEvents:
         events = (
             batch
             if self._plan.value is None
-            else parsed_events(batch, self._plan.value, self._plan.columns, who)
+            else parsed_events(batch, self._plan.value, self._plan.columns, who, self._fields())
         )
         self._check(events, who)
         for side, kinds in (("after", pa.array(_BRING)), ("before", self._taking)):
@@ -74,13 +86,20 @@ class ChangeEvents:
                 self._refuse_missing(missing, side, who)
             context.send(self._made(chosen, side))
 
+    def _fields(self) -> dict[str, tuple[tuple[str, ...], pa.DataType]]:
+        """What is read of JSON text besides the row: the order value, if it is inside the event."""
+        order = self._plan.order
+        return {} if order is None or order.column is not None else {ORDER: (order.path, order.kind)}
+
     def _made(self, events: pa.RecordBatch, side: str) -> pa.RecordBatch:
         rows = dict(zip(self._plan.columns.names, events.column(side).flatten(), strict=True))
         count = events.num_rows
         if self._plan.key:
             rows[DELETED] = pa.array(np.full(count, side == "before"))
             if self._plan.order is not None:
-                rows[self._plan.order] = events.column(self._plan.order)
+                values = events.column(self._plan.order.column or ORDER)
+                inside = self._plan.order.path if self._plan.order.column is not None else ()
+                rows[ORDER] = pc.struct_field(values, list(inside)) if inside else values
         else:
             rows[WEIGHT] = pa.array(np.full(count, 1 if side == "after" else -1))
         return pa.RecordBatch.from_arrays(
@@ -119,23 +138,58 @@ def change_events(stream: Stream, events: Events, name: str, who: str) -> tuple[
     )
     key = (events.key,) if isinstance(events.key, str) else tuple(events.key or ())
     check_columns(f"{who}: key=", columns, key)
-    if events.order is not None:
-        if not key:
-            raise FlowError(
-                f"{who} was given order=, which is for upserts by key. Name the key, or leave it out."
-            )
-        check_columns(f"{who}: order=", stream.schema, [events.order])
-        if events.order in columns.names:
-            raise SchemaError(
-                f"{who}: order='{events.order}' is a column of the table, too. Rename it before."
-            )
+    order = None if events.order is None else _order(stream, events, key, who)
     extra = [pa.field(DELETED, pa.bool_())] if key else [pa.field(WEIGHT, pa.int64())]
-    if events.order is not None:
-        extra.append(stream.schema.field(events.order))
-    plan = EventPlan(columns, events.value, key, events.order, pa.schema([*columns, *extra]))
+    if order is not None:
+        extra.append(pa.field(ORDER, order.kind))
+    plan = EventPlan(columns, events.value, key, order, pa.schema([*columns, *extra]))
     logic = partial(ChangeEvents, plan)
     made = add_operator(f"{name}: events", logic, {"in": stream}, {"out": plan.result}, sends=Passes.MADE)[0]
     return made, plan
+
+
+def _order(stream: Stream, events: Events, key: tuple[str, ...], who: str) -> EventOrder:
+    """What ``order=`` names: a column of the stream, or a field inside the events."""
+    assert events.order is not None
+    if not key:
+        raise FlowError(
+            f"{who} was given order=, which is for upserts by key. Name the key, or leave it out."
+        )
+    name, _, told = events.order.partition(" ")
+    first, *inside = name.split(".")
+    if events.order in stream.schema.names or not inside:
+        check_columns(f"{who}: order=", stream.schema, [events.order])
+        return EventOrder(events.order, (), stream.schema.field(events.order).type)
+    if first in ("before", "after"):
+        raise FlowError(
+            f"{who}: order='{name}' is a column of the table, which a deleted row does not have. Name a "
+            "field that every event has, for example order='source.lsn'."
+        )
+    if events.value is not None and first not in stream.schema.names:
+        return EventOrder(None, (first, *inside), _ordered_type(told or "long", events.order, who))
+    check_columns(f"{who}: order=", stream.schema, [first])
+    kind = stream.schema.field(first).type
+    for depth, field in enumerate(inside):
+        names = [kind.field(n).name for n in range(kind.num_fields)] if types.is_struct(kind) else []
+        if told or field not in names:
+            of = ".".join([first, *inside[:depth]])
+            raise SchemaError(
+                f"{who}: order='{events.order}' is not a field of '{of}', which is {kind}. Name one that is."
+            )
+        kind = kind.field(names.index(field)).type
+    if types.is_nested(kind):
+        raise SchemaError(f"{who}: order='{name}' must be a number, a text or a time, got {kind}.")
+    return EventOrder(first, tuple(inside), kind)
+
+
+def _ordered_type(told: str, order: str, who: str) -> pa.DataType:
+    try:
+        return as_schema(f"x {told}").field(0).type
+    except SchemaError as error:
+        raise SchemaError(
+            f"{who}: order='{order}' must be a path such as 'source.lsn', or a path and a type such as "
+            f"'source.scn string': {error}"
+        ) from error
 
 
 def _from_text(stream: Stream, events: Events, who: str) -> pa.Schema:

@@ -5,6 +5,7 @@ for are left out, and one that an event does not have is null. Databases know ty
 or a decimal may come as text, and a time as a number, which is taken in the unit of the column's type.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -15,8 +16,17 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.rows.schema import to_batches
 
 
-def parsed_events(batch: pa.RecordBatch, value: str, columns: pa.Schema, who: str) -> pa.RecordBatch:
-    """The events of a batch as the columns op, before and after, beside the batch's others."""
+def parsed_events(
+    batch: pa.RecordBatch,
+    value: str,
+    columns: pa.Schema,
+    who: str,
+    fields: Mapping[str, tuple[tuple[str, ...], pa.DataType]],
+) -> pa.RecordBatch:
+    """The events of a batch as the columns op, before and after, beside the batch's others.
+
+    ``fields`` are further columns: where in an event each stands, and its type.
+    """
     kept: list[int] = []
     events: list[dict[str, Any]] = []
     for position, text in enumerate(batch.column(value).to_pylist()):
@@ -29,7 +39,25 @@ def parsed_events(batch: pa.RecordBatch, value: str, columns: pa.Schema, who: st
     arrays = [rows.column(name) for name in own]
     arrays.append(pa.array([event.get("op") for event in events], pa.string()))
     arrays += [_structs([event.get(side) for event in events], columns, who) for side in ("before", "after")]
-    return pa.RecordBatch.from_arrays(arrays, names=[*own, "op", "before", "after"])
+    for name, (path, kind) in fields.items():
+        values = [_inside(event, path, who) for event in events]
+        arrays.append(_array(values, pa.field(name, kind), f"{who}: '{'.'.join(path)}'"))
+    return pa.RecordBatch.from_arrays(arrays, names=[*own, "op", "before", "after", *fields])
+
+
+def _inside(event: dict[str, Any], path: tuple[str, ...], who: str) -> Any:  # noqa: ANN401 - a value of JSON
+    """A value inside an event; one that no event has is a mistake in its name."""
+    found: Any = event
+    for name in path:
+        if found is None:
+            return None
+        if not isinstance(found, dict) or name not in found:
+            raise FlowError(
+                f"{who} came to the event {_short(msgspec.json.encode(event))}, which has no "
+                f"'{'.'.join(path)}'. Name a field that every event has."
+            )
+        found = found[name]
+    return found
 
 
 def _decoded(text: str | bytes, who: str) -> dict[str, Any] | None:

@@ -1,10 +1,10 @@
 """Sessions where epochs are event time: each comes once, in the epoch in which its gap has passed.
 
-After an epoch nothing before its end can come any more. So a session that ends by then is over: its rows are
+After an epoch nothing before its end can come any more. So a session that ends before is over: its rows are
 sent with where it begins and ends, and are forgotten. For one that is still open the operator asks to be
 told when the epoch is complete in which it ends, unless it grows until then.
 
-Invariant: after every epoch that was handled only rows of sessions are kept that end later.
+Invariant: after every epoch that was handled only rows of sessions are kept that end with it or later.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ class EpochSessions:
         if change is not None:
             self._rows.add(change)
             touched.append(change.select(keys))
-        due = self._ends.take(passed)
+        due = self._ends.take(passed - 1)
         if due is not None:
             touched.append(due.select(keys))
         if touched:
@@ -62,16 +62,16 @@ class EpochSessions:
 
     def _look_at(self, context: Context, sessions: pa.RecordBatch, passed: int) -> None:
         ends = np.asarray(integers_of(sessions.column(self._end)).to_numpy(), np.int64)
-        over = sessions.filter(pa.array(ends <= passed))
+        over = sessions.filter(pa.array(ends < passed))
         if over.num_rows:
             gone = with_weights(over, -over.column(DIFF).to_numpy()).select(self._plan.schema.names)
             self._rows.add(gone)
             context.send(copies(over))
-        later = sessions.filter(pa.array(ends > passed))
+        later = sessions.filter(pa.array(ends >= passed))
         if later.num_rows:
             # A key may be noted more than once; it is looked at again then, and nothing is over.
-            self._ends.add(later.select([*self._plan.keys, DIFF]), ends[ends > passed])
-            for epoch in np.unique((ends[ends > passed] - 1) // self._every).tolist():
+            self._ends.add(later.select([*self._plan.keys, DIFF]), ends[ends >= passed])
+            for epoch in np.unique(ends[ends >= passed] // self._every).tolist():
                 context.notify_at((epoch,))
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:

@@ -5,7 +5,7 @@ away: so it forgets them as it forgets any row that is deleted. When a session i
 key and end.
 
 Invariant: after every epoch with event times, no session is there whose end the bound before that epoch had
-reached.
+passed.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ class OpenSessions(OnGroups):
         """Take the rows away whose sessions are over, and look at the keys that may have changed."""
         before = self._bounds.now
         if self._bounds.take(context.time) and before is not None:
-            over = self._ends.take(before)
+            over = self._ends.take(before - 1)
             if over is not None:
                 self._open.put(context.time, "in", self._taken_away(over, before))
         super().on_notify(context)
@@ -61,7 +61,7 @@ class OpenSessions(OnGroups):
         """The rows of the sessions of these keys that end before a bound, to be deleted."""
         keys = list(self._plan.keys)
         rows = added_up([self._sent.rows_of(distinct(over.select(keys)), keys)])
-        ended = rows.filter(pc.less_equal(integers_of(rows.column(self._end)), bound))
+        ended = rows.filter(pc.less(integers_of(rows.column(self._end)), bound))
         return with_weights(ended.select(self._plan.schema.names), -ended.column(DIFF).to_numpy())
 
     def _send(self, context: Context, change: pa.RecordBatch) -> None:

@@ -1,10 +1,11 @@
 """Sessions: events of a key that follow each other closely, with a pause before the first and after the last.
 
-Two events of a key are in one session when they are less than the gap apart, or when others between them are,
-each of the next. A session begins with its first event and ends the gap after its last one; as of a window,
-its end is no longer in it. So an event that comes late may join two sessions to one, and one that is deleted
-may divide one into two: all events of the key are looked at again, and those whose session is another one now
-are taken back and sent anew.
+Two events of a key are in one session when they are at most the gap apart, or when others between them are,
+each of the next. A session begins with its first event and ends the gap after its last one. As in Spark, an
+event at the end itself is still in it, so a session is over when event time has passed its end.
+
+An event that comes late may join two sessions to one, and one that is deleted may divide one into two: all
+events of the key are looked at again, and those whose session is another one now are retracted and resent.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.windows import Span, event_time_type, instants_of, integers_of, span_of
+from pointstamp.tables.column_names import check_new_names
 from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD
 
@@ -52,7 +54,9 @@ class Sessions:
     ) -> np.typing.NDArray[np.bool_]:
         """Whether a session begins with each of these, which are in order for each owner."""
         begins = np.ones(len(instants), np.bool_)
-        begins[1:] = (owner[1:] != owner[:-1]) | (instants[1:] - instants[:-1] >= self.gap)
+        # As unsigned numbers, because the difference of the least and the greatest instant is no signed one.
+        apart = (instants[1:] - instants[:-1]).view(np.uint64)
+        begins[1:] = (owner[1:] != owner[:-1]) | (apart > self.gap)
         return begins
 
 
@@ -64,8 +68,9 @@ def sessions(who: str, schema: pa.Schema, at: str, gap: Span, names: tuple[str, 
     length = span_of(f"{who}: gap", found, gap)
     if length < 1:
         raise FlowError(f"{who} needs a gap above 0, and was given {gap!r}.")
+    check_new_names(who, names)
     for name in names:
-        if name in (*schema.names, DIFF) or names[0] == names[1]:
+        if name in schema.names or names[0] == names[1]:
             raise SchemaError(
                 f"{who} would have the column '{name}' twice. Say start= and end= for others, or rename it."
             )
