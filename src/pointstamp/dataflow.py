@@ -29,6 +29,7 @@ from pointstamp.progress.choosing import BroadcastKind, check_broadcast
 from pointstamp.query import local_query
 from pointstamp.rows.late import LATE_PORT, LatePolicy, check_policy, late_schema
 from pointstamp.rows.schema import as_schema
+from pointstamp.rows.undeclared import ExtraColumns, check_extra_columns
 from pointstamp.running.counting import count_rows
 from pointstamp.running.driving import Collector, drive
 from pointstamp.running.feeding import EpochColumns, FlowControl, OnResult, feeder
@@ -120,10 +121,13 @@ class Dataflow:
         epoch: EventTime | None = None,
         late: LatePolicy | None = None,
         late_output: str | None = None,
+        extra_columns: ExtraColumns = "warn",
     ) -> Stream:
         """A stream that comes from outside; the schema is Spark DDL, "src long, dst long", or pyarrow's.
 
-        All declared columns must be there; other columns are ignored, wherever the flow runs.
+        All declared columns must be there. Other columns are not read, wherever the flow runs: one that looks
+        like the change of a row (``diff``, ``op``, ``_change_type``, ...) is an error, and others are a
+        warning, once. With ``extra_columns="ignore"`` they are neither.
 
         With ``epoch=ps.event_time("at", every="1 second", lateness="3 seconds")`` the epochs of its rows are
         their event time, and the input advances by itself.
@@ -135,6 +139,7 @@ class Dataflow:
         are in the epoch that was open when they arrived.
         """
         declared = as_schema(schema)
+        check_extra_columns(f"input '{name}'", extra_columns)
         late = late or ("error" if epoch is None else "output")
         check_policy(name, late, late_output)
         epochs = None if epoch is None else event_epochs(self.plan, name, declared, epoch)
@@ -143,6 +148,7 @@ class Dataflow:
             ports["late"] = late_schema(declared, name)
         node = self._builder.add(NodeKind.INPUT, name, (), [], ports)
         node.late = late
+        node.extra_columns = extra_columns
         node.event_epochs = epochs
         if epoch is not None:
             node.idle_seconds = idle_seconds(f"input '{name}', epoch=, idle", epoch.idle)
@@ -186,6 +192,7 @@ class Dataflow:
         key: str | Iterable[str],
         order: str | None = None,
         deleted: str | None = None,
+        extra_columns: ExtraColumns = "warn",
     ) -> Table:
         """A table that comes from outside as upserts: a row replaces the one that has its key.
 
@@ -193,7 +200,8 @@ class Dataflow:
         it they are refused. ``deleted`` is a boolean column that marks the rows that delete their key; it is
         no column of the table.
         """
-        return upserted(self.input(name, schema), key, order, deleted, name)
+        rows = self.input(name, schema, extra_columns=extra_columns)
+        return upserted(rows, key, order, deleted, name)
 
     def output(self, name: str, stream: Stream | Table) -> None:
         """Let a stream be a result of the flow, under a name; of a table, its changes in each epoch."""

@@ -24,6 +24,7 @@ from pyarrow import types
 
 from pointstamp.errors import FlowError, SourceError, StorageError
 from pointstamp.rows.schema import to_batches
+from pointstamp.rows.undeclared import check_undeclared, extra_of
 from pointstamp.sources.port import Part, Position, Unit, Watch
 from pointstamp.sources.versions import VersionWatch, versions
 
@@ -122,6 +123,10 @@ class DeltaChanges:
         number, _, what = part.locator.partition(" ")
         version = int(number)
         who = f"{self.describe()}, version {version}"
+        own = _plain_names(self._table())
+        check_undeclared(
+            [*own, _TYPE], schema.names, self.describe(), extra_of(schema), known=(_VERSION, _TIMESTAMP)
+        )
         found = self._rows(version, part.share, schema) if what else self._feed(version, schema)
         while True:
             try:
@@ -130,7 +135,7 @@ class DeltaChanges:
                 raise self._unreadable(version, error) from error
             if batch is None:
                 return
-            yield from to_batches(_plain(batch), schema, who, leaves_others=True)
+            yield from to_batches(_plain(batch), schema.remove_metadata(), who, leaves_others=True)
 
     def after(self, position: Position, unit: Unit) -> int:
         """The version of the unit."""
@@ -215,6 +220,10 @@ def _whole(table: Any) -> Unit:  # noqa: ANN401 - a DeltaTable
     name = f"{version} {_WHOLE}"
     size = sum(pa.table(table.get_add_actions()).column("size_bytes").to_pylist())
     return Unit(name, (Part(name, size, (0, 1)),), least_epoch=version)
+
+
+def _plain_names(table: Any) -> list[str]:  # noqa: ANN401 - a DeltaTable
+    return [each.name for each in table.schema().fields]
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -123,14 +123,14 @@ class PublishedSource:
         storage, who = self._storage(), f"{self.describe()}, epoch {place.epoch}"
         for table in self._rows(storage, place, schema):
             for batch in table.to_batches():
-                yield fit(batch, schema, who)
+                yield fit(batch, schema.remove_metadata(), who)
 
     def _rows(self, storage: Storage, place: _Place, schema: pa.Schema) -> list[pa.Table]:
         """The rows of an epoch, where they were found or, once those files are merged, where they are now."""
         files = place.files
         for _ in range(_TRIES_MAX):
             try:
-                return RECENT.rows(storage, files, place.epoch, schema)
+                return RECENT.rows(storage, files, place.epoch, schema, self.describe())
             except NotStored:
                 before, files = files, files_of_epoch(storage, self.path, self.output, place.epoch)
                 if files == before:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError, SourceError
 from pointstamp.rows.schema import fit
+from pointstamp.rows.undeclared import check_undeclared, extra_of, with_extra
 from pointstamp.sources.kafka.avro import AvroDecoder, check_avro_installed
 from pointstamp.sources.kafka.decoding import Decoded, Decoder, decode_json, decode_json_schema
 from pointstamp.sources.kafka.protobuf import ProtobufDecoder
@@ -74,10 +75,16 @@ class RecordColumns:
 
     def rows(self, messages: Sequence["Message"], schema: pa.Schema, who: str) -> tuple[pa.RecordBatch, int]:
         """Records as rows, and how many were skipped."""
+        extra = extra_of(schema)
         own = pa.schema([field for field in schema if field.name not in (*self.known, *self.key)])
         keyed = pa.schema([field for field in schema if field.name in self.key])
+        # Declared for a key, or for what Kafka knows, it is no change of the value.
+        own, keyed = with_extra(own, extra), with_extra(keyed, extra)
         decoded = self._decoded([message.value() for message in messages], own)
         keys = self._keys([message.key() for message in messages], keyed)
+        check_undeclared(
+            [*decoded.keys, *keys.keys], schema.names, who, extra, known=(*self.known, *self.key)
+        )
         problems = {**keys.problems, **decoded.problems}
         if problems and self.on_bad == "error":
             raise _undecodable(messages, problems, who)
@@ -91,8 +98,8 @@ class RecordColumns:
         batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], names=schema.names)
         if problems and self.on_bad == "skip":
             is_good = pa.array([place not in problems for place in range(len(messages))])
-            return fit(batch.filter(is_good), schema, who), len(problems)
-        return fit(batch, schema, who), 0
+            return fit(batch.filter(is_good), schema.remove_metadata(), who), len(problems)
+        return fit(batch, schema.remove_metadata(), who), 0
 
     def _decoded(self, values: list[bytes | None], schema: pa.Schema) -> Decoded:
         if not schema.names:
