@@ -1,7 +1,7 @@
 """Columns that an input does not declare, whatever the rows come as and wherever the flow runs.
 
 Families:
-- *left out*: in every form of rows (Arrow, pandas, polars, dictionaries) and every way to run on this machine;
+- *left out*: in every form of rows (Arrow, pandas, polars, dictionaries) and every way to run here;
 - *changes*: one that looks like the change of a row is an error, by every way in; Spark's ways are in
   ``tests/spark/test_run.py``, Delta's in ``tests/sources/test_delta_changes.py``;
 - *warnings*: others are a warning, once for an input, and none with ``extra_columns="ignore"``;

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError, SourceError
 from pointstamp.rows.schema import fit
-from pointstamp.rows.undeclared import check_undeclared, extra_of, with_extra
+from pointstamp.rows.undeclared import check_undeclared, extra_of, is_change_name, with_extra
 from pointstamp.sources.kafka.avro import AvroDecoder, check_avro_installed
 from pointstamp.sources.kafka.decoding import Decoded, Decoder, decode_json, decode_json_schema
 from pointstamp.sources.kafka.protobuf import ProtobufDecoder
@@ -22,7 +22,7 @@ from pointstamp.sources.kafka.protobuf import ProtobufDecoder
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-OnBad: TypeAlias = Literal["error", "skip", "keep"]
+OnBad: TypeAlias = Literal["error", "skip", "drop", "keep"]
 KafkaFormat: TypeAlias = Literal["json", "raw", "avro", "json_schema", "protobuf", "protobuf_schema"]
 
 HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -78,8 +78,10 @@ class RecordColumns:
         extra = extra_of(schema)
         own = pa.schema([field for field in schema if field.name not in (*self.known, *self.key)])
         keyed = pa.schema([field for field in schema if field.name in self.key])
-        # Declared for a key, or for what Kafka knows, it is no change of the value.
-        own, keyed = with_extra(own, extra), with_extra(keyed, extra)
+        # A column that is declared for something else may be in the value, too.
+        elsewhere = any(is_change_name(name) for name in (*self.known, *self.key))
+        own = with_extra(own, "ignore" if elsewhere else extra)
+        keyed = with_extra(keyed, "ignore" if elsewhere else extra)
         decoded = self._decoded([message.value() for message in messages], own)
         keys = self._keys([message.key() for message in messages], keyed)
         check_undeclared(

@@ -72,9 +72,9 @@ def kafka(
       names, of key, value, headers, timestamp, topic, partition, offset, tombstone and error.
     - ``starting``: where a new query begins: ``"earliest"``, ``"latest"``, or with the records since a time,
       a datetime or milliseconds since 1970.
-    - ``on_bad``: what becomes of records that cannot be decoded: an ``"error"``; ``"skip"``, counted in a
-      warning and in ``query.lastProgress["rowsSkipped"]``; or ``"keep"``, with nulls and the reason in the
-      column that is the error.
+    - ``on_bad``: what becomes of records that cannot be decoded: an ``"error"``; ``"drop"``, or ``"skip"``,
+      counted in a warning and in ``query.lastProgress["rowsSkipped"]``; or ``"keep"``, with nulls and the
+      reason in the column that is the error.
     - ``on_lost``: whether records that are needed and were removed are an ``"error"``, or to ``"skip"``.
     - ``rows_per_tick``: how many records one epoch takes at most; None takes all that are there.
     - ``bytes_per_tick``: how many bytes of keys and values one epoch takes at most, about, by the size that
@@ -103,7 +103,7 @@ def kafka(
     known = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
     keys = (key,) if isinstance(key, str) else tuple(key)
     protobuf = protobuf_decoder(who, format, message, descriptors)
-    made = RecordColumns(format, registry, keys, known, on_bad, protobuf)
+    made = RecordColumns(format, registry, keys, known, "skip" if on_bad == "drop" else on_bad, protobuf)
     made.check(who)
     return KafkaSource(
         Cluster(bootstrap, dict(options or {})),
