@@ -70,16 +70,20 @@ def table_from_files(
     *,
     format: str = "parquet",  # noqa: A002 - as the source calls it
     output: str | None = None,
+    has_times: bool = True,
     **options: Any,  # noqa: ANN401 - of the source
 ) -> Added:
-    """What a flow publishes of rows that arrive in files, by modification time, with restarts between."""
+    """What a flow publishes of rows that arrive in files, with restarts between.
+
+    Modification times say the order of the files; without ``has_times`` all are the same.
+    """
     inbox = folder / "in"
     inbox.mkdir(parents=True)
     source = ps.files(inbox, format, units_per_tick=split.files_per_epoch, **options)  # type: ignore[arg-type]
     for number, places in enumerate(split.files):
         path = inbox / f"part-{split.names[number]}.{format}"
         write_rows([rows[place] for place in places], schema, path, format)
-        at = _START_NS + number * _SECOND_NS
+        at = _START_NS + number * _SECOND_NS * has_times
         os.utime(path, ns=(at, at))
         if number in split.stops or number == len(split.files) - 1:
             query = make_flow().start_local(

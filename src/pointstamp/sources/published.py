@@ -180,11 +180,19 @@ class PublishedWatch:
         self._is_finished = False
         self._is_first = True
         self._is_looking_anew = False
+        self.is_refreshing = False
+        """Whether what was there at the last ``refresh`` may not have been returned yet."""
+
+    def refresh(self) -> None:
+        """Let the next poll look at what is published."""
+        self.is_refreshing = not self._is_finished
+        self._look_at = self._clock()
 
     def poll(self) -> list[Unit]:
         """The epochs published since the last call."""
         if self._is_finished or not self._is_due():
             return []
+        self.is_refreshing = False
         first, self._is_first = self._is_first, False
         units: list[Unit] = []
         try:
