@@ -33,6 +33,9 @@ _FEED: Final = "delta.enableChangeDataFeed"
 _TYPE, _VERSION, _TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 _INSTANT: Final = pa.timestamp("us", "UTC")
 _LOOK_EVERY_SECONDS: Final = 1.0
+_checked: set[tuple[str, tuple[str, ...]]] = set()  # tables and columns that were looked at in this process
+    set()
+)  # tables and columns of which all was said, in this process
 
 
 def delta_changes(
@@ -123,10 +126,7 @@ class DeltaChanges:
         number, _, what = part.locator.partition(" ")
         version = int(number)
         who = f"{self.describe()}, version {version}"
-        own = _plain_names(self._table())
-        check_undeclared(
-            [*own, _TYPE], schema.names, self.describe(), extra_of(schema), known=(_VERSION, _TIMESTAMP)
-        )
+        self._check_undeclared(schema)
         found = self._rows(version, part.share, schema) if what else self._feed(version, schema)
         while True:
             try:
@@ -146,6 +146,15 @@ class DeltaChanges:
         return f"changes of the Delta table '{self.path}'"
 
     # Inside.
+
+    def _check_undeclared(self, schema: pa.Schema) -> None:
+        """Refuse a schema without the change of each row, and report columns that it leaves out."""
+        check_undeclared([_TYPE], schema.names, self.describe(), extra_of(schema))
+        key = (self.path, tuple(schema.names))
+        if extra_of(schema) != "ignore" and key not in _checked:
+            own = [each.name for each in self._table().schema().fields]
+            check_undeclared(own, schema.names, self.describe())
+            _checked.add(key)
 
     def _table(self, version: int | None = None) -> Any:  # noqa: ANN401 - a DeltaTable
         lake = _deltalake()
@@ -220,10 +229,6 @@ def _whole(table: Any) -> Unit:  # noqa: ANN401 - a DeltaTable
     name = f"{version} {_WHOLE}"
     size = sum(pa.table(table.get_add_actions()).column("size_bytes").to_pylist())
     return Unit(name, (Part(name, size, (0, 1)),), least_epoch=version)
-
-
-def _plain_names(table: Any) -> list[str]:  # noqa: ANN401 - a DeltaTable
-    return [each.name for each in table.schema().fields]
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:

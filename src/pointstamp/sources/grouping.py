@@ -140,6 +140,12 @@ class Grouping:
         is_final = entry.name == self._rules.until
         return is_final, self._rules.is_border(entry.name), self._order.rough_key(entry)
 
+    def prepare(self, entries: Iterable[Entry]) -> None:
+        """Find the places of whole files, which may mean to read them; a poll does not wait for that then."""
+        for entry in entries:
+            if not self._rules.is_border(entry.name):
+                self._order.key(entry)
+
     def forget(self, names: Iterable[str]) -> None:
         """Take note that files may have other times and content than they had."""
         self._order.forget(names)

@@ -83,6 +83,7 @@ class Listing:
                 self._grouping.forget((entry.name,))
                 self.is_unsure |= state is State.UNKNOWN
                 is_written |= state is State.WRITTEN
+        self._grouping.prepare(whole)
         return whole
 
     def _must_wait(self, name: str, *, is_written: bool) -> bool:
