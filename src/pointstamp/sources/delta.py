@@ -34,8 +34,6 @@ _TYPE, _VERSION, _TIMESTAMP = "_change_type", "_commit_version", "_commit_timest
 _INSTANT: Final = pa.timestamp("us", "UTC")
 _LOOK_EVERY_SECONDS: Final = 1.0
 _checked: set[tuple[str, tuple[str, ...]]] = set()  # tables and columns that were looked at in this process
-    set()
-)  # tables and columns of which all was said, in this process
 
 
 def delta_changes(
