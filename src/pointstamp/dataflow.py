@@ -31,6 +31,7 @@ from pointstamp.progress.choosing import BroadcastKind, check_broadcast
 from pointstamp.query import local_query
 from pointstamp.rows.late import LATE_PORT, LatePolicy, check_policy, late_schema
 from pointstamp.rows.schema import as_schema
+from pointstamp.rows.undeclared import ExtraColumns, check_extra_columns
 from pointstamp.running.counting import count_rows
 from pointstamp.running.driving import Collector, drive
 from pointstamp.running.feeding import EpochColumns, FlowControl, OnResult, feeder
@@ -123,10 +124,13 @@ class Dataflow:
         epoch: EventTime | None = None,
         late: LatePolicy | None = None,
         late_output: str | None = None,
+        extra_columns: ExtraColumns = "warn",
     ) -> Stream:
         """A stream that comes from outside; the schema is Spark DDL, "src long, dst long", or pyarrow's.
 
-        All declared columns must be there; other columns are ignored, wherever the flow runs.
+        All declared columns must be there. Other columns are not read, wherever the flow runs: one that looks
+        like the change of a row (``diff``, ``op``, ``_change_type``, ...) is an error, and others are a
+        warning, once. With ``extra_columns="ignore"`` they are neither.
 
         With ``epoch=ps.event_time("at", every="1 second", lateness="3 seconds")`` the epochs of its rows are
         their event time, and the input advances by itself.
@@ -138,6 +142,7 @@ class Dataflow:
         are in the epoch that was open when they arrived.
         """
         declared = as_schema(schema)
+        check_extra_columns(f"input '{name}'", extra_columns)
         late = late or ("error" if epoch is None else "output")
         check_policy(name, late, late_output)
         epochs = None if epoch is None else event_epochs(self.plan, name, declared, epoch)
@@ -146,6 +151,7 @@ class Dataflow:
             ports["late"] = late_schema(declared, name)
         node = self._builder.add(NodeKind.INPUT, name, (), [], ports)
         node.late = late
+        node.extra_columns = extra_columns
         node.event_epochs = epochs
         if epoch is not None:
             node.idle_seconds = idle_seconds(f"input '{name}', epoch=, idle", epoch.idle)
@@ -191,6 +197,7 @@ class Dataflow:
         deleted: str | None = None,
         lateness: Span | None = None,
         late: LatePolicy = "output",
+        extra_columns: ExtraColumns = "warn",
     ) -> Table:
         """A table that comes from outside as upserts: a row replaces the one that has its key.
 
@@ -209,9 +216,10 @@ class Dataflow:
                 ``stream.event_time``. Tombstones are freed when the watermark has passed them; without it
                 they are kept.
             late: What becomes of rows that are later: ``output``, ``drop`` or ``error``.
+            extra_columns: What becomes of columns that are not declared, as in ``input``.
 
         """
-        rows = self.input(name, schema)
+        rows = self.input(name, schema, extra_columns=extra_columns)
         if lateness is None:
             return upserted(rows, key, order, deleted, name)
         if order is None:

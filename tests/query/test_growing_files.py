@@ -18,7 +18,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, OperatorError, SourceError
-from pointstamp.sources.files import Format
+from pointstamp.sources.file_names import Format
 from support.streams import published_by_epoch, until
 
 WRITE_SLOWLY = """

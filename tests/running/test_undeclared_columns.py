@@ -1,21 +1,29 @@
-"""Columns that an input does not declare are left, whatever the rows come as and wherever the flow runs.
+"""Columns that an input does not declare, whatever the rows come as and wherever the flow runs.
 
 Families:
-- every form of rows: Arrow batches and tables, pandas, polars, dictionaries;
-- every way to run on this machine; Spark's is in ``tests/spark/test_run.py``, files in ``tests/sources``;
+- *left out*: in every form of rows (Arrow, pandas, polars, dictionaries) and every way to run here;
+- *changes*: one that looks like the change of a row is an error, by every way in; Spark's ways are in
+  ``tests/spark/test_run.py``, Delta's in ``tests/sources/test_delta_changes.py``;
+- *warnings*: others are a warning, once for an input, and none with ``extra_columns="ignore"``;
+- *text*: rows at hand with text that is not UTF-8 are refused;
 - what an operator sends is another matter: there a column that is not declared is refused.
 """
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 
 import pointstamp as ps
-from pointstamp.errors import SchemaError
+from pointstamp.errors import FlowError, SchemaError
+from pointstamp.rows import undeclared
 
 TABLE = pa.table({"note": ["a", "b"], "x": [1, 2], "day": [0, 1]})
 FORMS = {
@@ -93,3 +101,160 @@ def test_what_an_operator_sends_has_the_declared_columns_and_no_others() -> None
         SchemaError, match="operator 'map', output 'out' has 'y', but the schema declares only 'x'"
     ):
         flow.run_local(numbers=[TABLE])
+
+
+# Changes.
+
+EDGES = pa.table({"src": [1, 1, 1], "dst": [2, 3, 2], "diff": [1, 1, -1]})
+WEIGHED = """
+    create table edges (src long, dst long, diff long) tblproperties ('weight' = 'diff');
+    create view counts as select src, count(*) n from edges group by src;
+"""
+
+
+def counting(**options: Any) -> ps.Dataflow:  # noqa: ANN401
+    return ps.sql("select src, count(*) n from edges group by src", edges="src long, dst long", **options)
+
+
+def feed(way: str, table: pa.Table, place: Path, flow: ps.Dataflow) -> None:
+    """Give a flow the rows of a table as its input 'edges', or fail."""
+    places: Any = {"checkpoint": place / "c", "output": place / "o"}
+    inbox = place / "in"
+    inbox.mkdir()
+    match way:
+        case "table" | "pandas" | "polars" | "rows":
+            as_form = {
+                "table": lambda: table,
+                "pandas": table.to_pandas,
+                "polars": lambda: pl.from_arrow(table),
+                "rows": table.to_pylist,
+            }
+            flow.run_local(edges=[as_form[way]()])
+        case "processes":
+            flow.run_local(edges=[table], processes=1)
+        case "sent":
+            with flow.open_local() as opened:
+                opened.input("edges").send(table)
+        case "checkpoint":
+            flow.run_local(edges=[table], checkpoint=place / "c")
+        case "query":
+            flow.start_local(edges=[table], available_now=True, **places).awaitTermination()
+        case "published":
+            source = ps.Dataflow("source")
+            declared = ", ".join(f"{name} long" for name in table.schema.names if name != "diff")
+            source.output("edges", source.input("rows", declared, extra_columns="ignore").running())
+            source.start_local(
+                rows=[table], available_now=True, checkpoint=place / "c0", output=inbox
+            ).awaitTermination()
+            flow.start_local(
+                edges=ps.published(inbox, "edges"), available_now=True, **places
+            ).awaitTermination()
+        case _:
+            if way == "parquet":
+                pq.write_table(table, inbox / "1.parquet")
+            elif way == "csv":
+                pa_csv.write_csv(table, inbox / "1.csv")
+            elif way == "json, later":  # of which the first objects have no such key
+                lines = [{"src": 0, "dst": 0}] * 50 + table.to_pylist()
+                (inbox / "1.json").write_text("".join(json.dumps(row) + "\n" for row in lines))
+            elif way == "partition":
+                (inbox / "diff=-1").mkdir()
+                pq.write_table(table.drop_columns(["diff"]), inbox / "diff=-1" / "1.parquet")
+            else:
+                (inbox / "1.json").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+            flow.start_local(edges=ps.files(inbox), available_now=True, **places).awaitTermination()
+
+
+MEMORY = ["table", "pandas", "polars", "rows", "processes", "sent", "checkpoint", "query"]
+STORED = ["published", "parquet", "csv", "json", "json, later", "partition"]
+
+
+@pytest.mark.parametrize("way", [*MEMORY, *STORED])
+def test_an_undeclared_column_that_says_the_change_of_a_row_is_an_error(way: str, tmp_path: Path) -> None:
+    with pytest.raises(SchemaError) as caught:
+        feed(way, EDGES, tmp_path, counting())
+    assert "a column 'diff', which the schema does not declare and which looks like the change" in str(
+        caught.value
+    )
+    assert "running(weight='diff'), or in SQL tblproperties ('weight' = 'diff')" in str(caught.value)
+
+
+@pytest.mark.parametrize("way", [*MEMORY, *STORED])
+def test_it_is_accepted_where_the_input_says_so(way: str, tmp_path: Path) -> None:
+    feed(way, EDGES, tmp_path, counting(extra_columns="ignore"))
+
+
+def test_declared_as_the_weight_it_deletes() -> None:
+    counts = ps.sql(WEIGHED).run_local(edges=[EDGES])["counts"][0].to_pylist()
+    assert counts == [{"src": 1, "n": 1, "diff": 1}]
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("weight", "weight='weight'"),
+        ("op", "operation='op'"),
+        ("__op", "operation='__op'"),
+        ("OPERATION", "operation='OPERATION'"),
+        ("_change_type", "operation='_change_type'"),
+        ("__deleted", "deleted='__deleted'"),
+    ],
+)
+def test_every_usual_name_is_known_and_the_error_says_how_to_declare_it(name: str, way: str) -> None:
+    with pytest.raises(SchemaError, match=f"a column '{name}'.*{way}"):
+        counting().run_local(edges=[EDGES.rename_columns(["src", "dst", name])])
+
+
+# Warnings.
+
+
+@pytest.fixture(name="warned")
+def _warned(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    monkeypatch.setattr(undeclared, "_warned", {})
+    return lambda: [each for each in caplog.messages if "does not declare" in each]
+
+
+@pytest.mark.parametrize("way", [*MEMORY, "parquet", "csv", "json"])
+def test_other_undeclared_columns_are_a_warning_once(
+    way: str, tmp_path: Path, warned: Callable[[], list[str]]
+) -> None:
+    feed(way, EDGES.rename_columns(["src", "dst", "note"]), tmp_path, counting())
+    (message,) = warned()
+    assert "the rows have 'note', which the schema does not declare; these columns are not read." in message
+
+
+def test_they_are_no_warning_where_the_input_says_so(warned: Callable[[], list[str]]) -> None:
+    counting(extra_columns="ignore").run_local(edges=[EDGES.rename_columns(["src", "dst", "note"])])
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "x long", extra_columns="ignore"))
+    flow.run_local(numbers=[TABLE, TABLE])
+    assert warned() == []
+
+
+def test_extra_columns_is_one_of_two_words() -> None:
+    with pytest.raises(FlowError, match=r"input 'x': extra_columns must be 'warn' or 'ignore', got 'drop'"):
+        ps.Dataflow("test").input("x", "x long", extra_columns="drop")  # type: ignore[arg-type]
+
+
+# Text.
+
+
+@pytest.mark.parametrize("way", ["workers", "processes", "checkpoint", "query"])
+def test_rows_at_hand_with_text_that_is_not_utf8_are_refused(way: str, tmp_path: Path) -> None:
+    flow = ps.Dataflow("test")
+    flow.output("out", flow.input("numbers", "s string"))
+    wrong = pa.table({"s": pa.array([b"caf\xe9"]).view(pa.string())})
+    with pytest.raises(SchemaError, match=r"input 'numbers': column 's' has text that is not UTF-8"):
+        run_flow(flow, way, wrong, tmp_path)
+
+
+def run_flow(flow: ps.Dataflow, way: str, rows: pa.Table, place: Path) -> None:
+    match way:
+        case "workers":
+            flow.run_local(numbers=[rows])
+        case "processes":
+            flow.run_local(numbers=[rows], processes=1)
+        case "checkpoint":
+            flow.run_local(numbers=[rows], checkpoint=place / "c")
+        case _:
+            flow.start_local(numbers=[rows], checkpoint=place / "c", output=place / "o").awaitTermination()

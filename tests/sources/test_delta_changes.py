@@ -22,7 +22,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import pointstamp as ps
-from pointstamp.errors import FlowError, SourceError
+from pointstamp.errors import FlowError, SchemaError, SourceError
 from support.streams import until
 
 SCHEMA = "id long, city string, _change_type string"
@@ -143,7 +143,8 @@ def test_the_time_of_a_commit_is_there_for_who_asks(tmp_path: Path) -> None:
     begin(table := tmp_path / "t", random.Random(0))
     DeltaTable(str(table)).delete("id = 3")
     flow = ps.Dataflow("times")
-    flow.output("times", flow.input("changes", "_commit_timestamp timestamp, _commit_version long, id long"))
+    columns = "_commit_timestamp timestamp, _commit_version long, id long"
+    flow.output("times", flow.input("changes", columns, extra_columns="ignore"))
     places = places_in(tmp_path)
     for number, version in enumerate([None, 0]):
         there: Any = {name: f"{path} {number}" for name, path in places.items()}
@@ -196,10 +197,21 @@ def test_versions_that_were_vacuumed_are_refused(tmp_path: Path) -> None:
 def test_a_column_that_the_table_does_not_have_is_refused(tmp_path: Path) -> None:
     begin(table := tmp_path / "t", random.Random(0))
     flow = ps.Dataflow("people")
-    flow.output("people", flow.input("changes", "name string"))
+    flow.output("people", flow.input("changes", "name string, _change_type string"))
     with pytest.raises(SourceError, match="No field named name"):
         flow.start_local(
             changes=ps.delta_changes(table, starting_version=0), **places_in(tmp_path)
+        ).awaitTermination()
+
+
+@pytest.mark.parametrize("version", [None, 0])
+def test_a_feed_whose_changes_are_not_declared_is_refused(tmp_path: Path, version: int | None) -> None:
+    begin(table := tmp_path / "t", random.Random(0))
+    flow = ps.Dataflow("people")
+    flow.output("people", flow.input("changes", "id long").running())
+    with pytest.raises(SchemaError, match=r"column '_change_type'.*running\(operation='_change_type'\)"):
+        flow.start_local(
+            changes=ps.delta_changes(table, starting_version=version), **places_in(tmp_path)
         ).awaitTermination()
 
 

@@ -7,10 +7,12 @@ Families, and what only each can find:
 - *races*: files that come while the watch starts, while a listing is made, or while events are dropped;
 - *intervals*: a listing is made when it is time, one at a time, and never by the poll itself;
 - *refusals*: arguments and folders that cannot work, in words;
-- *subfolders*: what is not read is said, once, where nothing else is there.
+- *subfolders*: what is not read is said, once, where nothing else is there;
+- *partitions*: folders named after a column and its value are part of the folder.
 """
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,7 +54,7 @@ def _open_watch() -> Iterator[Open]:
 
 def put(folder: Path, *names: str, content: str = "x\n1\n") -> None:
     for name in names:
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / f"{name}.tmp").write_text(content)
         (folder / f"{name}.tmp").rename(folder / name)
 
@@ -98,11 +100,14 @@ def test_only_names_that_match_the_pattern_are_input(tmp_path: Path, open_watch:
     ]
 
 
-def test_files_found_by_one_poll_are_sorted_by_name(tmp_path: Path, open_watch: Open) -> None:
+@pytest.mark.parametrize("order_by", ["modified", "name"])
+def test_files_found_by_one_poll_are_in_the_order_of_the_source(
+    tmp_path: Path, open_watch: Open, order_by: str
+) -> None:
     put(tmp_path, "d", "b")
-    watch = open_watch(files(tmp_path))
+    watch = open_watch(files(tmp_path, order_by=order_by))
     put(tmp_path, "c", "a")
-    assert names(watch.poll()) == ["a", "b", "c", "d"]
+    assert names(watch.poll()) == (["a", "b", "c", "d"] if order_by == "name" else ["d", "b", "c", "a"])
 
 
 def test_in_order_a_name_before_the_last_one_taken_does_not_count(tmp_path: Path, open_watch: Open) -> None:
@@ -112,8 +117,9 @@ def test_in_order_a_name_before_the_last_one_taken_does_not_count(tmp_path: Path
     (unit,) = watch.poll()
     put(tmp_path, "a", "c")
     assert names(watch.poll()) == ["c"]
-    assert source.after(None, unit) == "b"
-    assert names(open_watch(source, "b").poll()) == ["c"]
+    position = source.after(None, unit)
+    assert position[0] == "b"
+    assert names(open_watch(source, position).poll()) == ["c"]
 
 
 def test_a_file_that_is_gone_before_it_is_taken_is_no_unit_until_it_comes_back(
@@ -370,7 +376,7 @@ def test_dropped_events_cost_one_listing_and_no_file(tmp_path: Path) -> None:
     put(tmp_path, "c", "b")
     assert watch.poll() == []
     events.is_dropping = True
-    assert names(watch.poll()) == ["b", "c"]
+    assert names(watch.poll()) == ["c", "b"]
     watch.close()
 
 
@@ -527,10 +533,10 @@ def opened_says(
 def test_a_folder_with_nothing_but_subfolders_is_said_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, every: float | None, available_now: bool
 ) -> None:
-    put(tmp_path, "day=2/1.csv", "day=1/1.csv", "_SUCCESS", "_log/0.json")
+    put(tmp_path, "b/1.csv", "a/1.csv", "_SUCCESS", "_log/0.json")
     source = files(tmp_path, "csv", list_every_seconds=every)
     (said,) = opened_says(caplog, source, available_now=available_now)
-    assert f"files '{tmp_path}': the folder holds subfolders, such as 'day=1', but no files" in said
+    assert f"files '{tmp_path}': the folder holds subfolders, such as 'a', but no files" in said
     put(tmp_path, "1.csv")
     assert opened_says(caplog, source, available_now=available_now) == []
 
@@ -539,9 +545,9 @@ def test_a_far_folder_with_nothing_but_subfolders_is_said_too(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     far: Any = fsspec.filesystem("memory")
-    far.pipe(f"{tmp_path}/day=1/1.csv", b"x\n1\n")
+    far.pipe(f"{tmp_path}/a/1.csv", b"x\n1\n")
     (said,) = opened_says(caplog, files(f"memory:/{tmp_path}", "csv"))
-    assert "such as 'day=1'" in said
+    assert "such as 'a'" in said
     far.pipe(f"{tmp_path}/1.csv", b"x\n1\n")
     assert opened_says(caplog, files(f"memory:/{tmp_path}", "csv")) == []
 
@@ -554,3 +560,38 @@ def test_nothing_is_said_of_empty_folders_hidden_ones_and_where_markers_may_list
     assert opened_says(caplog, files(tmp_path, "csv")) == []
     put(tmp_path, "a/1.csv")
     assert opened_says(caplog, files(tmp_path, "csv", group_by_marker="_done")) == []
+
+
+# Partitions.
+
+
+@pytest.mark.parametrize("every", [None, 0.0], ids=["told", "listed"])
+def test_files_in_folders_named_after_columns_are_found_as_they_come(
+    tmp_path: Path, open_watch: Open, every: float | None
+) -> None:
+    put(tmp_path, "day=1/a", "day=1/_hidden", "other/b")
+    watch = open_watch(files(tmp_path, list_every_seconds=every))
+    assert names(watch.poll()) == ["day=1/a"]
+    put(tmp_path, "day=1/b")
+    assert names(polled(watch, 1)) == ["day=1/b"]
+    (tmp_path / "day=2").mkdir()
+    put(tmp_path, "day=2/hour=3/c")
+    assert names(polled(watch, 1)) == ["day=2/hour=3/c"]
+    put(tmp_path, "day=2/hour=3/d", "day=2/hour=4/e")
+    assert sorted(names(polled(watch, 2))) == ["day=2/hour=3/d", "day=2/hour=4/e"]
+
+
+def test_a_partition_that_is_removed_is_no_loss(tmp_path: Path, open_watch: Open) -> None:
+    put(tmp_path, "day=1/a")
+    watch = open_watch(files(tmp_path))
+    assert names(watch.poll()) == ["day=1/a"]
+    shutil.rmtree(tmp_path / "day=1")
+    put(tmp_path, "b")
+    assert names(polled(watch, 1)) == ["b"]
+
+
+def test_partitions_of_a_store_are_found(tmp_path: Path, open_watch: Open) -> None:
+    far: Any = fsspec.filesystem("memory")
+    far.pipe(f"{tmp_path}/day=1/hour=2/1.csv", b"x\n1\n")
+    far.pipe(f"{tmp_path}/2.csv", b"x\n1\n")
+    assert sorted(names(open_watch(files(f"memory:/{tmp_path}")).poll())) == ["2.csv", "day=1/hour=2/1.csv"]

@@ -26,9 +26,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pointstamp as ps
-from pointstamp.errors import FlowError, SourceError
+from pointstamp.errors import FlowError, SchemaError, SourceError
 from pointstamp.query.intake import Intake
+from pointstamp.rows.undeclared import with_extra
 from pointstamp.sources.dealing import deal
+from pointstamp.sources.kafka.columns import KafkaFormat, OnBad
 from pointstamp.sources.kafka.decoding import decode_json, decode_json_schema
 from pointstamp.sources.kafka.ranges import offsets_in, range_of, records_in, units_up_to
 from pointstamp.sources.kafka.source import KafkaSource, kafka
@@ -333,6 +335,73 @@ def test_json_and_avro_in_a_registrys_wire_format() -> None:
         "its schema has the number 4,",
         "it does not begin with the z",
     ]
+
+
+def test_json_that_is_not_utf8_cannot_be_decoded() -> None:
+    values = [b'{"s": "a"}', b'{"s": "caf\xe9"}', b'{"s": "b", "t": "caf\xe9"}']
+    found = decode_json(values, pa.schema([("s", pa.string())]))
+    assert found.rows.column("s").to_pylist() == ["a", None, None]
+    assert found.problems[1] == "it is not UTF-8: byte 0xe9 at position 10"
+    assert list(found.problems) == [1, 2]
+
+
+class Record:
+    """A record of a topic, as far as its columns are made of it."""
+
+    def __init__(self, value: bytes, key: bytes | None = None) -> None:
+        self._value, self._key = value, key
+
+    def value(self) -> bytes:
+        return self._value
+
+    def key(self) -> bytes | None:
+        return self._key
+
+    def offset(self) -> int:
+        return 7
+
+
+AVRO = {
+    "type": "record",
+    "name": "N",
+    "fields": [{"name": "x", "type": "long"}, {"name": "__op", "type": "string"}],
+}
+
+
+def avro(row: dict[str, object]) -> bytes:
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, fastavro.parse_schema(AVRO), row)
+    return b"\0" + (3).to_bytes(4, "big") + body.getvalue()
+
+
+@pytest.mark.parametrize("on_bad", ["error", "skip", "drop"])
+@pytest.mark.parametrize(
+    ("format_name", "values"),
+    [
+        ("json", [b'{"x": 1}', b'{"x": 2, "__op": "d"}']),
+        ("json", [b'{"x": 1, "__OP": "d"}']),
+        ("json_schema", [b"\0\0\0\0\3" + b'{"x": 1, "__op": "d"}']),
+        ("avro", [avro({"x": 1, "__op": "d"})]),
+    ],
+)
+def test_an_undeclared_change_of_a_record_is_an_error_whatever_becomes_of_bad_ones(
+    format_name: KafkaFormat, values: list[bytes], on_bad: OnBad
+) -> None:
+    more: dict[str, Any] = {"registry": {3: AVRO}} if format_name == "avro" else {}
+    columns = kafka("nowhere:1", "t", format=format_name, on_bad=on_bad, **more).columns
+    records: Any = [Record(value) for value in values]
+    with pytest.raises(SchemaError, match=r"topic: the rows have a column '__(op|OP)', which the schema"):
+        columns.rows(records, NUMBERS, "topic")
+    rows, _ = columns.rows(records, with_extra(NUMBERS, "ignore"), "topic")
+    assert rows.column("x").to_pylist() == [1, 2][: len(values)]
+    assert rows.schema.metadata is None
+
+
+def test_a_change_that_is_declared_for_the_key_may_be_in_the_value() -> None:
+    columns = kafka("nowhere:1", "t", key="op").columns
+    records: Any = [Record(b'{"x": 1, "op": "d"}', b"d")]
+    rows, _ = columns.rows(records, pa.schema([("x", pa.int64()), ("op", pa.string())]), "topic")
+    assert rows.to_pylist() == [{"x": 1, "op": "d"}]
 
 
 @pytest.mark.parametrize(

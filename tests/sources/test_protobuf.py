@@ -223,3 +223,9 @@ def test_what_cannot_work_is_refused_when_the_source_is_made(arguments: dict[str
 def test_a_column_that_the_message_does_not_have_is_refused() -> None:
     with pytest.raises(SchemaError, match="has no field 'cost'; it has id, price, paid"):
         _decoder()([b""], pa.schema([("cost", pa.int64())]))
+
+
+def test_a_decoder_tells_all_fields_of_its_message() -> None:
+    found = _decoder()([_class("shop.Order")(id=1).SerializeToString()], pa.schema([("id", pa.int64())]))
+    assert found.rows.to_pylist() == [{"id": 1}]
+    assert found.keys == tuple(SCHEMA.names)

@@ -4,15 +4,18 @@ Families, and what only each can find:
 - *formats*: the same rows come back from each format, chosen, ordered and typed as declared;
 - *text*: what CSV and JSON leave open (nulls, words, dates, line breaks, compression) is read one way;
 - *shares*: n shares are together every row once, for any number of row groups or batches;
-- *refusals*: files that are missing, torn, altered or that do not fit are named, with the column.
+- *refusals*: files that are missing, torn, altered or that do not fit are named, with the column;
+- *names*: formats, and columns that folders are named after;
+- *bad rows*: text that is not UTF-8, values that do not fit, lines that are too long, each with its place.
 """
 
 import gzip
 import json
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -22,11 +25,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pointstamp.errors import PointstampError, SchemaError, SourceError, StorageError
+from pointstamp.errors import FlowError, PointstampError, SchemaError, SourceError, StorageError
 from pointstamp.rows.schema import as_schema
 from pointstamp.sources import reading
 from pointstamp.sources.dealing import shared
-from pointstamp.sources.files import Format, files
+from pointstamp.sources.file_names import Format
+from pointstamp.sources.files import files
 from pointstamp.sources.port import Part
 
 Write = Callable[[pa.Table, Path], None]
@@ -54,7 +58,7 @@ WRITERS: dict[Format, Write] = {
 }
 
 
-def rows(folder: Path, name: str, schema: str, format_name: Format) -> list[Row]:
+def rows(folder: Path, name: str, schema: str, format_name: Format | None) -> list[Row]:
     source = files(folder, format_name)
     part = Part(name, (folder / name).stat().st_size)
     return [row for batch in source.read(part, as_schema(schema)) for row in batch.to_pylist()]
@@ -234,3 +238,224 @@ def test_a_column_that_is_twice_in_a_csv_file_is_refused(tmp_path: Path) -> None
 def test_what_is_no_json_blames_no_column(tmp_path: Path) -> None:
     (tmp_path / "one").write_text('{"a": 1')
     assert "column" not in str(refusal(tmp_path, "a long", "json"))
+
+
+# Names: formats and columns that they tell.
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", b"x\n1\n"),
+        ("a.tsv", b"y\tx\n0\t1\n"),
+        ("a.jsonl", b'{"x": 1}\n'),
+        ("a.ndjson", b'{"x": 1}\n'),
+        ("a.JSON", b'{"x": 1}\n'),
+        ("a.csv.gz", gzip.compress(b"x\n1\n")),
+        ("a.jsonl.gz", gzip.compress(b'{"x": 1}\n')),
+    ],
+)
+def test_the_name_of_a_file_tells_its_format(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert rows(tmp_path, name, "x long", None) == [{"x": 1}]
+
+
+def test_a_name_that_tells_nothing_is_parquet_and_the_error_says_how_to_name_another_format(
+    tmp_path: Path,
+) -> None:
+    write_parquet(pa.table({"x": [1]}), tmp_path / "part-0")
+    assert rows(tmp_path, "part-0", "x long", None) == [{"x": 1}]
+    (tmp_path / "part-1.txt").write_text("x\n1\n")
+    with pytest.raises(
+        SourceError, match=r"cannot be read as parquet.*If it has another format, set format="
+    ):
+        rows(tmp_path, "part-1.txt", "x long", None)
+
+
+@pytest.mark.parametrize("format_name", WRITERS)
+def test_values_of_folders_are_columns(format_name: Format, tmp_path: Path) -> None:
+    folder = tmp_path / "day=2024-01-31" / "city=S%C3%A3o%20Paulo" / "n=__HIVE_DEFAULT_PARTITION__"
+    folder.mkdir(parents=True)
+    WRITERS[format_name](pa.table({"x": [1, 2]}), folder / "one")
+    name = str((folder / "one").relative_to(tmp_path))
+    both: Row = {"city": "São Paulo", "day": date(2024, 1, 31), "n": None}
+    found = rows(tmp_path, name, "x long, city string, day date, n long", format_name)
+    assert found == [{"x": 1, **both}, {"x": 2, **both}]
+    assert rows(tmp_path, name, "day date", format_name) == [{"day": date(2024, 1, 31)}] * 2
+
+
+def test_a_value_of_a_folder_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    (tmp_path / "day=soon").mkdir()
+    write_parquet(pa.table({"x": [1]}), tmp_path / "day=soon" / "one")
+    with pytest.raises(
+        SchemaError, match=r"file 'day=soon/one': its folder says day=soon, which is not date32"
+    ):
+        rows(tmp_path, "day=soon/one", "x long, day date", "parquet")
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "arrow", "csv"])
+def test_columns_match_exactly_or_else_without_case(format_name: Format, tmp_path: Path) -> None:
+    WRITERS[format_name](pa.table({"ID": [1], "id": [2], "Name": ["a"]}), tmp_path / "one")
+    assert rows(tmp_path, "one", "id long, name string", format_name) == [{"id": 2, "name": "a"}]
+    WRITERS[format_name](pa.table({"ID": [1], "Id": [2]}), tmp_path / "two")
+    with pytest.raises(SchemaError, match="declares 'id', and the file has 'ID', 'Id', which differ"):
+        rows(tmp_path, "two", "id long", format_name)
+
+
+def test_a_missing_column_is_advised_to_be_skipped(tmp_path: Path) -> None:
+    write_parquet(pa.table({"x": [1]}), tmp_path / "one")
+    with pytest.raises(SchemaError, match=r"has no column 'y'.* leave this file out with skip="):
+        rows(tmp_path, "one", "y long", "parquet")
+
+
+# Times.
+
+
+def test_times_that_spark_writes_as_int96_are_instants(tmp_path: Path) -> None:
+    at = datetime(2024, 1, 31, 12, 30, tzinfo=UTC)
+    table = pa.table({"at": [at], "s": [{"at": at, "x": 1}], "l": [[at]]})
+    pq.write_table(table, tmp_path / "one", use_deprecated_int96_timestamps=True)
+    schema = "at timestamp, s struct<at:timestamp, x:long>, l array<timestamp>"
+    assert rows(tmp_path, "one", schema, "parquet") == [{"at": at, "s": {"at": at, "x": 1}, "l": [at]}]
+    naive = datetime(2024, 1, 31, 12, 30)
+    assert rows(tmp_path, "one", "at timestamp_ntz", "parquet") == [{"at": naive}]
+
+
+@pytest.mark.parametrize("format_name", ["csv", "json"])
+def test_a_timestamp_of_text_without_a_zone_is_utc(format_name: Format, tmp_path: Path) -> None:
+    texts = ["2024-01-31 12:30:00", "2024-01-31T12:30:00.5Z", "2024-01-31 12:30:00+02:00", "2024-01-31"]
+    WRITERS[format_name](pa.table({"at": texts}), tmp_path / "one")
+    found = [str(row["at"]) for row in rows(tmp_path, "one", "at timestamp", format_name)]
+    assert found == [
+        "2024-01-31 12:30:00+00:00",
+        "2024-01-31 12:30:00.500000+00:00",
+        "2024-01-31 10:30:00+00:00",
+        "2024-01-31 00:00:00+00:00",
+    ]
+
+
+# Options of CSV.
+
+
+def test_csv_may_have_another_delimiter_another_quote_and_no_header(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("1;'a;b'\n2;c\n")
+    source = files(tmp_path, "csv", delimiter=";", quote="'", header=False)
+    part = Part("one", (tmp_path / "one").stat().st_size)
+    found = [row for batch in source.read(part, as_schema("x long, s string")) for row in batch.to_pylist()]
+    assert found == [{"x": 1, "s": "a;b"}, {"x": 2, "s": "c"}]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"delimiter": ";;"}, {"quote": "ä"}, {"on_bad": "skip"}, {"on_bad": "keep"}]
+)
+def test_options_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(FlowError, match=f"files '/in': {next(iter(wrong))}"):
+        files("/in", "csv", **wrong)
+
+
+# Text that is not UTF-8.
+
+LATIN = '{"s": "ok"}\n{"s": "café"}\n'.encode("latin-1")
+
+
+def test_json_that_is_not_utf8_is_refused_with_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(LATIN)
+    with pytest.raises(SchemaError, match=r"file 'one', line 2: it is not UTF-8: byte 0xe9 at position 10\."):
+        rows(tmp_path, "one", "s string", "json")
+    with pytest.raises(SchemaError, match=r"line 2: it is not UTF-8"):  # whatever is declared
+        rows(tmp_path, "one", "t string", "json")
+
+
+def test_csv_that_is_not_utf8_is_refused_with_file_and_row(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes("s\nok\ncafé\n".encode("latin-1"))
+    with pytest.raises(SchemaError, match=r"file 'one', row 2: .*column 's': .*Invalid UTF8"):
+        rows(tmp_path, "one", "s string", "csv")
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "arrow"])
+def test_binary_files_with_text_that_is_not_utf8_are_refused(format_name: Format, tmp_path: Path) -> None:
+    wrong = pa.array([b"caf\xe9"]).view(pa.string())
+    WRITERS[format_name](
+        pa.table({"s": wrong, "n": pa.StructArray.from_arrays([wrong], ["t"])}), tmp_path / "one"
+    )
+    for schema in ("s string", "n struct<t:string>"):
+        with pytest.raises(SchemaError, match=r"file 'one': column '.' has text that is not UTF-8"):
+            rows(tmp_path, "one", schema, format_name)
+
+
+# Rows that cannot be read.
+
+
+BAD = {
+    "csv": b"x,s\n1,a\noops,b\n3,c\n4\n5,caf\xe9\n6,d\n",
+    "json": b'{"x": 1, "s": "a"}\n{"x": "oops"}\n\n{"x": 3, "s": "c"}\n{\n{"s": "caf\xe9"}\n'
+    b'{"x": 6, "s": "d"}\n',
+}
+
+
+def read_with(folder: Path, format_name: Format, schema: str, **options: Any) -> tuple[list[Row], int]:  # noqa: ANN401
+    source = files(folder, format_name, **options)
+    part = Part("one", (folder / "one").stat().st_size)
+    found = [row for batch in source.read(part, as_schema(schema)) for row in batch.to_pylist()]
+    return found, source.skipped(part)
+
+
+@pytest.mark.parametrize("format_name", BAD)
+def test_bad_rows_may_be_dropped_and_are_counted(
+    format_name: Format, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "one").write_bytes(BAD[format_name])
+    found, skipped = read_with(tmp_path, format_name, "x long, s string", on_bad="drop")
+    assert found == [{"x": 1, "s": "a"}, {"x": 3, "s": "c"}, {"x": 6, "s": "d"}]
+    assert skipped == 3
+    assert "file 'one': 3 rows could not be read and were dropped." in caplog.messages[-1]
+
+
+@pytest.mark.parametrize("format_name", BAD)
+def test_bad_rows_may_be_kept_with_the_reason(format_name: Format, tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(BAD[format_name])
+    columns = {"why": "error", "name": "file"}
+    found, skipped = read_with(
+        tmp_path, format_name, "x long, why string, name string, s string", on_bad="keep", columns=columns
+    )
+    assert skipped == 0
+    assert [row for row in found if row["why"] is None] == [
+        {"x": x, "why": None, "name": "one", "s": s} for x, s in ((1, "a"), (3, "c"), (6, "d"))
+    ]
+    bad = [row for row in found if row["why"] is not None]
+    assert [(row["x"], row["s"], row["name"]) for row in bad] == [(None, None, "one")] * 3
+    reasons = " | ".join(str(row["why"]) for row in bad)
+    assert "oops" in reasons or "line 2" in reasons
+
+
+@pytest.mark.parametrize("format_name", BAD)
+@pytest.mark.parametrize("block_bytes", [60, 64, 70, 80])
+def test_bad_rows_are_the_same_wherever_a_block_ends(
+    format_name: Format, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
+) -> None:
+    monkeypatch.setattr(reading, "_BLOCK_BYTES", block_bytes)
+    (tmp_path / "one").write_bytes(BAD[format_name])
+    found, skipped = read_with(tmp_path, format_name, "x long, s string", on_bad="drop")
+    assert [row["x"] for row in found] == [1, 3, 6]
+    assert skipped == 3
+
+
+# Long lines.
+
+
+@pytest.mark.parametrize(
+    ("format_name", "content"),
+    [
+        ("json", '{{"x": 1, "s": "a"}}\n{{"x": 2, "s": "{}"}}\n{{"x": 3, "s": "c"}}\n'),
+        ("csv", "x,s\n1,a\n2,{}\n3,c\n"),
+    ],
+)
+def test_a_long_line_is_read_or_named_with_the_option(
+    format_name: Format, content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_BLOCK_BYTES", 256)
+    (tmp_path / "one").write_text(content.format("b" * 5_000))
+    found, _ = read_with(tmp_path, format_name, "x long, s string")
+    assert [(row["x"], len(str(row["s"]))) for row in found] == [(1, 1), (2, 5_000), (3, 1)]
+    with pytest.raises(SourceError, match=r"file 'one', .*longer than line_bytes_max=1,000 bytes"):
+        read_with(tmp_path, format_name, "x long, s string", line_bytes_max=1_000)

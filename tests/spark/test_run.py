@@ -8,6 +8,7 @@ Families:
 
 import tempfile
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +262,49 @@ def test_a_column_of_another_type_is_named(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("one",)], "x string")
     with pytest.raises(FlowError, match=r"input 'numbers': column 'x' must be int64 but is string"):
         flow.run(spark, numbers=frame)
+
+
+def test_an_undeclared_column_that_says_the_change_of_a_row_is_an_error_before_anything_runs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    flow = ps.sql("select src, count(*) n from edges group by src", edges="src long, dst long")
+    frame = spark.createDataFrame([(1, 2, 1), (1, 2, -1)], "src long, dst long, diff long")
+    frame.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema("src long, dst long, diff long").parquet(str(tmp_path / "in"))
+    places: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "output": tmp_path / "out"}
+    for begin in (
+        lambda: flow.run(spark, edges=frame),
+        lambda: flow.start(spark, edges=frame, **places),
+        lambda: flow.start(spark, edges=stream, **places),
+    ):
+        with pytest.raises(SchemaError, match=r"input 'edges': the rows have a column 'diff', which"):
+            begin()
+    assert not (tmp_path / "checkpoint" / "log").exists()
+
+
+def test_files_that_spark_writes_with_its_own_defaults_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [(1, datetime(2024, 1, 31, 12, 30, tzinfo=UTC), "2024-01-31"), (2, None, "2024-02-01")]
+    frame = spark.createDataFrame(rows, "x long, at timestamp, day string").selectExpr(
+        "x", "at", "struct(at as inner) as s", "cast(day as date) as day"
+    )
+    kind = "spark.sql.parquet.outputTimestampType"
+    before = spark.conf.get(kind)
+    spark.conf.set(kind, "INT96")
+    try:
+        frame.write.partitionBy("day").parquet(str(tmp_path / "in"))
+    finally:
+        spark.conf.set(kind, str(before))
+    flow = ps.Dataflow("written by Spark")
+    columns = "x long, at timestamp, s struct<inner:timestamp>, day date"
+    flow.output("out", flow.input("rows", columns))
+    query = flow.start_local(
+        rows=ps.files(tmp_path / "in"), checkpoint=tmp_path / "c", output=tmp_path / "o", available_now=True
+    )
+    query.awaitTermination()
+    found = sorted(ps.read_published(str(tmp_path / "o"), "out").to_pylist(), key=lambda row: row["x"])
+    assert [(row["x"], row["at"], row["s"]["inner"], str(row["day"])) for row in found] == [
+        (number, at, at, day) for number, at, day in rows
+    ]
 
 
 def test_what_is_no_dataframe_of_sparks_or_has_no_end_is_refused_before_anything_runs(

@@ -14,6 +14,7 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 
+import fsspec
 import pyarrow as pa
 import pytest
 
@@ -179,3 +180,28 @@ def check_deaths(s3: S3, address: str, deaths: list[int]) -> int:
     assert code == 0
     assert ordered(published(s3, address)) == ordered(answers(EPOCHS - 1))
     return requests
+
+
+def test_files_of_a_store_are_taken_by_the_time_that_it_tells_and_in_partitions_too(s3: S3) -> None:
+    system = fsspec.filesystem("s3", **s3.options)
+    folder = f"{BUCKET}/inbox"
+    system.pipe(f"{folder}/b.csv", b"x\n1\n")
+    while True:  # times of a store are whole seconds
+        for name in ("day=1/a.csv", "10.csv", "9.csv"):
+            system.pipe(f"{folder}/{name}", b"x\n1\n")
+        told = [
+            system.info(f"{folder}/{name}", refresh=True)["LastModified"] for name in ("b.csv", "day=1/a.csv")
+        ]
+        if told[0] < told[1]:
+            break
+    source = ps.files(f"s3://{folder}", storage_options=s3.options)
+    names = [unit.name for unit in source.watch(None, available_now=True).poll()]
+    assert names[0] == "b.csv"
+    assert sorted(names) == ["10.csv", "9.csv", "b.csv", "day=1/a.csv"]
+    named = ps.files(f"s3://{folder}", order_by="name", pattern="*.csv", storage_options=s3.options)
+    assert [unit.name for unit in named.watch(None, available_now=True).poll()] == [
+        "9.csv",
+        "10.csv",
+        "b.csv",
+        "day=1/a.csv",
+    ]

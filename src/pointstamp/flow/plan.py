@@ -25,6 +25,7 @@ from pointstamp.flow.updates import Passes, Reduces, Replaces
 from pointstamp.progress.choosing import BroadcastKind
 from pointstamp.rows.epochcolumn import EventEpochs
 from pointstamp.rows.late import LatePolicy
+from pointstamp.rows.undeclared import ExtraColumns
 from pointstamp.state.memory import MemoryLimit
 from pointstamp.topology.domain import EPOCHS, Domain, TimeOrder
 from pointstamp.topology.graph import GraphBuilder, OperatorGraph
@@ -104,6 +105,8 @@ class Node:
     """Of an input: what becomes of rows that come too late."""
     event_epochs: EventEpochs | None = None
     """Of an input: the event time that its epochs are, if they are."""
+    extra_columns: ExtraColumns = "warn"
+    """Of an input: what becomes of columns of its rows that it does not declare."""
     idle_seconds: float | None = None
     """Of an input: after how long without rows event time passes without it, in a query; None: never."""
 

@@ -32,7 +32,8 @@ from pointstamp.query.starting import (
 )
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.rows.epochcolumn import EpochColumn, EventEpochs, with_epochs
-from pointstamp.rows.schema import to_batches
+from pointstamp.rows.schema import input_batches
+from pointstamp.rows.undeclared import ExtraColumns
 from pointstamp.running.feeding import EpochColumns, items_of
 from pointstamp.running.results import Results
 from pointstamp.sinks.chain import Chain
@@ -144,8 +145,12 @@ def _source(plan: Plan, name: str, given: Any, column: EpochColumn | None) -> So
     wanted = with_epochs(_schema(plan, name), column)
     who = f"input '{name}'"
     given_items = [rows for _, rows in items_of(plan, name, given, None)]
-    items = [to_batches(rows, wanted, who, leaves_others=True) for rows in given_items]
+    items = [input_batches(rows, wanted, who, _extra(plan, name)) for rows in given_items]
     return Rows(tuple(pa.concat_batches([_none(wanted), *batches]) for batches in items), name=name)
+
+
+def _extra(plan: Plan, name: str) -> ExtraColumns:
+    return plan.named(NodeKind.INPUT)[name].extra_columns
 
 
 def _check_again(name: str, given: Any) -> None:  # noqa: ANN401 - whatever came
@@ -167,14 +172,15 @@ def _by_epoch(
     schema = _schema(plan, name)
     if isinstance(column, EventEpochs):
         items = [rows for _, rows in items_of(plan, name, given, None)]
-        whole = [b for rows in items for b in to_batches(rows, schema, f"input '{name}'", leaves_others=True)]
+        extra = _extra(plan, name)
+        whole = [b for rows in items for b in input_batches(rows, schema, f"input '{name}'", extra)]
         given = pa.Table.from_batches(whole, schema)
     batches: dict[int, pa.RecordBatch] = {}
     for time, rows in items_of(plan, name, given, column):
         # With an epoch column an item may begin with the epoch that the one before has ended with.
         parts = [
             batches.get(time, _none(schema)),
-            *to_batches(rows, schema, f"input '{name}'", leaves_others=True),
+            *input_batches(rows, schema, f"input '{name}'", _extra(plan, name)),
         ]
         batches[time] = pa.concat_batches(parts)
     return batches

@@ -17,6 +17,7 @@ from pointstamp.journal.parts import (
 from pointstamp.journal.saved_part import PartSaved
 from pointstamp.query.pacing import DECODED_BYTES_MAX
 from pointstamp.rows.epochcolumn import EpochColumn, with_epochs
+from pointstamp.rows.undeclared import with_extra
 from pointstamp.sinks.port import Sink
 from pointstamp.sources.port import Source
 from pointstamp.storage.port import Storage
@@ -52,7 +53,8 @@ class Mission:
 
     def schema(self, name: str) -> pa.Schema:
         """What is read of an input: its columns, and the epoch column if there is one beside them."""
-        return with_epochs(self.declared(name), self.epoch_columns.get(name))
+        schema = with_epochs(self.declared(name), self.epoch_columns.get(name))
+        return with_extra(schema, self.plan.named(NodeKind.INPUT)[name].extra_columns)
 
     def declared(self, name: str) -> pa.Schema:
         """The columns of an input as operators see them."""

@@ -135,6 +135,18 @@ class Session:
             elif worker == 0 and isinstance(order, Save):
                 self._timeline.save_asked(self.coordinator.opened)
 
+    def refresh(self) -> None:
+        """Let every source look now for what is there, where it looks at intervals."""
+        for watch in self._watches.values():
+            if (refresh := getattr(watch, "refresh", None)) is not None:
+                refresh()
+
+    @property
+    def is_refreshing(self) -> bool:
+        """Whether a source has not yet returned what was there at the last refresh."""
+        watches = [watch for name, watch in self._watches.items() if name not in self._ended]
+        return any(getattr(watch, "is_refreshing", False) for watch in watches)
+
     def wait(self, wake: int) -> None:
         """Wait for news, from a member, a source, or another thread."""
         timeout = _WAIT_SECONDS

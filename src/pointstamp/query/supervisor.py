@@ -142,7 +142,11 @@ class Supervisor:
             if (error := asked.exception()) is not None:
                 answer.set_exception(error)
 
-        self.call(lambda _: self._drains.append(answer)).add_done_callback(refuse)
+        def begin(session: Session) -> None:
+            session.refresh()
+            self._drains.append(answer)
+
+        self.call(begin).add_done_callback(refuse)
         return answer
 
     def wait_for(self, words: str) -> None:
@@ -254,7 +258,8 @@ class Supervisor:
             coordinator = session.coordinator
             coordinator.is_held = self._stop == "finish"
             happened = session.turn()
-            self._look_at_drains(coordinator)
+            if not session.is_refreshing:
+                self._look_at_drains(coordinator)
             # Until all members have found their parts whole, an older snapshot may be needed.
             gone = ledger.summarize_if_long() if session.is_ready else None
             if gone is not None:

@@ -6,11 +6,12 @@ not fail on the day a value grows), by the values for units of time (nanoseconds
 is cut off). Inside structs, lists and maps the same rules hold. ``to_batches`` brings whatever users have at
 hand (Arrow, pandas, polars, rows) to Arrow and then fits it.
 
-Columns that are not declared are refused in what an operator sends, where they are a mistake of the flow, and
-ignored at the inputs of a flow, wherever it runs: data has columns that a flow does not ask for.
+Columns that are not declared are refused in what an operator sends, where they are a mistake of the flow. At
+the inputs of a flow they are treated as ``pointstamp.rows.undeclared`` says, wherever it runs.
 
 Invariant: a batch that comes out has exactly the declared types and no null where the schema says not null.
-The one thing taken on trust is a batch that claims the declared schema already: its buffers are not read.
+At the inputs, text is UTF-8 (``check_text``); otherwise a batch that claims the declared schema is taken on
+trust.
 """
 
 import sys
@@ -24,6 +25,7 @@ from pyarrow import types
 
 from pointstamp.errors import SchemaError
 from pointstamp.rows.ddl import parse_ddl, to_ddl
+from pointstamp.rows.undeclared import ExtraColumns, check_undeclared
 
 # Kinds of types whose members hold the same values, in other encodings or units.
 _KINDS: Final = (
@@ -76,6 +78,26 @@ def fit(batch: pa.RecordBatch, schema: pa.Schema, who: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def check_text(batch: pa.RecordBatch, who: str) -> None:
+    """Refuse text that is not UTF-8, which no reader of what is published would take."""
+    for column, field in zip(batch.columns, batch.schema, strict=True):
+        if _has_text(field.type):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid as error:
+                raise SchemaError(
+                    f"{who}: column '{field.name}' has text that is not UTF-8 ({error}). Decode it with its "
+                    "own encoding, or declare the column as binary."
+                ) from error
+
+
+def _has_text(data_type: pa.DataType) -> bool:
+    children = [data_type.field(position) for position in range(data_type.num_fields)]
+    if types.is_dictionary(data_type):
+        return _has_text(data_type.value_type)
+    return data_type.id in _KINDS[0] or any(_has_text(child.type) for child in children)
+
+
 def asked_for(column: str, kind: pa.DataType, by: str) -> pa.Field:
     """A column that no schema declares, but that the option with this name needs."""
     return pa.field(column, kind, metadata={_ASKED: by})
@@ -104,6 +126,29 @@ def names_of(value: Any) -> list[str] | None:  # noqa: ANN401 - whatever a user 
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return list(value[0])
     return None
+
+
+def input_batches(
+    value: object, schema: pa.Schema, who: str, extra: ExtraColumns = "warn"
+) -> list[pa.RecordBatch]:
+    """The rows that a user gives an input, as batches that fit its schema; ``extra`` columns are left out.
+
+    SchemaError for undeclared columns that look like changes, and for text that is not UTF-8.
+    """
+    names = _given_names(value)
+    if names is not None:
+        check_undeclared(names, schema.names, who, extra)
+    batches = to_batches(value, schema, who, leaves_others=True)
+    for batch in batches:
+        check_text(batch, who)
+    return batches
+
+
+def _given_names(value: Any) -> list[str] | None:  # noqa: ANN401 - whatever a user has at hand
+    """All columns of rows at hand, of each row if they differ."""
+    if isinstance(value, list) and all(isinstance(row, dict) for row in value):
+        return list(dict.fromkeys(str(name) for row in value for name in row))
+    return names_of(value)
 
 
 def to_batches(

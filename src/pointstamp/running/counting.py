@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from pointstamp.flow.plan import NodeKind
-from pointstamp.rows.schema import to_batches
+from pointstamp.rows.schema import input_batches
+from pointstamp.rows.undeclared import ExtraColumns
 from pointstamp.running.feeding import FeedableRun, RunInput
 from pointstamp.running.status import RowCounts
 
@@ -18,7 +19,7 @@ def count_rows(run: FeedableRun) -> RowCounts:
     """Count the rows of a run from now on; input handles that were taken before are not counted."""
     rows = RowCounts(dict.fromkeys(run.inputs, 0))
     for name, node in run.plan.named(NodeKind.INPUT).items():
-        run.inputs[name] = _CountedInput(run.inputs[name], node.outputs[0].schema, rows)
+        run.inputs[name] = _CountedInput(run.inputs[name], node.outputs[0].schema, rows, node.extra_columns)
     hand_over = run.on_result
 
     def counted(output: str, time: Any, table: pa.Table) -> None:  # noqa: ANN401 - a root time
@@ -33,8 +34,9 @@ def count_rows(run: FeedableRun) -> RowCounts:
 class _CountedInput:
     """An input that counts what is sent, and leaves the rest to the one behind it."""
 
-    def __init__(self, handle: RunInput, schema: pa.Schema, rows: RowCounts) -> None:
+    def __init__(self, handle: RunInput, schema: pa.Schema, rows: RowCounts, extra: ExtraColumns) -> None:
         self._handle = handle
+        self._extra: ExtraColumns = extra
         self._schema = schema
         self._rows = rows
         self.name = handle.name
@@ -51,7 +53,7 @@ class _CountedInput:
         if late:
             return self._handle.send(data, late=True)
         sent = 0
-        for batch in to_batches(data, self._schema, f"input '{self.name}'", leaves_others=True):
+        for batch in input_batches(data, self._schema, f"input '{self.name}'", self._extra):
             sent += self._handle.send(batch)
             self._rows.sent[self.name] += batch.num_rows
         return sent

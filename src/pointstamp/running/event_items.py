@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from pointstamp.errors import FlowError
 from pointstamp.rows.epochcolumn import EventEpochs, by_epoch
 from pointstamp.rows.late import LatePolicy, late_rows
-from pointstamp.rows.schema import to_batches
+from pointstamp.rows.schema import input_batches
+from pointstamp.rows.undeclared import ExtraColumns
 
 _log = logging.getLogger("pointstamp.run")
 
@@ -31,13 +32,18 @@ class LateItem:
 
 
 def by_event_time(
-    who: str, values: Iterable[Any], epochs: EventEpochs, schema: pa.Schema, late: LatePolicy
+    who: str,
+    values: Iterable[Any],
+    epochs: EventEpochs,
+    schema: pa.Schema,
+    late: LatePolicy,
+    extra: ExtraColumns = "warn",
 ) -> Iterator[tuple[int, Any]]:
     """Pairs of an epoch and its rows, in order; late ones as the policy says."""
     waiting: dict[int, list[pa.Table]] = {}
     complete = dropped = 0
     for value in values:
-        table = pa.Table.from_batches(to_batches(value, schema, who, leaves_others=True), schema)
+        table = pa.Table.from_batches(input_batches(value, schema, who, extra), schema)
         for epoch, rows in by_epoch(table, epochs, schema, who):
             if epoch >= complete:
                 waiting.setdefault(epoch, []).append(rows)

@@ -21,7 +21,8 @@ from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.progress.tracker import Tracker
 from pointstamp.rows.epochcolumn import EpochColumn, EventEpochs, by_epoch, check_declared, with_epochs
 from pointstamp.rows.late import LatePolicy, late_rows
-from pointstamp.rows.schema import check_asked, names_of, to_batches
+from pointstamp.rows.schema import check_asked, input_batches, names_of
+from pointstamp.rows.undeclared import ExtraColumns
 from pointstamp.running.event_items import LateItem, by_event_time
 from pointstamp.topology.domain import EPOCHS, TimeOrder
 
@@ -269,14 +270,15 @@ def items_of(
     late: LatePolicy = "error",
 ) -> Iterator[Item]:
     """A user's items for an input, as pairs of a root time and rows; late ones as the policy says."""
-    schema = plan.named(NodeKind.INPUT)[name].outputs[0].schema
+    node = plan.named(NodeKind.INPUT)[name]
+    schema, extra = node.outputs[0].schema, node.extra_columns
     who = f"input '{name}'"
     if plan.root is not EPOCHS:
         return _timed_items(who, value)
     if isinstance(column, EventEpochs):
-        return by_event_time(who, _epochs_of(who, value), column, schema, late)
+        return by_event_time(who, _epochs_of(who, value), column, schema, late, extra)
     if column is not None:
-        return _by_column(who, value, column, schema, late)
+        return _by_column(who, value, column, schema, late, extra)
     return iter([(0, value)]) if _holds_rows(value) else _counted_items(who, value)
 
 
@@ -325,6 +327,7 @@ def _by_column(
     column: str,
     schema: pa.Schema,
     late: LatePolicy,
+    extra: ExtraColumns,
 ) -> Iterator[Item]:
     """Items by an epoch column; within a value, rows may be in any order."""
     timed = with_epochs(schema, column)
@@ -335,7 +338,7 @@ def _by_column(
 
     def pairs() -> Iterator[Item]:
         for each in values:
-            table = pa.Table.from_batches(to_batches(each, timed, who, leaves_others=True), timed)
+            table = pa.Table.from_batches(input_batches(each, timed, who, extra), timed)
             yield from by_epoch(table, column, schema, who)
 
     return _in_time(who, pairs(), late)

@@ -17,7 +17,7 @@ from pointstamp.flow.probe import Probe, probed
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.why import Holder, holders
-from pointstamp.rows.schema import to_batches
+from pointstamp.rows.schema import input_batches, to_batches
 from pointstamp.running.feeding import OnResult, RunInput
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, Port, Target
@@ -50,8 +50,9 @@ class LocalInput:
 
     def __init__(self, workers: Sequence[Worker], name: str) -> None:
         self._handles = [worker.input(name) for worker in workers]
-        ports = workers[0].plan.named(NodeKind.INPUT)[name].outputs
-        self._schema, self._late_schema = ports[0].schema, ports[-1].schema
+        node = workers[0].plan.named(NodeKind.INPUT)[name]
+        self._schema, self._late_schema = node.outputs[0].schema, node.outputs[-1].schema
+        self._extra = node.extra_columns
         self._turn = 0
         self.name = name
 
@@ -68,8 +69,13 @@ class LocalInput:
     def send(self, data: Any, *, late: bool = False) -> int:  # noqa: ANN401 - anything that holds rows
         """Send rows at the current time; return how many bytes they have."""
         sent = 0
-        schema = self._late_schema if late else self._schema
-        for batch in to_batches(data, schema, f"input '{self.name}'", leaves_others=not late):
+        who = f"input '{self.name}'"
+        batches = (
+            to_batches(data, self._late_schema, who)
+            if late
+            else input_batches(data, self._schema, who, self._extra)
+        )
+        for batch in batches:
             self._handles[self._turn].send(batch, late=late)
             self._turn = (self._turn + 1) % len(self._handles)
             sent += batch.nbytes

@@ -10,6 +10,7 @@ from pointstamp.mesh.wire import BatchFormat, TimeFormat
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.rows.late import LATE_PORT
 from pointstamp.rows.partition import partition
+from pointstamp.rows.schema import input_batches
 from pointstamp.running.messages import AdvanceInput, CloseInput, Order, SendRows
 from pointstamp.topology.graph import OperatorGraph
 from pointstamp.worker.input import InputHandle
@@ -64,6 +65,7 @@ class ProcessInput:
         self._keys = keys
         self._turn = 0
         self.name = node.name
+        self._schema, self._extra = node.outputs[0].schema, node.extra_columns
 
     @property
     def time(self) -> Any:  # noqa: ANN401 - the root time
@@ -77,8 +79,10 @@ class ProcessInput:
 
     def send(self, data: Any, *, late: bool = False) -> int:  # noqa: ANN401 - anything that holds rows
         """Send rows at the current time; return how many bytes they have."""
-        self._handle.send(data, late=late)
         port = LATE_PORT if late else 0
+        rows = [data] if late else input_batches(data, self._schema, f"input '{self.name}'", self._extra)
+        for each in rows:
+            self._handle.send(each, late=late)
         batches = [batch for _, batch in self._outputs[port].sent]
         self._outputs[port].sent.clear()
         for batch in batches:

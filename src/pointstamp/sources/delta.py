@@ -25,6 +25,7 @@ from pyarrow import types
 from pointstamp.errors import FlowError, SourceError, StorageError
 from pointstamp.redaction import RedactedRepr, redact
 from pointstamp.rows.schema import to_batches
+from pointstamp.rows.undeclared import check_undeclared, extra_of
 from pointstamp.sources.port import Part, Position, Unit, Watch
 from pointstamp.sources.provenance import Identity, options_of
 from pointstamp.sources.versions import VersionWatch, versions
@@ -35,6 +36,7 @@ _FEED: Final = "delta.enableChangeDataFeed"
 _TYPE, _VERSION, _TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 _INSTANT: Final = pa.timestamp("us", "UTC")
 _LOOK_EVERY_SECONDS: Final = 1.0
+_checked: set[tuple[str, tuple[str, ...]]] = set()  # tables and columns that were looked at in this process
 
 
 def delta_changes(
@@ -132,6 +134,7 @@ class DeltaChanges(RedactedRepr):
         number, _, what = part.locator.partition(" ")
         version = int(number)
         who = f"{self.describe()}, version {version}"
+        self._check_undeclared(schema)
         found = self._rows(version, part.share, schema) if what else self._feed(version, schema)
         while True:
             try:
@@ -140,7 +143,7 @@ class DeltaChanges(RedactedRepr):
                 raise self._unreadable(version, error) from error
             if batch is None:
                 return
-            yield from to_batches(_plain(batch), schema, who, leaves_others=True)
+            yield from to_batches(_plain(batch), schema.remove_metadata(), who, leaves_others=True)
 
     def after(self, position: Position, unit: Unit) -> int:
         """The version of the unit."""
@@ -156,6 +159,15 @@ class DeltaChanges(RedactedRepr):
         return f"changes of the Delta table '{redact(self.path)}'"
 
     # Inside.
+
+    def _check_undeclared(self, schema: pa.Schema) -> None:
+        """Refuse a schema without the change of each row, and report columns that it leaves out."""
+        check_undeclared([_TYPE], schema.names, self.describe(), extra_of(schema))
+        key = (self.path, tuple(schema.names))
+        if extra_of(schema) != "ignore" and key not in _checked:
+            own = [each.name for each in self._table().schema().fields]
+            check_undeclared(own, schema.names, self.describe())
+            _checked.add(key)
 
     def _table(self, version: int | None = None) -> Any:  # noqa: ANN401 - a DeltaTable
         lake = _deltalake()

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from pointstamp.rows.undeclared import check_undeclared, extra_of
 from pointstamp.sinks import hive
 from pointstamp.sinks.port import Staged
 from pointstamp.sinks.reading import content_of
@@ -53,13 +54,17 @@ class EpochsOfFiles:
         return epochs
 
     def rows(
-        self, storage: Storage, files: Sequence[Staged], epoch: int, schema: pa.Schema
+        self, storage: Storage, files: Sequence[Staged], epoch: int, schema: pa.Schema, who: str
     ) -> list[pa.Table]:
-        """The rows of an epoch out of files, in the columns of a schema that there are."""
+        """The rows of an epoch out of files, in the columns of a schema that there are.
+
+        SchemaError for a column that the schema does not declare and that looks like the change of a row.
+        """
         found = [(file.path, self._file(storage, file).of(epoch)) for file in files]
         tables = []
         for path, rows in found:
-            there = {*rows.schema.names, *hive.values_of(path)}
+            there = dict.fromkeys([*rows.schema.names, *hive.values_of(path)])
+            check_undeclared(there, schema.names, who, extra_of(schema), known=("epoch",))
             wanted = [_field(rows, schema, name) for name in schema.names if name in there]
             tables.append(hive.with_values(rows, path, pa.schema(wanted)))
         return tables

@@ -1,12 +1,15 @@
 """A folder of input files, on a local disk or on any path that fsspec knows: list, measure, open.
 
-Names are relative to the folder; those of its own files have no ``/`` in them, and only these are listed. If
-a listing meets subfolders and nothing else, that is remembered for the warning. A listing is not an exact
-snapshot: files that come or go while it is made may be in it or not. A caller that needs more lists again.
+Names are relative to the folder. Listed are the files directly in it, and those in folders that are named
+after a column and its value (``day=2024-01-31/part-0.parquet``), at any depth. If a listing meets other
+subfolders and nothing else, that is remembered for the warning. A listing is not an exact snapshot: files
+that come or go while it is made may be in it or not. A caller that needs more lists again.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -16,6 +19,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from pointstamp.errors import StorageError
 from pointstamp.redaction import harmless, redact, redact_text
+from pointstamp.sources.file_names import is_partition
 from pointstamp.sources.identity import identity_of, mark_of
 from pointstamp.sources.wholeness import Seen, State, look_at
 
@@ -24,18 +28,33 @@ _OBJECT_STORES: Final = frozenset(
     ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "r2", "http", "https", "memory")
 )
 _CHANGES: Final = ("size", "mtime", "modified", "last_modified", "LastModified", "modificationTime")
+_TIMES: Final = (*_CHANGES[1:], "updated", "created")
+_MILLISECONDS_FROM: Final = 1e11  # Hadoop has milliseconds since 1970, others have seconds
 _HIDDEN: Final = "._"  # how names begin that are never input
 
 Handle: TypeAlias = Any
 """A pyarrow.NativeFile that can seek."""
 
+_Names: TypeAlias = list[str]
+
 
 class Entry(NamedTuple):
-    """A file that was found; with its size and the store's mark for its content, if the listing gave them."""
+    """A file that was found; with its size and the store's mark for its content, if the listing gave them.
+
+    ``modified`` is when it was last written, in seconds since 1970.
+    """
 
     name: str
     size_bytes: int | None = None
     identity: str | None = None
+    modified: float | None = None
+
+
+class FileTimes(NamedTuple):
+    """When a file was last written, and when it came into its folder, in seconds since 1970."""
+
+    modified: float
+    arrived: float
 
 
 class Folder(Protocol):
@@ -46,7 +65,11 @@ class Folder(Protocol):
     """The subfolders that the last listing met, if it met no file except hidden ones."""
 
     def list(self) -> list[Entry]:
-        """The files that lie directly in the folder, in no order."""
+        """The files that lie directly in the folder or in folders named after columns, in no order."""
+        ...
+
+    def times(self, name: str) -> FileTimes | None:
+        """When a file was written and arrived; None where there is none, or the store does not tell."""
         ...
 
     def size(self, name: str) -> int | None:
@@ -94,18 +117,36 @@ class LocalFolder:
 
     def list(self) -> list[Entry]:
         """The regular files, and links to such."""
-        files, others = [], []
+        others: _Names = []
         try:
-            with os.scandir(self.path) as entries:
-                for entry in entries:
-                    if entry.is_file():
-                        files.append(Entry(entry.name))
-                    else:
-                        others.append(entry)
-                self.subfolders = _only_subfolders(files, (each.name for each in others if each.is_dir()))
+            files = list(self._found("", others))
         except OSError as error:
             raise no_folder(self.path, error) from error
+        self.subfolders = _only_subfolders(files, others)
         return files
+
+    def _found(self, inside: str, others: _Names) -> Iterator[Entry]:
+        """The files of the folder, or of one of its partitions; other folders of it are only noted."""
+        with os.scandir(f"{self.path}/{inside}") as entries:
+            partitions: _Names = []
+            for entry in entries:
+                if entry.is_file():
+                    yield Entry(inside + entry.name)
+                elif entry.is_dir():
+                    (partitions if is_partition(entry.name) else others).append(entry.name)
+        for name in partitions:
+            try:
+                yield from self._found(f"{inside}{name}/", [])
+            except FileNotFoundError:
+                continue  # it was removed meanwhile
+
+    def times(self, name: str) -> FileTimes | None:
+        """By the clock of the file system; a file that was renamed has arrived then."""
+        try:
+            found = os.stat(f"{self.path}/{name}")
+        except OSError:
+            return None
+        return FileTimes(found.st_mtime_ns / 1e9, found.st_ctime_ns / 1e9)
 
     def size(self, name: str) -> int | None:
         """The size of a file in bytes; None where there is none."""
@@ -155,26 +196,41 @@ class RemoteFolder:
         )
 
     def list(self) -> list[Entry]:
-        """The files, with their sizes."""
+        """The files, with their sizes and times."""
+        others: _Names = []
+        # Listings are cached by many file systems, and an old one would hide what is new.
+        self._system.invalidate_cache(self._inside)
+        files = list(self._found("", others))
+        self.subfolders = _only_subfolders(files, others)
+        return files
+
+    def _found(self, prefix: str, others: _Names) -> Iterator[Entry]:
+        """The files of the folder, or of one of its partitions; other folders of it are only noted."""
+        address = f"{self._inside}/{prefix}".rstrip("/") if prefix else self._inside
         try:
-            # Listings are cached by many file systems, and an old one would hide what is new.
-            self._system.invalidate_cache(self._inside)
-            found = self._system.ls(self._inside, detail=True)
+            found = self._system.ls(address, detail=True)
         except FileNotFoundError:
-            return []
+            return
         except OSError as error:
             raise no_folder(self.path, error) from error
-        inside = [each for each in found if each["name"].rstrip("/") != self._inside]
-        names = [PurePosixPath(each["name"]).name for each in inside]
-        files = [
-            Entry(name, each.get("size"), mark_of(each))
-            for name, each in zip(names, inside, strict=True)
-            if each["type"] == "file"
-        ]
-        self.subfolders = _only_subfolders(
-            files, (name for name, each in zip(names, inside, strict=True) if each["type"] == "directory")
-        )
-        return files
+        for each in found:
+            name = PurePosixPath(each["name"]).name
+            if each["name"].rstrip("/") == address:
+                continue
+            if each["type"] == "file":
+                yield Entry(prefix + name, each.get("size"), mark_of(each), _modified(each))
+            elif each["type"] == "directory" and is_partition(name):
+                yield from self._found(f"{prefix}{name}/", [])
+            elif each["type"] == "directory":
+                others.append(name)
+
+    def times(self, name: str) -> FileTimes | None:
+        """As the store says; it has one time, that of the last change."""
+        try:
+            modified = _modified(self._details(name))
+        except OSError:
+            return None
+        return None if modified is None else FileTimes(modified, modified)
 
     def size(self, name: str) -> int | None:
         """The size of a file in bytes; None where there is none."""
@@ -197,7 +253,7 @@ class RemoteFolder:
             details = self._details(name)
         except FileNotFoundError:
             return None
-        return Entry(name, details["size"], mark_of(details))
+        return Entry(name, details["size"], mark_of(details), _modified(details))
 
     def identity(self, name: str, handle: Handle) -> str | None:
         """The store's mark."""
@@ -213,9 +269,31 @@ class RemoteFolder:
         return pa.PythonFile(self._system.open(f"{self._inside}/{name}", "rb"), mode="r")
 
 
+def _modified(details: Mapping[str, Any]) -> float | None:
+    """When a file was last changed, by what a file system tells of it; None where it does not."""
+    for key in _TIMES:
+        found = details.get(key)
+        if isinstance(found, str):
+            found = _parsed_time(found)
+        if isinstance(found, datetime):
+            return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+        if isinstance(found, int | float):
+            return float(found) / (1000.0 if found > _MILLISECONDS_FROM else 1.0)
+    return None
+
+
+def _parsed_time(text: str) -> datetime | None:
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            return parse(text)
+        except ValueError:
+            continue
+    return None
+
+
 def _only_subfolders(files: Iterable[Entry], folders: Iterable[str]) -> Sequence[str]:
     """The folders, sorted, unless there are files; hidden files and folders do not count."""
-    if any(entry.name[0] not in _HIDDEN for entry in files):
+    if any(entry.name.rpartition("/")[2][0] not in _HIDDEN for entry in files):
         return ()
     return sorted(name for name in folders if name[0] not in _HIDDEN)
 

@@ -13,25 +13,65 @@ and the group is one unit under the marker's name. A marker is a file whose name
 A group without files is a unit without parts. The final marker (``until``) ends the source: it closes the
 group of what is left, if anything is.
 
-What was taken is known by all the names (files and markers), or, with ``in_order``, by the last name alone:
-then a name that does not sort after the last one taken is never looked at.
+What was taken is known by all the names (files and markers), or, with ``in_order``, by the last name, with
+the number of all names and a digest of them. A name that does not sort after the last one is not read. One
+that arrives then is a warning: at once in a running query, and after a restart by the digest, or, where files
+were removed meanwhile, by the time of its arrival.
 
 Not input are: names that begin with ``.`` or ``_`` (markers may begin with ``_``), that end like unfinished
 or accompanying files, or that do not match the pattern.
 """
 
 import fnmatch
+import logging
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from hashlib import blake2b
+from typing import Final, NamedTuple
 
 from pointstamp.errors import SourceError, StorageError
+from pointstamp.sources.file_names import format_of, name_key
+from pointstamp.sources.file_order import MODIFIED, FileKey, FileOrder
 from pointstamp.sources.folder import Entry, Folder
 from pointstamp.sources.port import Part, Position, Unit
 
 _NEVER_INPUT: Final = (".tmp", ".inprogress", ".crc")
+_MAY_SHARE: Final = ("parquet", "arrow")
+_RECENT: Final = 100_000  # names that were taken, of which the kernel may tell once more
+
+_log = logging.getLogger("pointstamp.query")
+
+
+class LastTaken(NamedTuple):
+    """A position with ``in_order``: the last name, and how many names there were, with a digest of them."""
+
+    name: str = ""
+    names: int = 0
+    digest: int = 0
+
+    @classmethod
+    def of(cls, position: Position) -> "LastTaken":
+        """A position as it is in a journal; the number is -1 where it is not known."""
+        if isinstance(position, str):  # as it was written before there was a digest
+            return cls(position, -1)
+        return cls() if position is None else cls(*position)
+
+    def with_names(self, name: str, names: Collection[str]) -> "LastTaken":
+        """Also these names, of which the first is the last one now."""
+        if self.names < 0:
+            return LastTaken(name, -1)
+        return LastTaken(name, self.names + len(names), self.digest ^ _digest(names))
+
+
+def _digest(names: Iterable[str]) -> int:
+    """The same for the same names in any order."""
+    found = 0
+    for name in names:
+        content = name.encode("utf-8", "surrogateescape")
+        found ^= int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +82,12 @@ class GroupingRules:
     group_by_marker: str | None = None
     until: str | None = None
     in_order: bool = False
-    may_share: bool = False
+    format: str | None = None
+    order_by: str = MODIFIED
+
+    def may_share(self, name: str) -> bool:
+        """Whether several workers may read a file of this name, each a part of it."""
+        return (self.format or format_of(name)) in _MAY_SHARE
 
     def is_border(self, name: str) -> bool:
         """Whether a name is a marker, or the final one: files before it are there when it is."""
@@ -51,38 +96,110 @@ class GroupingRules:
     def is_marker(self, name: str) -> bool:
         """Whether a name closes a group."""
         suffix = self.group_by_marker
-        return suffix is not None and name.endswith(suffix) and name != self.until and name[0] != "."
+        is_marked = suffix is not None and name.endswith(suffix) and name != self.until
+        return is_marked and name[0] != "." and "/" not in name
 
     def after(self, position: Position, unit: Unit) -> Position:
         """What was taken, with this unit too."""
-        if self.in_order:
-            return unit.name
         names = dict.fromkeys([*(part.locator for part in unit.parts), unit.name])
+        if self.in_order:
+            return tuple(LastTaken.of(position).with_names(unit.name, names))
         return tuple(position or ()) + tuple(names)
 
 
 class Grouping:
     """What was taken and what waits for a marker; changed by its watch alone, as names arrive."""
 
-    def __init__(self, rules: GroupingRules, folder: Folder, position: Position) -> None:
+    def __init__(
+        self, rules: GroupingRules, folder: Folder, position: Position, order: FileOrder | None = None
+    ) -> None:
         self.is_finished = False
         self._rules = rules
         self._folder = folder
+        self._order = order or FileOrder(rules.order_by, folder)
         self._is_wanted = re.compile(fnmatch.translate(rules.pattern)).match
         self._taken: set[str] = set() if rules.in_order else set(position or ())
-        self._last: str = (position or "") if rules.in_order else ""
+        self._begun = LastTaken.of(position) if rules.in_order else LastTaken()
+        self._last = self._begun.name
+        # Before there was a digest, numbers in names were compared as text.
+        self._was_text_order = self._begun.names < 0
+        self._known: set[str] | None = None
+        self._recent: deque[str] = deque(maxlen=_RECENT)
         self._waiting: dict[str, Entry] = {}
 
     def is_new(self, name: str) -> bool:
         """Whether a name was neither taken before nor waits for its marker; the final one always is new."""
         if name == self._rules.until:
             return True  # wherever it sorts: it is no file to take
-        return name not in self._taken and name > self._last and name not in self._waiting
+        if self._rules.in_order and not self._follows_last(name):
+            return False
+        return name not in self._taken and name not in self._waiting
+
+    def rank(self, entry: Entry) -> tuple[bool, bool, FileKey]:
+        """The place of a file that may be incomplete: with rows before markers, the final one last."""
+        is_final = entry.name == self._rules.until
+        return is_final, self._rules.is_border(entry.name), self._order.rough_key(entry)
+
+    def prepare(self, entries: Iterable[Entry]) -> None:
+        """Find the places of whole files, which may mean to read them; a poll does not wait for that then."""
+        for entry in entries:
+            if not self._rules.is_border(entry.name):
+                self._order.key(entry)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Take note that files may have other times and content than they had."""
+        self._order.forget(names)
+
+    def listed(self, entries: Iterable[Entry]) -> None:
+        """Warn of files that have arrived after one that sorts after them was taken, and are not read."""
+        if not self._rules.in_order:
+            return
+        until = self._rules.until
+        files = {each.name: each for each in entries if each.name != until and self.may_be_input(each.name)}
+        early = {name for name in files if not self._follows_last(name)}
+        if self._known is None:
+            late = self._late_at_start({name: files[name] for name in early})
+        else:
+            late = early - self._known
+        self._known = set(files)
+        self._warn_of_late(late.difference(self._recent))
+
+    def _late_at_start(self, early: dict[str, Entry]) -> set[str]:
+        """The files that were not taken before this watch began, as far as that can be known."""
+        begun = self._begun
+        if not begun.name or (len(early), _digest(early)) == (begun.names, begun.digest):
+            return set()
+        if begun.name not in early:
+            return set(early) if begun.names >= 0 else set()
+        arrived = {name: self._arrived(entry) for name, entry in early.items()}
+        return {name for name, at in arrived.items() if at > arrived[begun.name]}
+
+    def _arrived(self, entry: Entry) -> float:
+        if entry.modified is not None:
+            return entry.modified
+        times = self._folder.times(entry.name)
+        return 0.0 if times is None else times.arrived
+
+    def _warn_of_late(self, names: Collection[str]) -> None:
+        if names:
+            self._recent.extend(names)
+            _log.warning(
+                "the folder '%s': %s will not be read. With in_order=True files are taken in the order of "
+                "their names, and '%s' was taken before. Give new files names that sort after it.",
+                self._folder.path,
+                _some(sorted(names, key=name_key)),
+                self._last,
+            )
+
+    def _follows_last(self, name: str) -> bool:
+        if self._was_text_order and name <= self._begun.name:
+            return False
+        return name_key(name) > name_key(self._last)
 
     def arrive(self, entries: Iterable[Entry]) -> list[Unit]:
         """The units that are complete with these arrivals, and were not before.
 
-        Single files come sorted by name. Groups come as their markers do.
+        Single files come in the order of the source. Groups come as their markers do.
         """
         units: list[Unit] = []
         for entry in entries:
@@ -95,18 +212,26 @@ class Grouping:
             elif self._rules.is_marker(name):
                 if self.is_new(name):
                     units.append(self._close(name))
-            elif self.is_new(name) and self._is_input(name):
-                self._waiting[name] = entry
+            elif self.is_new(name):
+                if self._is_input(name):
+                    self._waiting[name] = entry
+            elif self._rules.in_order and self._is_late(name):
+                self._warn_of_late([name])
         if self._rules.group_by_marker is None:
             units += self._singles()
         return units
+
+    def _is_late(self, name: str) -> bool:
+        is_known = name in self._waiting or name in self._recent or name in (self._known or ())
+        return not is_known and self._is_named_like_input(name)
 
     def may_be_input(self, name: str) -> bool:
         """Whether a name is looked at: that of a file with rows, of a marker, or the final one."""
         return self._rules.is_border(name) or self._is_named_like_input(name)
 
     def _is_named_like_input(self, name: str) -> bool:
-        return name[0] not in "._" and not name.endswith(_NEVER_INPUT) and bool(self._is_wanted(name))
+        own = name.rpartition("/")[2]
+        return own[0] not in "._" and not own.endswith(_NEVER_INPUT) and bool(self._is_wanted(own))
 
     def _is_input(self, name: str) -> bool:
         if not self._is_named_like_input(name):
@@ -119,18 +244,25 @@ class Grouping:
         return True
 
     def _singles(self) -> list[Unit]:
-        return [self._taking(Unit(part.locator, (part,))) for part in self._parts(sorted(self._waiting))]
+        return [self._taking(Unit(part.locator, (part,))) for part in self._parts(self._sorted())]
+
+    def _sorted(self) -> list[str]:
+        """The names of the files that wait, in the order of the source."""
+        return sorted(self._waiting, key=lambda name: self._order.key(self._waiting[name]))
 
     def _rest(self) -> list[Unit]:
         """The last group, under the name of its last file: the final marker's name may sort before it."""
-        parts = self._parts(sorted(self._waiting)) if self._rules.group_by_marker is not None else ()
+        names = sorted(self._waiting, key=name_key)
+        parts = self._parts(names) if self._rules.group_by_marker is not None else ()
         return [self._taking(Unit(parts[-1].locator, parts))] if parts else []
 
     def _close(self, marker: str) -> Unit:
         """The group of a marker."""
         listed = self._listed(marker)
         if listed is None:
-            names = sorted(name for name in self._waiting if not self._rules.in_order or name < marker)
+            end = name_key(marker)
+            waiting = sorted(self._waiting, key=name_key)
+            names = [name for name in waiting if not self._rules.in_order or name_key(name) < end]
             return self._taking(Unit(marker, self._parts(names)))
         parts = self._parts(listed)
         if len(parts) < len(listed):
@@ -144,9 +276,9 @@ class Grouping:
 
     def _parts(self, names: Iterable[str]) -> tuple[Part, ...]:
         """The parts for these files, which no longer wait; a file that is gone again has no part."""
-        share = (0, 1) if self._rules.may_share else None
         parts: list[Part] = []
         for name in names:
+            share = (0, 1) if self._rules.may_share(name) else None
             entry: Entry | None = self._waiting.pop(name, Entry(name))
             if entry is not None and entry.size_bytes is None:
                 entry = self._entry(name)
@@ -165,12 +297,17 @@ class Grouping:
 
     def _taking(self, unit: Unit) -> Unit:
         """The unit itself, whose files are not looked at again: ``Rules.after``, without a copy."""
+        names = [*(part.locator for part in unit.parts), unit.name]
+        for part in unit.parts:
+            self._order.taken(part.locator)
         if self._rules.in_order:
             self._last = unit.name
-            for name in [name for name in self._waiting if name <= unit.name]:
+            left_out = [name for name in self._waiting if not self._follows_last(name)]
+            self._recent.extend((*names, *left_out))
+            for name in left_out:
                 del self._waiting[name]
         else:
-            self._taken.update((part.locator for part in unit.parts), (unit.name,))
+            self._taken.update(names)
         return unit
 
     def _listed(self, marker: str) -> list[str] | None:

@@ -9,9 +9,14 @@ Invariant: after ``read`` has returned ``is_overflow``, names may have been left
 finds them; without it, every file that was whole when ``read`` was called, or some 50 ms before where it was
 linked and empty, has been told at least once. Names may be told twice, and a file that was told may be gone.
 
-What it does not do: look into subfolders, see what other hosts write to a network disk (``can_watch`` says no
-there), or work elsewhere than on Linux. A file that another user has linked, and whose first name is gone
-before ``read``, is found by the next listing only: the kernel says nothing of writers to strangers.
+Folders that are named after a column and its value (``day=2024-01-31``) are watched with the folder; one
+that appears is an overflow, because files may have come into it before it was watched. So is a path that
+leads to another folder than before, as a switched symbolic link does: the other one is watched from then on.
+
+What it does not do: look into other subfolders, see what other hosts write to a network disk
+(``can_watch`` says no there), or work elsewhere than on Linux. A file that another user has linked, and whose
+first name is gone before ``read``, is found by the next listing only: the kernel says nothing of writers to
+strangers.
 """
 
 import ctypes
@@ -24,6 +29,8 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final, NamedTuple
 
+from pointstamp.errors import StorageError
+from pointstamp.sources.file_names import is_partition
 from pointstamp.sources.folder import no_folder
 from pointstamp.sources.wholeness import State, by_lease
 
@@ -42,6 +49,7 @@ _GONE: Final = _DELETE_SELF | _MOVE_SELF | _UNMOUNT | _IGNORED
 _EVENT: Final = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
 _READ_BYTES: Final = 1 << 16
 _SETTLED_SECONDS: Final = 0.05  # from "created" to the writer's open, were it taken off its core in between
+_LINK_SECONDS_MAX: Final = 5.0  # while a link is replaced, there is none
 _READS_MAX: Final = 64  # so that one call ends, however fast files arrive; the rest stays readable
 
 # Disks that other hosts write to, of whose files the kernel here hears nothing.
@@ -64,15 +72,19 @@ class FolderEvents:
         self._path = path
         self._clock = clock
         self._unsure: dict[str, float] = {}  # created, not known to be whole, and when last looked at
-        libc = ctypes.CDLL(None, use_errno=True)
-        self._fd: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._folders: dict[int, str] = {}  # by watch: what stands before the names in it
+        self._root = -1
+        self._missed_since: float | None = None
+        self._fd: int = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "inotify_init1")
-        mask = _CLOSE_WRITE | _MOVED_TO | _CREATE | _DELETE_SELF | _MOVE_SELF | _ONLYDIR
-        if libc.inotify_add_watch(self._fd, os.fsencode(path), mask) < 0:
-            number = ctypes.get_errno()
+        try:
+            self._place = self._place_now()
+            self._follow()
+        except BaseException:
             self.close()
-            raise OSError(number, os.strerror(number), path)
+            raise
 
     def fileno(self) -> int:
         """Readable when there are events."""
@@ -81,7 +93,7 @@ class FolderEvents:
     def read(self) -> Arrived:
         """What has happened so far; never waits. StorageError where the folder is gone."""
         names: list[str] = []
-        is_overflow = False
+        is_overflow = self._has_moved()
         for _ in range(_READS_MAX):
             try:
                 data = os.read(self._fd, _READ_BYTES)
@@ -98,19 +110,92 @@ class FolderEvents:
             os.close(self._fd)
             self._fd = -1
 
+    def _place_now(self) -> tuple[int, int]:
+        found = os.stat(self._path)
+        return found.st_dev, found.st_ino
+
+    def _has_moved(self) -> bool:
+        """Whether the path leads to another folder than before, which is watched from now on."""
+        try:
+            place = self._place_now()
+        except OSError as error:
+            now = self._clock()
+            self._missed_since = now if self._missed_since is None else self._missed_since
+            if now - self._missed_since > _LINK_SECONDS_MAX:
+                raise no_folder(self._path, error) from error
+            return False
+        self._missed_since = None
+        if place == self._place:
+            return False
+        if not can_watch(self._path):
+            raise StorageError(
+                f"the folder {self._path!r} leads to a shared disk now, of which the kernel tells nothing. "
+                "It is listed from the next start on."
+            )
+        for watch in self._folders:
+            self._libc.inotify_rm_watch(self._fd, watch)
+        self._folders.clear()
+        self._unsure.clear()
+        self._place = place
+        try:
+            self._follow()
+        except OSError as error:
+            raise no_folder(self._path, error) from error
+        return True
+
+    def _follow(self) -> None:
+        """Watch the folder and its partitions."""
+        self._root = self._add("")
+        self._follow_partitions("")
+
+    def _follow_partitions(self, inside: str) -> None:
+        with os.scandir(f"{self._path}/{inside}") as entries:
+            found = [entry.name for entry in entries if is_partition(entry.name) and entry.is_dir()]
+        for name in found:
+            self._follow_partition(f"{inside}{name}/")
+
+    def _follow_partition(self, inside: str) -> None:
+        try:
+            self._add(inside)
+            self._follow_partitions(inside)
+        except (FileNotFoundError, NotADirectoryError):
+            return  # it is gone again
+
+    def _add(self, inside: str) -> int:
+        path = f"{self._path}/{inside}".rstrip("/") or "/"
+        mask = _CLOSE_WRITE | _MOVED_TO | _CREATE | _DELETE_SELF | _MOVE_SELF | _ONLYDIR
+        watch: int = self._libc.inotify_add_watch(self._fd, os.fsencode(path), mask)
+        if watch < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), path)
+        self._folders[watch] = inside
+        return watch
+
     def _take(self, data: bytes, names: list[str]) -> bool:
         """Add the names of a block of events; whether some events are missing."""
         is_overflow = False
         start = 0
         while start < len(data):
-            _, mask, _, length = _EVENT.unpack_from(data, start)
+            watch, mask, _, length = _EVENT.unpack_from(data, start)
             start += _EVENT.size + length
+            inside = self._folders.get(watch)
             if mask & _Q_OVERFLOW:
                 is_overflow = True
-            elif mask & _GONE:
-                raise no_folder(self._path, OSError(errno.ENOENT, "it was deleted or moved while watched"))
-            elif not mask & _ISDIR:
-                name = os.fsdecode(data[start - length : start].rstrip(b"\0"))
+                continue
+            if inside is None:
+                continue  # of a folder that is not watched any more
+            name = inside + os.fsdecode(data[start - length : start].rstrip(b"\0"))
+            if mask & _GONE:
+                if watch == self._root:
+                    raise no_folder(
+                        self._path, OSError(errno.ENOENT, "it was deleted or moved while watched")
+                    )
+                self._folders.pop(watch, None)
+            elif mask & _ISDIR:
+                if is_partition(name.rpartition("/")[2]):
+                    self._follow_partition(f"{name}/")
+                    is_overflow = True
+            else:
                 if not mask & _CREATE or _is_whole(f"{self._path}/{name}"):
                     names.append(name)
                     self._unsure.pop(name, None)

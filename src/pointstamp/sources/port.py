@@ -97,6 +97,9 @@ class Watch(Protocol):
     poll every second or so without being woken: some news does not make it readable.
 
     A watch that knows what it waits for may say so, by a method ``waits_for()`` that returns the words.
+
+    A watch that looks at intervals may have a method ``refresh()``, after which it looks again at once, and
+    an attribute ``is_refreshing``: true until polls have returned everything that was there at that moment.
     """
 
     def poll(self) -> list[Unit]:

@@ -20,7 +20,7 @@ Identity: TypeAlias = Mapping[str, str]
 _FREE: Final = (
     *("units_per_tick", "bytes_per_tick", "rows_per_tick", "storage_options", "options", "moved_from"),
     *("list_every_seconds", "settle_seconds", "look_every_seconds", "topics_every_seconds", "gather_seconds"),
-    *("on_bad", "on_lost", "skip"),
+    *("on_bad", "on_lost", "skip", "line_bytes_max"),
 )
 """Options of speed, of access, and of what becomes of rows that cannot be read: these may change."""
 

@@ -129,14 +129,14 @@ class PublishedSource(RedactedRepr):
         storage, who = self._storage(), f"{self.describe()}, epoch {place.epoch}"
         for table in self._rows(storage, place, schema):
             for batch in table.to_batches():
-                yield fit(batch, schema, who)
+                yield fit(batch, schema.remove_metadata(), who)
 
     def _rows(self, storage: Storage, place: _Place, schema: pa.Schema) -> list[pa.Table]:
         """The rows of an epoch, where they were found or, once those files are merged, where they are now."""
         files = place.files
         for _ in range(_TRIES_MAX):
             try:
-                return RECENT.rows(storage, files, place.epoch, schema)
+                return RECENT.rows(storage, files, place.epoch, schema, self.describe())
             except NotStored:
                 before, files = files, files_of_epoch(storage, self.path, self.output, place.epoch)
                 if files == before:
@@ -191,11 +191,19 @@ class PublishedWatch:
         self._is_finished = False
         self._is_first = True
         self._is_looking_anew = False
+        self.is_refreshing = False
+        """Whether what was there at the last ``refresh`` may not have been returned yet."""
+
+    def refresh(self) -> None:
+        """Let the next poll look at what is published."""
+        self.is_refreshing = not self._is_finished
+        self._look_at = self._clock()
 
     def poll(self) -> list[Unit]:
         """The epochs published since the last call."""
         if self._is_finished or not self._is_due():
             return []
+        self.is_refreshing = False
         first, self._is_first = self._is_first, False
         units: list[Unit] = []
         try:

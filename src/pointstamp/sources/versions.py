@@ -28,6 +28,15 @@ class VersionWatch:
         self._next_at = monotonic()
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: Future[int] | None = None
+        self._has_old_look = False
+        self.is_refreshing = False
+        """Whether what was there at the last ``refresh`` may not have been returned yet."""
+
+    def refresh(self) -> None:
+        """Look again now; a look that is under way may have missed what is there."""
+        self.is_refreshing = self._newest is not None and self._every_seconds is not None
+        self._has_old_look = self._under_way is not None
+        self._next_at = monotonic()
 
     def poll(self) -> list[Unit]:
         """The versions since the last call."""
@@ -43,7 +52,9 @@ class VersionWatch:
         newest = self._last
         if self._under_way is not None and self._under_way.done():
             ended, self._under_way = self._under_way, None
-            self._next_at = monotonic() + self._every_seconds
+            self._next_at = monotonic() + (0.0 if self._has_old_look else self._every_seconds)
+            self.is_refreshing &= self._has_old_look
+            self._has_old_look = False
             newest = ended.result()
         if self._under_way is None and monotonic() >= self._next_at:
             self._thread = self._thread or ThreadPoolExecutor(1, "pointstamp-delta")

@@ -31,7 +31,7 @@ _LOOK_EVERY_SECONDS: Final = 0.2
 
 
 class Listing:
-    """The new files of a folder that are whole: with rows before markers, each by name, the final one last.
+    """The new files of a folder that are whole: with rows before markers, in order, the final one last.
 
     What waits because somebody writes it, or may, is looked at again by the next call.
     """
@@ -69,9 +69,9 @@ class Listing:
         self.waiting = {}
         self.is_unsure = is_written = False
         self._settling.forget(told)
-        for entry in sorted(found, key=self._rank):
-            if not self._grouping.may_be_input(entry.name):
-                continue
+        self._grouping.forget(told)
+        candidates = [entry for entry in found if self._grouping.may_be_input(entry.name)]
+        for entry in sorted(candidates, key=self._grouping.rank):
             if self._must_wait(entry.name, is_written=is_written):
                 self.waiting[entry.name] = entry
                 continue
@@ -79,9 +79,11 @@ class Listing:
             if state is State.WHOLE:
                 whole.append(entry)
             elif state is not State.GONE:
-                self.waiting[entry.name] = Entry(entry.name)  # it may have another size by then
+                self.waiting[entry.name] = Entry(entry.name)  # it may have another size and time by then
+                self._grouping.forget((entry.name,))
                 self.is_unsure |= state is State.UNKNOWN
                 is_written |= state is State.WRITTEN
+        self._grouping.prepare(whole)
         return whole
 
     def _must_wait(self, name: str, *, is_written: bool) -> bool:
@@ -95,11 +97,9 @@ class Listing:
         return self.is_unsure and self._rules.is_border(name)
 
     def _new(self) -> dict[str, Entry]:
-        is_new = self._grouping.is_new
-        return {entry.name: entry for entry in self._folder.list() if is_new(entry.name)}
-
-    def _rank(self, entry: Entry) -> tuple[bool, bool, str]:
-        return entry.name == self._rules.until, self._rules.is_border(entry.name), entry.name
+        listed = self._folder.list()
+        self._grouping.listed(listed)
+        return {entry.name: entry for entry in listed if self._grouping.is_new(entry.name)}
 
 
 class EventWatch:
@@ -123,16 +123,23 @@ class EventWatch:
             events.close()
             raise
         self._look_at = clock() + _LOOK_EVERY_SECONDS
+        self.is_refreshing = False
+        """Whether what was there at the last ``refresh`` may not have been returned yet."""
+
+    def refresh(self) -> None:
+        """Let the next poll list the folder."""
+        self.is_refreshing = True
 
     def poll(self) -> list[Unit]:
-        """The units found since the last call; files that came together are sorted by name."""
+        """The units found since the last call; files that came together are in the order of the source."""
         found, self._found = self._found, []
         names, is_overflow = self._events.read()
         if names or (self._listing.waiting and self._clock() >= self._look_at):
             found += self._listing.look_again(names)
             self._look_at = self._clock() + _LOOK_EVERY_SECONDS
-        if is_overflow:
+        if is_overflow or self.is_refreshing:
             found += self._listing.make()
+            self.is_refreshing = False
         return self._grouping.arrive(found)
 
     def fileno(self) -> int:
@@ -167,13 +174,24 @@ class ListingWatch:
         self._next_at = clock() + every_seconds
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: Future[list[Entry]] | None = None
+        self._has_old_listing = False
+        self.is_refreshing = False
+        """Whether what was there at the last ``refresh`` may not have been returned yet."""
+
+    def refresh(self) -> None:
+        """Begin another listing now; one that is under way may have missed what is there."""
+        self.is_refreshing = True
+        self._has_old_listing = self._under_way is not None
+        self._next_at = self._clock()
 
     def poll(self) -> list[Unit]:
         """The units of the last listing that has ended; begins the next one when it is time."""
         found, self._found = self._found, []
         if self._under_way is not None and self._under_way.done():
             ended, self._under_way = self._under_way, None
-            self._next_at = self._clock() + self._every_seconds
+            self._next_at = self._clock() + (0.0 if self._has_old_listing else self._every_seconds)
+            self.is_refreshing &= self._has_old_listing
+            self._has_old_listing = False
             found += ended.result()
         units = self._grouping.arrive(found)
         # Only now: the thread looks at what was taken, which must not change under it.

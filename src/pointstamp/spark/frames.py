@@ -15,6 +15,7 @@ from pointstamp.errors import SchemaError
 from pointstamp.query.starting import listed
 from pointstamp.rows.epochcolumn import check_type
 from pointstamp.rows.schema import check_asked, fit
+from pointstamp.rows.undeclared import check_undeclared
 from pointstamp.sinks import files
 from pointstamp.sinks.bases import Base
 from pointstamp.sinks.hive import blank_columns, values_of
@@ -104,6 +105,7 @@ def chosen(frame: DataFrame, spec: InputSpec) -> DataFrame:
     """The columns that an input needs, with the types that it declares."""
     wanted = spec.wanted.names
     check_asked(frame.columns, spec.wanted, f"input '{spec.name}'")
+    check_undeclared(frame.columns, wanted, f"input '{spec.name}'", spec.extra)
     missing = [column for column in wanted if column not in frame.columns]
     if missing:
         raise SchemaError(

@@ -23,6 +23,7 @@ from pointstamp.rows.columns import binaries, integers
 from pointstamp.rows.epochcolumn import EpochColumn, by_epoch, with_epochs
 from pointstamp.rows.partition import partition
 from pointstamp.rows.schema import fit
+from pointstamp.rows.undeclared import ExtraColumns
 from pointstamp.topology.graph import OperatorGraph
 from pointstamp.worker.routes import key_of, routes_of
 
@@ -47,6 +48,7 @@ class InputSpec:
     schema: pa.Schema
     keys: tuple[str, ...] | None
     epoch: EpochColumn | None
+    extra: ExtraColumns = "warn"
 
     @property
     def wanted(self) -> pa.Schema:
@@ -60,7 +62,8 @@ def input_specs(plan: Plan, graph: OperatorGraph, epochs: Mapping[str, EpochColu
     specs = []
     for number, (name, node) in enumerate(plan.named(NodeKind.INPUT).items()):
         keys = key_of(routes[node.index, 0])
-        specs.append(InputSpec(number, name, node.outputs[0].schema, keys, epochs.get(name)))
+        schema, extra = node.outputs[0].schema, node.extra_columns
+        specs.append(InputSpec(number, name, schema, keys, epochs.get(name), extra))
     return specs
 
 

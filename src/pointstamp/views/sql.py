@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError
+from pointstamp.rows.undeclared import ExtraColumns
 
 
 def sql(
@@ -16,6 +17,7 @@ def sql(
     name: str = "sql",
     parameters: Mapping[str, object] | None = None,
     max_rounds: int = 100,
+    extra_columns: ExtraColumns = "warn",
     **tables: str | pa.Schema,
 ) -> Dataflow:
     """A flow that keeps the views of a text in Spark's SQL up to date.
@@ -23,6 +25,7 @@ def sql(
     The text is one query, whose output is ``result``, or several ``create view x as ...``, each an output of
     its name. Inputs are given as keywords (or in a mapping, where a name is also an option), with schemas as
     elsewhere, or declared in the text with ``create table``; one with a primary key takes upserts.
+    ``extra_columns="ignore"`` accepts columns in their rows that no schema declares, as ``flow.input`` does.
     ``parameters`` are the values of ``:name`` in the text. A recursion with UNION ALL has ``max_rounds``.
 
         flow = ps.sql("select city, sum(price) as total from orders group by city",
@@ -41,5 +44,10 @@ def sql(
         ) from error
     given = {**(schemas or {}), **tables}
     return statements.flow_of(
-        text, given, name=name, parameters=dict(parameters or {}), rounds_max=max_rounds
+        text,
+        given,
+        name=name,
+        parameters=dict(parameters or {}),
+        rounds_max=max_rounds,
+        extra_columns=extra_columns,
     )

@@ -14,7 +14,9 @@ from sqlglot import exp
 from pointstamp.dataflow import Dataflow
 from pointstamp.errors import SqlError
 from pointstamp.flow.event_time import one_clock
+from pointstamp.flow.plan import NodeKind
 from pointstamp.flow.stream import Stream
+from pointstamp.rows.undeclared import ExtraColumns, check_extra_columns
 from pointstamp.tables.table import Table, deltas_of
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.declaring import InputDeclaration, declaration, input_table
@@ -37,9 +39,14 @@ def flow_of(
     name: str,
     parameters: Mapping[str, object],
     rounds_max: int,
+    extra_columns: ExtraColumns = "warn",
 ) -> Dataflow:
     """The flow that keeps the views of a text up to date."""
-    return flow_of_statements(parse(text), schemas, name=name, parameters=parameters, rounds_max=rounds_max)
+    flow = flow_of_statements(parse(text), schemas, name=name, parameters=parameters, rounds_max=rounds_max)
+    check_extra_columns(f"flow '{name}'", extra_columns)
+    for node in flow.plan.named(NodeKind.INPUT).values():
+        node.extra_columns = extra_columns
+    return flow
 
 
 def flow_of_statements(

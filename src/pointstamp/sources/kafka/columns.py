@@ -15,6 +15,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError, SchemaError, SourceError
 from pointstamp.redaction import RedactedRepr
 from pointstamp.rows.schema import fit
+from pointstamp.rows.undeclared import check_undeclared, extra_of, is_change_name, with_extra
 from pointstamp.sources.bad_records import BadRecords, write_bad_records
 from pointstamp.sources.kafka.avro import AvroDecoder, check_avro_installed
 from pointstamp.sources.kafka.decoding import Decoded, Decoder, decode_json, decode_json_schema
@@ -77,10 +78,18 @@ class RecordColumns(RedactedRepr):
 
     def rows(self, messages: Sequence["Message"], schema: pa.Schema, who: str) -> tuple[pa.RecordBatch, int]:
         """Records as rows, and how many were skipped."""
+        extra = extra_of(schema)
         own = pa.schema([field for field in schema if field.name not in (*self.known, *self.key)])
         keyed = pa.schema([field for field in schema if field.name in self.key])
+        # A column that is declared for something else may be in the value, too.
+        elsewhere = any(is_change_name(name) for name in (*self.known, *self.key))
+        own = with_extra(own, "ignore" if elsewhere else extra)
+        keyed = with_extra(keyed, "ignore" if elsewhere else extra)
         decoded = self._decoded([message.value() for message in messages], own)
         keys = self._keys([message.key() for message in messages], keyed)
+        check_undeclared(
+            [*decoded.keys, *keys.keys], schema.names, who, extra, known=(*self.known, *self.key)
+        )
         problems = {**keys.problems, **decoded.problems}
         if problems and self.on_bad == "error":
             raise _undecodable(messages, problems, who)
@@ -97,8 +106,8 @@ class RecordColumns(RedactedRepr):
             write_bad_records(self.on_bad, bad)
         if problems and self.on_bad != "keep":
             is_good = pa.array([place not in problems for place in range(len(messages))])
-            return fit(batch.filter(is_good), schema, who), len(problems)
-        return fit(batch, schema, who), 0
+            return fit(batch.filter(is_good), schema.remove_metadata(), who), len(problems)
+        return fit(batch, schema.remove_metadata(), who), 0
 
     def _decoded(self, values: list[bytes | None], schema: pa.Schema) -> Decoded:
         if not schema.names:

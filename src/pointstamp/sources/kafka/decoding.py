@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from pointstamp.errors import PointstampError, StorageError
 from pointstamp.rows.schema import to_batches
-from pointstamp.sources.json_lines import json_lines
+from pointstamp.rows.undeclared import extra_of
+from pointstamp.sources.json_lines import check_utf8, json_lines, keys_of, refused_keys
 
 T = TypeVar("T")
 
@@ -23,10 +24,15 @@ HEADER_BYTES: Final = 5
 
 
 class Decoded(NamedTuple):
-    """The columns of values, one row for each, and why those are null that could not be decoded."""
+    """The columns of values, one row for each, and why those are null that could not be decoded.
+
+    ``keys`` are those that values have, declared or not. Of JSON they are those of the first value and of
+    those that could not be decoded, among which are all with an undeclared key that says the change of a row.
+    """
 
     rows: pa.RecordBatch
     problems: dict[int, str]
+    keys: tuple[str, ...] = ()
 
 
 Decoder: TypeAlias = Callable[[Sequence[bytes | None], pa.Schema], Decoded]
@@ -44,7 +50,10 @@ def decode_json(values: Sequence[bytes | None], schema: pa.Schema) -> Decoded:
             if place < len(values):
                 pieces.append(nulls(schema))
             start = place + 1
-    return Decoded(pa.concat_batches(pieces) if pieces else pa.RecordBatch.from_pylist([], schema), problems)
+    rows = pa.concat_batches(pieces) if pieces else pa.RecordBatch.from_pylist([], schema)
+    first = next((value for value in values if value is not None), b"")
+    looked_at = [first, *(value for place in problems if (value := values[place]) is not None)]
+    return Decoded(rows, problems, tuple(keys_of(looked_at)))
 
 
 def decode_json_schema(values: Sequence[bytes | None], schema: pa.Schema) -> Decoded:
@@ -60,7 +69,7 @@ def decode_json_schema(values: Sequence[bytes | None], schema: pa.Schema) -> Dec
         for place, (value, known) in enumerate(zip(values, has_header, strict=True))
         if value is not None and not known
     }
-    return Decoded(found.rows, {**found.problems, **without})
+    return Decoded(found.rows, {**found.problems, **without}, found.keys)
 
 
 NO_HEADER: Final = "it does not begin with the zero and the schema's number of a registry's wire format"
@@ -80,6 +89,7 @@ def decode_each(
     """Values that a package decodes one by one, to rows of Python's; ``bad`` are its errors about a value."""
     found: list[dict[str, Any]] = []
     problems: dict[int, str] = {}
+    keys: dict[str, None] = {}
     for place, value in enumerate(values):
         row: dict[str, Any] = {}
         if value is not None:
@@ -90,9 +100,12 @@ def decode_each(
             except bad as error:
                 problems[place] = _reason(error)
         found.append(row)
+        if row.keys() - keys.keys():
+            keys.update(dict.fromkeys(row))
     pieces: list[pa.RecordBatch] = []
     _make(found, 0, schema, _fitted, pieces, problems)
-    return Decoded(pa.concat_batches(pieces) if pieces else pa.RecordBatch.from_pylist([], schema), problems)
+    rows = pa.concat_batches(pieces) if pieces else pa.RecordBatch.from_pylist([], schema)
+    return Decoded(rows, problems, tuple(keys))
 
 
 def _make(
@@ -134,7 +147,10 @@ def _parsed(texts: Sequence[bytes], schema: pa.Schema) -> Iterable[pa.RecordBatc
         if not (line.startswith(b"{") and line.endswith(b"}")):
             raise ValueError("it is no JSON object")
     joined = b"\n".join(lines)
-    batches = list(json_lines(pa.BufferReader(joined), schema, len(joined) + 1))
+    check_utf8(joined)
+    # A value for a key that looks like the change of a row is a problem, so that its keys are looked at.
+    refused = refused_keys(schema.names) if extra_of(schema) != "ignore" else []
+    batches = list(json_lines(pa.BufferReader(joined), schema, len(joined) + 1, refused))
     if sum(batch.num_rows for batch in batches) != len(lines):
         raise ValueError("it is more than one JSON object")
     return [pa.concat_batches(batches).cast(schema)]

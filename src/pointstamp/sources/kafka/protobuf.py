@@ -47,7 +47,8 @@ class ProtobufDecoder:
         def decoded(value: bytes) -> dict[str, Any]:
             return _row(kind.FromString(self._body(value, kind.DESCRIPTOR)), schema)
 
-        return decode_each(values, schema, decoded, (Exception,))  # the package has errors of its own
+        found = decode_each(values, schema, decoded, (Exception,))  # the package has errors of its own
+        return found._replace(keys=tuple(each.name for each in kind.DESCRIPTOR.fields))
 
     def _body(self, value: bytes, descriptor: Any) -> bytes:  # noqa: ANN401 - as the package has it
         if not self.has_header:

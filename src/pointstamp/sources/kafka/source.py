@@ -111,7 +111,7 @@ def kafka(
     known = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
     keys = (key,) if isinstance(key, str) else tuple(key)
     protobuf = protobuf_decoder(who, format, message, descriptors)
-    made = RecordColumns(format, registry, keys, known, on_bad, protobuf)
+    made = RecordColumns(format, registry, keys, known, "skip" if on_bad == "drop" else on_bad, protobuf)
     made.check(who)
     return KafkaSource(
         Cluster(bootstrap, dict(options or {})),
