@@ -22,9 +22,9 @@ from pointstamp.expressions.tree import Column, Expression, col, columns_of, lit
 from pointstamp.flow.join_kind import How
 from pointstamp.reduce.asking import count
 from pointstamp.views.catalog import Catalog
-from pointstamp.views.conditions import all_of
+from pointstamp.views.conditions import KeyPair, all_of
 from pointstamp.views.finding import not_known
-from pointstamp.views.outer_joins import KeyPair, crossed, joined
+from pointstamp.views.outer_joins import crossed, joined
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, Scope
 from pointstamp.views.single_values import check_plain, single_value
