@@ -54,7 +54,7 @@ def test_nesting_is_accepted_and_runs_or_is_rejected(kind: str, levels: int) -> 
         flow = ps.sql(NESTED[kind](levels), TABLES)
     except SqlError as error:
         assert levels > 10
-        assert "nested" in str(error)
+        assert "nested" in str(error)  # noqa: PT017 - both outcomes are right for many levels
         return
     assert cloudpickle.dumps(flow.plan)
     flow.run_local(t=[[{"k": 1, "a": 2, "b": "x"}]], u=[])
