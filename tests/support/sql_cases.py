@@ -20,6 +20,7 @@ SCHEMAS: Final = {
     "t": "k long, a long, b string, x double",
     "u": "k long, a int, c string",
     "v": "k long, ts timestamp_ntz, d date, l array<long>",
+    "w": "k long, n long not null, x double, c string",
 }
 
 
@@ -89,6 +90,9 @@ def _row(name: str, random: Random) -> tuple[Any, ...]:
         )
     if name == "u":
         return key, some, random.choice([None, "x", "y"])
+    if name == "w":
+        x = random.choice([None, -0.0, 0.0, float("nan"), 0.5])
+        return key, random.choice([0, 1, 2, 5]), x, random.choice([None, "x", "y"])
     at = datetime(2024, 3, 1, 10) + timedelta(seconds=random.randrange(7200))
     values = random.choice([None, [], [1], [2, 2], [3, None, 1]])
     return (
@@ -273,7 +277,7 @@ CASES: Final = [
     Case("factored not in", "select k, a from t where a not in (select u.a from u where (u.k = t.k and u.a > 2) or (u.k = t.k and u.c = 'z'))"),
     Case("factored value", "select k, a, (select count(*) from u where (u.k = t.k and u.a = 10) or (u.k = t.k and u.c = 'x' and u.a = 1)) as n from t"),
     Case("factored mark", "select k, exists (select 1 from u where (u.k = t.k and u.c = 'x') or (u.k = t.k and u.c = 'y')) as e from t"),
-    Case("alternatives that imply each other", "select k, a from t where a = 1 or (a = 1 and b = 'a') or (b = 'ab' and a = 2)"),
+    Case("alternatives that imply each other", "select k, a from t where (a > 0 or (a > 0 and b = 'a')) and (k = 1 or (b = 'ab' and k = 2) or k > 2)"),
     Case("where behind a left and a full join", "select t.k as p, u.k as q, v.k as r from t left join u on t.k = u.k full join v on t.k = v.k where t.k > 2"),
     Case("where behind a left and a right join", "select t.k as p, u.k as q, v.k as r from t left join u on t.k = u.k right join v on t.k = v.k where t.a > 0"),
     Case("where behind a semi and a full join", "select t.k as p, v.k as r from t semi join u on t.k = u.k full join v on t.k = v.k where t.k > 0",
@@ -285,8 +289,8 @@ CASES: Final = [
     Case("full using of three", "select k, t.a, u.c, v.d from t full join u using (k) left join v using (k)"),
     Case("join on a null safe equality", "select t.k as p, u.k as q from t join u on t.k <=> u.k and t.a = u.a",
          "select t.k as p, u.k as q from t join u on t.k is not distinct from u.k and t.a = u.a"),
-    Case("full join on a null safe equality", "select t.k as p, u.k as q, t.b from t full join u on t.k <=> u.k and t.a <=> u.a",
-         "select t.k as p, u.k as q, t.b from t full join u on t.k is not distinct from u.k and t.a is not distinct from u.a"),
+    Case("full join on a null safe equality", "select t.k as p, u.k as q, t.b from t full join u on t.a <=> u.a",
+         "select t.k as p, u.k as q, t.b from t full join u on t.a is not distinct from u.a"),
     Case("exists with a null safe equality", "select k, a from t where exists (select 1 from u where u.k <=> t.k and u.c = 'x')",
          "select k, a from t where exists (select 1 from u where u.k is not distinct from t.k and u.c = 'x')"),
     Case("inner join on a range", "select t.k as p, u.k as q from t join u on t.a < u.a and t.k <> u.k"),
@@ -345,4 +349,17 @@ CASES: Final = [
          "select count(*) as n from (select * from t order by k nulls first, a nulls first, b nulls first, x nulls first limit 4) where a > 0"),
     Case("pipes behind a select", "select k from t |> extend k + 1 as n |> select distinct n |> union all (select k from u)",
          "select distinct k + 1 as n from t union all select k from u"),
+    Case("copies that are in both", "select k from (select k from t union all select k from t) intersect all "
+         "select k from (select k from u union all select k from u)"),
+    Case("copies that are left", "select k from (select k from t union all select k from t) except all select k from u"),
+    Case("not in of what is never null", "select n from w where n not in (select a from u)"),
+    Case("never null not in", "select k, a from t where a not in (select n from w where w.k = 1)"),
+    Case("join on floats", "select one.n, cast(one.x as string) as p, cast(other.x as string) as q "
+         "from w one join w other on one.x = other.x",
+         "select one.n, case when isnan(one.x) then 'NaN' else cast(one.x as varchar) end as p, "
+         "case when isnan(other.x) then 'NaN' else cast(other.x as varchar) end as q "
+         "from w one join w other on one.x = other.x"),
+    Case("full join on floats", "select t.k as p, w.k as q, w.n from t full join w on t.x - 0.5e0 = w.x"),
+    Case("recursive step with other names", "with recursive r(n, m) as (select coalesce(k, 3), coalesce(a, 0) from t union all "
+         "select n + 1 as m, m as n from r where n < 4) select n, m, count(*) as c from r group by n, m"),
 ]  # fmt: skip
