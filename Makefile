@@ -90,6 +90,7 @@ lock: setup
 	$(COMPILE) --upgrade --extra spark --extra connect --extra delta --extra kafka --extra sql --extra postgres --extra s3 --extra hdfs --extra azure --extra gcs --extra iceberg --extra otel --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 	$(COMPILE) --upgrade requirements/spark-of-delta.in -o requirements/spark-of-delta.txt
+	$(COMPILE) --upgrade requirements/tpcds.in -o requirements/tpcds.txt
 
 clean:
 	rm -rf .jars .servers .venv .venv-* .uv site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

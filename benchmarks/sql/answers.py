@@ -4,7 +4,7 @@ Engines add doubles and divide decimals in other orders, or with other digits; e
 """
 
 from decimal import Decimal
-from math import isclose
+from math import isclose, isnan, nan
 from typing import Any
 
 import pyarrow as pa
@@ -16,12 +16,17 @@ def added_up(changes: list[pa.Table]) -> Rows:
     """The rows that are there after all changes of a view, as often as they are there."""
     counts: dict[tuple[Any, ...], int] = {}
     for table in changes:
-        columns = [column.to_pylist() for column in table.columns]
+        columns = [_with_one_nan(column.to_pylist()) for column in table.columns]
         for *row, diff in zip(*columns, strict=True):
             counts[tuple(row)] = counts.get(tuple(row), 0) + diff
     if negative := [row for row, count in counts.items() if count < 0]:
         raise AssertionError(f"rows that are there less than never: {negative[:3]}")
     return [row for row, count in counts.items() for _ in range(count)]
+
+
+def _with_one_nan(values: list[Any]) -> list[Any]:
+    """The same values, in which every NaN is one object: two of them are not equal, and so not one key."""
+    return [nan if isinstance(each, float) and isnan(each) else each for each in values]
 
 
 def rows_of_table(table: pa.Table) -> Rows:

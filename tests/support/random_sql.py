@@ -7,6 +7,7 @@ rows ROLLUP has no total, which DuckDB has and Spark has not.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from support.random_sql_values import (
     T,
     U,
     V,
+    columns,
     conditions,
     doubles,
     numbers,
@@ -40,10 +42,16 @@ class From:
         return f"{self.text} {'and' if self.has_where else 'where'} {joined}"
 
 
+_SIDES: Final = ["inner", "left", "right", "full"]
+_MERGED: Final = Named("", longs=("k",))
+"""The column that a join USING has merged."""
+
+
 @st.composite
 def sources(draw: Draw) -> From:
     """FROM: one table, or joins of all kinds."""
     kinds = ["t", "t", "inner", "left", "right", "full", "semi", "anti", "comma", "cross", "three", "using"]
+    kinds += ["three", "using of three", "floats", "range", "both nulls", "never null"]
     kind = draw(st.sampled_from([*kinds, "subquery", "grouped", "common factor"]))
     if kind == "t":
         return From("t", (T,))
@@ -56,13 +64,29 @@ def sources(draw: Draw) -> From:
     if kind == "cross":
         return From("t cross join (select k, max(a) as a, min(c) as c from u group by k) u", (T, U))
     if kind == "three":
-        one, two = (draw(st.sampled_from(["inner", "left"])) for _ in range(2))
-        return From(f"t {one} join u on t.k = u.k {two} join v on u.k = v.k", (T, U, V))
+        one, two = (draw(st.sampled_from(_SIDES)) for _ in range(2))
+        by = draw(st.sampled_from(["t", "u"]))
+        return From(f"t {one} join u on t.k = u.k {two} join v on {by}.k = v.k", (T, U, V))
     if kind == "using":
-        how = draw(st.sampled_from(["inner", "left", "right", "full"]))
+        return From(f"t {draw(st.sampled_from(_SIDES))} join u using (k)", (T, U, _MERGED))
+    if kind == "using of three":
+        one, two = (draw(st.sampled_from(_SIDES)) for _ in range(2))
+        return From(f"t {one} join u using (k) {two} join v using (k)", (T, U, _MERGED))
+    if kind == "floats":
+        sums = "(select x, n, max(k) as k, count(*) as a, max(c) as c from w group by x, n)"
+        return From(f"t {draw(st.sampled_from(_SIDES))} join {sums} u on t.x = u.x and t.a >= u.n", (T, U))
+    if kind == "range":
+        how = draw(st.sampled_from(_SIDES))
         return From(
-            f"t {how} join u using (k)", (Named("t", ("a",), ("x",), ("b",)), Named("u", ("a",), (), ("c",)))
+            f"t {how} join u on t.a {draw(st.sampled_from(['<', '<>', '>=']))} u.a and t.k <> u.k", (T, U)
         )
+    if kind == "both nulls":
+        how = draw(st.sampled_from(_SIDES))
+        return From(
+            f"t {how} join u on t.k is not distinct from u.k and t.a is not distinct from u.a", (T, U)
+        )
+    if kind == "never null":
+        return From("(select n as k, n + 1 as a, c as b, x from w) t", (T,))
     if kind == "subquery":
         inner = f"select t.k, {draw(numbers((T,)))} as a, {draw(texts((T,)))} as b, t.x from t where {draw(conditions((T,), 1))}"
         return From(f"({inner}) t", (T,))
@@ -92,7 +116,8 @@ def selects(draw: Draw) -> str:
     if T in scope and draw(st.booleans()):
         where.append(draw(subqueries()))
     begin = f"from {source.where(*where)}"
-    kinds = [_plain, _distinct, _grouped, _grouped, _global, _set, _sets_of_groups, _first]
+    kinds = [_plain, _distinct, _grouped, _grouped, _global, _set, _copies, _sets_of_groups, _first, _lateral]
+    kinds += [_recursive] if T in scope else []
     kinds += [_over, _over] if source.text == "t" else []
     text = draw(draw(st.sampled_from(kinds))(begin, scope))
     if draw(st.integers(0, 5)) == 0:
@@ -142,6 +167,34 @@ def _set(draw: Draw, begin: str, scope: Scope) -> str:
     operation = draw(st.sampled_from(["union", "union all", "except", "intersect"]))
     other = f"select {draw(numbers((U,), 1))}, u.c from u where {draw(conditions((U,), 1))}"
     return f"select {draw(numbers(scope))} as p, {draw(texts(scope))} as r {begin} {operation} {other}"
+
+
+@st.composite
+def _copies(draw: Draw, begin: str, scope: Scope) -> str:
+    """EXCEPT ALL and INTERSECT ALL of rows that are there several times on both sides."""
+    operation = draw(st.sampled_from(["except all", "intersect all"]))
+    one = draw(st.sampled_from(columns(scope, "longs")))
+    mine, theirs = f"select {one} as p {begin}", "select u.k from u"
+    twice = draw(st.sampled_from([theirs, f"({theirs} union all select t.k from t)"]))
+    return f"({mine} union all {mine}) {operation} {twice}"
+
+
+@st.composite
+def _lateral(draw: Draw, begin: str, scope: Scope) -> str:
+    """Names of the select in columns behind them."""
+    return f"select {draw(numbers(scope))} as p, p + 1 as q, case when q > 1 then {draw(texts(scope))} end as r {begin}"
+
+
+@st.composite
+def _recursive(draw: Draw, begin: str, scope: Scope) -> str:
+    """A recursion whose step has other names, and may have the columns in another order."""
+    del scope
+    start = f"select coalesce(t.k, 3) as k, coalesce(t.a, 0) as a {begin}"
+    step = draw(st.sampled_from(["n + 1 as m, m as n", "n + 1 as x, m + n as n", "m + 9 as n, n as m"]))
+    return (
+        f"with recursive r(n, m) as ({start} union all select {step} from r where n < 4) "
+        "select n, m, count(*) as c from r group by n, m"
+    )
 
 
 @st.composite

@@ -23,13 +23,14 @@ class Named:
     dates: tuple[str, ...] = ()
 
     def all(self, kind: str) -> list[str]:
-        """The columns of a kind, with the table's name."""
-        return [f"{self.name}.{each}" for each in getattr(self, kind)]
+        """The columns of a kind, with the table's name if it has one."""
+        return [f"{self.name}.{each}" if self.name else each for each in getattr(self, kind)]
 
 
 T: Final = Named("t", longs=("k", "a"), doubles=("x",), texts=("b",))
 U: Final = Named("u", longs=("k", "a"), texts=("c",))
 V: Final = Named("v", longs=("k",), dates=("d",))
+
 
 Scope = tuple[Named, ...]
 
@@ -106,7 +107,13 @@ def conditions(draw: Draw, scope: Scope, depth: int = 2) -> str:
     """A condition over the columns of some tables."""
     kinds = ["compare", "compare", "null", "text", "in", "between", "distinct", "double"]
     kinds += ["date"] if columns(scope, "dates") else []
-    kind = draw(st.sampled_from(kinds + (["and", "or", "or", "not"] if depth else [])))
+    kind = draw(st.sampled_from(kinds + (["and", "or", "or", "not", "common"] if depth else [])))
+    if kind == "common":  # alternatives with a common part, of which one may imply the other
+        one, other = draw(conditions(scope, depth - 1)), draw(conditions(scope, depth - 1))
+        third = draw(st.sampled_from([one, f"{one} and {draw(conditions(scope, depth - 1))}"]))
+        return draw(
+            st.sampled_from([f"({third} or ({one} and {other}))", f"(({one} and {other}) or {third})"])
+        )
     if kind in ("and", "or"):
         return f"({draw(conditions(scope, depth - 1))} {kind} {draw(conditions(scope, depth - 1))})"
     if kind == "not":
@@ -143,19 +150,38 @@ def conditions(draw: Draw, scope: Scope, depth: int = 2) -> str:
 
 
 @st.composite
+def related(draw: Draw, outer: Named = T, *, by_equalities: bool = False) -> str:
+    """How rows of u belong to a row of another table: an equality, one of both nulls, or one in every branch."""
+    key = draw(st.sampled_from([f"u.k = {outer.name}.k", f"u.k is not distinct from {outer.name}.k"]))
+    one, other = (
+        draw(conditions((U,), 0)),
+        draw(conditions(draw(st.sampled_from([(U,)] if by_equalities else [(U,), (outer,)])), 0)),
+    )
+    return draw(
+        st.sampled_from(
+            ["", f" and {key}", f" and {key}", f" and (({key} and {one}) or ({key} and {other}))"]
+        )
+    )
+
+
+@st.composite
 def subqueries(draw: Draw, outer: Named = T) -> str:
     """A condition on a table that asks another one."""
     inner = draw(conditions((U,), 1))
     if draw(st.integers(0, 4)) == 0:  # a subquery in a subquery
         inner = f"{inner} and u.k in (select v.k from v where {draw(conditions((V,), 1))})"
     negated = draw(st.sampled_from(["", "not "]))
-    related = draw(st.sampled_from(["", f" and u.k = {outer.name}.k"]))
-    kind = draw(st.sampled_from(["in", "exists", "scalar", "or"]))
+    kind = draw(st.sampled_from(["in", "in", "exists", "scalar", "or"]))
+    correlation = draw(related(outer, by_equalities=kind == "in"))
     if kind == "in":
-        return f"{outer.name}.a {negated}in (select u.a from u where {inner}{related})"
+        value = draw(
+            st.sampled_from([f"{outer.name}.a", f"{outer.name}.a", "2", f"coalesce({outer.name}.a, 1)"])
+        )
+        values = draw(st.sampled_from([f"u.a from u where {inner}{correlation}", "w.n from w", "w.k from w"]))
+        return f"{value} {negated}in (select {values})"
     if kind == "exists":
-        extra = draw(st.sampled_from(["", f" and u.a <> {outer.name}.a"])) if related else ""
-        return f"{negated}exists (select * from u where {inner}{related}{extra})"
+        extra = draw(st.sampled_from(["", f" and u.a <> {outer.name}.a"])) if correlation else ""
+        return f"{negated}exists (select * from u where {inner}{correlation}{extra})"
     if kind == "or":
         return f"({outer.name}.k in (select u.k from u where {inner}) or {draw(conditions((outer,), 0))})"
     return f"{outer.name}.a >= {draw(scalars(outer))}"
@@ -165,8 +191,7 @@ def subqueries(draw: Draw, outer: Named = T) -> str:
 def scalars(draw: Draw, outer: Named = T) -> str:
     """A subquery that is one value."""
     inner = draw(conditions((U,), 1))
-    related = draw(st.sampled_from(["", f" and u.k = {outer.name}.k"]))
     aggregate = draw(
         st.sampled_from(["max(u.a)", "count(*)", "min(u.a) + 1", "sum(u.k)", "count(distinct u.a)"])
     )
-    return f"(select {aggregate} from u where {inner}{related})"
+    return f"(select {aggregate} from u where {inner}{draw(related(outer))})"

@@ -20,6 +20,7 @@ SCHEMAS: Final = {
     "t": "k long, a long, b string, x double",
     "u": "k long, a int, c string",
     "v": "k long, ts timestamp_ntz, d date, l array<long>",
+    "w": "k long, n long not null, x double, c string",
 }
 
 
@@ -89,6 +90,9 @@ def _row(name: str, random: Random) -> tuple[Any, ...]:
         )
     if name == "u":
         return key, some, random.choice([None, "x", "y"])
+    if name == "w":
+        x = random.choice([None, -0.0, 0.0, float("nan"), 0.5])
+        return key, random.choice([0, 1, 2, 5]), x, random.choice([None, "x", "y"])
     at = datetime(2024, 3, 1, 10) + timedelta(seconds=random.randrange(7200))
     values = random.choice([None, [], [1], [2, 2], [3, None, 1]])
     return (
@@ -261,4 +265,101 @@ CASES: Final = [
     Case("with twice", "with t as (select k from t where a > 0) select t.k from t join u on t.k = u.k"),
     Case("stars", "select u.*, t.b from t join u on t.k = u.k"),
     Case("star except", "select * except (a, x) from t", "select * exclude (a, x) from t"),
+    Case("star except of a join", "select t.* except (t.a), u.a from t join u on t.k = u.k",
+         "select t.* exclude (a), u.a from t join u on t.k = u.k"),
+    Case("star of a subquery with a shared name", "select b, c from (select * from t join u on t.k = u.k)",
+         "select b, c from t join u on t.k = u.k"),
+    Case("common table with a shared name", "with q as (select t.k, u.k, c from t join u on t.k = u.k) select c, count(*) as n from q group by c",
+         "select c, count(*) as n from t join u on t.k = u.k group by c"),
+    Case("factored exists", "select k, a from t where exists (select 1 from u where (u.k = t.k and u.a = 10) or (u.k = t.k and u.c = 'x' and u.a = 1))"),
+    Case("factored not exists", "select k, a from t where not exists (select 1 from u where (u.k = t.k and u.a = 10) or (u.k = t.k and u.c = 'x' and u.a = 1))"),
+    Case("factored in", "select k, a from t where a in (select u.a from u where (u.k = t.k and u.a > 2) or (u.k = t.k and u.c = 'z'))"),
+    Case("factored not in", "select k, a from t where a not in (select u.a from u where (u.k = t.k and u.a > 2) or (u.k = t.k and u.c = 'z'))"),
+    Case("factored value", "select k, a, (select count(*) from u where (u.k = t.k and u.a = 10) or (u.k = t.k and u.c = 'x' and u.a = 1)) as n from t"),
+    Case("factored mark", "select k, exists (select 1 from u where (u.k = t.k and u.c = 'x') or (u.k = t.k and u.c = 'y')) as e from t"),
+    Case("alternatives that imply each other", "select k, a from t where (a > 0 or (a > 0 and b = 'a')) and (k = 1 or (b = 'ab' and k = 2) or k > 2)"),
+    Case("where behind a left and a full join", "select t.k as p, u.k as q, v.k as r from t left join u on t.k = u.k full join v on t.k = v.k where t.k > 2"),
+    Case("where behind a left and a right join", "select t.k as p, u.k as q, v.k as r from t left join u on t.k = u.k right join v on t.k = v.k where t.a > 0"),
+    Case("where behind a semi and a full join", "select t.k as p, v.k as r from t semi join u on t.k = u.k full join v on t.k = v.k where t.k > 0",
+         "select t.k as p, v.k as r from (select * from t where k in (select k from u)) t full join v on t.k = v.k where t.k > 0"),
+    Case("where behind an anti and a right join", "select t.k as p, v.k as r from t anti join u on t.k = u.k right join v on t.k = v.k where t.k is null",
+         "select t.k as p, v.k as r from (select * from t where not exists (select 1 from u where u.k = t.k)) t "
+         "right join v on t.k = v.k where t.k is null"),
+    Case("right using", "select k, t.k as tk, u.k as uk, b, c from t right join u using (k)"),
+    Case("full using of three", "select k, t.a, u.c, v.d from t full join u using (k) left join v using (k)"),
+    Case("join on a null safe equality", "select t.k as p, u.k as q from t join u on t.k <=> u.k and t.a = u.a",
+         "select t.k as p, u.k as q from t join u on t.k is not distinct from u.k and t.a = u.a"),
+    Case("full join on a null safe equality", "select t.k as p, u.k as q, t.b from t full join u on t.a <=> u.a",
+         "select t.k as p, u.k as q, t.b from t full join u on t.a is not distinct from u.a"),
+    Case("exists with a null safe equality", "select k, a from t where exists (select 1 from u where u.k <=> t.k and u.c = 'x')",
+         "select k, a from t where exists (select 1 from u where u.k is not distinct from t.k and u.c = 'x')"),
+    Case("inner join on a range", "select t.k as p, u.k as q from t join u on t.a < u.a and t.k <> u.k"),
+    Case("left join on a range", "select t.k as p, u.k as q from t left join u on t.a between u.k and u.a"),
+    Case("full join on a range", "select t.k as p, u.k as q from t full join u on t.a < u.k"),
+    Case("semi and anti join on a range", "select t.k, t.a from t semi join u on t.a < u.a union all select t.k, t.a from t anti join u on t.a > u.k",
+         "select k, a from t where exists (select 1 from u where t.a < u.a) union all "
+         "select k, a from t where not exists (select 1 from u where t.a > u.k)"),
+    Case("text beside numbers", "select t.k, s.c from t join (select cast(a as string) as c, k from u) s on t.a = s.c where s.c <> 2",
+         "select t.k, s.c from t join (select cast(a as string) as c, k from u) s on t.a = s.c::bigint where s.c::bigint <> 2"),
+    Case("lateral alias", "select k + 1 as n, n * 2 as m, m - n as o from t",
+         "select k + 1 as n, (k + 1) * 2 as m, (k + 1) * 2 - (k + 1) as o from t"),
+    Case("lateral alias of an aggregate", "select k, sum(a) as s, count(*) as n, s / n as q from t group by k having n > 1",
+         "select k, sum(a) as s, count(*) as n, sum(a) / count(*) as q from t group by k having count(*) > 1"),
+    Case("null in a union", "select null as n, k from t where k = 1 union all select b, k from t union all select null, 5",
+         "select null::varchar as n, k from t where k = 1 union all select b, k from t union all select null, 5"),
+    Case("null in a subquery", "select coalesce(n, b) as m from (select null as n, b from t)", "select b as m from t"),
+    Case("sets behind the keys", "select k, b, count(*) as n from t group by k, b grouping sets ((k), (b), (k, b))",
+         "select k, b, count(*) as n from t group by grouping sets ((k), (b), (k, b))"),
+    Case("sets of one meaning", "select k + a as s, count(*) as n from t group by grouping sets ((k + a), (a + k), (b))",
+         "select k + a as s, count(*) as n from t group by k + a union all select k + a, count(*) from t group by k + a "
+         "union all select null, count(*) from t group by b"),
+    Case("key of one meaning", "select a + k as s, k * 2 + a as r, count(*) as n from t group by k + a, a + 2 * k",
+         "select k + a as s, a + 2 * k as r, count(*) as n from t group by 1, 2"),
+    Case("rollup in grouping sets", "select k, b, count(*) as n from t group by grouping sets (rollup(k, b), (b)) having count(*) > 0",
+         "select k, b, count(*) as n from t group by grouping sets ((k, b), (k), (), (b)) having count(*) > 0"),
+    Case("offset alone", "select k, a, b, x from t order by k, a, b, x offset 3",
+         "select k, a, b, x from t order by k nulls first, a nulls first, b nulls first, x nulls first offset 3"),
+    Case("offset of a union", "select k from t union select a from u order by 1 offset 2",
+         "select k from t union select a from u order by 1 nulls first offset 2"),
+    Case("window named after another", "select k, a, sum(a) over w2 as s from t window w1 as (partition by k), w2 as (w1)",
+         "select k, a, sum(a) over (partition by k) as s from t"),
+    Case("lag with a column as default", "select k, a, b, x, lag(a, 1, k) over (partition by b order by k, a, x) as l from t",
+         "select k, a, b, x, lag(a, 1, k) over (partition by b order by k nulls first, a nulls first, x nulls first) as l from t"),
+    Case("lag without nulls", "select k, a, b, x, lag(a) ignore nulls over w as l, lead(a, 2, -1) ignore nulls over w as m, "
+         "lag(a, 1, k) ignore nulls over w as n from t window w as (partition by b order by k, a, x)",
+         "select k, a, b, x, lag(a ignore nulls) over w as l, lead(a, 2, -1 ignore nulls) over w as m, "
+         "coalesce(lag(a ignore nulls) over w, k) as n from t "
+         "window w as (partition by b order by k nulls first, a nulls first, x nulls first)"),
+    Case("ends without nulls", "select k, a, b, x, first_value(a) ignore nulls over w as f, last_value(a, true) over w as l, "
+         "last_value(a) ignore nulls over (partition by b order by k, a, x rows between 2 preceding and 1 preceding) as m "
+         "from t window w as (partition by b order by k, a, x)",
+         "select k, a, b, x, first_value(a ignore nulls) over w as f, last_value(a ignore nulls) over w as l, "
+         "last_value(a ignore nulls) over (partition by b order by k nulls first, a nulls first, x nulls first "
+         "rows between 2 preceding and 1 preceding) as m "
+         "from t window w as (partition by b order by k nulls first, a nulls first, x nulls first)"),
+    Case("count of null", "select k, count(null) as z, count(1) as n, count(null, a) as y from t group by k",
+         "select k, 0 as z, count(*) as n, 0 as y from t group by k"),
+    Case("quotes", "select 'it\'\'s' as q, 'a' 'b' as r, k from t", "select 'it\'\'s' as q, 'ab' as r, k from t"),
+    Case("concatenation and sums", "select k + 1 || b as s, '#' || k * 2 as r from t",
+         "select cast(k + 1 as varchar) || b as s, '#' || cast(k * 2 as varchar) as r from t"),
+    Case("column named all", "select all from (select k as all, a from t) where a > 0", 'select k as "all" from t where a > 0'),
+    Case("pipes", "from t |> where a > 0 |> extend a + 1 as n |> aggregate sum(n) as s, count(*) as c group by 1 |> where c > 1",
+         "select k, sum(a + 1) as s, count(*) as c from t where a > 0 group by k having count(*) > 1"),
+    Case("pipes behind a limit", "from t |> order by k, a, b, x |> limit 4 |> where a > 0 |> aggregate count(*) as n",
+         "select count(*) as n from (select * from t order by k nulls first, a nulls first, b nulls first, x nulls first limit 4) where a > 0"),
+    Case("pipes behind a select", "select k from t |> extend k + 1 as n |> select distinct n |> union all (select k from u)",
+         "select distinct k + 1 as n from t union all select k from u"),
+    Case("copies that are in both", "select k from (select k from t union all select k from t) intersect all "
+         "select k from (select k from u union all select k from u)"),
+    Case("copies that are left", "select k from (select k from t union all select k from t) except all select k from u"),
+    Case("not in of what is never null", "select n from w where n not in (select a from u)"),
+    Case("never null not in", "select k, a from t where a not in (select n from w where w.k = 1)"),
+    Case("join on floats", "select one.n, cast(one.x as string) as p, cast(other.x as string) as q "
+         "from w one join w other on one.x = other.x",
+         "select one.n, case when isnan(one.x) then 'NaN' else cast(one.x as varchar) end as p, "
+         "case when isnan(other.x) then 'NaN' else cast(other.x as varchar) end as q "
+         "from w one join w other on one.x = other.x"),
+    Case("full join on floats", "select t.k as p, w.k as q, w.n from t full join w on t.x - 0.5e0 = w.x"),
+    Case("recursive step with other names", "with recursive r(n, m) as (select coalesce(k, 3), coalesce(a, 0) from t union all "
+         "select n + 1 as m, m as n from r where n < 4) select n, m, count(*) as c from r group by n, m"),
 ]  # fmt: skip

@@ -123,6 +123,17 @@ def _moved(numbers: npt.NDArray[np.int64], by: int) -> npt.NDArray[np.int64]:
     return np.asarray(np.maximum(numbers, room.min - by) + by)
 
 
+def end_with_value(frames: RowFrames, values: pa.Array, *, is_last: bool) -> pa.Array:
+    """The first value of each frame that is not null, or the last one; null where there is none."""
+    is_valid = np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    valid = np.flatnonzero(is_valid)
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_valid)])
+    wanted = before[frames.end] - 1 if is_last else before[frames.first]
+    has_value = before[frames.end] > before[frames.first]
+    at = np.append(valid, 0)[np.where(has_value, wanted, -1)]
+    return values.take(pa.array(at, mask=~has_value))
+
+
 def counts(frames: RowFrames, values: pa.Array | None) -> pa.Array:
     """How many rows there are, or values that are not null."""
     if values is None:

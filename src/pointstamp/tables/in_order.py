@@ -56,6 +56,8 @@ class OrderFunction:
     """What there is where no such row is."""
     frame: RowFrame | None = None
     """Of which rows a running function, the first or the last value is, if not of those up to this one."""
+    ignores_nulls: bool = False
+    """Whether lag, lead, the first and the last value look at rows only that have a value."""
 
     def __post_init__(self) -> None:
         if self.column is not None and not isinstance(self.column, str | Expression):
@@ -72,7 +74,8 @@ class OrderFunction:
 
     def __str__(self) -> str:
         more = f", {self.offset}" if self.kind in ("lag", "lead") else ""
-        return f"{self.kind}({'' if self.column is None else self.column}{more})"
+        nulls = " ignore nulls" if self.ignores_nulls else ""
+        return f"{self.kind}({'' if self.column is None else self.column}{more}){nulls}"
 
 
 def row_number() -> OrderFunction:

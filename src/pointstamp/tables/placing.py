@@ -21,7 +21,15 @@ from pointstamp.errors import FlowError
 from pointstamp.reduce.accumulators import SumTooLarge, floats_of
 from pointstamp.tables.aggregates.decimals import average_type, averages, decimal_of, without_point
 from pointstamp.tables.aggregates.group_values import Places, firsts_of, plain
-from pointstamp.tables.frames import OF_FRAMES, SURE_TO_FIT, RowFrames, counts, frames_by_distance, frames_of
+from pointstamp.tables.frames import (
+    OF_FRAMES,
+    SURE_TO_FIT,
+    RowFrames,
+    counts,
+    end_with_value,
+    frames_by_distance,
+    frames_of,
+)
 from pointstamp.tables.in_order import OrderKind, RowFrame
 from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.ordering import Ordered, Ranks, ranks, value_ranks
@@ -38,6 +46,8 @@ class PlaceColumn:
     offset: int = 1
     default: Any = None
     frame: RowFrame | None = None
+    ignores_nulls: bool = False
+    """Whether lag, lead, the first and the last value look at rows only that have a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +127,17 @@ def _placed(name: str, each: PlaceColumn, ranked: Ranked, values: pa.Array | Non
         return pa.array(np.arange(len(ranked.group)) - ranked.starts + 1)
     if each.kind in ("lag", "lead"):
         return _neighbour(each, ranked, values)
+    if each.ignores_nulls:
+        whole = RowFrames(ranked.starts, ranked.ends, ranked.starts, ranked.ends, True, True)
+        return end_with_value(whole, values, is_last=each.kind == "last_value").cast(each.result_type)
     return _fitting(name, each, partial(_VALUES[each.kind], ranked, values))
 
 
 def _framed(name: str, each: PlaceColumn, frames: RowFrames, values: pa.Array | None) -> pa.Array:
     if values is None:
         return counts(frames, None)
+    if each.ignores_nulls:
+        return end_with_value(frames, values, is_last=each.kind == "last_value").cast(each.result_type)
     return _fitting(name, each, partial(OF_FRAMES[each.kind], frames, values))
 
 
@@ -165,7 +180,10 @@ _PLACES: Final[Mapping[str, Callable[[Ranked], Integers]]] = {
 
 
 def _neighbour(each: PlaceColumn, ranked: Ranked, values: pa.Array) -> pa.Array:
-    at = np.arange(len(values)) + (each.offset if each.kind == "lead" else -each.offset)
+    if each.ignores_nulls and each.offset:
+        at = _neighbour_with_value(each, _is_valid(values))
+    else:
+        at = np.arange(len(values)) + (each.offset if each.kind == "lead" else -each.offset)
     is_there = (at >= ranked.starts) & (at < ranked.ends)
     found = values.take(pa.array(np.where(is_there, at, 0), mask=~is_there))
     if each.default is None:
@@ -173,6 +191,15 @@ def _neighbour(each: PlaceColumn, ranked: Ranked, values: pa.Array) -> pa.Array:
     # A null that is there stays null: the default is for rows that are not.
     whole = pa.concat_arrays([values.cast(each.result_type), pa.array([each.default], each.result_type)])
     return whole.take(pa.array(np.where(is_there, at, len(values))))
+
+
+def _neighbour_with_value(each: PlaceColumn, is_valid: npt.NDArray[np.bool_]) -> Places:
+    """Where the value stands that is so many values before or behind each row; -1 if nowhere."""
+    values = np.flatnonzero(is_valid)
+    up_to = np.cumsum(is_valid)
+    wanted = up_to + each.offset - 1 if each.kind == "lead" else up_to - is_valid - each.offset
+    is_there = (wanted >= 0) & (wanted < len(values))
+    return np.where(is_there, np.append(values, -1)[np.where(is_there, wanted, -1)], -1)
 
 
 def _end(ranked: Ranked, values: pa.Array, *, is_last: bool) -> pa.Array:

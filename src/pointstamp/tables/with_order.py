@@ -71,7 +71,9 @@ def _checked(who: str, schema: pa.Schema, function: object, arguments: Arguments
             f"{who}: the default {function.default!r} is no value of the type {gives}: {error}"
         ) from error
     column = arguments.of(function.column)
-    return PlaceColumn(function.kind, column, gives, function.offset, default, function.frame)
+    return PlaceColumn(
+        function.kind, column, gives, function.offset, default, function.frame, function.ignores_nulls
+    )
 
 
 def _type(kind: str, found: pa.DataType, who: str) -> pa.DataType:

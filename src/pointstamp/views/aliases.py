@@ -20,6 +20,16 @@ class Aliases:
         """A node in which names of the select are what they stand for; a column of FROM comes first."""
         return self._replaced(node, lambda column: self.scope.has(column))
 
+    def lateral(self, node: exp.Expr) -> exp.Expr:
+        """A column of the select in which names of columns before it are what they stand for.
+
+        Subqueries keep their own names, and functions over windows may not have such a name, as in Spark.
+        """
+        if not self.columns or any(isinstance(each, exp.Query) for each in node.walk()):
+            return node
+        made = self._replaced(node, self.scope.has, is_lateral=True)
+        return node if made == node else made
+
     def first(self, node: exp.Expr) -> exp.Expr:
         """The same for ORDER BY, where names of the select come first, and a number is a column of it."""
         inner = node.this if isinstance(node, exp.Ordered) else node
@@ -38,12 +48,17 @@ class Aliases:
             raise refused(number, f"there is no column {said} in the select, which has {len(self.columns)}")
         return self.columns[int(said) - 1][1]
 
-    def _replaced(self, node: exp.Expr, is_kept: Callable[[exp.Column], bool]) -> exp.Expr:
+    def _replaced(
+        self, node: exp.Expr, is_kept: Callable[[exp.Column], bool], *, is_lateral: bool = False
+    ) -> exp.Expr:
+        names = [name.lower() for name, _ in self.columns]
         known = {name.lower(): each for name, each in self.columns}
 
         def replace(each: exp.Expr) -> exp.Expr:
             if isinstance(each, exp.Column) and not each.table and not is_kept(each):
                 found = known.get(each.name.lower())
+                if found is not None and is_lateral and names.count(each.name.lower()) > 1:
+                    raise refused(each, f"'{each.name}' is the alias of several columns before it")
                 if found is not None and not (isinstance(found, exp.Column) and found.name == each.name):
                     return exp.Paren(this=found.copy())
             return each

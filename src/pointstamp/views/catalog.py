@@ -65,6 +65,8 @@ class Catalog:
     """The names that stand for a table that is being made, inside a loop."""
     singles: frozenset[str] = frozenset()
     """The names of tables that never have more than one row."""
+    relations: Mapping[str, Relation] = field(default_factory=dict)
+    """Common tables whose columns cannot be told apart by their names, or have no type yet."""
     compiler: "QueryCompiler" = field(kw_only=True)
     """Who compiles a query, wherever one stands in another."""
     _taken: dict[str, int] = field(default_factory=dict)
@@ -77,15 +79,37 @@ class Catalog:
             tables={**self.tables, name.lower(): table},
             recursive=self.recursive - known,
             singles=self.singles | known if is_single else self.singles - known,
+            relations={other: each for other, each in self.relations.items() if other != name.lower()},
         )
+
+    def with_relation(self, name: str, relation: Relation) -> "Catalog":
+        """The same with a common table, of whose columns several may have one name."""
+        made = self.with_table(name, relation.table, is_single=relation.is_single)
+        if relation.columns == list(relation.table.schema.names) and not any(
+            each.is_null for each in relation.names
+        ):
+            return made
+        return replace(made, relations={**made.relations, name.lower(): relation})
 
     def in_loop(self, tables: Mapping[str, Table], variable: str) -> "Catalog":
         """What the body of a loop may speak of: these tables, of which one is the variable."""
-        return replace(self, tables=dict(tables), recursive=self.recursive | {variable.lower()})
+        relations = {
+            name: each.with_table(tables[name])
+            for name, each in self.relations.items()
+            if name in tables and name != variable.lower()
+        }
+        return replace(
+            self,
+            tables=dict(tables),
+            recursive=self.recursive | {variable.lower()},
+            relations=relations,
+        )
 
     def relation(self, node: exp.Table) -> Relation:
         """The relation that a query names; SqlError if there is none."""
-        return relation_of(self.find(node), is_single=node.name.lower() in self.singles)
+        found = self.find(node)
+        known = self.relations.get(node.name.lower())
+        return known or relation_of(found, is_single=node.name.lower() in self.singles)
 
     def find(self, node: exp.Table) -> Table:
         """The table that a query names; SqlError if there is none."""

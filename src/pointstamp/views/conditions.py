@@ -1,22 +1,38 @@
 """Conditions taken apart: what is joined by AND, of which tables each part speaks, which are keys."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
 
+import pyarrow as pa
+from pyarrow import types
 from sqlglot import exp
 
-from pointstamp.expressions.tree import Call, Expression, columns_of
+from pointstamp.errors import FlowError
+from pointstamp.expressions.compiling import compile_expression
+from pointstamp.expressions.functions import coalesce
+from pointstamp.expressions.tree import Call, Expression, Literal, columns_of
+from pointstamp.expressions.typing import common_of_all
+
+KeyPair = tuple[Expression, Expression]
+"""A value of the left side and the value of the right side to which it must be equal."""
 
 
 def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     """The parts of a condition that must all hold."""
-    if node is None:
-        return []
-    if isinstance(node, exp.Paren):
-        return conjuncts(node.this)
-    if isinstance(node, exp.And):
-        return [*conjuncts(node.this), *conjuncts(node.expression)]
-    return [node]
+    made: list[exp.Expr] = []
+    waiting = [] if node is None else [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, exp.Paren):
+            waiting.append(each.this)
+        elif isinstance(each, exp.And):
+            waiting += [each.expression, each.this]
+        else:
+            made.append(each)
+    return made
 
 
 def parts_of(condition: Expression) -> Iterator[Expression]:
@@ -65,39 +81,53 @@ def implied(condition: Expression, columns: Iterable[str]) -> Expression | None:
 
 def all_of(conditions: Iterable[Expression]) -> Expression | None:
     """One condition that holds where all of them do."""
-    made: Expression | None = None
-    for each in conditions:
-        made = each if made is None else made & each
-    return made
+    return _combined(list(conditions), lambda one, other: one & other)
 
 
 def any_of(conditions: Iterable[Expression]) -> Expression:
     """One condition that holds where one of them does."""
-    first, *others = conditions
-    for each in others:
-        first = first | each
-    return first
+    found = _combined(list(conditions), lambda one, other: one | other)
+    assert found is not None
+    return found
+
+
+def _combined(
+    conditions: Sequence[Expression], combine: Callable[[Expression, Expression], Expression]
+) -> Expression | None:
+    """Conditions in their order as a tree that is as low as can be: many of them are not nested deeply."""
+    if not conditions:
+        return None
+    if len(conditions) == 1:
+        return conditions[0]
+    half = (len(conditions) + 1) // 2
+    one, other = _combined(conditions[:half], combine), _combined(conditions[half:], combine)
+    assert one is not None
+    assert other is not None
+    return combine(one, other)
 
 
 @dataclass(frozen=True, slots=True)
 class SplitCondition:
-    """A condition on pairs of rows: keys that must be equal, what speaks of one side alone, and the rest."""
+    """A condition on pairs of rows: keys that must be equal, what speaks of one side alone, and the rest.
 
-    keys: list[tuple[Expression, Expression]]
+    All four together are the condition: whoever takes one of them must apply the others, too.
+    """
+
+    keys: list[KeyPair]
     left: list[Expression]
     right: list[Expression]
     pairs: list[Expression]
 
 
-def split(conditions: Iterable[Expression], left: Iterable[str], right: Iterable[str]) -> SplitCondition:
+def split(conditions: Iterable[Expression], left: pa.Schema, right: pa.Schema) -> SplitCondition:
     """Take conditions apart by the columns of both sides."""
-    mine, theirs = set(left), set(right)
+    mine, theirs = set(left.names), set(right.names)
     made = SplitCondition([], [], [], [])
     for condition in conditions:
         asked = set(columns_of(condition))
-        key = _key(condition, mine, theirs)
-        if key is not None:
-            made.keys.append(key)
+        keys = _keys(condition, left, right)
+        if keys:
+            made.keys.extend(keys)
         elif asked <= mine:
             made.left.append(condition)
         elif asked <= theirs:
@@ -107,14 +137,58 @@ def split(conditions: Iterable[Expression], left: Iterable[str], right: Iterable
     return made
 
 
-def _key(condition: Expression, mine: set[str], theirs: set[str]) -> tuple[Expression, Expression] | None:
+def _keys(condition: Expression, left: pa.Schema, right: pa.Schema) -> list[KeyPair]:
+    """The keys that a condition is; several for ``<=>``, where null is equal to null."""
     match condition:
-        case Call("equal", (one, other)):
+        case Call("equal" | "equal_null_safe", (one, other)):
+            mine, theirs = set(left.names), set(right.names)
             a, b = set(columns_of(one)), set(columns_of(other))
             if not a or not b:
-                return None
-            if a <= mine and b <= theirs:
-                return one, other
+                return []
             if a <= theirs and b <= mine:
-                return other, one
+                one, other = other, one
+            elif not (a <= mine and b <= theirs):
+                return []
+            if condition.function == "equal":
+                return [(one, other)]
+            return null_safe_keys(one, left, other, right)
+    return []
+
+
+def null_safe_keys(one: Expression, left: pa.Schema, other: Expression, right: pa.Schema) -> list[KeyPair]:
+    """Keys that are equal where both values are equal or both are null; none if the type has no such keys.
+
+    A null never equals a null in a join, so whether a value is null is a key of its own, and another value
+    stands in its place.
+    """
+    try:
+        kinds = [
+            compile_expression(each, schema, "<=>").type for each, schema in ((one, left), (other, right))
+        ]
+        kind = common_of_all(kinds, "<=>")
+    except FlowError:
+        return []
+    placeholder = some_value(kind)
+    if placeholder is None:
+        return []
+    values = [
+        coalesce(each if own == kind else each.cast(kind), Literal(pa.scalar(placeholder, kind)))
+        for each, own in zip((one, other), kinds, strict=True)
+    ]
+    return [(one.is_null(), other.is_null()), (values[0], values[1])]
+
+
+def some_value(kind: pa.DataType) -> Any:  # noqa: ANN401 - of any type
+    """A value of a type to stand where a null is, beside a mark that says so; None if it has none here."""
+    for is_kind, value in (
+        (types.is_boolean, False),
+        (types.is_integer, 0),
+        (types.is_floating, 0.0),
+        (types.is_decimal, Decimal(0)),
+        (types.is_string, ""),
+        (types.is_date, date(1970, 1, 1)),
+        (types.is_timestamp, datetime(1970, 1, 1, tzinfo=UTC if getattr(kind, "tz", None) else None)),
+    ):
+        if is_kind(kind):
+            return value
     return None

@@ -2,16 +2,17 @@
 
 A comma binds weaker than JOIN, as in Spark. Inner joins go to a pool (``joins``); one of another kind takes
 what was joined since the last comma as its left side. A part of WHERE that speaks only of that left side is
-applied before the join, where the join keeps all rows of the left side anyway.
+applied before a left, semi or anti join: these make no rows in which the left side is null. A right or full
+join that follows makes some, so WHERE waits for it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from sqlglot import exp
 
-from pointstamp.expressions.tree import Expression
+from pointstamp.expressions.tree import Expression, lit
 from pointstamp.flow.join_kind import How
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import all_of, parts_of, split
@@ -28,6 +29,7 @@ from pointstamp.views.translating import Translator
 
 _KINDS: Final[dict[str, How]] = {"SEMI": "semi", "ANTI": "anti"}
 _SIDES: Final[dict[str, How]] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
+_ALWAYS: Final = lit(True)
 
 
 @dataclass(slots=True)
@@ -40,19 +42,24 @@ class FromClause:
     """Parts of WHERE that are not applied yet."""
     timed: list[TimeCondition]
     """Conditions on event time that are not applied yet."""
+    _applied: list[exp.Expr] = field(default_factory=list)
+    """Parts of WHERE that were applied before a join."""
 
     def read(self, first: exp.Expr, joins: Sequence[exp.Join]) -> JoinPool:
         """The relations of FROM, and the conditions between them."""
         whole, chain = JoinPool(), JoinPool()
         chain.add(self._source(first), first)
-        for join in joins:
+        for number, join in enumerate(joins):
             if _is_comma(join):
                 _move(chain, whole)
                 chain = JoinPool()
                 chain.add(self._source(join.this), join.this)
             else:
-                self._join(chain, join)
+                self._join(chain, join, may_filter=not _makes_nulls(joins[number + 1 :]))
         _move(chain, whole)
+        for part in self._applied:
+            for column in part.find_all(exp.Column):
+                whole.scope.find(column)  # one that a later relation has, too, is refused
         return whole
 
     def apply_times(self, pool: JoinPool) -> None:
@@ -68,10 +75,11 @@ class FromClause:
                     self.timed.remove(each)
                     break
 
-    def _source(self, node: exp.Expr) -> Relation:
+    def _source(self, node: exp.Expr, *, is_seen: bool = True) -> Relation:
+        """A relation; WHERE can only speak of it if it is seen there."""
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery):
             return self._in_parentheses(node, node.this)
-        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
+        if is_seen and isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
             node.this.meta[AT_MOST] = self._places_wanted(node)
         return source(node, self.catalog, self.needed)
 
@@ -99,23 +107,31 @@ class FromClause:
                 found[name] = min(wanted, found.get(name, wanted))
         return found
 
-    def _join(self, chain: JoinPool, join: exp.Join) -> None:
+    def _join(self, chain: JoinPool, join: exp.Join, *, may_filter: bool) -> None:
         how = _how(join)
-        right = self._source(join.this)
+        right = self._source(join.this, is_seen=how not in ("semi", "anti"))
         using = self._using(chain, right, join)
         if how == "inner" and not using:
-            is_cross = join.text("kind").upper() == "CROSS"
-            chain.add(right, join.this, is_cross=is_cross)
-            if join.args.get("on") is not None:
-                translated = Translator(chain.scope, self.catalog.parameters)(join.args["on"])
-                chain.conditions.extend(parts_of(translated))
+            self._inner(chain, right, join)
             return
-        if how in ("left", "semi", "anti"):
+        if how in ("left", "semi", "anti") and may_filter:
             self.apply_times(chain)
         left = chain.merge(self.needed)
         with placed(join):
+            if how in ("left", "semi", "anti") and may_filter:
+                left = self._filtered(left, right)
             made = self._of_kind(left, right, join, how, using)
         chain.waiting = [Unjoined(made, join.this)]
+
+    def _inner(self, chain: JoinPool, right: Relation, join: exp.Join) -> None:
+        """An inner join, which waits in the pool; ON that compares both sides says that pairs are meant."""
+        left = chain.scope
+        chain.add(right, join.this, is_cross=join.text("kind").upper() == "CROSS")
+        if join.args.get("on") is not None:
+            found = list(parts_of(Translator(chain.scope, self.catalog.parameters)(join.args["on"])))
+            chain.conditions.extend(found)
+            if split(found, left.schema, right.table.schema).pairs:
+                chain.waiting[-1] = replace(chain.waiting[-1], is_cross=True)
 
     def _using(self, chain: JoinPool, right: Relation, join: exp.Join) -> list[str]:
         if join.text("method").upper() == "NATURAL":
@@ -129,8 +145,6 @@ class FromClause:
     def _of_kind(
         self, left: Relation, right: Relation, join: exp.Join, how: How, using: list[str]
     ) -> Relation:
-        if how in ("left", "semi", "anti"):
-            left = self._filtered(left, right)
         conditions: list[Expression] = []
         for column in using:
             word = exp.column(column)
@@ -138,13 +152,15 @@ class FromClause:
         scope = left.scope | right.scope
         if join.args.get("on") is not None:
             conditions.extend(parts_of(Translator(scope, self.catalog.parameters)(join.args["on"])))
-        found = split(conditions, left.table.schema.names, right.table.schema.names)
+        found = split(conditions, left.table.schema, right.table.schema)
         if not found.keys:
-            raise refused(
-                join.this,
-                f"a {how} join needs an equality of columns of both sides in ON",
-                "Add one, such as a.id = b.id.",
-            )
+            if not found.pairs:
+                raise refused(
+                    join.this,
+                    f"a {how} join needs a comparison of columns of both sides in ON",
+                    "Add one, such as a.id = b.id.",
+                )
+            found.keys.append((_ALWAYS, _ALWAYS))  # every row is compared with every row
         pairs = found.pairs
         left, right, pairs = _filtered_sides(left, right, how, found.left, found.right, pairs)
         if how == "inner":
@@ -162,9 +178,9 @@ class FromClause:
             if columns and all(left.scope.has(each) and not right.scope.has(each) for each in columns):
                 own.append(part)
         self.where = [part for part in self.where if part not in own]
+        self._applied += own
         translate = Translator(left.scope, self.catalog.parameters)
-        condition = all_of(translate(part) for part in own)
-        return left if condition is None else left.with_table(left.table.filter(condition))
+        return left.filtered(translate(part) for part in own)
 
 
 def _filtered_sides(
@@ -177,16 +193,14 @@ def _filtered_sides(
 ) -> tuple[Relation, Relation, list[Expression]]:
     """Conditions of ON on one side: a side whose rows may go is filtered, of another they are of the pair."""
     pairs = list(pairs)
-    if (condition := all_of(on_right)) is not None:
-        if how in ("left", "semi", "anti", "inner"):
-            right = right.with_table(right.table.filter(condition))
-        else:
-            pairs.append(condition)
-    if (condition := all_of(on_left)) is not None:
-        if how in ("right", "semi", "inner"):
-            left = left.with_table(left.table.filter(condition))
-        else:
-            pairs.append(condition)
+    if how in ("left", "semi", "anti", "inner"):
+        right = right.filtered(on_right)
+    else:
+        pairs += on_right
+    if how in ("right", "semi", "inner"):
+        left = left.filtered(on_left)
+    else:
+        pairs += on_left
     return left, right, pairs
 
 
@@ -195,6 +209,16 @@ def _how(join: exp.Join) -> How:
     if join.args.get("on") is None and not join.args.get("using") and kind not in ("CROSS", ""):
         raise refused(join.this, "a join needs ON or USING")
     return _KINDS.get(kind) or _SIDES.get(side, "inner")
+
+
+def _makes_nulls(joins: Sequence[exp.Join]) -> bool:
+    """Whether one of these joins, up to the next comma, makes rows in which the side before it is null."""
+    for join in joins:
+        if _is_comma(join):
+            return False
+        if join.text("side").upper() in ("RIGHT", "FULL"):
+            return True
+    return False
 
 
 def _is_comma(join: exp.Join) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from pointstamp.expressions.tree import Column, Expression, col
+from pointstamp.expressions.tree import Column, Expression, Literal, col, lit
 from pointstamp.reduce.aggregate import Aggregate
 from pointstamp.tables.table import Table
 from pointstamp.views.aggregates import AGGREGATES, BY_ANOTHER, OF_DISTINCT, ONE_VALUE, QUANTILES
@@ -40,7 +40,7 @@ def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
             yield from aggregates_in(node.this)
         return
     if isinstance(node, exp.Window):  # a function over a window, whose arguments may be aggregates
-        inside = node.this.this if isinstance(node.this, exp.Filter) else node.this
+        inside = node.this.this if isinstance(node.this, exp.Filter | exp.IgnoreNulls) else node.this
         for child in (*inside.iter_expressions(), *(node.args.get("partition_by") or [])):
             yield from aggregates_in(child)
         if node.args.get("order") is not None:
@@ -141,9 +141,10 @@ def aggregate_of(node: exp.Expr, translate: Translator) -> Aggregate | DistinctV
         return Aggregate("quantile", translate(arguments[0]), where=where, fraction=fraction)
     if name not in ONE_VALUE or len(arguments) != 1:
         raise refused(node, f"{name} does not take {len(arguments)} arguments")
-    if isinstance(arguments[0], exp.Literal) and name == "count":
-        return Aggregate("count", where=where)
-    return ONE_VALUE[name](translate(arguments[0]), where)
+    value = translate(arguments[0])
+    if name == "count" and isinstance(value, Literal):
+        return Aggregate("count", where=lit(False) if value.value is None else where)
+    return ONE_VALUE[name](value, where)
 
 
 def _distinct_values(

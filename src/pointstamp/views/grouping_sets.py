@@ -14,9 +14,11 @@ from sqlglot import exp
 
 from pointstamp.expressions.tree import Expression, col, lit
 from pointstamp.views.aliases import Aliases
+from pointstamp.views.canonical import canonical
 from pointstamp.views.grouping import GroupedRows, aggregates_in, grouped
+from pointstamp.views.parsing import POSITION
 from pointstamp.views.refusing import refused
-from pointstamp.views.scope import Relation
+from pointstamp.views.scope import Relation, at_position
 from pointstamp.views.translating import Translator
 
 _GROUPING: Final = ("grouping", "grouping_id")
@@ -34,12 +36,24 @@ class GroupSets:
         """Whether rows are grouped once, by all of them."""
         return self.sets == [tuple(range(len(self.nodes)))]
 
+    def merged(self, keys: list[Expression]) -> tuple[list[Expression], "GroupSets"]:
+        """What the nodes mean, and the sets of it: nodes that mean the same are one value."""
+        first: dict[str, int] = {}
+        numbers = [first.setdefault(canonical(key), len(first)) for key in keys]
+        places = [numbers.index(number) for number in range(len(first))]
+        sets = [tuple(dict.fromkeys(numbers[each] for each in own)) for own in self.sets]
+        return [keys[place] for place in places], GroupSets([self.nodes[place] for place in places], sets)
 
-def sets_of(group: exp.Group | None, aliases: Aliases, selected: list[exp.Expr]) -> GroupSets:
+
+def sets_of(
+    group: exp.Group | None, aliases: Aliases, selected: list[exp.Expr], relation: Relation
+) -> GroupSets:
     """Read GROUP BY; a number is a column of the select, and a name of it may be used."""
     if group is None:
         return GroupSets([], [()])
-    reader = _Reader(aliases)
+    reader = _Reader(aliases, relation)
+    if group.args.get("all") and relation.scope.has(exp.column("all")):  # a column comes before GROUP BY ALL
+        group = exp.Group(expressions=[exp.column("all")])
     if group.args.get("all"):
         plain = [each for each in selected if not any(True for _ in aggregates_in(each))]
         return GroupSets(plain, [tuple(range(len(plain)))])
@@ -50,8 +64,8 @@ def sets_of(group: exp.Group | None, aliases: Aliases, selected: list[exp.Expr])
             if not each.expressions:  # GROUP BY a, b WITH ROLLUP
                 alternatives = []
             alternatives.append(make([reader.of(one) for one in inner]))
-    for each in group.args.get("grouping_sets") or []:
-        alternatives.append([reader.of(one) for one in each.expressions])
+    for each in group.args.get("grouping_sets") or []:  # GROUP BY a, b GROUPING SETS (...): these alone
+        alternatives = [reader.several(each)]
     sets = [tuple(dict.fromkeys(chain.from_iterable(parts))) for parts in product(*alternatives)]
     return GroupSets(reader.nodes, sets)
 
@@ -59,8 +73,9 @@ def sets_of(group: exp.Group | None, aliases: Aliases, selected: list[exp.Expr])
 class _Reader:
     """Gives each value of GROUP BY its number."""
 
-    def __init__(self, aliases: Aliases) -> None:
+    def __init__(self, aliases: Aliases, relation: Relation) -> None:
         self._aliases = aliases
+        self._relation = relation
         self._numbers: dict[str, int] = {}
         self.nodes: list[exp.Expr] = []
 
@@ -71,8 +86,12 @@ class _Reader:
         if isinstance(node, exp.Cube):
             return _subsets([self.of(each) for each in node.expressions])
         if isinstance(node, exp.GroupingSets):
-            return [self.of(each) for each in node.expressions]
+            return self.several(node)
         return [self.of(node)]
+
+    def several(self, node: exp.GroupingSets) -> list[tuple[int, ...]]:
+        """The sets of GROUPING SETS, in which ROLLUP, CUBE and others may stand."""
+        return [own for each in node.expressions for own in self.sets(each)]
 
     def of(self, node: exp.Expr) -> tuple[int, ...]:
         """The numbers of one value, or of several in parentheses."""
@@ -82,10 +101,10 @@ class _Reader:
             return self.of(node.this)
         if isinstance(node, exp.Literal) and not node.is_string:
             node = self._aliases.at(node)
-        node = self._aliases.beside(node)
+        node = at_position(node, self._relation) if POSITION in node.meta else self._aliases.beside(node)
         if any(True for _ in aggregates_in(node)):
             raise refused(node, "GROUP BY cannot have an aggregate in it")
-        words = node.sql(dialect="spark").lower()
+        words = node.sql(dialect="spark")
         if words not in self._numbers:
             self._numbers[words] = len(self.nodes)
             self.nodes.append(node)
@@ -112,7 +131,7 @@ def grouping_sets(
     """The groups of all sets together."""
     names = [f"{prefix}.set{number}" for number in range(len(keys))]
     kinds = [translate.type_of(key) for key in keys]
-    known = {str(key): number for number, key in enumerate(keys)}
+    known = {canonical(key): number for number, key in enumerate(keys)}
     asked = [each for node in nodes for each in node.find_all(exp.Anonymous) if _is_grouping(each)]
     tables, made = [], None
     for own in sets.sets:
@@ -144,7 +163,7 @@ def _grouping(
 ) -> Expression:
     numbers = list(range(count))
     if node.expressions:
-        words = [str(translate(each)) for each in node.expressions]
+        words = [canonical(translate(each)) for each in node.expressions]
         if any(each not in known for each in words):
             raise refused(node, "grouping takes what rows are grouped by")
         numbers = [known[each] for each in words]

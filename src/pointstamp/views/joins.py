@@ -12,6 +12,7 @@ than a table that is small.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from pointstamp.errors import SqlError
@@ -38,7 +39,12 @@ class Unjoined:
     @property
     def columns(self) -> list[str]:
         """The columns of its table."""
-        return list(self.relation.table.schema.names)
+        return list(self.schema.names)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its table, with their types."""
+        return self.relation.table.schema
 
 
 @dataclass(slots=True)
@@ -105,7 +111,7 @@ class JoinPool:
         return None
 
     def _meet(self, one: Unjoined, other: Unjoined) -> bool:
-        return bool(split(self.conditions, one.columns, other.columns).keys)
+        return bool(split(self.conditions, one.schema, other.schema).keys)
 
     def _next(self, made: Unjoined, others: list[Unjoined]) -> int:
         """Which relation is joined next: the first that has a key, or of which pairs are meant."""
@@ -121,7 +127,7 @@ class JoinPool:
 
     def _joined(self, made: Unjoined, other: Unjoined, wanted: Names | None) -> Unjoined:
         with placed(other.node):
-            found = split(self._take([*made.columns, *other.columns]), made.columns, other.columns)
+            found = split(self._take([*made.columns, *other.columns]), made.schema, other.schema)
             where = all_of([*found.left, *found.right, *found.pairs])
             if found.keys:
                 result, merged = inner(made.relation, other.relation, found.keys, where)

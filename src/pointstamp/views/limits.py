@@ -11,12 +11,14 @@ from typing import Final
 from sqlglot import exp
 
 from pointstamp.expressions.tree import Expression, col
+from pointstamp.tables.in_order import row_number
 from pointstamp.tables.table import Table
 from pointstamp.views.literals import constant_int
 from pointstamp.views.refusing import place, placed, refused
 from pointstamp.views.translating import Translator
 
 _log: Final = logging.getLogger("pointstamp.views")
+_PLACE: Final = "__place"
 
 
 def limited(
@@ -30,9 +32,7 @@ def limited(
     columns = [each.alias(name) for name, each in wanted.items()]
     is_distinct = node.args.get("distinct") is not None and isinstance(node, exp.Select)
     limit, offset = node.args.get("limit"), node.args.get("offset")
-    if limit is None:
-        if offset is not None:
-            raise refused(offset, "OFFSET needs LIMIT")
+    if limit is None and offset is None:
         _log.warning(
             "%s: ORDER BY is left out, because a view has no order; with LIMIT it says which rows come.",
             place(node.args["order"]),
@@ -51,18 +51,33 @@ def limited(
 
 
 def _first(table: Table, node: exp.Expr, by: list[str]) -> Table:
-    limit, offset = node.args["limit"], node.args.get("offset")
+    limit, offset = node.args.get("limit"), node.args.get("offset")
+    skipped = 0 if offset is None else constant_int(offset.expression, "OFFSET")
+    if skipped < 0:
+        raise refused(offset or node, f"OFFSET must be 0 or more, and is {skipped}")
+    if limit is None or _is_all(limit):
+        if not skipped:
+            return table
+        with placed(offset or node):
+            return table.with_order(by=by, functions={_PLACE: row_number()}).filter(col(_PLACE) > skipped)
     if not isinstance(limit, exp.Limit):
         raise refused(limit, "FETCH is not supported", "Write LIMIT.")
     count = constant_int(limit.expression, "LIMIT")
-    skipped = 0 if offset is None else constant_int(offset.expression, "OFFSET")
     if count < 1:
         raise refused(limit, "LIMIT must be 1 or more")
     with placed(limit):
         if not skipped:
             return table.top(count, by=by)
-        ranked = table.top(count + skipped, by=by, rank="__place")
-        return ranked.filter(col("__place") > skipped)
+        ranked = table.top(count + skipped, by=by, rank=_PLACE)
+        return ranked.filter(col(_PLACE) > skipped)
+
+
+def _is_all(limit: exp.Expr) -> bool:
+    """Whether LIMIT ALL is said, which is no limit."""
+    said = limit.args.get("expression")
+    return isinstance(limit, exp.Limit) and (
+        bool(limit.args.get("all")) or (said is not None and said.sql().upper() == "ALL")
+    )
 
 
 def _hidden(ordered: list[exp.Expr], translator: Translator) -> tuple[dict[str, Expression], list[str]]:

@@ -16,9 +16,8 @@ from pointstamp.expressions.tree import Column, Expression
 from pointstamp.expressions.typing import common_of_all
 from pointstamp.flow.join_kind import How
 from pointstamp.tables.table import Table
+from pointstamp.views.conditions import KeyPair
 from pointstamp.views.scope import Relation, ScopeName, replaced
-
-KeyPair = tuple[Expression, Expression]
 
 
 def inner(

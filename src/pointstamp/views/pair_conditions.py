@@ -7,18 +7,11 @@ A change costs the pairs that it makes. At least one equality must be there: els
 """
 
 from dataclasses import replace
-from datetime import UTC, date, datetime
-from decimal import Decimal
-from typing import Any
 
-import pyarrow as pa
-from pyarrow import types
-
-from pointstamp.expressions import functions as F  # noqa: N812 - as PySpark's users call it
-from pointstamp.expressions.tree import Literal, col, columns_of
+from pointstamp.expressions.tree import col, columns_of
 from pointstamp.views.catalog import Begun
-from pointstamp.views.conditions import all_of
-from pointstamp.views.outer_joins import KeyPair, inner
+from pointstamp.views.conditions import KeyPair, all_of, null_safe_keys
+from pointstamp.views.outer_joins import inner
 from pointstamp.views.refusing import refused
 from pointstamp.views.scope import Relation, replaced
 
@@ -49,28 +42,13 @@ def by_equalities(relation: Relation, begun: Begun) -> Begun:
         field = schema.field(name)
         if name in never_null or not field.nullable:
             equal.append((col(name), col(to)))
-        else:
-            nothing = Literal(pa.scalar(_some_value(begun, field), field.type))
-            equal.append((col(name).is_null(), col(to).is_null()))
-            equal.append((F.coalesce(col(name), nothing), F.coalesce(col(to), nothing)))
+            continue
+        keys = null_safe_keys(col(name), schema, col(to), pairs.table.schema)
+        if not keys:
+            raise refused(
+                begun.node,
+                f"a value of a subquery cannot be joined by a condition on a {field.type}",
+                "Join by an equality of it, or by another column.",
+            )
+        equal.extend(keys)
     return replace(begun, relation=pairs, keys=equal, pairs=[])
-
-
-def _some_value(begun: Begun, field: pa.Field) -> Any:  # noqa: ANN401 - of any type
-    """A value to stand where a null is, beside a mark that says so."""
-    for is_kind, value in (
-        (types.is_boolean, False),
-        (types.is_integer, 0),
-        (types.is_floating, 0.0),
-        (types.is_decimal, Decimal(0)),
-        (types.is_string, ""),
-        (types.is_date, date(1970, 1, 1)),
-        (types.is_timestamp, datetime(1970, 1, 1, tzinfo=UTC if getattr(field.type, "tz", None) else None)),
-    ):
-        if is_kind(field.type):
-            return value
-    raise refused(
-        begun.node,
-        f"a value of a subquery cannot be joined by a condition on a {field.type}",
-        "Join by an equality of it, or by another column.",
-    )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from pointstamp.expressions.tree import Expression, columns_of
+from pointstamp.views.parsing import POSITION
 from pointstamp.views.scope import Relation
 
 Names = frozenset[str]
@@ -45,7 +46,7 @@ def names_of_joins(joins: Sequence[exp.Join]) -> Names | None:
 
 def names_behind(node: exp.Select) -> Names | None:
     """The names of which a select speaks behind FROM and WHERE; None if it wants all columns."""
-    if any(_is_star(each.unalias()) for each in node.expressions):
+    if any(_is_star(each.unalias()) or POSITION in each.meta for each in node.expressions):
         return None
     nodes: list[object] = []
     for part, found in node.args.items():

@@ -1,5 +1,7 @@
 """A whole query: common tables first, then selects and what combines them."""
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from pointstamp.expressions.tree import Expression, col
@@ -10,7 +12,7 @@ from pointstamp.views.catalog import Begun, Catalog
 from pointstamp.views.limits import limited
 from pointstamp.views.recursion import check_not_mutual, is_recursive, recursive
 from pointstamp.views.refusing import placed, refused
-from pointstamp.views.scope import Relation, Scope
+from pointstamp.views.scope import Relation, Scope, check_typed
 from pointstamp.views.set_operations import combined
 from pointstamp.views.sources import values
 from pointstamp.views.translating import Translator
@@ -52,7 +54,7 @@ class Compiler:
     def _limited(self, node: exp.Expr, made: Relation, catalog: Catalog) -> Relation:
         """ORDER BY and LIMIT behind a set operation."""
         order = node.args.get("order")
-        if order is None and node.args.get("limit") is None:
+        if order is None and not any(node.args.get(part) for part in ("limit", "offset")):
             return made
         columns = [(name, exp.column(name)) for name in made.columns]
         aliases = Aliases(list(columns), made.scope)
@@ -76,20 +78,30 @@ def with_common_tables(node: exp.Expr, catalog: Catalog) -> Catalog:
             catalog = catalog.with_table(common.alias, recursive(common, names, catalog))
             continue
         made = catalog.compiler.query(common.this, catalog)
-        table = called(common, made.table, names) if names else named(common, made)
-        catalog = catalog.with_table(common.alias, table, is_single=made.is_single)
+        catalog = catalog.with_relation(common.alias, called(common, made, names) if names else made)
     return catalog
 
 
-def called(node: exp.Expr, table: Table, names: list[str]) -> Table:
-    """A table whose columns have these names."""
-    if len(names) != len(table.schema):
-        raise refused(node, f"there are {len(table.schema)} columns, and {len(names)} names are given")
-    return table.select(*(col(old).alias(new) for old, new in zip(table.schema.names, names, strict=True)))
+def called(node: exp.Expr, made: Relation, names: list[str]) -> Relation:
+    """A relation whose columns have these names."""
+    if len(names) != len(made.names):
+        raise refused(node, f"there are {len(made.names)} columns, and {len(names)} names are given")
+    if len({each.lower() for each in names}) < len(names):
+        return replace(
+            made,
+            names=tuple(replace(each, column=new) for each, new in zip(made.names, names, strict=True)),
+        )
+    table = made.table.select(*(col(each.at).alias(new) for each, new in zip(made.names, names, strict=True)))
+    return Relation(
+        table,
+        tuple(replace(each, column=new, at=new) for each, new in zip(made.names, names, strict=True)),
+        made.is_single,
+    )
 
 
 def named(node: exp.Expr, made: Relation) -> Table:
     """The table of a relation whose columns are spoken of by name; SqlError if two have the same."""
+    check_typed(node, made)
     names = [each.lower() for each in made.columns]
     for name in names:
         if names.count(name) > 1:

@@ -10,7 +10,7 @@ one), only these are sent on (``Table.top``).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
@@ -82,7 +82,7 @@ def with_windows(
     found = [each for node in nodes for each in node.find_all(exp.Window)]
     if not found:
         return relation, translator
-    different = {each.sql(): _named(each, select) for each in found}
+    different = {each.sql(): each for each in found}
     limit = _limit(select, found, conditions) if len(different) == 1 else None
     names = {words: catalog.unique("over") for words in different}
     table = relation.table
@@ -156,25 +156,18 @@ def places_wanted(condition: exp.Expr) -> int | None:
     return int(str(said.this)) - 1 if isinstance(condition, exp.LT) else None
 
 
-def _named(node: exp.Window, select: exp.Select) -> exp.Window:
-    """A window that was given a name, with what the name stands for."""
-    name = node.args.get("alias")
-    if name is None:
-        return node
-    for each in select.args.get("windows") or []:
-        if each.name.lower() == name.name.lower():
-            made: exp.Window = each.copy()
-            made.set("this", node.this.copy())
-            return made
-    raise refused(node, f"there is no window '{name.name}'", "Declare it: WINDOW w AS (...).")
-
-
 def _function(node: exp.Window) -> str:
-    call = node.this
+    call = _call(node)
     if not isinstance(call, exp.Anonymous) or str(call.this).lower() not in WINDOW_FUNCTIONS:
         known = ", ".join(sorted(WINDOW_FUNCTIONS | REWRITTEN_FUNCTIONS))
         raise refused(node, f"'{call.sql()[:40]}' over a window is not supported; there are {known}")
     return str(call.this).lower()
+
+
+def _call(node: exp.Window) -> exp.Expr:
+    """The call of a function over a window, without IGNORE NULLS around it."""
+    found: exp.Expr = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
+    return found
 
 
 def _ordered(
@@ -196,18 +189,22 @@ def _ordered(
 
 
 def _order_function(node: exp.Window, order: WindowOrder, translator: Translator) -> OrderFunction:
-    function, call = _function(node), node.this
+    function, call = _function(node), _call(node)
+    ignores_nulls = isinstance(node.this, exp.IgnoreNulls)
+    if ignores_nulls and function not in _NEIGHBOURS and function not in _OF_ENDS:
+        raise refused(node, f"{function} has no IGNORE NULLS", "Leave it out.")
     arguments = [translator(each) for each in call.expressions if not isinstance(each, exp.Star)]
     if function in _PLACES or function in _NEIGHBOURS:
         _check_order(node, order)
         if node.args.get("spec") is not None:
             raise refused(node, f"{function} has no frame", "Leave the frame out.")
-        return _of_place(function, call, arguments)
+        return replace(_of_place(function, call, arguments), ignores_nulls=ignores_nulls)
     kind = _RUNNING.get(function) or _OF_ENDS[function]
     if kind.endswith("_value") and len(arguments) != 1:
         raise refused(node, f"{function} takes one value, and has {len(arguments)}")
     frame = _frame(node, order, translator)
-    return OrderFunction(kind, arguments[0] if arguments else None, frame=frame)
+    value = arguments[0] if arguments else None
+    return OrderFunction(kind, value, frame=frame, ignores_nulls=ignores_nulls)
 
 
 def _check_order(node: exp.Window, order: WindowOrder) -> None:
@@ -215,7 +212,7 @@ def _check_order(node: exp.Window, order: WindowOrder) -> None:
         raise refused(node, f"{_function(node)} needs ORDER BY in its window")
 
 
-def _of_place(function: str, call: exp.Anonymous, arguments: list[Expression]) -> OrderFunction:
+def _of_place(function: str, call: exp.Expr, arguments: list[Expression]) -> OrderFunction:
     if function in _PLACES:
         return OrderFunction(_PLACES[function])
     offset = constant_int(call.expressions[1], f"the offset of {function}") if len(arguments) > 1 else 1

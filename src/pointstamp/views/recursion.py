@@ -19,6 +19,7 @@ from pointstamp.tables.table import Table
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.grouping import aggregates_in
 from pointstamp.views.refusing import placed, refused
+from pointstamp.views.scope import check_typed
 
 
 def is_recursive(common: exp.CTE) -> bool:
@@ -38,11 +39,15 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
         raise refused(
             start, f"the start of '{name}' speaks of it already", "Write the start first, and then the step."
         )
-    if union.args.get("order") is not None or union.args.get("limit") is not None:
-        raise refused(union, "ORDER BY and LIMIT of a recursion are not supported", "Write them behind it.")
+    if any(union.args.get(part) is not None for part in ("order", "limit", "offset")):
+        raise refused(
+            union, "ORDER BY, LIMIT and OFFSET of a recursion are not supported", "Write them behind it."
+        )
     is_set = bool(union.args.get("distinct"))
     _check_step(step, name, is_set=is_set)
-    initial = catalog.compiler.query(start, catalog).table
+    begun = catalog.compiler.query(start, catalog)
+    check_typed(start, begun)
+    initial = begun.table
     if names:
         if len(names) != len(initial.schema):
             raise refused(
@@ -143,7 +148,10 @@ def _check_step(step: exp.Expr, name: str, *, is_set: bool) -> None:
     used = _uses(step, name)
     if not is_set and len(used) > 1:
         raise refused(used[1], f"'{name}' stands twice in the step of a UNION ALL", "Write UNION.")
-    if any(each.args.get("limit") or each.args.get("order") for each in step.find_all(exp.Query)):
+    if any(
+        each.args.get("limit") or each.args.get("order") or each.args.get("offset")
+        for each in step.find_all(exp.Query)
+    ):
         raise refused(step, "LIMIT in a recursion is not supported", "Write it behind the recursion.")
     for window in step.find_all(exp.Window):
         raise refused(window, "functions over windows in a recursion are not supported")

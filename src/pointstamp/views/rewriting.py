@@ -2,14 +2,20 @@
 
 ``x > all (select ...)`` is a question about the greatest value, how many values there are and how many of
 them are null; ``ntile``, ``percent_rank`` and ``cume_dist`` are arithmetic over ``row_number``, ``rank`` and
-``count`` of the same window; a select without FROM is one over a row of the text.
+``count`` of the same window; a window that has a name is what the name stands for; a select without FROM is
+one over a row of the text; a parameter that is a text or an integer is a literal, wherever one may stand.
+
+Chains of AND, OR, ``||`` and UNION become trees of least height, so that a thousand alternatives are not
+nested deeply. A statement that is nested more deeply than ``DEPTH_MAX`` is refused, because expressions are
+computed by functions that call each other, on every worker.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from sqlglot import exp
 
+from pointstamp.views.parsing import TOO_DEEP
 from pointstamp.views.refusing import refused
 from pointstamp.views.scope import ONE_ROW
 
@@ -28,11 +34,23 @@ _OPPOSITE: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
     exp.EQ: exp.NEQ,
     exp.NEQ: exp.EQ,
 }
+_WINDOW_PARTS: Final = ("partition_by", "order", "spec")
+_OF_ENDS: Final = ("first_value", "last_value", "first", "last")
+_CHAINED: Final = (exp.And, exp.Or, exp.DPipe)
+_UNION_PARTS: Final = ("this", "expression", "distinct")
 _NOT_PLAIN: Final = ("group", "having", "limit", "offset", "qualify", "laterals")
 
 
-def rewritten(statement: exp.Expr) -> exp.Expr:
+DEPTH_MAX: Final = 100
+"""How many nodes of a statement may stand one in another."""
+
+
+def rewritten(statement: exp.Expr, parameters: Mapping[str, object]) -> exp.Expr:
     """The same statement without these parts."""
+    statement = _with_low_chains(_with_parameters(statement, parameters))
+    _check_depth(statement)
+    for select in list(statement.find_all(exp.Select)):
+        _resolve_windows(select)
     for select in list(statement.find_all(exp.Select)):
         if select.args.get("from_") is None:
             for star in select.expressions:
@@ -44,10 +62,82 @@ def rewritten(statement: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Window) and isinstance(node.this, exp.Anonymous):
             make = _OVER.get(str(node.this.this).lower())
             if make is not None:
-                node.replace(exp.Paren(this=make(_with_its_window(node))))
+                node.replace(exp.Paren(this=make(node)))
+            elif _has_other_default(node):
+                node.replace(exp.Paren(this=_with_default(node)))
+        elif isinstance(node, exp.Window) and _has_other_default(node):
+            node.replace(exp.Paren(this=_with_default(node)))
         elif isinstance(node.args.get("expression"), exp.All | exp.Any):
             node.replace(exp.Paren(this=_quantified(node, node.this, type(node), node.expression)))
     return statement
+
+
+def _with_parameters(statement: exp.Expr, parameters: Mapping[str, object]) -> exp.Expr:
+    """A statement in which parameters that are texts or integers are literals, as in Spark."""
+    for node in list(statement.find_all(exp.Placeholder)):
+        value = parameters.get(str(node.this))
+        made: exp.Expr
+        if isinstance(value, str):
+            made = exp.Literal.string(value)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            made = exp.Literal.number(abs(value))
+        else:
+            continue
+        made.meta.update(node.meta)
+        node.replace(exp.Paren(this=exp.Neg(this=made)) if isinstance(value, int) and value < 0 else made)
+    return statement
+
+
+def _with_low_chains(statement: exp.Expr) -> exp.Expr:
+    """A statement in which the operands of a chain of AND, OR, ``||`` or UNION are a tree of least height."""
+    for node in list(statement.find_all(*_CHAINED, exp.Union)):
+        if node.parent is not None and _is_chained(node, node.parent):
+            continue
+        operands: list[exp.Expr] = []
+        waiting: list[exp.Expr] = [node.expression, node.this]
+        while waiting:
+            each = waiting.pop()
+            if _is_chained(each, node):
+                waiting += [each.expression, each.this]
+            else:
+                operands.append(each)
+        if len(operands) > 2:
+            half = (len(operands) + 1) // 2
+            node.set("this", _tree(node, operands[:half]))
+            node.set("expression", _tree(node, operands[half:]))
+    return statement
+
+
+def _is_chained(node: exp.Expr, chain: exp.Expr) -> bool:
+    """Whether the operands of a node are operands of the chain in which it stands."""
+    if type(node) is not type(chain):
+        return False
+    if not isinstance(node, exp.Union):
+        return isinstance(node, _CHAINED)
+    has_more = any(found for part, found in node.args.items() if part not in _UNION_PARTS)
+    return not has_more and node.args.get("distinct") == chain.args.get("distinct")
+
+
+def _tree(chain: exp.Expr, operands: Sequence[exp.Expr]) -> exp.Expr:
+    if len(operands) == 1:
+        return operands[0]
+    half = (len(operands) + 1) // 2
+    parts: dict[str, exp.Expr | bool | None] = {
+        "this": _tree(chain, operands[:half]),
+        "expression": _tree(chain, operands[half:]),
+    }
+    if isinstance(chain, exp.Union):
+        parts["distinct"] = chain.args.get("distinct")
+    return type(chain)(**parts)
+
+
+def _check_depth(statement: exp.Expr) -> None:
+    waiting = [(statement, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > DEPTH_MAX:
+            raise refused(node, f"the query is nested more than {DEPTH_MAX} levels deep", TOO_DEEP)
+        waiting += [(each, depth + 1) for each in node.iter_expressions()]
 
 
 def _one_row() -> exp.Values:
@@ -121,15 +211,81 @@ def _aggregate_of(query: exp.Query, function: str, *, of_rows: bool) -> exp.Subq
 # Functions over windows.
 
 
-def _with_its_window(node: exp.Window) -> exp.Window:
-    """A function over a window that has a name, with what the name stands for."""
-    name, select = node.text("alias").lower(), node.find_ancestor(exp.Select)
-    for each in [] if not name or select is None else select.args.get("windows") or []:
-        if each.name.lower() == name:
-            made: exp.Window = each.copy()
-            made.set("this", node.this.copy())
-            return made
+def _resolve_windows(select: exp.Select) -> None:
+    """Put in place of each name of a window what it stands for; a window may be named after another one."""
+    declared = {each.name.lower(): each for each in select.args.get("windows") or []}
+    for node in list(select.find_all(exp.Window)):
+        if not isinstance(node.this, exp.Identifier) and node.find_ancestor(exp.Select) is select:
+            _normalize_nulls(node)
+            if node.args.get("alias") is not None:
+                _take_over(node, _declared(node, declared))
+
+
+def _take_over(node: exp.Window, declared: exp.Window) -> None:
+    for part in _WINDOW_PARTS:
+        found = declared.args.get(part)
+        copied = [each.copy() for each in found] if isinstance(found, list) else found and found.copy()
+        node.set(part, copied)
+    node.set("alias", None)
+
+
+def _declared(node: exp.Window, declared: Mapping[str, exp.Window]) -> exp.Window:
+    """The window for which a name stands, through names that are names of others."""
+    seen: list[str] = []
+    while (alias := node.args.get("alias")) is not None:
+        if any(node.args.get(part) for part in _WINDOW_PARTS):
+            raise refused(
+                node,
+                f"the window '{alias.name}' cannot be extended here",
+                "Declare another one: WINDOW w AS (...).",
+            )
+        name = alias.name.lower()
+        if name not in declared:
+            raise refused(node, f"there is no window '{alias.name}'", "Declare it: WINDOW w AS (...).")
+        if name in seen:
+            raise refused(node, f"the window '{alias.name}' is named after itself")
+        seen.append(name)
+        node = declared[name]
     return node
+
+
+def _normalize_nulls(node: exp.Window) -> None:
+    """Write ``first_value(x, true)`` as IGNORE NULLS, and leave RESPECT NULLS out, which is the default."""
+    call = node.this
+    if isinstance(call, exp.RespectNulls):
+        node.set("this", call.this)
+    elif (
+        isinstance(call, exp.Anonymous) and str(call.this).lower() in _OF_ENDS and len(call.expressions) == 2
+    ):
+        value, ignores = call.expressions
+        if not isinstance(ignores, exp.Boolean):
+            raise refused(call, f"the second argument of {call.this} must be the literal true or false")
+        made = exp.Anonymous(this=call.this, expressions=[value.copy()])
+        node.set("this", exp.IgnoreNulls(this=made) if ignores.this else made)
+
+
+def _has_other_default(node: exp.Window) -> bool:
+    """Whether a function is lag or lead with a default that is not the same for every row."""
+    call = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
+    is_neighbour = isinstance(call, exp.Anonymous) and str(call.this).lower() in ("lag", "lead")
+    return is_neighbour and len(call.expressions) == 3 and call.expressions[2].find(exp.Column) is not None
+
+
+def _with_default(node: exp.Window) -> exp.Expr:
+    """The value of another row, or the default where there is no such row; a null that is there stays."""
+    ignores = isinstance(node.this, exp.IgnoreNulls)
+    call = node.this.this if ignores else node.this
+    value, offset, default = call.expressions
+
+    def over(argument: exp.Expr) -> exp.Window:
+        made: exp.Window = node.copy()
+        neighbour = exp.Anonymous(this=call.this, expressions=[argument.copy(), offset.copy()])
+        made.set("this", exp.IgnoreNulls(this=neighbour) if ignores else neighbour)
+        return made
+
+    is_there = over(value if ignores else exp.Boolean(this=True))
+    none = exp.Is(this=is_there, expression=exp.Null())
+    return exp.Case(ifs=[exp.If(this=none, true=default.copy())], default=over(value))
 
 
 def _over(node: exp.Window, function: str, *arguments: exp.Expr, is_whole: bool = False) -> exp.Expr:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from pointstamp.expressions.tree import Column, Expression, col, columns_of
+from pointstamp.expressions.tree import Column, Expression, Literal, col, columns_of, lit
 from pointstamp.views.aliases import Aliases, output_name
+from pointstamp.views.canonical import canonical
 from pointstamp.views.catalog import Begun, Catalog
 from pointstamp.views.conditions import conjuncts, parts_of, split
 from pointstamp.views.event_time import TimeCondition, time_condition
@@ -17,13 +18,14 @@ from pointstamp.views.exploding import exploded, with_generators
 from pointstamp.views.finding import is_plain_in, subqueries_in
 from pointstamp.views.from_clause import FromClause
 from pointstamp.views.grouping import aggregates_in, grouped
-from pointstamp.views.grouping_sets import grouping_sets, sets_of
+from pointstamp.views.grouping_sets import GroupSets, grouping_sets, sets_of
 from pointstamp.views.joins import JoinPool
 from pointstamp.views.limits import limited
+from pointstamp.views.parsing import POSITION
 from pointstamp.views.pruning import names_behind, names_in, names_of_from, pruned
 from pointstamp.views.ranking import with_windows
 from pointstamp.views.refusing import placed, refused
-from pointstamp.views.scope import Relation, Scope, ScopeName
+from pointstamp.views.scope import Relation, Scope, ScopeName, at_position
 from pointstamp.views.subqueries import filtered, with_answers
 from pointstamp.views.time_windows import with_time_windows
 from pointstamp.views.translating import Translator
@@ -69,7 +71,9 @@ def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
         return Begun(node, relation, catalog, [], [])
     inside = Translator(relation.scope.beneath(outer), catalog.parameters)
     conditions = [each for part in related for each in parts_of(inside(part))]
-    found = split(conditions, outer.schema.names, relation.table.schema.names)
+    found = split(conditions, outer.schema, relation.table.schema)
+    # A part of a correlated condition may concern the subquery alone, once common parts are factored out.
+    relation = relation.filtered(found.right)
     return Begun(node, relation, catalog, found.keys, [*found.left, *found.pairs])
 
 
@@ -140,7 +144,7 @@ class _Select:
         timed: list[TimeCondition],
     ) -> tuple[Translator, bool]:
         group = self.node.args.get("group")
-        sets = sets_of(group, aliases, [each for _, each in self.columns])
+        sets = sets_of(group, aliases, [each for _, each in self.columns], self.relation)
         is_plain = sets.is_plain
         self.relation, translator = with_time_windows(
             self.relation, sets.nodes, translator, self.catalog, is_plain=is_plain, while_open=bool(timed)
@@ -154,17 +158,21 @@ class _Select:
         for each in sets.nodes:
             with placed(each):
                 keys.append(translator(each))
+        if is_plain:  # a window of time is two columns by now
+            sets = GroupSets(sets.nodes, [tuple(range(len(keys)))])
+        keys, sets = sets.merged(keys)
+        is_plain = sets.is_plain
         self._let_go(keys, translator, timed)
         prefix = self.catalog.unique("group")
         if is_plain:
             made = grouped(self.relation, keys, nodes, translator, prefix)
         else:
             made = grouping_sets(self.relation, keys, nodes, translator, prefix, sets)
-        known = {str(key): column for key, column in zip(keys, made.keys, strict=True)}
+        known = {canonical(key): column for key, column in zip(keys, made.keys, strict=True)}
         names = tuple(
-            replace(each, at=str(known[str(col(each.at))].column))
+            replace(each, at=str(known[canonical(col(each.at))].column))
             for each in self.relation.names
-            if str(col(each.at)) in known
+            if canonical(col(each.at)) in known
         )
         self.relation = Relation(made.table, names)
         scope = self.relation.scope
@@ -177,7 +185,7 @@ class _Select:
         for each in timed:
             each.check_promised(self.relation.table)
             value = translator(each.value)
-            if str(value) not in map(str, keys) and not set(columns_of(value)) <= plain:
+            if canonical(value) not in map(canonical, keys) and not set(columns_of(value)) <= plain:
                 raise refused(
                     each.node,
                     "a group is over, or not, by a time that rows are grouped by",
@@ -208,16 +216,23 @@ class _Select:
             at = f"{name}#{len(wanted)}" if name in wanted else name
             with placed(each):
                 wanted[at] = translator(each)
-            names.append(ScopeName(None, name, at))
+            is_null = _is_null(wanted[at])
+            if is_null:  # a column needs some type; whoever speaks of this one means the literal null
+                wanted[at] = lit(None).cast("boolean")
+            names.append(ScopeName(None, name, at, is_null=is_null))
         table = self.relation.table
         with placed(self.node):
-            if ordered or self.node.args.get("limit"):
+            if ordered or self.node.args.get("limit") or self.node.args.get("offset"):
                 table = limited(self.node, table, wanted, ordered, translator)
             else:
                 table = table.select(*(each.alias(at) for at, each in wanted.items()))
                 if self.node.args.get("distinct") is not None:
                     table = table.distinct()
         return Relation(table, tuple(names), is_single)
+
+
+def _is_null(expression: Expression) -> bool:
+    return isinstance(expression, Literal) and expression.value is None and expression.type is None
 
 
 def _knowing_alike(translator: Translator, keys: list[exp.Expr], nodes: list[exp.Expr]) -> Translator:
@@ -230,20 +245,56 @@ def _knowing_alike(translator: Translator, keys: list[exp.Expr], nodes: list[exp
 
 
 def _columns(node: exp.Select, relation: Relation) -> list[tuple[str, exp.Expr]]:
-    """What a select puts out: names and expressions, with stars spelt out."""
+    """What a select puts out: names and expressions, with stars spelt out.
+
+    A name that FROM does not have may be the alias of a column before (a lateral alias).
+    """
     made: list[tuple[str, exp.Expr]] = []
     for each in node.expressions:
         inner = each.unalias()
         star = inner.this if isinstance(inner, exp.Column) else inner
-        if not isinstance(star, exp.Star):
-            made.append((output_name(each), inner))
+        if POSITION in inner.meta:
+            column = at_position(inner, relation)
+            made.append((column.name, column))
             continue
-        left_out = {column.name.lower() for column in star.args.get("except_") or []}
+        if not isinstance(star, exp.Star):
+            made.append((output_name(each), Aliases(made, relation.scope).lateral(inner)))
+            continue
         table = inner.text("table").lower() if isinstance(inner, exp.Column) else None
         if table and not relation.scope.has_table(table):
             raise refused(inner, f"there is no table '{table}'")
-        for name in relation.names:
-            is_meant = (not name.is_merged) if not table else (name.table or "").lower() == table
-            if is_meant and name.column.lower() not in left_out:
-                made.append((name.column, exp.column(name.column, table=name.table)))
+        meant = [
+            name
+            for name in relation.names
+            if ((not name.is_merged) if not table else (name.table or "").lower() == table)
+        ]
+        left_out = _left_out(star, meant, relation.scope)
+        made += [(name.column, relation.scope.column(name)) for name in meant if name not in left_out]
     return made
+
+
+def _left_out(star: exp.Star, meant: list[ScopeName], scope: Scope) -> list[ScopeName]:
+    """The columns that ``* except (...)`` leaves out; SqlError if ``*`` does not have them."""
+    found: list[ScopeName] = []
+    for each in star.args.get("except_") or []:
+        column = each if isinstance(each, exp.Column) else exp.Column(this=each.copy())
+        if not isinstance(scope.find(column), Column):
+            raise refused(
+                each,
+                f"EXCEPT takes columns, and '{each.sql()}' is a field of one",
+                "Select the fields one by one.",
+            )
+        table, name = column.table or None, column.name
+        called = [one for one in meant if one.is_called(name, table)]
+        if len(called) != 1:
+            raise refused(
+                each,
+                f"EXCEPT takes columns of '*', and '{each.sql()}' is {len(called)} of them",
+                "Name one column, with its table.",
+            )
+        if called[0] in found:
+            raise refused(each, f"'{each.sql()}' is in EXCEPT twice", "Remove one of them.")
+        found += called
+    if found and len(found) == len(meant):
+        raise refused(star, "EXCEPT leaves no column", "Select at least one column.")
+    return found

@@ -1,6 +1,7 @@
 """UNION, EXCEPT and INTERSECT of relations: columns by their position, as types that both fit."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -8,7 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from pointstamp.expressions import functions
-from pointstamp.expressions.tree import col, lit
+from pointstamp.expressions.tree import Expression, col, lit
 from pointstamp.expressions.typing import common_of_all
 from pointstamp.reduce.aggregate import Aggregate
 from pointstamp.tables.table import Table
@@ -26,14 +27,18 @@ def combined(node: exp.SetOperation, catalog: Catalog) -> Relation:
     right = catalog.compiler.query(node.right, catalog)
     is_distinct = bool(node.args.get("distinct"))
     with placed(node):
-        one, other = alike(node, [left.table, right.table])
+        one, other = alike(node, [left, right])
+        names = tuple(
+            replace(mine, at=at, is_null=mine.is_null and theirs.is_null)
+            for mine, theirs, at in zip(left.names, right.names, one.schema.names, strict=True)
+        )
         if isinstance(node, exp.Union):
             made = one.union(other)
-            return Relation(made.distinct() if is_distinct else made, left.names)
+            return Relation(made.distinct() if is_distinct else made, names)
         if not is_distinct:
-            return Relation(_with_copies(one, other, is_except=isinstance(node, exp.Except)), left.names)
+            return Relation(_with_copies(one, other, is_except=isinstance(node, exp.Except)), names)
         made = one.minus(other) if isinstance(node, exp.Except) else one.intersect(other)
-        return Relation(made, left.names)
+        return Relation(made, names)
 
 
 def _with_copies(one: Table, other: Table, *, is_except: bool) -> Table:
@@ -55,25 +60,33 @@ def _repeated(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.select(batch.schema.names[:-1]).take(pa.array(np.repeat(np.arange(len(times)), times)))
 
 
-def alike(node: exp.Expr, tables: Sequence[Table]) -> list[Table]:
-    """Tables with the names of the first, and types that all of them fit; SqlError if they do not."""
-    first = tables[0].schema
-    for table in tables[1:]:
-        if len(table.schema) != len(first):
-            raise refused(node, f"one query has {len(first)} columns and the other {len(table.schema)}")
-    kinds = [
-        common_of_all([table.schema.field(n).type for table in tables], f"column '{first.names[n]}'")
-        for n in range(len(first))
-    ]
+def alike(node: exp.Expr, queries: Sequence[Relation]) -> list[Table]:
+    """Tables with the columns of the first, and types that all of them fit; SqlError if they do not.
+
+    The literal null fits every type.
+    """
+    first = queries[0]
+    for other in queries[1:]:
+        if len(other.names) != len(first.names):
+            raise refused(node, f"one query has {len(first.names)} columns and the other {len(other.names)}")
+    columns = []
+    for position, name in enumerate(first.names):
+        kinds = [
+            each.table.schema.field(each.names[position].at).type
+            for each in queries
+            if not each.names[position].is_null
+        ]
+        kind = common_of_all(kinds, f"column '{name.column}'") if kinds else pa.bool_()
+        columns.append([_as_type(each, position, kind).alias(name.at) for each in queries])
     return [
-        table.select(
-            *(
-                (col(own) if field.type == kind else col(own).cast(kind)).alias(name)
-                for own, field, name, kind in zip(
-                    table.schema.names, table.schema, first.names, kinds, strict=True
-                )
-            ),
-            name="alike",
-        )
-        for table in tables
+        each.table.select(*(column[number] for column in columns), name="alike")
+        for number, each in enumerate(queries)
     ]
+
+
+def _as_type(query: Relation, position: int, kind: pa.DataType) -> Expression:
+    name = query.names[position]
+    if name.is_null:
+        return lit(None).cast(kind)
+    own = col(name.at)
+    return own if query.table.schema.field(name.at).type == kind else own.cast(kind)

@@ -20,7 +20,7 @@ from pointstamp.rows.undeclared import ExtraColumns, check_extra_columns
 from pointstamp.tables.table import Table, deltas_of
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.declaring import InputDeclaration, declaration, input_table
-from pointstamp.views.parsing import parse
+from pointstamp.views.parsing import TOO_DEEP, parse
 from pointstamp.views.parts import check_parts
 from pointstamp.views.queries import Compiler, called, named, with_common_tables
 from pointstamp.views.refusing import placed, refused
@@ -106,12 +106,15 @@ class ViewsFlow:
     def add(self, statement: exp.Expr) -> None:
         """A table or a view that is created, or the one query; SqlError says what is refused."""
         check_parts(statement)
-        statement = rewritten(statement)
-        if isinstance(statement, exp.Create):
-            self._create(statement)
-            return
-        with one_clock(self._read_by(statement)):
-            made = named(statement, self._catalog.compiler.query(statement, self._catalog))
+        statement = rewritten(statement, self._catalog.parameters)
+        try:
+            if isinstance(statement, exp.Create):
+                self._create(statement)
+                return
+            with one_clock(self._read_by(statement)):
+                made = named(statement, self._catalog.compiler.query(statement, self._catalog))
+        except RecursionError as error:  # queries in queries, in which less than DEPTH_MAX may be too much
+            raise refused(statement, "the query is nested too deeply", TOO_DEEP) from error
         self._output(RESULT, statement, made)
 
     def _read_by(self, statement: exp.Expr) -> list[Stream]:
@@ -141,9 +144,8 @@ class ViewsFlow:
             inside = with_common_tables(node, self._catalog)
             made = inside.compiler.query(node.expression, inside)
         if isinstance(node.this, exp.Schema):
-            table = called(node, made.table, [each.name for each in node.this.expressions])
-        else:
-            table = named(node, made)
+            made = called(node, made, [each.name for each in node.this.expressions])
+        table = named(node, made)
         properties = node.args.get("properties")
         for each in [] if properties is None else properties.expressions:
             if not isinstance(each, exp.TemporaryProperty):

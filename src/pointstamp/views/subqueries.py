@@ -18,13 +18,13 @@ from sqlglot import exp
 
 from pointstamp.errors import SqlError
 from pointstamp.expressions.functions import coalesce
-from pointstamp.expressions.tree import Column, Expression, col, columns_of, lit, when
+from pointstamp.expressions.tree import Expression, col, columns_of, lit, when
 from pointstamp.flow.join_kind import How
 from pointstamp.reduce.asking import count
 from pointstamp.views.catalog import Catalog
-from pointstamp.views.conditions import all_of
+from pointstamp.views.conditions import KeyPair, all_of
 from pointstamp.views.finding import not_known
-from pointstamp.views.outer_joins import KeyPair, crossed, joined
+from pointstamp.views.outer_joins import crossed, joined
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation, Scope
 from pointstamp.views.single_values import check_plain, single_value
@@ -113,8 +113,6 @@ def _is_in(relation: Relation, node: exp.In, catalog: Catalog, *, is_negated: bo
             "Write NOT EXISTS.",
         )
     others = joined(relation, asked.relation, [*asked.values, *asked.keys], "anti", None)
-    if not _can_be_null(relation, asked):
-        return others
     made, known = _with_counts(others, asked, catalog)
     kept = made.table.filter(known.is_false).select(*relation.table.schema.names, name="rows")
     return relation.with_table(kept)
@@ -161,8 +159,6 @@ def _mark_of_in(relation: Relation, asked: "AskedValues", catalog: Catalog) -> t
         )
     mark = catalog.unique("is in")
     made = _with_mark(relation, asked.relation, [*asked.values, *asked.keys], mark)
-    if not _can_be_null(relation, asked):
-        return made, col(mark).is_not_null()
     made, known = _with_counts(made, asked, catalog)
     return made, when(col(mark).is_not_null(), True).when(known.is_false, False).otherwise(None)
 
@@ -194,15 +190,6 @@ class KnownOfIn:
     """Where no value is equal: whether IN is false, and not null."""
 
     is_false: Expression
-
-
-def _can_be_null(relation: Relation, asked: AskedValues) -> bool:
-    """Whether a value that is looked for, or one of those in the subquery, may be null."""
-    for mine, theirs in asked.values:
-        for value, table in ((mine, relation.table), (theirs, asked.relation.table)):
-            if not isinstance(value, Column) or table.schema.field(value.column).nullable:
-                return True
-    return False
 
 
 def _with_counts(relation: Relation, asked: AskedValues, catalog: Catalog) -> tuple[Relation, KnownOfIn]:

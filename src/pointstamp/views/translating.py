@@ -21,6 +21,7 @@ from pointstamp.expressions.tree import Choice, Expression, Literal, lit, when
 from pointstamp.rows.ddl import parse_ddl
 from pointstamp.views import literals, special_forms
 from pointstamp.views.calling import called
+from pointstamp.views.canonical import canonical
 from pointstamp.views.event_time import is_now, refused_now
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Scope
@@ -56,7 +57,7 @@ class Translator:
     parameters: Mapping[str, object] = field(default_factory=dict)
     answers: Mapping[int, Expression] = field(default_factory=dict)
     keys: Mapping[str, Expression] | None = None
-    """Where rows are groups: what they were grouped by, as columns."""
+    """Where rows are groups: what they were grouped by, as columns, by its canonical text."""
     rows: "Translator | None" = None
     """Where rows are groups: who translates for the rows that were grouped."""
 
@@ -94,7 +95,7 @@ class Translator:
         if self.keys is None or self.rows is None or isinstance(node, exp.Literal | exp.Boolean | exp.Null):
             return None
         try:
-            return self.keys.get(str(self.rows(node)))
+            return self.keys.get(canonical(self.rows(node)))
         except FlowError:
             return None
 
@@ -139,7 +140,7 @@ class Translator:
         made = [self(node) for node in nodes]
         texts = [isinstance(node, exp.Literal) and node.is_string for node in nodes]
         if all(texts) or not any(texts):
-            return made
+            return self._as_numbers(made)
         with placed(nodes[texts.index(False)]):
             kind = self.type_of(made[texts.index(False)])
         if types.is_string(kind) or types.is_null(kind):
@@ -147,6 +148,17 @@ class Translator:
         return [
             literals.text_as(node, str(node.this), kind) if is_text else each
             for node, each, is_text in zip(nodes, made, texts, strict=True)
+        ]
+
+    def _as_numbers(self, values: list[Expression]) -> list[Expression]:
+        """Values that are compared: texts beside numbers are read as numbers, as in Spark."""
+        kinds = [self.type_of(each) for each in values]
+        numbers = [kind for kind in kinds if _is_number(kind)]
+        if not numbers or not any(types.is_string(kind) for kind in kinds):
+            return values
+        to = "long" if all(types.is_integer(kind) for kind in numbers) else "double"
+        return [
+            each.cast(to) if types.is_string(kind) else each for each, kind in zip(values, kinds, strict=True)
         ]
 
     # Nodes of other kinds.
@@ -185,6 +197,12 @@ class Translator:
         default = node.args.get("default")
         return made if default is None else made.otherwise(self(default))
 
+    def if_(self, node: exp.If) -> Expression:
+        """IF(condition, value, other value)."""
+        if node.args.get("false") is None:
+            raise refused(node, "if takes 3 arguments, and has 2", "Write if(condition, value, null).")
+        return when(self(node.this), self(node.args["true"])).otherwise(self(node.args["false"]))
+
     def cast(self, node: exp.Cast) -> Expression:
         """A value as another type."""
         to = data_type(node.args["to"])
@@ -217,6 +235,10 @@ class Translator:
                 "Give parameters={'name': value}.",
             )
         return lit(self.parameters[node.this])
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def data_type(node: exp.DataType) -> pa.DataType:
@@ -270,9 +292,7 @@ _OTHERS: Final[dict[type[exp.Expr], Callable[[Translator, Any], Expression]]] = 
         translator.is_in(node) if node.args.get("query") is None else _refuse_subquery(translator, node)
     ),
     exp.Case: Translator.case,
-    exp.If: lambda translator, node: when(translator(node.this), translator(node.args["true"])).otherwise(
-        translator(node.args["false"])
-    ),
+    exp.If: Translator.if_,
     exp.Cast: Translator.cast,
     exp.TryCast: Translator.cast,
     exp.Is: Translator.is_,
