@@ -42,6 +42,8 @@ class Compiled:
     tree: Expression = field(compare=False)
     can_fail: bool = field(default=True, compare=False)
     """Whether there are values for which it raises."""
+    uses_zone: bool = field(default=False, compare=False)
+    """Whether its value depends on the time zone."""
 
     @property
     def text(self) -> str:
@@ -63,7 +65,7 @@ def compile_expression(expression: Expression, schema: pa.Schema, who: str) -> C
         raise SchemaError(
             f"{who}: {expression} is always null and has no type. Cast it, for example to 'long'."
         )
-    return Compiled(part.type, part.step, expression, part.can_fail)
+    return Compiled(part.type, part.step, expression, part.can_fail, part.uses_zone)
 
 
 def compile_condition(expression: Expression, schema: pa.Schema, who: str) -> Compiled:
@@ -173,10 +175,16 @@ class _Compiler:
                 _step_of(function, kernel, taken, signature),
                 all(part.is_constant for part in taken),
                 can_fail or any(part.can_fail for part in taken),
-                function.uses_zone or any(part.uses_zone for part in taken),
+                self._uses_zone(function, signature) or any(part.uses_zone for part in taken),
             ),
             what,
         )
+
+    def _uses_zone(self, function: Function, signature: Signature) -> bool:
+        if signature.uses_zone is not None:
+            return signature.uses_zone
+        times = [each for each in (*signature.takes, signature.gives) if types.is_timestamp(each)]
+        return function.uses_zone and any(each.tz is not None for each in times)
 
     def _folded(self, part: _Part, what: str) -> _Part:
         """A part that is the same for every row, evaluated now; what fails in a branch fails there."""

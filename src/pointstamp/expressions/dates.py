@@ -211,10 +211,13 @@ def _seconds_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str,
     return Signature((pa.timestamp("us", time.tz) if types.is_timestamp(time) else INSTANT,), LONG)
 
 
+_DEFAULT: Final = "yyyy-MM-dd HH:mm:ss"
+
+
 def _unix_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
     """The seconds of a time, or of a text in the pattern that Spark takes if none is given."""
     if is_text(found[0]):
-        return Signature((pa.string(),), LONG, partial(_parse_seconds, format="yyyy-MM-dd HH:mm:ss"), can_fail=True)
+        return Signature((pa.string(),), LONG, partial(_parse_seconds, format=_DEFAULT), can_fail=True, uses_zone=True)
     return _seconds_rule(what, found, options)
 
 
@@ -286,7 +289,8 @@ def _parse_rule(gives: pa.DataType) -> TypeRule:
         (text,) = found
         check(is_text(text) or types.is_null(text), what, "a string", text)
         reader(options["format"], what)
-        return Signature((pa.string(),), gives)
+        has_offset = any(letter in options["format"] for letter in "XxZ")
+        return Signature((pa.string(),), gives, uses_zone=not types.is_date(gives) or has_offset)
 
     return rule
 
@@ -344,8 +348,8 @@ register("date_trunc", _truncate_rule, _truncate, uses_zone=True)
 register("date_trunc_instant", _truncate_instant_rule, _truncate, uses_zone=True)
 register("trunc", _truncate_date_rule, _truncate_date, uses_zone=True)
 register("date_diff", _days_between_rule, _days_between, least=2, most=2, can_fail=False, uses_zone=True)
-register("unix_timestamp", _unix_rule, _seconds, can_fail=False, uses_zone=True)
-register("unix_micros", _seconds_rule, _micros, can_fail=False, uses_zone=True)
+register("unix_timestamp", _unix_rule, _seconds, can_fail=False)
+register("unix_micros", _seconds_rule, _micros, can_fail=False)
 register("timestamp_seconds", _from_seconds_rule, _from_seconds)
 register("date_format", _format_rule, _format, can_fail=False, uses_zone=True)
 register("to_timestamp", _parse_rule(INSTANT), _parse_timestamp, uses_zone=True)

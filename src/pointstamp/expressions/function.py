@@ -30,6 +30,8 @@ class Signature:
     """Another kernel than the function's own, where the types ask for one."""
     can_fail: bool | None = None
     """Whether a value can raise, where the types decide; else the function does."""
+    uses_zone: bool | None = None
+    """Whether the value depends on the time zone, where the types decide; else the function says it."""
 
 
 TypeRule: TypeAlias = Callable[[str, Sequence[pa.DataType], Mapping[str, Any]], Signature]

@@ -47,7 +47,7 @@ def _clock_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, A
     _check_zone(what, options["target"])
     if options["source"] is not None:
         _check_zone(what, options["source"])
-    return Signature((CLOCK,), CLOCK)
+    return Signature((CLOCK,), CLOCK, uses_zone=options["source"] is None)
 
 
 def _convert(datum: Datum, *, source: str | None, target: str) -> Datum:
@@ -67,6 +67,6 @@ def _at_zone(datum: Datum, *, zone: str) -> Datum:
 
 
 register("at_time_zone", _at_zone_rule, _at_zone, can_fail=False)
-register("from_utc_timestamp", _instant_rule, _from_utc, can_fail=False, uses_zone=True)
-register("to_utc_timestamp", _instant_rule, _to_utc, can_fail=False, uses_zone=True)
+register("from_utc_timestamp", _instant_rule, _from_utc, can_fail=False)
+register("to_utc_timestamp", _instant_rule, _to_utc, can_fail=False)
 register("convert_timezone", _clock_rule, _convert, can_fail=False, uses_zone=True)

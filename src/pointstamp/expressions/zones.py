@@ -11,7 +11,7 @@ are set back, a time that clocks show twice is the earlier instant. Java and Spa
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from functools import cache
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -35,6 +35,16 @@ def time_zone() -> str:
     return _ZONE.get()
 
 
+def enter_time_zone(zone: str) -> Token[str]:
+    """Evaluate expressions in this time zone until ``leave_time_zone``."""
+    return _ZONE.set(zone)
+
+
+def leave_time_zone(token: Token[str]) -> None:
+    """Evaluate expressions in the time zone from before ``enter_time_zone``."""
+    _ZONE.reset(token)
+
+
 @contextmanager
 def in_time_zone(zone: str) -> Iterator[None]:
     """Evaluate expressions in this time zone.
@@ -43,11 +53,11 @@ def in_time_zone(zone: str) -> Iterator[None]:
     ...     time_zone()
     'Europe/Berlin'
     """
-    token = _ZONE.set(zone)
+    token = enter_time_zone(zone)
     try:
         yield
     finally:
-        _ZONE.reset(token)
+        leave_time_zone(token)
 
 
 @cache

@@ -16,6 +16,7 @@ def sql(
     name: str = "sql",
     parameters: Mapping[str, object] | None = None,
     max_rounds: int = 100,
+    time_zone: str | None = None,
     **tables: str | pa.Schema,
 ) -> Dataflow:
     """A flow that keeps the views of a text in Spark's SQL up to date.
@@ -24,6 +25,7 @@ def sql(
     its name. Inputs are given as keywords (or in a mapping, where a name is also an option), with schemas as
     elsewhere, or declared in the text with ``create table``; one with a primary key takes upserts.
     ``parameters`` are the values of ``:name`` in the text. A recursion with UNION ALL has ``max_rounds``.
+    ``time_zone`` is the zone of ``Dataflow``, in which timestamps are shown and read.
 
         flow = ps.sql("select city, sum(price) as total from orders group by city",
                       orders="city string, price long")
@@ -41,5 +43,5 @@ def sql(
         ) from error
     given = {**(schemas or {}), **tables}
     return statements.flow_of(
-        text, given, name=name, parameters=dict(parameters or {}), rounds_max=max_rounds
+        text, given, name=name, parameters=dict(parameters or {}), rounds_max=max_rounds, time_zone=time_zone
     )
