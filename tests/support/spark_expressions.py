@@ -146,3 +146,21 @@ EXPRESSIONS: Final = [
     *(Asked(each, BERLIN) for each in dict.fromkeys(_IN_ZONES)),
     *(Asked(each, zone) for zone in (ST_JOHNS, KATHMANDU) for each in dict.fromkeys(_IN_ZONES[:80])),
 ]
+
+KNOWN_DIFFERENCES: Final = {
+    "e div e2": "a quotient that does not fit a long is an error; Spark gives the lowest 64 bits of it",
+    "regexp_replace(s, '', '-')": "a character outside of the first plane stays whole; Java cuts it into two",
+    "regexp_replace(s, 'b*', 'x')": "as above",
+    "cast(interval 90 minutes as string)": "rejected: the units of an interval are not kept",
+    "cast(interval 1 day as string)": "rejected: the units of an interval are not kept",
+    "concat()": "rejected: it needs an argument",
+    "concat_ws(',')": "rejected: it needs an argument",
+    "s rlike '[[:alpha:]]'": "rejected: Java and RE2 read brackets inside of brackets differently",
+    "reverse(w)": "rejected: lists are not reversed",
+    "concat(w, w)": "rejected: lists are not concatenated",
+    "date_trunc('decade', t)": "rejected: an unknown unit is a mistake; Spark gives null",
+    "trunc(a, 'day')": "rejected: an unknown unit is a mistake; Spark gives null",
+    "trunc(a, 'x')": "rejected: an unknown unit is a mistake; Spark gives null",
+    "date_format(t, 'z')": "rejected: the short names of zones come from a database of Java's",
+}
+"""What differs from Spark, and why: the page of SQL says so."""

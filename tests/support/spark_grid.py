@@ -22,6 +22,7 @@ from sqlglot import exp
 
 from pointstamp.errors import PointstampError
 from pointstamp.expressions.compiling import compile_expression
+from pointstamp.expressions.tree import Expression
 from pointstamp.expressions.zones import in_time_zone
 from pointstamp.rows.ddl import parse_ddl, type_to_ddl
 from pointstamp.views.parsing import parse
@@ -153,19 +154,28 @@ class Answers:
     values: list[Any]
 
 
+def _tree(asked: Asked, schema: pa.Schema) -> Expression:
+    (statement,) = parse(f"select {asked.sql} as v from grid")  # noqa: S608
+    node = rewritten(statement).expressions[0].unalias()
+    assert isinstance(node, exp.Expr)
+    scope = Scope(tuple(ScopeName(None, name, name) for name in schema.names), schema)
+    return Translator(scope)(node)
+
+
+def tree_of(asked: Asked) -> Expression | None:
+    """The expression as a tree; None if it is rejected."""
+    try:
+        return _tree(asked, asked.rows().schema)
+    except PointstampError:
+        return None
+
+
 def answers_here(asked: Asked) -> Answers:
     """What the expressions of this project say."""
     rows = asked.rows().combine_chunks()
     schema = rows.schema
     try:
-        (statement,) = parse(f"select {asked.sql} as v from grid")  # noqa: S608
-        statement = rewritten(statement)
-        node = statement.expressions[0].unalias()
-        assert isinstance(node, exp.Expr)
-        scope = Scope(tuple(ScopeName(None, name, name) for name in schema.names), schema)
-        tree = Translator(scope)(node)
-        with in_time_zone(asked.zone):
-            compiled = compile_expression(tree, schema, "grid")
+        compiled = compile_expression(_tree(asked, schema), schema, "grid")
     except PointstampError as error:
         return Answers(REJECTED, [str(error)])
     batch = pa.record_batch([column.chunk(0) for column in rows.columns], schema=schema)

@@ -115,7 +115,8 @@ def _word(plan: Plan, node: Node) -> str:
     keys = [key for port in node.inputs for key in _exchanged_by(port.pact)]
     # Where nothing is kept, it does not matter who owns a key.
     by = f" by {', '.join(keys)}" if keeps and keys else ""
-    return f"{name}({', '.join(columns)}){by}{f' keeping {keeps}' if keeps else ''}"
+    zone = f" in {node.time_zone}" if node.time_zone else ""
+    return f"{name}({', '.join(columns)}){by}{f' keeping {keeps}' if keeps else ''}{zone}"
 
 
 def _exchanged_by(pact: Pact) -> tuple[str, ...]:
