@@ -78,7 +78,10 @@ def trim(translate: Translate, node: exp.Trim) -> Expression:
 def position(translate: Translate, node: exp.StrPosition) -> Expression:
     """POSITION(part IN text)."""
     part = literals.constant_text(node.args["substr"], "the text that POSITION looks for")
-    return F.instr(translate(node.this), part)
+    start = node.args.get("position")
+    return F.instr(
+        translate(node.this), part, 1 if start is None else literals.constant_int(start, "where POSITION begins")
+    )
 
 
 def at_time_zone(translate: Translate, node: exp.AtTimeZone) -> Expression:
