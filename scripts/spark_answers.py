@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from pyspark.sql import SparkSession  # noqa: E402
+
 from support.spark_answers import load, save  # noqa: E402
 from support.spark_expressions import EXPRESSIONS  # noqa: E402
 from support.spark_grid import AskedSpark  # noqa: E402
@@ -39,7 +40,7 @@ def main() -> None:
         for number, each in enumerate(EXPRESSIONS):
             found[each] = known.get(each) or ask(each)
             if number % 50 == 0:
-                print(f"{number} of {len(EXPRESSIONS)}", flush=True)  # noqa: T201
+                print(f"{number} of {len(EXPRESSIONS)}", flush=True)
                 save(found | {other: known[other] for other in known if other not in found})
         save(found)
     finally:

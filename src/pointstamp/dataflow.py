@@ -78,9 +78,9 @@ class Dataflow:
     workers tell each other their progress: "direct" to everybody, or "accumulating" along a tree; None leaves
     it to their number.
 
-    ``time_zone`` (str, default: that of the Spark session on Spark, UTC elsewhere): the zone in which expressions
-    show, cut and read timestamps, a region such as "Europe/Berlin" or an offset such as "+02:00". A query
-    resumes in the zone that it was started in.
+    ``time_zone`` (str, default: that of the Spark session on Spark, UTC elsewhere): the zone in which
+    expressions show, cut and read timestamps, a region such as "Europe/Berlin" or an offset such as "+02:00".
+    A query resumes in the zone that it was started in.
     """
 
     def __init__(
@@ -577,7 +577,9 @@ def _in_session_zone(plan: Plan, spark: "SparkSession") -> Plan:
     """The plan in its own time zone, or in that of the session."""
     if plan.time_zone is not None:
         return with_time_zone(plan)
-    session_zone = check_time_zone(spark.conf.get("spark.sql.session.timeZone"), f"flow '{plan.name}' on Spark")
+    session_zone = check_time_zone(
+        spark.conf.get("spark.sql.session.timeZone"), f"flow '{plan.name}' on Spark"
+    )
     return with_time_zone(plan, session_zone)
 
 

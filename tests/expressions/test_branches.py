@@ -23,7 +23,7 @@ SCHEMA = pa.schema([("a", pa.int32()), ("b", pa.int32()), ("s", pa.string())])
 LEAST, MOST = -(2**31), 2**31 - 1
 
 
-class Fails(Exception):
+class Fails(Exception):  # noqa: N818 - it is an answer
     """A row for which an expression raises."""
 
 
@@ -115,7 +115,8 @@ def _less(a: Drawn, b: Drawn) -> Drawn:
 
 def _is_in(a: Drawn, b: Drawn, c: Drawn) -> Drawn:
     def of(row: Row) -> Any:  # noqa: ANN401
-        sought, found = a.of(row), False
+        sought = a.of(row)
+        found: bool | None = False
         if sought is None:
             return None
         for each in (b, c):
@@ -241,7 +242,7 @@ def _always_fails(drawn: Drawn) -> bool:
     """Whether a constant outside of all branches fails, which is said when the flow is built."""
     try:
         compile_expression(drawn.tree, SCHEMA, "law")
-    except Exception:  # noqa: BLE001 - rejected in any way
+    except Exception:
         return True
     return False
 
@@ -292,8 +293,12 @@ def test_what_cannot_fail_is_computed_for_all_rows_at_once() -> None:
 def test_the_law_finds_an_evaluation_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     from pointstamp.expressions import compiling
 
-    monkeypatch.setattr(compiling, "choose", lambda tests, values, last, _: compiling._choose_of_all(tests, values, last))
-    drawn = _case(_less(_leaf("b"), Drawn(lit(1), lambda row: 1)), _leaf("a"), _remainder(_leaf("a"), _leaf("b")))
+    monkeypatch.setattr(
+        compiling, "choose", lambda tests, values, last, _: compiling._choose_of_all(tests, values, last)
+    )
+    drawn = _case(
+        _less(_leaf("b"), Drawn(lit(1), lambda row: 1)), _leaf("a"), _remainder(_leaf("a"), _leaf("b"))
+    )
     with pytest.raises(ArithmeticError):
         compile_expression(drawn.tree, SCHEMA, "law")(_batch([{"a": 1, "b": 0, "s": ""}]))
 

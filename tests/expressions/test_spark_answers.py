@@ -4,6 +4,8 @@ What only this finds, without Spark: a value that differs from Spark's in any ro
 (tests/support/spark_grid.py), in four time zones. tests/spark/test_answers.py asks Spark itself.
 """
 
+import re
+
 import pytest
 
 from pointstamp.expressions.function import known_functions
@@ -20,7 +22,9 @@ GROUPS = 24
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_an_expression_gives_what_spark_gives(group: int) -> None:
     wrong = [
-        words for each in EXPRESSIONS[group::GROUPS] for words in differences(each, answers_here(each), STORED[each])
+        words
+        for each in EXPRESSIONS[group::GROUPS]
+        for words in differences(each, answers_here(each), STORED[each])
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -37,7 +41,9 @@ def test_all_answers_are_stored_and_no_others() -> None:
 
 def test_every_function_of_sql_is_asked() -> None:
     asked = " ".join(each.sql for each in EXPRESSIONS)
-    assert [name for name in SCALARS if f"{name}(" not in asked] == []
+    assert [name for name in SCALARS if not re.search(rf"\b{name}\(", asked)] == [
+        "iff"
+    ]  # of Databricks alone
 
 
 def test_every_registered_function_is_asked() -> None:

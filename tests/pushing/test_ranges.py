@@ -1,8 +1,8 @@
-"""The range of values that is derived for an integer expression holds every value, and is no wider than needed.
+"""The range that is derived for an integer expression holds every value, and is no wider than needed.
 
-An expression goes to Spark only if no value overflows there; a range that forgets the negative ends of a product
-or a difference would let one go that fails. Expressions are drawn over columns of few values and evaluated for
-all of them, in Python's integers.
+An expression goes to Spark only if no value overflows there; a range that forgets the negative ends of a
+product or a difference would let one go that fails. Expressions are drawn over columns of few values and
+evaluated for all of them, in Python's integers.
 """
 
 from itertools import product
@@ -64,7 +64,7 @@ def check(case: tuple[Expression, Values]) -> None:
     reached = _reached(values)
     assert low <= min(reached), f"{expression} is {min(reached)}, and its range begins with {low}"
     assert max(reached) <= high, f"{expression} is {max(reached)}, and its range ends with {high}"
-    assert -(2**63) <= low
+    assert low >= -(2**63)
     assert high < 2**63
 
 
@@ -77,17 +77,17 @@ def test_a_range_holds_every_value(case: tuple[Expression, Values]) -> None:
 def test_a_range_of_two_columns_ends_where_their_values_end(operation: str, one: int, other: int) -> None:
     a, b = col("a").cast("long") * one, col("b").cast("long") - other
     expression = {"+": a + b, "-": a - b, "*": a * b}[operation]
-    ours = {"+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y}[operation]
+    ours: Values = {"+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y}[operation]
     reached = [ours(x * one, y - other) for x, y in product(_EDGES, _EDGES)]
     found = worded(expression, SCHEMA)
-    fits = -(2**63) <= min(reached) and max(reached) < 2**63
+    fits = min(reached) >= -(2**63) and max(reached) < 2**63
     assert (None if found is None else found.range) == ((min(reached), max(reached)) if fits else None)
 
 
 @pytest.mark.parametrize("function", ["subtract", "multiply"])
 def test_a_range_of_like_ends_alone_is_found(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mistake: least with least, greatest with greatest."""
-    right = wording._ON_INTEGERS[function]
+    right: Any = wording._ON_INTEGERS[function]
 
     class OfLikeEnds:
         def __init__(self) -> None:
@@ -95,10 +95,12 @@ def test_a_range_of_like_ends_alone_is_found(function: str, monkeypatch: pytest.
 
         def __call__(self, a: int, b: int) -> int:
             self.seen.append(right(a, b))
-            return self.seen[0] if len(self.seen) < 4 else self.seen[3]  # noqa: PLR2004 - of four pairs
+            return self.seen[0] if len(self.seen) < 4 else self.seen[3]
 
     monkeypatch.setitem(wording._ON_INTEGERS, function, OfLikeEnds())
     a, b = col("a").cast("long"), col("b").cast("long")
-    values = {"subtract": lambda row: row["a"] - row["b"], "multiply": lambda row: row["a"] * row["b"]}[function]
+    values = {"subtract": lambda row: row["a"] - row["b"], "multiply": lambda row: row["a"] * row["b"]}[
+        function
+    ]
     with pytest.raises(AssertionError, match="its range"):
         check((a - b if function == "subtract" else a * b, values))

@@ -7,10 +7,9 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import pointstamp as ps
 from pointstamp.views.functions import SCALARS
@@ -31,7 +30,7 @@ QUERY = """
     group by month(at), cast(at as date), hour(at)"""
 
 
-def _session_zone(spark: SparkSession, zone: str) -> Any:
+def _session_zone(spark: SparkSession, zone: str) -> DataFrame:
     spark.conf.set("spark.sql.session.timeZone", zone)
     rows = [(at, number) for number, at in enumerate(INSTANTS)]
     return spark.createDataFrame(rows, schema="at timestamp, k long")
@@ -68,7 +67,7 @@ def test_the_stored_answers_are_sparks(spark: SparkSession) -> None:
 
 
 EXAMPLES_REJECTED = 40
-"""How many examples may be rejected here: those with lists, maps, and arguments that must stand in the text."""
+"""How many examples may be rejected here: those with lists, and arguments that must be literals."""
 
 
 @pytest.mark.long

@@ -1,4 +1,5 @@
 """The expressions of which Spark's answers are stored: every function, operator and cast, over ``VALUES``."""
+# ruff: noqa: E501 - what belongs together stands in one line
 
 from typing import Final
 
@@ -95,7 +96,19 @@ _TEXTS: Final = [
     *("s || null", "concat(s, null)", "reverse(w)", "concat(w, w)", "length(s || s2)", "initcap(lower(s))", "substring(i, 1, 1)"),
 ]  # fmt: skip
 
-_PARTS: Final = ("year", "quarter", "month", "day", "dayofmonth", "dayofweek", "dayofyear", "weekofyear", "hour", "minute", "second")
+_PARTS: Final = (
+    "year",
+    "quarter",
+    "month",
+    "day",
+    "dayofmonth",
+    "dayofweek",
+    "dayofyear",
+    "weekofyear",
+    "hour",
+    "minute",
+    "second",
+)
 _UNITS: Final = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year",
                  "MON", "yyyy", "DD", "decade")  # fmt: skip
 

@@ -5,6 +5,7 @@ instants around changes of clocks. ``EXPRESSIONS`` are asked of the product of t
 the time zone that stands before them. ``answers_here`` computes them with the expressions of this project, and
 ``AskedSpark`` asks Spark. scripts/spark_answers.py stores what Spark says.
 """
+# ruff: noqa: E501, RUF001 - values of one column stand together, and some are foreign letters
 
 import json
 import math
@@ -266,9 +267,9 @@ class AskedSpark:
             return Answers(REJECTED, [str(error).split("\n")[0]])
         if kind.startswith("array"):
             made = made.selectExpr("to_json(v) as v")
-        jvm = self._spark._jvm  # noqa: SLF001 - there is no public way
-        attributes = frame._jdf.queryExecution().analyzed().output()  # noqa: SLF001
-        projected = made._jdf.queryExecution()  # noqa: SLF001
+        jvm = self._spark._jvm
+        attributes = frame._jdf.queryExecution().analyzed().output()
+        projected = made._jdf.queryExecution()
         values: list[Any] = []
         try:
             plan = projected.optimizedPlan()
@@ -289,7 +290,7 @@ class AskedSpark:
         if columns not in self._rows:
             rows = asked.rows()
             frame = self._spark.createDataFrame(_rows_of(rows), schema=_spark_schema(rows.schema))
-            internal = list(frame._jdf.queryExecution().executedPlan().executeCollect())  # noqa: SLF001
+            internal = list(frame._jdf.queryExecution().executedPlan().executeCollect())
             assert [each.getInt(0) for each in internal] == list(range(rows.num_rows))
             self._rows[columns] = frame, internal
         return self._rows[columns]
@@ -328,4 +329,3 @@ def _spark_schema(schema: pa.Schema) -> str:
 
 def _rows_of(rows: pa.Table) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in rows.to_pylist()]
-

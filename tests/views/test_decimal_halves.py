@@ -1,4 +1,4 @@
-"""Averages, quotients, products and roundings of decimals that lie exactly between two digits: away from zero.
+"""Averages, quotients and products of decimals that lie exactly between two digits: away from zero.
 
 The oracle is Python's decimal with ROUND_HALF_UP. The rows are chosen so that most results lie at a half, and
 are given in slices of Arrow arrays with an offset.
@@ -68,11 +68,13 @@ def test_an_average_that_changes_stays_at_its_half() -> None:
 
 @pytest.mark.parametrize("divisor", ["64", "-64", "128", "0.32", "3"])
 def test_a_quotient_at_a_half_goes_away_from_zero(divisor: str) -> None:
-    query = f"select k, cast(d / cast({divisor} as decimal(5, 2)) as decimal(20, 8)) as v from t where d <> 0"
+    query = f"select k, cast(d / cast({divisor} as decimal(5, 2)) as decimal(20, 8)) as v from t where d <> 0"  # noqa: S608
     found = asked(query)
     for key, each in enumerate(FIRST):
         if Decimal(each):
-            exact = rounded(Fraction(each) / Fraction(divisor), Decimal("0.0000000000001"))  # what Spark keeps first
+            exact = rounded(
+                Fraction(each) / Fraction(divisor), Decimal("0.0000000000001")
+            )  # what Spark keeps first
             assert found[key] == exact.quantize(EIGHT, ROUND_HALF_UP), (each, divisor)
 
 

@@ -1,11 +1,11 @@
 """Views in a time zone: the zone is a parameter of the plan, in which timestamps are shown, cut and read.
 
-- each way to use a timestamp, in four zones, against Python's zoneinfo, also on several workers and processes;
+- each way to use a timestamp, in four zones, against Python's zoneinfo, also on several workers;
 - the zone of a checkpoint: another one is rejected, with both names;
 - flows in different zones in one process do not disturb each other;
 - which operators know that they depend on the zone, and what explain says.
 
-tests/expressions/test_spark_answers.py has each function in zones; tests/spark/test_answers.py Spark's session.
+tests/expressions/test_spark_answers.py has each function in zones, tests/spark/test_answers.py the session.
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -27,9 +27,9 @@ INSTANTS = [
 ROWS = pa.table({"at": pa.array(INSTANTS, pa.timestamp("us", "UTC"))})
 
 
-def result(query: str, zone: str | None, **options: Any) -> list[dict[str, Any]]:
+def result(query: str, zone: str | None, **options: int) -> list[dict[str, Any]]:
     flow = ps.sql(query, t="at timestamp", time_zone=zone)
-    made = flow.run_local(t=[ROWS], **options)["result"][0].to_pylist()
+    made = flow.run_local({"t": [ROWS]}, **options)["result"][0].to_pylist()
     return sorted(({k: v for k, v in row.items() if k != "diff"} for row in made), key=lambda row: row["at"])
 
 
@@ -63,7 +63,9 @@ def test_every_worker_computes_in_the_zone(options: dict[str, int]) -> None:
 
 
 def test_flows_in_different_zones_run_side_by_side() -> None:
-    flows = {zone: ps.sql("select at, hour(at) as h from t", t="at timestamp", time_zone=zone) for zone in ZONES}
+    flows = {
+        zone: ps.sql("select at, hour(at) as h from t", t="at timestamp", time_zone=zone) for zone in ZONES
+    }
     runs = {zone: flow.stream_local(t=[ROWS, ROWS]) for zone, flow in flows.items()}
     for _ in range(2):
         for zone, run in runs.items():
@@ -84,13 +86,13 @@ def test_values_and_verbs_of_tables_are_in_the_zone() -> None:
 
 def test_a_query_resumes_in_the_zone_that_it_was_started_in(tmp_path: Path) -> None:
     def run(zone: str | None) -> dict[date, int]:
-        flow = ps.sql("select cast(at as date) d, count(*) n from t group by cast(at as date)", t="at timestamp",
-                      time_zone=zone)  # fmt: skip
+        query = "select cast(at as date) d, count(*) n from t group by cast(at as date)"
+        flow = ps.sql(query, t="at timestamp", time_zone=zone)
         made = flow.run_local(t=[ROWS], checkpoint=tmp_path / "checkpoint")
         return {row["d"]: row["n"] for row in made["result"][0].to_pylist()}
 
     first = run("Europe/Berlin")
-    with pytest.raises(RecoveryError, match="(?s)Europe/Berlin.*UTC|UTC.*Europe/Berlin"):
+    with pytest.raises(RecoveryError, match=r"(?s)Europe/Berlin.*UTC|UTC.*Europe/Berlin"):
         run(None)
     assert run("Europe/Berlin") == first
 
@@ -116,7 +118,7 @@ def test_an_operator_knows_whether_it_depends_on_the_zone() -> None:
 
 
 @pytest.mark.parametrize("zone", ["Mars/Base", "", "+25:00", "../../etc/passwd", 3])
-def test_a_zone_that_there_is_not_is_rejected(zone: Any) -> None:
+def test_a_zone_that_there_is_not_is_rejected(zone: Any) -> None:  # noqa: ANN401 - not even text
     with pytest.raises(FlowError, match="the time zone must be a region such as 'Europe/Berlin'"):
         ps.sql("select at from t", t="at timestamp", time_zone=zone)
 

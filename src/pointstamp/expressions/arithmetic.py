@@ -274,7 +274,9 @@ def _float_rounded(datum: Datum, digits: int) -> Datum:
         whole = np.floor(scaled + 0.5)
         near_half = np.abs(scaled - np.floor(scaled) - 0.5) < _NEAR_HALF
         # A float of so many digits, or one that is nearly a half, is rounded as a decimal.
-        is_unsure = near_half | (scaled > (_COARSE_SINGLE if is_single else _COARSE)) | (abs(digits) > _EXACT_POWERS)
+        is_unsure = (
+            near_half | (scaled > (_COARSE_SINGLE if is_single else _COARSE)) | (abs(digits) > _EXACT_POWERS)
+        )
         rounded = np.copysign(whole / 10.0**digits if digits >= 0 else whole * 10.0**-digits, numbers) + 0.0
     unsure = np.flatnonzero(is_unsure & np.isfinite(numbers))
     if len(unsure):
@@ -283,7 +285,9 @@ def _float_rounded(datum: Datum, digits: int) -> Datum:
         rounded[unsure] = [float(_VERY_WIDE.quantize(Decimal(text or "0"), last)) + 0.0 for text in texts]
     finite = np.isfinite(numbers)
     rounded[~finite] = numbers[~finite]
-    return pc.if_else(pc.is_null(datum), pa.scalar(None, datum.type), pa.array(rounded).cast(datum.type, safe=False))
+    return pc.if_else(
+        pc.is_null(datum), pa.scalar(None, datum.type), pa.array(rounded).cast(datum.type, safe=False)
+    )
 
 
 _NEAR_HALF = 1e-3
@@ -318,7 +322,7 @@ def _round(datum: Datum, *, digits: int) -> Datum:
         return _float_rounded(datum, digits)
     if digits >= 0 or types.is_null(datum.type):
         return datum
-    unit = 10**-digits
+    unit: int = 10**-digits
 
     def nearest(number: int) -> int:
         whole = (abs(number) + unit // 2) // unit * unit
@@ -339,7 +343,9 @@ def _whole_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, A
 
 def _whole(kernel: Kernel, datum: Datum) -> Datum:
     if types.is_decimal(datum.type):
-        gives = datum.type if not datum.type.scale else decimal(datum.type.precision - datum.type.scale + 1, 0)
+        gives = (
+            datum.type if not datum.type.scale else decimal(datum.type.precision - datum.type.scale + 1, 0)
+        )
         return pc.cast(kernel(roomy(datum)), gives)
     found = kernel(datum) if types.is_floating(datum.type) else datum
     if types.is_floating(found.type):  # Java's integer of a NaN is 0
@@ -399,7 +405,9 @@ def _subtract_days(date: Datum, days: Datum) -> Datum:
 _NUMBER = takes(is_number, "a number")
 _LATER_FIRST = (1, 0)  # Spark evaluates the divisor before what is divided
 
-register("add", _sum_rule(pc.add_checked, is_difference=False), pc.add_checked, least=2, most=2, uses_zone=True)
+register(
+    "add", _sum_rule(pc.add_checked, is_difference=False), pc.add_checked, least=2, most=2, uses_zone=True
+)
 register(
     "subtract",
     _sum_rule(pc.subtract_checked, is_difference=True),

@@ -1,9 +1,9 @@
 """Evaluation of branches on the rows that take them.
 
 ``case``, ``and``, ``or``, ``coalesce`` and ``in`` evaluate a part of an expression for some rows only, as SQL
-requires: a division by zero in a branch that a row does not take is not an error. A part that cannot fail is
-cheaper to compute for all rows at once; a part that can fail is computed for ``Selected`` rows, and its values
-are put back into their places. A strict function, which is null if one argument is null, evaluates an
+requires: a division by zero in a branch that a row does not take is not an error. A part that cannot fail
+is cheaper to compute for all rows at once; a part that can fail is computed for ``Selected`` rows, and its
+values are put back into their places. A strict function, which is null if one argument is null, evaluates an
 argument only where the arguments before it are not null, as Spark does.
 """
 
@@ -186,8 +186,10 @@ def is_among(kernel: Kernel, value: Step, others: Sequence[Step]) -> Step:
     return step
 
 
-def strictly(kernel: Kernel, steps: Sequence[Step], takes: Sequence[pa.DataType], order: Sequence[int]) -> Step:
-    """A function that is null where one argument is: each argument is computed where those before are known."""
+def strictly(
+    kernel: Kernel, steps: Sequence[Step], takes: Sequence[pa.DataType], order: Sequence[int]
+) -> Step:
+    """A function that is null where one argument is: each is computed where those before are known."""
 
     def step(rows: Rows) -> Datum:
         data: list[Datum] = [None] * len(steps)

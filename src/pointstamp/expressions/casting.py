@@ -1,7 +1,7 @@
 """Casts: values of one type as values of another, as Spark 4 casts them.
 
-A value that does not fit raises (``tried_datum`` gives null in its place). Digits after the point are cut where
-a number becomes an integer, and rounded, a half away from zero, where it becomes a decimal of fewer digits.
+A value that does not fit raises (``tried_datum`` gives null in its place). Digits after the point are cut
+where a number becomes an integer, and rounded, a half away from zero, where it becomes a decimal.
 Times and dates become each other, and text, in the time zone of ``pointstamp.expressions.zones``.
 """
 
@@ -174,4 +174,3 @@ def cast_uses_zone(found: pa.DataType, to: pa.DataType) -> bool:
     is_shown = any(types.is_date(each) or is_text(each) for each in (found, to))
     both = types.is_timestamp(found) and types.is_timestamp(to)
     return has_instant and (is_shown or (both and (found.tz is None) != (to.tz is None)))
-

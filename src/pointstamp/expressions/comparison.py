@@ -88,7 +88,9 @@ def _is_in(datum: Datum, *values: Datum) -> Datum:
     if all(isinstance(value, pa.Scalar) for value in values) and not types.is_nested(datum.type):
         known = pa.array([value.as_py() for value in values if value.is_valid], datum.type)
         sought = datum
-        if types.is_floating(datum.type):  # Arrow tells -0.0 from 0.0, which are equal; their sums with 0.0 are not -0.0
+        if types.is_floating(
+            datum.type
+        ):  # Arrow tells -0.0 from 0.0, which are equal; their sums with 0.0 are not -0.0
             sought, known = (pc.add(each, pa.scalar(0.0, datum.type)) for each in (datum, known))
         found = pc.is_in(sought, value_set=known)
         if len(known) < len(values):
@@ -178,6 +180,10 @@ register("is_nan", _nan_rule, lambda datum: pc.coalesce(pc.is_nan(datum), _NO), 
 register("not", _LOGIC, lambda datum: pc.invert(_boolean(datum)), can_fail=False)
 for _name, _logic in (("and", pc.and_kleene), ("or", pc.or_kleene)):
     register(_name, _LOGIC, partial(_combined, _logic), least=2, most=2, can_fail=False, is_strict=False)
-for _name, _kernel, _least in (("coalesce", _coalesce, 1), ("greatest", _greatest, 2), ("least", _least_of, 2)):
-    register(_name, _choice, _kernel, least=_least, most=None, can_fail=False, is_strict=False)
+for _name, _variadic, _least in (
+    ("coalesce", _coalesce, 1),
+    ("greatest", _greatest, 2),
+    ("least", _least_of, 2),
+):
+    register(_name, _choice, _variadic, least=_least, most=None, can_fail=False, is_strict=False)
 register("null_if", _null_if_rule, _null_if, least=2, most=2, can_fail=False, is_strict=False)

@@ -1,7 +1,8 @@
 """Dates, timestamps and durations: their parts, and bringing them to the beginning of a unit.
 
-A timestamp is an instant. It is shown, taken apart and cut in the time zone of the plan, as Spark does in that of
-its session; one whose Arrow type names another zone than UTC, in that zone. One without a zone is taken as it is.
+A timestamp is an instant. It is shown, taken apart and cut in the time zone of the plan, as Spark does in that
+of its session; one whose Arrow type names another zone than UTC, in that zone. One without a zone is taken as
+it is.
 Weeks begin on Monday. ``parse_duration`` reads what users write: "10 minutes", "1 hour 30 seconds", "500
 ms".
 """
@@ -161,7 +162,9 @@ def _truncate_instant_rule(what: str, found: Sequence[pa.DataType], options: Map
 
 
 def _truncate_date_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
-    _check_unit(what, options["unit"], [each for each, unit in _TRUNCATIONS.items() if unit in _DATE_TRUNCATIONS])
+    _check_unit(
+        what, options["unit"], [each for each, unit in _TRUNCATIONS.items() if unit in _DATE_TRUNCATIONS]
+    )
     (time,) = found
     check(is_time(time) or types.is_null(time) or is_text(time), what, "a date", time)
     return Signature((DATE,), DATE)
@@ -217,7 +220,9 @@ _DEFAULT: Final = "yyyy-MM-dd HH:mm:ss"
 def _unix_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
     """The seconds of a time, or of a text in the pattern that Spark takes if none is given."""
     if is_text(found[0]):
-        return Signature((pa.string(),), LONG, partial(_parse_seconds, format=_DEFAULT), can_fail=True, uses_zone=True)
+        return Signature(
+            (pa.string(),), LONG, partial(_parse_seconds, format=_DEFAULT), can_fail=True, uses_zone=True
+        )
     return _seconds_rule(what, found, options)
 
 
@@ -256,7 +261,9 @@ def _from_decimal_seconds(datum: Datum) -> Datum:
             raise pa.ArrowInvalid(f"{seconds} seconds are not a whole number of microseconds")
         return int(found)
 
-    return pa.array([None if each is None else micros(each) for each in datum.to_pylist()], LONG).cast(INSTANT)
+    return pa.array([None if each is None else micros(each) for each in datum.to_pylist()], LONG).cast(
+        INSTANT
+    )
 
 
 def _format_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
@@ -279,7 +286,9 @@ def _format(datum: Datum, *, format: str) -> Datum:  # noqa: A002 - Spark's word
     found = times.dictionary.cast(instants.type)
     clocks = pc.cast(_shown(found), LONG).to_pylist()
     zone = zone_of(datum.type)
-    offsets = ((clock - at) // 1_000_000 for clock, at in zip(clocks, times.dictionary.to_pylist(), strict=True))
+    offsets = (
+        (clock - at) // 1_000_000 for clock, at in zip(clocks, times.dictionary.to_pylist(), strict=True)
+    )
     texts = [write(shown_at(clock, offset, zone)) for clock, offset in zip(clocks, offsets, strict=True)]
     return pa.array(texts, pa.string()).take(times.indices)
 
@@ -342,7 +351,9 @@ for _name, _kernel in (
     register(_name, _time(pa.int32()), _integer(_kernel), can_fail=False, uses_zone=True)
 for _name in ("hour", "minute", "second"):
     register(_name, _clock(pa.int32()), _integer(_name), can_fail=False, uses_zone=True)
-register("second_with_fraction", _clock(pa.decimal128(8, 6)), _seconds_and_parts, can_fail=False, uses_zone=True)
+register(
+    "second_with_fraction", _clock(pa.decimal128(8, 6)), _seconds_and_parts, can_fail=False, uses_zone=True
+)
 register("day_of_week", _time(pa.int32()), _weekday, can_fail=False, uses_zone=True)
 register("date_trunc", _truncate_rule, _truncate, uses_zone=True)
 register("date_trunc_instant", _truncate_instant_rule, _truncate, uses_zone=True)

@@ -362,12 +362,12 @@ def date_format(time: Operand, format: str) -> Expression:  # noqa: A002 - Spark
 
 
 def to_timestamp(text: Operand, format: str | None = None) -> Expression:  # noqa: A002 - Spark's word
-    """The timestamp that a text says, by a pattern of Spark's or as a cast; a text that does not fit is an error."""
+    """The timestamp that a text says, by a pattern of Spark's or as a cast; an error if it does not fit."""
     return _of(text).cast("timestamp") if format is None else _call("to_timestamp", text, format=format)
 
 
 def to_date(text: Operand, format: str | None = None) -> Expression:  # noqa: A002 - Spark's word
-    """The date that a text says, by a pattern of Spark's or as a cast; a text that does not fit is an error."""
+    """The date that a text says, by a pattern of Spark's or as a cast; an error if it does not fit."""
     return _of(text).cast("date") if format is None else _call("to_date", text, format=format)
 
 
@@ -382,7 +382,7 @@ def to_utc_timestamp(time: Operand, zone: str) -> Expression:
 
 
 def at_time_zone(time: Operand, zone: str) -> Expression:
-    """What clocks in a zone show at an instant; of a timestamp without a zone, the instant at which they show it."""
+    """What clocks in a zone show at an instant; of a timestamp without a zone, when they show it."""
     return _call("at_time_zone", time, zone=zone)
 
 

@@ -56,7 +56,15 @@ def shown_at(clock: int, offset: int = 0, zone: str = "") -> Shown:
     days, rest = divmod(clock, MICROS_OF_DAY)
     year, month, day = civil_of(days)
     return Shown(
-        year, month, day, days - days_of(year, 1, 1) + 1, (days + 3) % 7, rest // _SECOND, rest % _SECOND, offset, zone
+        year,
+        month,
+        day,
+        days - days_of(year, 1, 1) + 1,
+        (days + 3) % 7,
+        rest // _SECOND,
+        rest % _SECOND,
+        offset,
+        zone,
     )
 
 
@@ -207,7 +215,9 @@ def writer(pattern: str, what: str) -> Callable[[Shown], str]:
     """
     steps: list[Callable[[Shown], str]] = []
     for letter, text in _pieces(pattern, what):
-        steps.append(_literal(text) if not letter else _written(_known(_WRITERS, letter, text, pattern, what), text))
+        steps.append(
+            _literal(text) if not letter else _written(_known(_WRITERS, letter, text, pattern, what), text)
+        )
     return lambda shown: "".join(step(shown) for step in steps)
 
 
@@ -224,7 +234,8 @@ def _known(writers: dict[str, tuple[_Write, int]], letter: str, text: str, patte
     if found is None or len(text) > found[1] or (letter, len(text)) in (("V", 1), ("O", 2), ("O", 3)):
         known = ", ".join(sorted(writers))
         raise SchemaError(
-            f"{what}: the pattern {pattern!r} has {text!r}, which is not supported. Supported letters are {known}."
+            f"{what}: the pattern {pattern!r} has {text!r}, which is not supported. "
+            f"Supported letters are {known}."
         )
     return found[0]
 
@@ -264,7 +275,7 @@ _FIELDS: Final = {
     "h": {1: r"\d{1,2}", 2: r"\d{2}"},
     "m": {1: r"\d{1,2}", 2: r"\d{2}"},
     "s": {1: r"\d{1,2}", 2: r"\d{2}"},
-    "S": {width: r"\d{1,%d}" % width for width in range(1, 10)},
+    "S": {width: rf"\d{{1,{width}}}" for width in range(1, 10)},
     "a": {1: "am|pm"},
     "X": {1: r"Z|[+-]\d{2}(?:\d{2})?", 2: r"Z|[+-]\d{4}", 3: r"Z|[+-]\d{2}:\d{2}"},
     "x": {1: r"[+-]\d{2}(?:\d{2})?", 2: r"[+-]\d{4}", 3: r"[+-]\d{2}:\d{2}"},
@@ -280,7 +291,8 @@ def reader(pattern: str, what: str) -> Callable[[str], Read | None]:
     >>> reader("d.M.yy", "to_date")("2.1.70").clock // MICROS_OF_DAY == days_of(2070, 1, 2)
     True
     """
-    parts, letters = [], []
+    parts: list[str] = []
+    letters: list[tuple[str, int]] = []
     for letter, text in _pieces(pattern, what):
         if not letter:
             parts.append(re.escape(text))
@@ -289,8 +301,8 @@ def reader(pattern: str, what: str) -> Callable[[str], Read | None]:
         if found is None or letter in (each[0] for each in letters):
             known = ", ".join(sorted(_FIELDS))
             raise SchemaError(
-                f"{what}: the pattern {pattern!r} has {text!r}, which cannot be read. Letters that can be read, "
-                f"each once, are {known}."
+                f"{what}: the pattern {pattern!r} has {text!r}, which cannot be read. "
+                f"Letters that can be read, each once, are {known}."
             )
         letters.append((letter, len(text)))
         parts.append(f"({found})")

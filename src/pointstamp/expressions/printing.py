@@ -29,10 +29,14 @@ def texts_of(datum: Datum, to: pa.DataType) -> Datum:
     if types.is_floating(found):
         texts = _by_value(pc.cast(datum, pa.string()), printed)
     elif types.is_decimal(found):
-        texts = pa.array([None if each is None else format(each, "f") for each in datum.to_pylist()], pa.string())
+        texts = pa.array(
+            [None if each is None else format(each, "f") for each in datum.to_pylist()], pa.string()
+        )
     elif types.is_timestamp(found):
         clocks = datum if found.tz is None else clocks_of(datum, zone_of(found))
-        texts = _by_value(pc.strftime(pc.cast(clocks, CLOCK, safe=False), "%Y-%m-%d %H:%M:%S"), _without_zeros)
+        texts = _by_value(
+            pc.strftime(pc.cast(clocks, CLOCK, safe=False), "%Y-%m-%d %H:%M:%S"), _without_zeros
+        )
     elif types.is_duration(found):
         micros = pc.cast(pc.cast(datum, pa.duration("us"), safe=False), pa.int64()).to_pylist()
         texts = pa.array([None if each is None else interval_text(each) for each in micros], pa.string())

@@ -1,4 +1,4 @@
-"""Texts as values of other types, read as Spark reads them: ``' +3 '``, ``'yes'``, ``'2024-1-5'``, ``'1.255'``.
+"""Texts as values of other types, read as Spark reads them: ``' +3 '``, ``'yes'``, ``'2024-1-5'``.
 
 Spaces and control characters around a text are ignored. A text that is not a value raises ArrowInvalid. Most
 columns hold texts of one plain form, which Arrow reads all at once; others are read one by one, each
@@ -23,7 +23,9 @@ _AROUND: Final = "".join(map(chr, range(0x21))) + "\x7f"
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?")
-_HEX_FLOAT: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?")
+_HEX_FLOAT: Final = re.compile(
+    r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?"
+)
 _SPECIAL_FLOATS: Final = {"inf": "inf", "infinity": "inf", "nan": "nan"}
 _DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _TRUE: Final = frozenset(["t", "true", "y", "yes", "1"])

@@ -48,7 +48,9 @@ def _pattern(gives: pa.DataType) -> TypeRule:
             pc.match_substring_regex(pa.array([""]), pattern)
             groups = re.compile(pattern).groups if _can_be_empty(pattern) else pattern.count("(")
             if options.get("group", 0) > groups:
-                raise SchemaError(f"{what}: {pattern!r} has {groups} groups, and group {options['group']} is asked.")
+                raise SchemaError(
+                    f"{what}: {pattern!r} has {groups} groups, and group {options['group']} is asked."
+                )
             if "replacement" in options:
                 _rewritten(options["replacement"], pattern, what)
         except (pa.ArrowInvalid, re.error) as error:
@@ -68,7 +70,7 @@ def _check_classes(what: str, pattern: str) -> None:
             continue
         if inside and (here == "[" or pattern.startswith("&&", position)):
             raise SchemaError(
-                f"{what}: {pattern!r} has {here!r} inside of brackets, which Java reads as a class of its own. "
+                f"{what}: {pattern!r} has {here!r} inside of brackets, which Java reads as another class. "
                 f"Write a backslash before it, or another class."
             )
         inside = (inside or here == "[") and here != "]"
@@ -261,13 +263,16 @@ def _rewritten(replacement: str, pattern: str, what: str) -> str:
             digits = re.match(r"[0-9]+", replacement[position + 1 :])
             if digits is None:
                 raise SchemaError(
-                    f"{what}: in the replacement {replacement!r} a number must follow '$'. Write \\$ for a dollar."
+                    f"{what}: in the replacement {replacement!r} a number must follow '$'. "
+                    "Write \\$ for a dollar."
                 )
             number = digits[0]
             while len(number) > 1 and int(number) > groups:
                 number = number[:-1]
             if int(number) > min(groups, _GROUPS_MAX):
-                raise SchemaError(f"{what}: the replacement {replacement!r} names group {number} of {groups}.")
+                raise SchemaError(
+                    f"{what}: the replacement {replacement!r} names group {number} of {groups}."
+                )
             made += f"\\{number}"
             position += len(number)
         else:
@@ -371,7 +376,12 @@ register("concat", _any_text, _concat, most=None, can_fail=False, is_strict=Fals
 register("concat_ws", _join_rule, _concat_ws, most=None, can_fail=False, is_strict=False)
 register("substring", _TEXT, _substring, can_fail=False)
 register("like", _TEST, lambda datum, pattern: pc.match_like(datum, pattern), can_fail=False)
-register("rlike", _pattern(BOOLEAN), lambda datum, pattern: pc.match_substring_regex(datum, pattern), can_fail=False)
+register(
+    "rlike",
+    _pattern(BOOLEAN),
+    lambda datum, pattern: pc.match_substring_regex(datum, pattern),
+    can_fail=False,
+)
 register("starts_with", _TEST, lambda datum, pattern: pc.starts_with(datum, pattern), can_fail=False)
 register("ends_with", _TEST, lambda datum, pattern: pc.ends_with(datum, pattern), can_fail=False)
 register("contains", _TEST, lambda datum, pattern: pc.match_substring(datum, pattern), can_fail=False)

@@ -1,4 +1,4 @@
-"""Functions that move times between time zones: ``from_utc_timestamp``, ``to_utc_timestamp``, ``convert_timezone``.
+"""Functions between time zones: ``from_utc_timestamp``, ``to_utc_timestamp``, ``convert_timezone``.
 
 ``from_utc_timestamp(t, zone)`` takes what a clock in UTC shows and gives what a clock in the zone shows then;
 ``to_utc_timestamp`` is the way back. Both give instants, as Spark does. ``convert_timezone`` takes clocks.

@@ -1,7 +1,7 @@
 """The time zone in which expressions show, cut and read timestamps, and the way between instants and clocks.
 
-A timestamp is an instant; its year, its day and its text depend on a time zone. The zone is a parameter of the
-plan (``pointstamp.flow.plan.Plan.time_zone``). A worker evaluates expressions inside ``in_time_zone`` of its
+A timestamp is an instant; its year, its day and its text depend on a time zone. The zone is a parameter of
+the plan (``pointstamp.flow.plan.Plan.time_zone``). A worker evaluates expressions inside ``in_time_zone`` of its
 plan's zone, so that one process can run flows with different zones. Outside of it the zone is UTC.
 
 Where clocks are set forward, a time that no clock shows is read with the offset before the change; where they
@@ -93,13 +93,13 @@ def check_time_zone(zone: object, where: str) -> str:
     except ValueError:
         pass
     raise FlowError(
-        f"{where}: the time zone must be a region such as 'Europe/Berlin', an offset such as '+02:00' or 'UTC', "
+        f"{where}: the time zone must be a region such as 'Europe/Berlin', or an offset such as '+02:00', "
         f"got {zone!r}. Correct time_zone=."
     )
 
 
 def zone_of(timestamp: pa.DataType) -> str:
-    """Return the zone in which a timestamp is shown: the type's, or that of the plan where the type has UTC."""
+    """Return the zone in which a timestamp is shown: the type's, or the plan's where the type has UTC."""
     return time_zone() if timestamp.tz in (UTC, "Z", "+00:00") else str(timestamp.tz)
 
 
@@ -126,15 +126,13 @@ def instants_at(clocks: Datum, zone: str) -> Datum:
         return instants
     # In a gap: as if clocks had not been set forward.
     before = pc.subtract(found, pa.scalar(1, pa.duration("us")))
-    offset_before = pc.subtract(
-        pc.cast(pc.local_timestamp(before), pa.int64()), pc.cast(before, pa.int64())
-    )
+    offset_before = pc.subtract(pc.cast(pc.local_timestamp(before), pa.int64()), pc.cast(before, pa.int64()))
     moved = pc.cast(pc.subtract(pc.cast(clocks, pa.int64()), offset_before), INSTANT)
     return pc.if_else(pc.equal(shown, clocks), instants, moved)
 
 
 def instants_near(clocks: Datum, zone: str, offset_of: Datum) -> Datum:
-    """As ``instants_at``, but a time that is shown twice keeps the offset that clocks had at other instants."""
+    """As ``instants_at``, but a time that is shown twice keeps the offset of other instants."""
     found = instants_at(clocks, zone)
     if fixed_offset(zone) is not None:
         return found

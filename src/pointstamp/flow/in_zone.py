@@ -1,8 +1,8 @@
 """The time zone of a plan: which operators depend on it, and the plan with its zone.
 
 A flow may be written before its zone is known: on Spark it is that of the session. ``with_time_zone`` gives a
-copy of the plan that has a zone. Each operator whose expressions depend on it names it as its own parameter, so
-that a checkpoint knows it: a query that resumes in another zone is rejected.
+copy of the plan that has a zone. Each operator whose expressions depend on it names it as its own parameter,
+so that a checkpoint knows it: a query that resumes in another zone is rejected.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,9 @@ def uses_time_zone(node: Node) -> bool:
 
 def _parts(value: Any) -> Iterator[Any]:  # noqa: ANN401 - any parameter of an operator
     """What a parameter is made of, also in the variables that a function has taken with it."""
-    if isinstance(value, str | bytes | int | float | pa.DataType | pa.Schema | pa.Array | pa.RecordBatch | pa.Table):
+    if isinstance(
+        value, str | bytes | int | float | pa.DataType | pa.Schema | pa.Array | pa.RecordBatch | pa.Table
+    ):
         return
     if isinstance(value, partial):
         yield value.func

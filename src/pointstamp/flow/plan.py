@@ -124,7 +124,7 @@ class Plan:
     has_chains: bool = True
     """Whether operators run as one where they can; without, every one is woken by itself."""
     time_zone: str | None = None
-    """The time zone in which expressions are evaluated; None: that of the Spark session, and UTC elsewhere."""
+    """The time zone in which expressions are evaluated; None: the Spark session's, and UTC elsewhere."""
 
     def chains(self) -> OperatorChains:
         """Which operators run inside of which others."""

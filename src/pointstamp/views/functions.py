@@ -111,6 +111,7 @@ SCALARS: Final = _hashed(
         "hour": (F.hour, "e"),
         "if": (_if, "eee"),
         "ifnull": (F.coalesce, "ee"),
+        "iff": (_if, "eee"),
         "initcap": (F.init_cap, "e"),
         "instr": (F.instr, "es"),
         "int": (lambda e: e.cast("int"), "e"),

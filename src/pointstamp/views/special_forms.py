@@ -80,7 +80,9 @@ def position(translate: Translate, node: exp.StrPosition) -> Expression:
     part = literals.constant_text(node.args["substr"], "the text that POSITION looks for")
     start = node.args.get("position")
     return F.instr(
-        translate(node.this), part, 1 if start is None else literals.constant_int(start, "where POSITION begins")
+        translate(node.this),
+        part,
+        1 if start is None else literals.constant_int(start, "where POSITION begins"),
     )
 
 

@@ -284,7 +284,9 @@ def _dot(translator: Translator, node: exp.Dot) -> Expression:
 def _if(translator: Translator, node: exp.If) -> Expression:
     if node.args.get("false") is None:
         raise refused(node, "if takes 3 arguments, and has 2", "Write null for the third.")
-    return when(translator(node.this), translator(node.args["true"])).otherwise(translator(node.args["false"]))
+    return when(translator(node.this), translator(node.args["true"])).otherwise(
+        translator(node.args["false"])
+    )
 
 
 def _interval(translator: Translator, node: exp.Interval) -> Expression:

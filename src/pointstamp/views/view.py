@@ -43,4 +43,6 @@ def view(
             "ps.view needs the package sqlglot. Install it with pip install 'pointstamp[sql]'."
         ) from error
     given = {**(schemas or {}), **tables}
-    return expressions.flow_of(expression, given, inputs=inputs, name=name, rounds_max=max_rounds, time_zone=time_zone)
+    return expressions.flow_of(
+        expression, given, inputs=inputs, name=name, rounds_max=max_rounds, time_zone=time_zone
+    )

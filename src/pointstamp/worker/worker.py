@@ -14,8 +14,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, RecoveryError
-from pointstamp.flow.pact import ExchangeBy, ExchangeByFunction, StayHere
 from pointstamp.expressions.zones import UTC, enter_time_zone, leave_time_zone
+from pointstamp.flow.pact import ExchangeBy, ExchangeByFunction, StayHere
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.operators.endpoints import Collect, Deliver
 from pointstamp.operators.portstate import OutputState
