@@ -27,9 +27,11 @@ INSTANTS = [
 ROWS = pa.table({"at": pa.array(INSTANTS, pa.timestamp("us", "UTC"))})
 
 
-def result(query: str, zone: str | None, **options: int) -> list[dict[str, Any]]:
+def result(
+    query: str, zone: str | None, workers: int = 1, processes: int | None = None
+) -> list[dict[str, Any]]:
     flow = ps.sql(query, t="at timestamp", time_zone=zone)
-    made = flow.run_local({"t": [ROWS]}, **options)["result"][0].to_pylist()
+    made = flow.run_local({"t": [ROWS]}, workers=workers, processes=processes)["result"][0].to_pylist()
     return sorted(({k: v for k, v in row.items() if k != "diff"} for row in made), key=lambda row: row["at"])
 
 

@@ -20,7 +20,7 @@ from pointstamp.expressions.function import Datum, Kernel
 _Places: TypeAlias = npt.NDArray[np.int64]
 
 
-class Rows(Protocol):
+class RowsToEvaluate(Protocol):
     """What an expression is evaluated for: a record batch, or some of its rows."""
 
     @property
@@ -33,7 +33,7 @@ class Rows(Protocol):
         ...
 
 
-Step: TypeAlias = Callable[[Rows], Datum]
+Step: TypeAlias = Callable[[RowsToEvaluate], Datum]
 """Evaluates an expression for rows."""
 
 
@@ -42,7 +42,7 @@ class Selected:
 
     __slots__ = ("_columns", "_places", "_rows", "num_rows")
 
-    def __init__(self, rows: Rows, places: _Places) -> None:
+    def __init__(self, rows: RowsToEvaluate, places: _Places) -> None:
         self._rows = rows
         self._places = pa.array(places)
         self._columns: dict[int, pa.Array] = {}
@@ -56,11 +56,11 @@ class Selected:
         return found
 
 
-def _all_places(rows: Rows) -> _Places:
+def _all_places(rows: RowsToEvaluate) -> _Places:
     return np.arange(rows.num_rows, dtype=np.int64)
 
 
-def _some(rows: Rows, places: _Places) -> Rows:
+def _some(rows: RowsToEvaluate, places: _Places) -> RowsToEvaluate:
     return rows if len(places) == rows.num_rows else Selected(rows, places)
 
 
@@ -104,7 +104,7 @@ class _Gathered:
 def choose(tests: Sequence[Step], values: Sequence[Step], last: Step, gives: pa.DataType) -> Step:
     """The value of the first test that holds, computed for the rows that take it."""
 
-    def step(rows: Rows) -> Datum:
+    def step(rows: RowsToEvaluate) -> Datum:
         made = _Gathered(rows.num_rows, pa.scalar(None, gives))
         left = _all_places(rows)
         for test, value in zip(tests, values, strict=True):
@@ -125,7 +125,7 @@ def choose(tests: Sequence[Step], values: Sequence[Step], last: Step, gives: pa.
 def combine(kernel: Kernel, one: Step, other: Step, *, decided_by: bool) -> Step:
     """AND and OR: the other side is computed where this side does not decide."""
 
-    def step(rows: Rows) -> Datum:
+    def step(rows: RowsToEvaluate) -> Datum:
         left = one(rows)
         count = rows.num_rows
         decided = _truths(left if decided_by else pc.invert(left), count)
@@ -144,7 +144,7 @@ def combine(kernel: Kernel, one: Step, other: Step, *, decided_by: bool) -> Step
 def first_known(steps: Sequence[Step], gives: pa.DataType) -> Step:
     """COALESCE: a value is computed where all before it are null."""
 
-    def step(rows: Rows) -> Datum:
+    def step(rows: RowsToEvaluate) -> Datum:
         made = _Gathered(rows.num_rows, pa.scalar(None, gives))
         left = _all_places(rows)
         for each in steps:
@@ -167,7 +167,7 @@ def first_known(steps: Sequence[Step], gives: pa.DataType) -> Step:
 def is_among(kernel: Kernel, value: Step, others: Sequence[Step]) -> Step:
     """IN: an element of the list is computed where no element before it is equal."""
 
-    def step(rows: Rows) -> Datum:
+    def step(rows: RowsToEvaluate) -> Datum:
         sought = value(rows)
         if isinstance(sought, pa.Scalar):
             sought = pa.repeat(sought, rows.num_rows)
@@ -191,7 +191,7 @@ def strictly(
 ) -> Step:
     """A function that is null where one argument is: each is computed where those before are known."""
 
-    def step(rows: Rows) -> Datum:
+    def step(rows: RowsToEvaluate) -> Datum:
         data: list[Datum] = [None] * len(steps)
         left = _all_places(rows)
         for position in order:

@@ -22,7 +22,15 @@ from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions import arithmetic, comparison, dates, months, strings, windows, zoned
-from pointstamp.expressions.branches import Rows, Step, choose, combine, first_known, is_among, strictly
+from pointstamp.expressions.branches import (
+    RowsToEvaluate,
+    Step,
+    choose,
+    combine,
+    first_known,
+    is_among,
+    strictly,
+)
 from pointstamp.expressions.casting import can_cast_fail, cast_datum, cast_uses_zone, tried_datum
 from pointstamp.expressions.function import Datum, Function, Kernel, Signature, function_of
 from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression, Literal, Named
@@ -217,7 +225,7 @@ class _Compiler:
         _check_cast(part.type, to, what)
         step = part.step
 
-        def cast(rows: Rows) -> Datum:
+        def cast(rows: RowsToEvaluate) -> Datum:
             return cast_datum(step(rows), to)
 
         can_fail = part.can_fail or can_cast_fail(part.type, to)
@@ -279,7 +287,7 @@ def _called(kernel: Kernel, *data: Datum) -> Datum:
 def _choose_of_all(tests: list[Step], values: list[Step], last: Step) -> Step:
     """The value of the first test that holds, where every branch can be evaluated for every row."""
 
-    def step(rows: Rows) -> Datum:
+    def step(rows: RowsToEvaluate) -> Datum:
         made = last(rows)
         for test, value in zip(reversed(tests), reversed(values), strict=True):
             made = pc.if_else(pc.coalesce(test(rows), _NO), value(rows), made)
@@ -298,7 +306,7 @@ def _constant(scalar: pa.Scalar) -> Step:
 def _constant_in_zone(step: Step, what: str) -> Step:
     found: dict[str, pa.Scalar] = {}
 
-    def constant(rows: Rows) -> Datum:
+    def constant(rows: RowsToEvaluate) -> Datum:
         del rows
         zone = time_zone()
         if zone not in found:
@@ -311,7 +319,7 @@ def _constant_in_zone(step: Step, what: str) -> Step:
 def _failing(step: Step, gives: pa.DataType) -> Step:
     """A constant that cannot be evaluated: it raises where a row needs it."""
 
-    def fail(rows: Rows) -> Datum:
+    def fail(rows: RowsToEvaluate) -> Datum:
         return step(rows) if rows.num_rows else pa.scalar(None, gives)
 
     return fail

@@ -1,8 +1,8 @@
 """Dates, timestamps and durations: their parts, and bringing them to the beginning of a unit.
 
-A timestamp is an instant. It is shown, taken apart and cut in the time zone of the plan, as Spark does in that
-of its session; one whose Arrow type names another zone than UTC, in that zone. One without a zone is taken as
-it is.
+A timestamp is an instant. It is shown, taken apart and cut in the time zone of the plan, as Spark does in
+that of its session; one whose Arrow type names another zone than UTC, in that zone. One without a zone is
+taken as it is.
 Weeks begin on Monday. ``parse_duration`` reads what users write: "10 minutes", "1 hour 30 seconds", "500
 ms".
 """

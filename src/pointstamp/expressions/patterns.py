@@ -25,7 +25,7 @@ _SECOND: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ClockTime:
     """A time as clocks show it, taken apart."""
 
     year: int
@@ -47,7 +47,7 @@ class Shown:
         return self.seconds // 3600
 
 
-def shown_at(clock: int, offset: int = 0, zone: str = "") -> Shown:
+def shown_at(clock: int, offset: int = 0, zone: str = "") -> ClockTime:
     """A clock's time, in microseconds since 1970, taken apart.
 
     >>> shown_at(0).year, shown_at(-1).month
@@ -55,7 +55,7 @@ def shown_at(clock: int, offset: int = 0, zone: str = "") -> Shown:
     """
     days, rest = divmod(clock, MICROS_OF_DAY)
     year, month, day = civil_of(days)
-    return Shown(
+    return ClockTime(
         year,
         month,
         day,
@@ -121,7 +121,7 @@ def _number(value: int, width: int) -> str:
     return f"{'-' if value < 0 else ''}{abs(value):0{width}d}"
 
 
-def _year(shown: Shown, width: int) -> str:
+def _year(shown: ClockTime, width: int) -> str:
     year = shown.year if shown.year > 0 else 1 - shown.year
     if width == 2:
         return f"{year % 100:02d}"
@@ -129,7 +129,7 @@ def _year(shown: Shown, width: int) -> str:
     return f"+{text}" if width > 3 and len(text) > width else text
 
 
-def _offset(shown: Shown, width: int, *, has_zulu: bool) -> str:
+def _offset(shown: ClockTime, width: int, *, has_zulu: bool) -> str:
     if has_zulu and not shown.offset:
         return "Z"
     sign, minutes = ("-" if shown.offset < 0 else "+"), abs(shown.offset) // 60
@@ -142,13 +142,13 @@ def _offset(shown: Shown, width: int, *, has_zulu: bool) -> str:
     return f"{sign}{hours:02d}{mark}{minutes:02d}{tail}"
 
 
-def _zone_offset(shown: Shown, width: int) -> str:
+def _zone_offset(shown: ClockTime, width: int) -> str:
     if width == 4:
         return _gmt(shown, 4)
     return _offset(shown, 2, has_zulu=False) if width < 4 else _offset(shown, 5, has_zulu=True)
 
 
-def _gmt(shown: Shown, width: int) -> str:
+def _gmt(shown: ClockTime, width: int) -> str:
     if not shown.offset:
         return "GMT"
     sign, total = ("-" if shown.offset < 0 else "+"), abs(shown.offset)
@@ -163,18 +163,18 @@ def _named(names: tuple[str, ...], index: int, width: int) -> str:
     return names[index] if width == 4 else names[index][:3]
 
 
-def _month(shown: Shown, width: int) -> str:
+def _month(shown: ClockTime, width: int) -> str:
     return _number(shown.month, width) if width < 3 else _named(_MONTHS, shown.month - 1, width)
 
 
-def _quarter(shown: Shown, width: int) -> str:
+def _quarter(shown: ClockTime, width: int) -> str:
     quarter = (shown.month + 2) // 3
     if width < 3:
         return _number(quarter, width)
     return f"Q{quarter}" if width == 3 else f"{('1st', '2nd', '3rd', '4th')[quarter - 1]} quarter"
 
 
-_Write = Callable[[Shown, int], str]
+_Write = Callable[[ClockTime, int], str]
 _WRITERS: Final[dict[str, tuple[_Write, int]]] = {
     "y": (_year, 6),
     "M": (_month, 4),
@@ -203,17 +203,15 @@ _WRITERS: Final[dict[str, tuple[_Write, int]]] = {
 }  # fmt: skip
 """How each field is written, and how wide it may be."""
 
-_FINE: Final = {"S": "microsecond", "s": "second"}
-
 
 @cache
-def writer(pattern: str, what: str) -> Callable[[Shown], str]:
+def writer(pattern: str, what: str) -> Callable[[ClockTime], str]:
     """A function that writes times by a pattern; SchemaError names what of it is not supported.
 
     >>> writer("d MMM yyyy, HH:mm", "date_format")(shown_at(0))
     '1 Jan 1970, 00:00'
     """
-    steps: list[Callable[[Shown], str]] = []
+    steps: list[Callable[[ClockTime], str]] = []
     for letter, text in _pieces(pattern, what):
         steps.append(
             _literal(text) if not letter else _written(_known(_WRITERS, letter, text, pattern, what), text)
@@ -221,11 +219,11 @@ def writer(pattern: str, what: str) -> Callable[[Shown], str]:
     return lambda shown: "".join(step(shown) for step in steps)
 
 
-def _literal(text: str) -> Callable[[Shown], str]:
+def _literal(text: str) -> Callable[[ClockTime], str]:
     return lambda shown: text
 
 
-def _written(write: _Write, text: str) -> Callable[[Shown], str]:
+def _written(write: _Write, text: str) -> Callable[[ClockTime], str]:
     return lambda shown: write(shown, len(text))
 
 

@@ -1,8 +1,8 @@
 """The time zone in which expressions show, cut and read timestamps, and the way between instants and clocks.
 
 A timestamp is an instant; its year, its day and its text depend on a time zone. The zone is a parameter of
-the plan (``pointstamp.flow.plan.Plan.time_zone``). A worker evaluates expressions inside ``in_time_zone`` of its
-plan's zone, so that one process can run flows with different zones. Outside of it the zone is UTC.
+the plan (``pointstamp.flow.plan.Plan.time_zone``). A worker evaluates expressions inside ``in_time_zone`` of
+its plan's zone, so that one process can run flows with different zones. Outside of it the zone is UTC.
 
 Where clocks are set forward, a time that no clock shows is read with the offset before the change; where they
 are set back, a time that clocks show twice is the earlier instant. Java and Spark read them so.
