@@ -6,7 +6,8 @@ process more then runs with the core as Python what needs its source, and the te
 more (conftest.py says which they are).
 
 The long tests are left out; with ``--long`` it is them that run, in four processes, and properties with
-more examples besides. With ``--coverage`` the tests of the parts run alone, and which lines of each package
+more examples besides; then the quick tests of ``IN_ZONES`` once more in other time zones and
+another locale. With ``--coverage`` the tests of the parts run alone, and which lines of each package
 they run is told at the end; that takes them 1.7 times as long. The exit code is 0 if all have passed.
 """
 
@@ -43,6 +44,13 @@ MORE: Final = {
     "more": ("rows", "keyed", "reduce", "show"),
 }
 """The profiles of hypothesis, and the packages whose properties are tried with their many examples."""
+IN_ZONES: Final = tuple(f"tests/{part}" for part in ("expressions", "views", "rows", "sources", "tables"))
+"""What could depend on the time zone and the locale of the machine, and must not."""
+ELSEWHERE: Final = (
+    {"TZ": "America/St_Johns", "LC_ALL": "POSIX"},
+    {"TZ": "Asia/Kathmandu", "LC_ALL": "C.UTF-8"},
+)
+"""Environments of other machines: their offsets are no whole hours, and POSIX knows ASCII alone."""
 
 
 def main() -> int:
@@ -68,6 +76,10 @@ def _long() -> int:
         properties = [f"tests/{package}" for package in packages]
         command = [*PYTEST, f"--hypothesis-profile={profile}", "-m", "not spark and not long", *properties]
         codes[f"examples of {profile}"] = subprocess.call([sys.executable, *command], cwd=ROOT)
+    for changes in ELSEWHERE:
+        command = [*PYTEST, "-m", "not spark and not long", *IN_ZONES]
+        around = {**os.environ, **changes}
+        codes[f"in {changes['TZ']}"] = subprocess.call([sys.executable, *command], cwd=ROOT, env=around)
     return _told(codes)
 
 

@@ -19,9 +19,11 @@ import pyarrow as pa
 from pointstamp.dashboard.server import chosen_token
 from pointstamp.errors import FlowError
 from pointstamp.expressions.windows import Span
+from pointstamp.expressions.zones import check_time_zone
 from pointstamp.flow.builder import PlanBuilder, wired
 from pointstamp.flow.event_epochs import EventTime, event_epochs
 from pointstamp.flow.idle import idle_seconds
+from pointstamp.flow.in_zone import with_time_zone
 from pointstamp.flow.outlet import feed, scope_name, wiring
 from pointstamp.flow.plan import InputPort, NodeKind, Plan
 from pointstamp.flow.stream import Stream
@@ -79,14 +81,25 @@ class Dataflow:
     ``times`` is the order of the root times, epochs unless a flow brings its own. ``broadcast`` says how
     workers tell each other their progress: "direct" to everybody, or "accumulating" along a tree; None leaves
     it to their number.
+
+    ``time_zone`` (str, default: that of the Spark session on Spark, UTC elsewhere): the zone in which
+    expressions show, cut and read timestamps, a region such as "Europe/Berlin" or an offset such as "+02:00".
+    A query resumes in the zone that it was started in.
     """
 
     def __init__(
-        self, name: str, *, times: TimeOrder[Any] = EPOCHS, broadcast: BroadcastKind | None = None
+        self,
+        name: str,
+        *,
+        times: TimeOrder[Any] = EPOCHS,
+        broadcast: BroadcastKind | None = None,
+        time_zone: str | None = None,
     ) -> None:
         self.name = name
         self._builder = PlanBuilder(name, times, table_of, looked_up, within_times, rolled)
         self._builder.plan.broadcast = check_broadcast(broadcast, name)
+        if time_zone is not None:
+            self._builder.plan.time_zone = check_time_zone(time_zone, f"flow '{name}'")
 
     @property
     def plan(self) -> Plan:
@@ -390,7 +403,7 @@ class Dataflow:
         streaming.check_frames(self.plan, frames)
         if checkpoint is not None:
             return streaming.run_to_end(
-                self.plan,
+                _in_session_zone(self.plan, spark),
                 spark,
                 frames,
                 checkpoint=absolute_place(checkpoint),
@@ -401,7 +414,7 @@ class Dataflow:
                 judge=self._judge() if verify else None,
             )
         return job.run(
-            self.plan,
+            _in_session_zone(self.plan, spark),
             spark,
             frames,
             workers=workers,
@@ -468,7 +481,7 @@ class Dataflow:
 
         _check_dashboard(self.name, dashboard, dashboard_token)
         query = streaming.start(
-            self.plan,
+            _in_session_zone(self.plan, spark),
             spark,
             given_inputs(self.plan, self.start, inputs, streams),
             checkpoint=absolute_place(checkpoint),
@@ -519,7 +532,7 @@ class Dataflow:
         """
         _check_dashboard(self.name, dashboard, dashboard_token)
         query = local_query.start(
-            self.plan,
+            with_time_zone(self.plan),
             given_inputs(self.plan, self.start_local, inputs, streams),
             checkpoint=absolute_place(checkpoint),
             output=_path(output),
@@ -569,11 +582,11 @@ class Dataflow:
 
     def open_local(self, workers: int = 1, *, on_result: OnResult | None = None) -> LocalRun:
         """Start the flow in this process, to be fed and stepped by hand."""
-        return LocalRun(self.plan, workers, on_result=on_result)
+        return LocalRun(with_time_zone(self.plan), workers, on_result=on_result)
 
     def open_processes(self, processes: int = 2, *, on_result: OnResult | None = None) -> ProcessRun:
         """Start the flow in processes of their own, one worker in each, to be fed and stepped by hand."""
-        return ProcessRun(self.plan, processes, on_result=on_result)
+        return ProcessRun(with_time_zone(self.plan), processes, on_result=on_result)
 
     def _run_with_checkpoint(
         self,
@@ -586,7 +599,7 @@ class Dataflow:
         judge: "Judge | None",
     ) -> Results:
         results = local_query.run_to_end(
-            self.plan,
+            with_time_zone(self.plan),
             data,
             checkpoint=checkpoint,
             workers=workers,
@@ -603,13 +616,23 @@ class Dataflow:
         self, workers: int, processes: int | None, on_result: OnResult, judge: "BoundedJudge | None"
     ) -> LocalRun | ProcessRun:
         if processes is None:
-            return LocalRun(self.plan, workers, on_result=on_result, log=judge)
+            return LocalRun(with_time_zone(self.plan), workers, on_result=on_result, log=judge)
         if workers != 1:
             raise FlowError(
                 f"flow '{self.name}' was given {workers} workers and {processes} processes; each process "
                 "runs one worker, so give one of the two."
             )
-        return ProcessRun(self.plan, processes, on_result=on_result, judge=judge)
+        return ProcessRun(with_time_zone(self.plan), processes, on_result=on_result, judge=judge)
+
+
+def _in_session_zone(plan: Plan, spark: "SparkSession") -> Plan:
+    """The plan in its own time zone, or in that of the session."""
+    if plan.time_zone is not None:
+        return with_time_zone(plan)
+    session_zone = check_time_zone(
+        spark.conf.get("spark.sql.session.timeZone"), f"flow '{plan.name}' on Spark"
+    )
+    return with_time_zone(plan, session_zone)
 
 
 def _path(given: Any) -> Any:  # noqa: ANN401 - a path in any form, or something that is none

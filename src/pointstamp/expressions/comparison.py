@@ -6,7 +6,7 @@ same.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from pointstamp.errors import SchemaError
+from pointstamp.expressions.casting import cast_datum
 from pointstamp.expressions.function import Datum, Kernel, Signature, check, register, takes
 from pointstamp.expressions.typing import BOOLEAN, common_of_all
 
@@ -86,7 +87,12 @@ def _is_in(datum: Datum, *values: Datum) -> Datum:
         return pc.if_else(pc.is_null(datum), pa.scalar(None, BOOLEAN), pa.scalar(_NO))
     if all(isinstance(value, pa.Scalar) for value in values) and not types.is_nested(datum.type):
         known = pa.array([value.as_py() for value in values if value.is_valid], datum.type)
-        found = pc.is_in(datum, value_set=known)
+        sought = datum
+        if types.is_floating(
+            datum.type
+        ):  # Arrow tells -0.0 from 0.0, which are equal; their sums with 0.0 are not -0.0
+            sought, known = (pc.add(each, pa.scalar(0.0, datum.type)) for each in (datum, known))
+        found = pc.is_in(sought, value_set=known)
         if len(known) < len(values):
             found = pc.if_else(found, found, pa.scalar(None, BOOLEAN))
         return pc.if_else(pc.is_null(datum), pa.scalar(None, BOOLEAN), found)
@@ -104,7 +110,7 @@ def _greatest(*data: Datum) -> Datum:
     return reduce(lambda a, b: _prefer(a, b, _less(a, b)), data)
 
 
-def _least(*data: Datum) -> Datum:
+def _least_of(*data: Datum) -> Datum:
     return reduce(lambda a, b: _prefer(a, b, _less(b, a)), data)
 
 
@@ -131,24 +137,53 @@ def _nan_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any
 _LOGIC = takes(types.is_boolean, "booleans", BOOLEAN)
 
 
+def _combined(kernel: Kernel, one: Datum, other: Datum) -> Datum:
+    return kernel(_boolean(one), _boolean(other))
+
+
+def _coalesce(*data: Datum) -> Datum:
+    return pc.coalesce(*data)
+
+
+def _null_if_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
+    """Values are compared as what both are, and the first is given as it is."""
+    del options
+    met = common_of_all(found, what)
+    one = found[0]
+    if types.is_null(one) or one == met:
+        return Signature((met, met), met)
+    return Signature(tuple(found), one, partial(_null_if_as, met))
+
+
+def _null_if_as(met: pa.DataType, one: Datum, other: Datum) -> Datum:
+    is_equal = _equal(cast_datum(one, met), cast_datum(other, met))
+    return pc.if_else(pc.coalesce(is_equal, _NO), pa.scalar(None, one.type), one)
+
+
 def _boolean(datum: Datum) -> Datum:
     return pc.cast(datum, BOOLEAN) if types.is_null(datum.type) else datum
 
 
-register("equal", _pair, _equal, least=2, most=2)
-register("not_equal", _pair, _not(_equal), least=2, most=2)
-register("less", _ordered, _less, least=2, most=2)
-register("greater", _ordered, _flipped(_less), least=2, most=2)
-register("less_equal", _ordered, _not(_flipped(_less)), least=2, most=2)
-register("greater_equal", _ordered, _not(_less), least=2, most=2)
-register("equal_null_safe", _pair, _equal_null_safe, least=2, most=2)
-register("is_in", _pair, _is_in, least=1, most=None)
-register("is_null", _anything, lambda datum: pc.is_null(datum))
-register("is_nan", _nan_rule, lambda datum: pc.coalesce(pc.is_nan(datum), _NO))
-register("and", _LOGIC, lambda a, b: pc.and_kleene(_boolean(a), _boolean(b)), least=2, most=2)
-register("or", _LOGIC, lambda a, b: pc.or_kleene(_boolean(a), _boolean(b)), least=2, most=2)
-register("not", _LOGIC, lambda datum: pc.invert(_boolean(datum)))
-register("coalesce", _choice, lambda *data: pc.coalesce(*data), most=None)
-register("greatest", _choice, _greatest, least=2, most=None)
-register("least", _choice, _least, least=2, most=None)
-register("null_if", _choice, _null_if, least=2, most=2)
+for _name, _rule, _kernel in (
+    ("equal", _pair, _equal),
+    ("not_equal", _pair, _not(_equal)),
+    ("less", _ordered, _less),
+    ("greater", _ordered, _flipped(_less)),
+    ("less_equal", _ordered, _not(_flipped(_less))),
+    ("greater_equal", _ordered, _not(_less)),
+):
+    register(_name, _rule, _kernel, least=2, most=2, can_fail=False)
+register("equal_null_safe", _pair, _equal_null_safe, least=2, most=2, can_fail=False, is_strict=False)
+register("is_in", _pair, _is_in, least=1, most=None, can_fail=False, is_strict=False)
+register("is_null", _anything, lambda datum: pc.is_null(datum), can_fail=False)
+register("is_nan", _nan_rule, lambda datum: pc.coalesce(pc.is_nan(datum), _NO), can_fail=False)
+register("not", _LOGIC, lambda datum: pc.invert(_boolean(datum)), can_fail=False)
+for _name, _logic in (("and", pc.and_kleene), ("or", pc.or_kleene)):
+    register(_name, _LOGIC, partial(_combined, _logic), least=2, most=2, can_fail=False, is_strict=False)
+for _name, _variadic, _least in (
+    ("coalesce", _coalesce, 1),
+    ("greatest", _greatest, 2),
+    ("least", _least_of, 2),
+):
+    register(_name, _choice, _variadic, least=_least, most=None, can_fail=False, is_strict=False)
+register("null_if", _null_if_rule, _null_if, least=2, most=2, can_fail=False, is_strict=False)

@@ -5,34 +5,40 @@ that works it out for any batch of them. What is wrong is said then, with the pa
 is: an unknown column, types that do not meet, a function that does not exist. What only a value can do
 wrong, a division by zero or a cast that does not fit, is an error of the batch.
 
-A part that is the same for every row is a scalar all the way, and is worked out when the flow is built.
+A part that can raise is evaluated for the rows that need its value and for no others
+(``pointstamp.expressions.branches``). A part that is the same for every row is a scalar all the way, and is
+evaluated when the flow is built; in a branch that fails then, it fails when a row takes the branch. A scalar
+that depends on the time zone is evaluated once for each zone.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import cache
-from typing import Any, Final, TypeAlias
+from functools import cache, partial
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.expressions import arithmetic, comparison, dates, months, strings, windows
-from pointstamp.expressions.decimals import floats_of
-from pointstamp.expressions.function import Datum, function_of
-from pointstamp.expressions.printing import texts_of_floats
+from pointstamp.expressions import arithmetic, comparison, dates, months, strings, windows, zoned
+from pointstamp.expressions.branches import (
+    RowsToEvaluate,
+    Step,
+    choose,
+    combine,
+    first_known,
+    is_among,
+    strictly,
+)
+from pointstamp.expressions.casting import can_cast_fail, cast_datum, cast_uses_zone, tried_datum
+from pointstamp.expressions.function import Datum, Function, Kernel, Signature, function_of
 from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression, Literal, Named
 from pointstamp.expressions.typing import BOOLEAN, common_of_all
+from pointstamp.expressions.zones import time_zone
 from pointstamp.rows.ddl import parse_ddl
 
-del arithmetic, comparison, dates, months, strings, windows  # imported because each makes its functions known
-
-_INTEGER_DIGITS: Final = 20
-"""How many digits an integer of 64 bits may have, with or without a sign."""
-
-_Step: TypeAlias = Callable[[pa.RecordBatch], Datum]
+del arithmetic, comparison, dates, months, strings, windows, zoned  # each makes its functions known
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +46,12 @@ class Compiled:
     """An expression for batches with certain columns: its type, and what works it out."""
 
     type: pa.DataType
-    _step: _Step
+    _step: Step
     tree: Expression = field(compare=False)
+    can_fail: bool = field(default=True, compare=False)
+    """Whether there are values for which it raises."""
+    uses_zone: bool = field(default=False, compare=False)
+    """Whether its value depends on the time zone."""
 
     @property
     def text(self) -> str:
@@ -58,14 +68,12 @@ class Compiled:
 
 def compile_expression(expression: Expression, schema: pa.Schema, who: str) -> Compiled:
     """What an expression is for these columns; ``who`` is who asks, for errors."""
-    data_type, step, is_constant = _Compiler(schema, who).compile(expression)
-    if is_constant:
-        step = _constant(_scalar(step, f"{who}: {expression}"))
-    if types.is_null(data_type):
+    part = _Compiler(schema, who).compile(expression)
+    if types.is_null(part.type):
         raise SchemaError(
             f"{who}: {expression} is always null and has no type. Cast it, for example to 'long'."
         )
-    return Compiled(data_type, step, expression)
+    return Compiled(part.type, part.step, expression, part.can_fail, part.uses_zone)
 
 
 def compile_condition(expression: Expression, schema: pa.Schema, who: str) -> Compiled:
@@ -76,14 +84,27 @@ def compile_condition(expression: Expression, schema: pa.Schema, who: str) -> Co
     return compiled
 
 
-_Part: TypeAlias = tuple[pa.DataType, _Step, bool]
-"""A type, how it is worked out, and whether it is the same for every row."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of an expression: its type, how it is evaluated, and what is known of it."""
+
+    type: pa.DataType
+    step: Step
+    is_constant: bool = False
+    """Whether it is the same for every row."""
+    can_fail: bool = False
+    uses_zone: bool = False
+
+
+_Parts: TypeAlias = list[_Part]
 
 
 class _Compiler:
     def __init__(self, schema: pa.Schema, who: str) -> None:
         self._schema = schema
         self._who = who
+        self._branches = 0
+        """In how many branches the part stands that is being compiled."""
 
     def compile(self, expression: Expression) -> _Part:
         match expression:
@@ -91,7 +112,7 @@ class _Compiler:
                 return self._column(name)
             case Literal(value, data_type):
                 scalar = self._literal(value, data_type)
-                return scalar.type, _constant(scalar), True
+                return _Part(scalar.type, _constant(scalar), is_constant=True)
             case Named(inner):
                 return self.compile(inner)
             case CastTo(inner, to, is_tried):
@@ -105,12 +126,19 @@ class _Compiler:
                     f"{self._who} needs an expression, and was given {type(expression).__name__}."
                 )
 
+    def _in_branch(self, expression: Expression) -> _Part:
+        self._branches += 1
+        try:
+            return self.compile(expression)
+        finally:
+            self._branches -= 1
+
     def _column(self, name: str) -> _Part:
         position = self._schema.get_field_index(name)
         if position < 0:
             known = ", ".join(f"'{field.name}' {field.type}" for field in self._schema)
             raise SchemaError(f"{self._who} needs the column '{name}'; there are {known}.")
-        return self._schema.field(position).type, lambda batch: batch.column(position), False
+        return _Part(self._schema.field(position).type, lambda rows: rows.column(position))
 
     def _literal(self, value: Any, data_type: pa.DataType | None) -> pa.Scalar:  # noqa: ANN401
         if isinstance(value, pa.Scalar):
@@ -135,56 +163,166 @@ class _Compiler:
 
     def _call(self, call: Call) -> _Part:
         what = f"{self._who}: {call}"
-        parts = [self.compile(argument) for argument in call.arguments]
+        is_lazy = call.function in _LAZY
+        parts = [
+            self._in_branch(argument) if is_lazy and number else self.compile(argument)
+            for number, argument in enumerate(call.arguments)
+        ]
         try:
             function = function_of(call.function, len(parts))
         except SchemaError as error:
             raise SchemaError(f"{what}: {error}") from error
         options = dict(call.options or {})
-        signature = function.rule(what, [part[0] for part in parts], options)
-        steps = [_as_type(part, taken, what)[1] for part, taken in zip(parts, signature.takes, strict=True)]
-        kernel, is_constant = signature.kernel or function.kernel, all(part[2] for part in parts)
+        signature = function.rule(what, [part.type for part in parts], options)
+        taken = [self._as(part, kind, what) for part, kind in zip(parts, signature.takes, strict=True)]
+        kernel = partial(_called, partial(signature.kernel or function.kernel, **options))
+        can_fail = function.can_fail if signature.can_fail is None else signature.can_fail
+        return self._folded(
+            _Part(
+                signature.gives,
+                _step_of(function, kernel, taken, signature),
+                all(part.is_constant for part in taken),
+                can_fail or any(part.can_fail for part in taken),
+                self._uses_zone(function, signature) or any(part.uses_zone for part in taken),
+            ),
+            what,
+        )
 
-        def step(batch: pa.RecordBatch) -> Datum:
-            return kernel(*[each(batch) for each in steps], **options)
+    def _uses_zone(self, function: Function, signature: Signature) -> bool:
+        if signature.uses_zone is not None:
+            return signature.uses_zone
+        times = [each for each in (*signature.takes, signature.gives) if types.is_timestamp(each)]
+        return function.uses_zone and any(each.tz is not None for each in times)
 
-        if is_constant:
-            return signature.gives, _constant(_scalar(step, what)), True
-        return signature.gives, step, False
+    def _folded(self, part: _Part, what: str) -> _Part:
+        """A part that is the same for every row, evaluated now; what fails in a branch fails there."""
+        if not part.is_constant:
+            return part
+        try:
+            scalar = _scalar(part.step, what)
+        except SchemaError:
+            if not self._branches:
+                raise
+            return replace(part, step=_failing(part.step, part.type), can_fail=True)
+        if part.uses_zone:
+            return replace(part, step=_constant_in_zone(part.step, what), can_fail=False)
+        return replace(part, step=_constant(scalar), can_fail=False)
 
     def _cast(self, whole: Expression, part: _Part, to: pa.DataType, is_tried: bool) -> _Part:
         what = f"{self._who}: {whole}"
-        if is_tried:
-            return to, _tried(part[1], part[0], to), part[2]
-        return _as_type(part, to, what, asked=True)
+        if not is_tried:
+            return self._as(part, to, what, asked=True)
+        _check_cast(part.type, to, what)
+        step = part.step
+        uses_zone = part.uses_zone or cast_uses_zone(part.type, to)
+        made = _Part(to, lambda rows: tried_datum(step(rows), to), part.is_constant, part.can_fail, uses_zone)
+        return self._folded(made, what)
+
+    def _as(self, part: _Part, to: pa.DataType, what: str, *, asked: bool = False) -> _Part:
+        """A part as another type."""
+        if part.type == to:
+            return part
+        _check_cast(part.type, to, what)
+        step = part.step
+
+        def cast(rows: RowsToEvaluate) -> Datum:
+            return cast_datum(step(rows), to)
+
+        can_fail = part.can_fail or can_cast_fail(part.type, to)
+        uses_zone = part.uses_zone or cast_uses_zone(part.type, to)
+        made = _Part(to, cast, part.is_constant, can_fail, uses_zone)
+        return self._folded(made, what if asked else f"{what}: as {to}")
 
     def _case(self, case: Choice) -> _Part:
         what = f"{self._who}: {case}"
-        conditions = [self.compile(condition) for condition, _ in case.branches]
-        for (data_type, _, _), (condition, _) in zip(conditions, case.branches, strict=True):
-            if not types.is_boolean(data_type) and not types.is_null(data_type):
-                raise SchemaError(f"{what}: the condition {condition} is {data_type} and not boolean.")
-        values = [self.compile(value) for _, value in case.branches]
-        default = self.compile(case.default) if case.default is not None else None
-        met = common_of_all([part[0] for part in (*values, *([default] if default else []))], what)
-        tests = [_as_type(part, BOOLEAN, what)[1] for part in conditions]
-        steps = [_as_type(part, met, what)[1] for part in values]
-        last = _as_type(default, met, what)[1] if default else _constant(pa.scalar(None, met))
+        conditions = [
+            self._in_branch(condition) if number else self.compile(condition)
+            for number, (condition, _) in enumerate(case.branches)
+        ]
+        for part, (condition, _) in zip(conditions, case.branches, strict=True):
+            if not types.is_boolean(part.type) and not types.is_null(part.type):
+                raise SchemaError(f"{what}: the condition {condition} is {part.type} and not boolean.")
+        values = [self._in_branch(value) for _, value in case.branches]
+        default = self._in_branch(case.default) if case.default is not None else None
+        met = common_of_all([part.type for part in (*values, *([default] if default else []))], what)
+        self._branches += 1  # a cast of a constant can fail, too
+        tests = [self._as(part, BOOLEAN, what) for part in conditions]
+        results = [self._as(part, met, what) for part in values]
+        last = self._as(default, met, what) if default else _Part(met, _constant(pa.scalar(None, met)), True)
+        self._branches -= 1
+        every = [*tests, *results, last]
+        steps = [part.step for part in tests], [part.step for part in results], last.step
+        is_lazy = any(part.can_fail for part in every[1:])
+        step = choose(*steps, met) if is_lazy else _choose_of_all(*steps)
+        can_fail, uses_zone = any(part.can_fail for part in every), any(part.uses_zone for part in every)
+        return _Part(met, step, can_fail=can_fail, uses_zone=uses_zone)
 
-        def step(batch: pa.RecordBatch) -> Datum:
-            made = last(batch)
-            for test, value in zip(reversed(tests), reversed(steps), strict=True):
-                made = pc.if_else(pc.coalesce(test(batch), _NO), value(batch), made)
-            return made
 
-        return met, step, False
+_LAZY = frozenset(["and", "or", "coalesce", "is_in"])
+
+
+def _step_of(function: Function, kernel: Kernel, parts: _Parts, signature: Signature) -> Step:
+    """How a call is evaluated: for all rows at once, if no argument could raise where it is not needed."""
+    steps = [part.step for part in parts]
+    if any(part.can_fail for part in parts[1:]):
+        if function.name in ("and", "or"):
+            return combine(kernel, *steps, decided_by=function.name == "or")
+        if function.name == "coalesce":
+            return first_known(steps, signature.gives)
+        if function.name == "is_in":
+            return is_among(function_of("equal", 2).kernel, steps[0], steps[1:])
+    order = function.order or tuple(range(len(parts)))
+    if function.is_strict and any(parts[position].can_fail for position in order[1:]):
+        return strictly(kernel, steps, signature.takes, order)
+    return lambda rows: kernel(*[each(rows) for each in steps])
+
+
+def _called(kernel: Kernel, *data: Datum) -> Datum:
+    """What a kernel makes of data; of scalars alone a scalar."""
+    if data and all(isinstance(datum, pa.Scalar) for datum in data):
+        return kernel(*[pa.repeat(datum, 1) for datum in data])[0]
+    return kernel(*data)
+
+
+def _choose_of_all(tests: list[Step], values: list[Step], last: Step) -> Step:
+    """The value of the first test that holds, where every branch can be evaluated for every row."""
+
+    def step(rows: RowsToEvaluate) -> Datum:
+        made = last(rows)
+        for test, value in zip(reversed(tests), reversed(values), strict=True):
+            made = pc.if_else(pc.coalesce(test(rows), _NO), value(rows), made)
+        return made
+
+    return step
 
 
 _NO = False  # no Arrow scalar: to make one here would load pandas wherever this is imported
 
 
-def _constant(scalar: pa.Scalar) -> _Step:
-    return lambda batch: scalar
+def _constant(scalar: pa.Scalar) -> Step:
+    return lambda rows: scalar
+
+
+def _constant_in_zone(step: Step, what: str) -> Step:
+    found: dict[str, pa.Scalar] = {}
+
+    def constant(rows: RowsToEvaluate) -> Datum:
+        del rows
+        zone = time_zone()
+        if zone not in found:
+            found[zone] = _scalar(step, what)
+        return found[zone]
+
+    return constant
+
+
+def _failing(step: Step, gives: pa.DataType) -> Step:
+    """A constant that cannot be evaluated: it raises where a row needs it."""
+
+    def fail(rows: RowsToEvaluate) -> Datum:
+        return step(rows) if rows.num_rows else pa.scalar(None, gives)
+
+    return fail
 
 
 @cache
@@ -192,53 +330,13 @@ def _one_row() -> pa.RecordBatch:
     return pa.record_batch({"": pa.array([0])})
 
 
-def _scalar(step: _Step, what: str) -> pa.Scalar:
+def _scalar(step: Step, what: str) -> pa.Scalar:
     """What a part that asks for no column is, worked out now."""
     try:
         datum = step(_one_row())
-    except (pa.ArrowException, ArithmeticError) as error:
+    except (pa.ArrowException, ArithmeticError, ValueError) as error:
         raise SchemaError(f"{what}: {error}") from error
     return datum if isinstance(datum, pa.Scalar) else datum[0]
-
-
-def _as_type(part: _Part, to: pa.DataType, what: str, *, asked: bool = False) -> _Part:
-    data_type, step, is_constant = part
-    if data_type == to:
-        return part
-    _check_cast(data_type, to, what)
-
-    def cast(batch: pa.RecordBatch) -> Datum:
-        return cast_datum(step(batch), to)
-
-    if is_constant:
-        return to, _constant(_scalar(cast, what if asked else f"{what}: as {to}")), True
-    return to, cast, False
-
-
-def cast_datum(datum: Datum, to: pa.DataType) -> Datum:
-    """A datum as another type; what does not fit raises, digits after the point are cut as Spark cuts."""
-    found = datum.type
-    if types.is_integer(to) and (types.is_floating(found) or types.is_decimal(found)):
-        return pc.cast(pc.trunc(datum), to)
-    if types.is_decimal(to) and types.is_integer(found):  # Arrow looks at what the type could hold
-        return pc.cast(pc.cast(datum, pa.decimal256(_INTEGER_DIGITS + to.scale, to.scale)), to)
-    if types.is_decimal(to) and types.is_floating(found):
-        datum = pc.round(datum, ndigits=to.scale, round_mode="half_towards_infinity")
-    if types.is_decimal(to) and types.is_decimal(found) and to.scale < found.scale:
-        datum = pc.round(datum, ndigits=to.scale, round_mode="half_towards_infinity")
-    if types.is_date(to) and types.is_timestamp(found):
-        return pc.cast(pc.floor_temporal(datum, unit="day"), to)
-    if types.is_string(to) and types.is_floating(found):
-        return texts_of_floats(datum)
-    if types.is_timestamp(to) and types.is_timestamp(found):
-        return pc.cast(datum, to, safe=False)
-    if types.is_floating(to) and (types.is_integer(found) or types.is_floating(found)):
-        return pc.cast(datum, to, safe=False)
-    if types.is_floating(to) and types.is_decimal(found):
-        return floats_of(datum, to)
-    if types.is_string(found) and not types.is_string(to):
-        datum = pc.utf8_trim_whitespace(datum)
-    return pc.cast(datum, to)
 
 
 def _check_cast(found: pa.DataType, to: pa.DataType, what: str) -> None:
@@ -246,25 +344,3 @@ def _check_cast(found: pa.DataType, to: pa.DataType, what: str) -> None:
         cast_datum(pa.array([], found), to)
     except (pa.ArrowException, TypeError) as error:
         raise SchemaError(f"{what}: {found} cannot become {to}.") from error
-
-
-def _tried(step: _Step, found: pa.DataType, to: pa.DataType) -> _Step:
-    """Null for each value that does not fit: all at once if all do, and else one by one."""
-
-    def one(value: pa.Scalar) -> pa.Scalar:
-        try:
-            return cast_datum(value, to)
-        except (pa.ArrowException, ArithmeticError):
-            return pa.scalar(None, to)
-
-    def tried(batch: pa.RecordBatch) -> Datum:
-        datum = step(batch)
-        try:
-            return cast_datum(datum, to)
-        except (pa.ArrowException, ArithmeticError):
-            if isinstance(datum, pa.Scalar):
-                return one(datum)
-            return pa.array([one(value).as_py() for value in datum], to)
-
-    del found
-    return tried

@@ -4,7 +4,8 @@ Arrow's own cast multiplies by a power of ten that is no float, and gives 0.3500
 division refuses decimals whose quotient could have more than 76 digits, which those of a sum have.
 """
 
-from decimal import ROUND_HALF_UP, Context, Decimal
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from itertools import repeat
 from typing import Final
 
@@ -20,25 +21,41 @@ _DIGITS_EXACT: Final = 15
 """Integers of so many digits are floats, and so are the powers of ten up to that."""
 
 
-_WIDE: Final = Context(prec=100, rounding=ROUND_HALF_UP)
-"""More than twice the digits of a decimal, so that a quotient is rounded once."""
+_DIGITS_OF_ARROW: Final = 76
+WIDE: Final = Context(prec=77, rounding=ROUND_HALF_UP)
+"""The digits with which Spark computes: more than twice those of a decimal."""
+
+
+def roomy(decimals: Datum) -> Datum:
+    """The same decimals in a type with room for one digit more before the point, which rounding can make."""
+    found = decimals.type
+    digits = min(_DIGITS_OF_ARROW, max(found.precision, found.scale + 1) + 1)
+    return pc.cast(decimals, pa.decimal256(digits, found.scale))
 
 
 def quotients(one: Datum, other: Datum, gives: pa.DataType) -> Datum:
     """Decimals divided by others, rounded to the digits of a type; of null it is null. None may be zero."""
+    return decimals_by_row(lambda dividend, divisor: WIDE.divide(dividend, divisor), gives, one, other)
+
+
+def decimals_by_row(
+    function: Callable[[Decimal, Decimal], Decimal], gives: pa.DataType, one: Datum, other: Datum
+) -> Datum:
+    """A function of two decimals, rounded once to the digits of a type, a half away from zero."""
     last = Decimal((0, (1,), -gives.scale))
 
-    def quotient(dividend: Decimal | None, divisor: Decimal | None) -> Decimal | None:
-        if dividend is None or divisor is None:
-            return None
-        return _WIDE.quantize(_WIDE.divide(dividend, divisor), last)
+    def made(a: Decimal | None, b: Decimal | None) -> Decimal | None:
+        return None if a is None or b is None else WIDE.quantize(function(a, b), last)
 
-    if isinstance(one, pa.Scalar) and isinstance(other, pa.Scalar):
-        return pa.scalar(quotient(one.as_py(), other.as_py()), gives)
-    columns = (
-        repeat(each.as_py()) if isinstance(each, pa.Scalar) else each.to_pylist() for each in (one, other)
-    )
-    return pa.array(map(quotient, *columns), gives)
+    try:
+        if isinstance(one, pa.Scalar) and isinstance(other, pa.Scalar):
+            return pa.scalar(made(one.as_py(), other.as_py()), gives)
+        columns = (
+            repeat(each.as_py()) if isinstance(each, pa.Scalar) else each.to_pylist() for each in (one, other)
+        )
+        return pa.array(map(made, *columns), gives)
+    except InvalidOperation as error:
+        raise pa.ArrowInvalid(f"a decimal is too large for {gives}") from error
 
 
 def floats_of(decimals: Datum, to: pa.DataType) -> Datum:

@@ -28,6 +28,10 @@ class Signature:
     gives: pa.DataType
     kernel: Kernel | None = None
     """Another kernel than the function's own, where the types ask for one."""
+    can_fail: bool | None = None
+    """Whether a value can raise, where the types decide; else the function does."""
+    uses_zone: bool | None = None
+    """Whether the value depends on the time zone, where the types decide; else the function says it."""
 
 
 TypeRule: TypeAlias = Callable[[str, Sequence[pa.DataType], Mapping[str, Any]], Signature]
@@ -43,16 +47,35 @@ class Function:
     kernel: Kernel
     arguments_min: int = 1
     arguments_max: int | None = 1
+    can_fail: bool = True
+    """Whether the kernel raises for some values, so that it must not see rows that do not ask for it."""
+    is_strict: bool = True
+    """Whether one argument that is null makes it null."""
+    order: tuple[int, ...] | None = None
+    """In which order the arguments are evaluated, if not from left to right."""
+    uses_zone: bool = False
+    """Whether its value depends on the time zone."""
 
 
 _REGISTRY: dict[str, Function] = {}
 
 
-def register(name: str, rule: TypeRule, kernel: Kernel, *, least: int = 1, most: int | None = 1) -> None:
+def register(
+    name: str,
+    rule: TypeRule,
+    kernel: Kernel,
+    *,
+    least: int = 1,
+    most: int | None = 1,
+    can_fail: bool = True,
+    is_strict: bool = True,
+    order: tuple[int, ...] | None = None,
+    uses_zone: bool = False,
+) -> None:
     """Make a function known; each name once."""
     if name in _REGISTRY:
         raise InternalError(f"the function '{name}' is registered twice.")
-    _REGISTRY[name] = Function(name, rule, kernel, least, most)
+    _REGISTRY[name] = Function(name, rule, kernel, least, most, can_fail, is_strict, order, uses_zone)
 
 
 def function_of(name: str, arguments: int) -> Function:

@@ -132,6 +132,11 @@ def try_divide(value: Operand, divisor: Operand) -> Expression:
     return _call("try_divide", value, divisor)
 
 
+def whole_quotient(value: Operand, divisor: Operand) -> Expression:
+    """The quotient of integers or decimals without digits after the point, as a long; SQL's ``div``."""
+    return _call("whole_quotient", value, divisor)
+
+
 def try_mod(value: Operand, divisor: Operand) -> Expression:
     """The remainder, with the sign of the first; null where the divisor is zero."""
     return _call("try_mod", value, divisor)
@@ -201,7 +206,7 @@ def replace(text: Operand, old: str, new: str) -> Expression:
 
 
 def regexp_replace(text: Operand, pattern: str, replacement: str) -> Expression:
-    r"""With every match of a regular expression replaced; ``\1`` is its first group."""
+    """With every match of a regular expression replaced; ``$1`` is its first group."""
     return _call("regexp_replace", text, pattern=pattern, replacement=replacement)
 
 
@@ -220,9 +225,9 @@ def split_part(text: Operand, separator: str, number: int) -> Expression:
     return _call("split_part", text, separator=separator, number=number)
 
 
-def instr(text: Operand, part: str) -> Expression:
-    """Where a text occurs first, counted from 1; 0 where it does not."""
-    return _call("instr", text, text=part)
+def instr(text: Operand, part: str, start: int = 1) -> Expression:
+    """Where a text occurs first, from a position on, counted from 1; 0 where it does not."""
+    return _call("instr", text, text=part, start=start)
 
 
 def repeat(text: Operand, times: int) -> Expression:
@@ -293,6 +298,16 @@ def second(time: Operand) -> Expression:
     return _call("second", time)
 
 
+def second_with_fraction(time: Operand) -> Expression:
+    """The second with the digits after the point, as a decimal."""
+    return _call("second_with_fraction", time)
+
+
+def trunc(date: Operand, unit: str) -> Expression:
+    """The first date of the year, quarter, month or week that a date lies in."""
+    return _call("trunc", date, unit=unit)
+
+
 def date_trunc(unit: str, time: Operand) -> Expression:
     """The beginning of the unit ("hour", "day", "month", ...) that it lies in."""
     return _call("date_trunc", time, unit=unit)
@@ -308,9 +323,17 @@ def date_sub(date: Operand, days: Operand) -> Expression:
     return _call("date_sub", date, days)
 
 
-def add_months(date: Operand, months: int) -> Expression:
+def add_months(date: Operand, months: Operand) -> Expression:
+    """The date so many months later, or the last day of that month, as in Spark also of a timestamp.
+
+    To keep the time of day, add an interval in SQL: ``at + interval 1 month``.
+    """
+    return _call("add_months", date, months)
+
+
+def move_months(time: Operand, months: int) -> Expression:
     """The same day so many months later, or the last day of that month; of timestamps, at the same time."""
-    return _call("add_months", date, months=months)
+    return _call("move_months", time, months=months)
 
 
 def date_diff(end: Operand, start: Operand) -> Expression:
@@ -319,7 +342,7 @@ def date_diff(end: Operand, start: Operand) -> Expression:
 
 
 def unix_timestamp(time: Operand) -> Expression:
-    """Seconds since 1970, rounded down."""
+    """Seconds since 1970, without parts of a second."""
     return _call("unix_timestamp", time)
 
 
@@ -338,14 +361,37 @@ def date_format(time: Operand, format: str) -> Expression:  # noqa: A002 - Spark
     return _call("date_format", time, format=format)
 
 
-def to_timestamp(text: Operand, format: str = "yyyy-MM-dd HH:mm:ss") -> Expression:  # noqa: A002
-    """The timestamp that a text says, by a pattern of Spark's; a text that does not fit is an error."""
-    return _call("to_timestamp", text, format=format)
+def to_timestamp(text: Operand, format: str | None = None) -> Expression:  # noqa: A002 - Spark's word
+    """The timestamp that a text says, by a pattern of Spark's or as a cast; an error if it does not fit."""
+    return _of(text).cast("timestamp") if format is None else _call("to_timestamp", text, format=format)
 
 
-def to_date(text: Operand, format: str = "yyyy-MM-dd") -> Expression:  # noqa: A002 - Spark's word
-    """The date that a text says, by a pattern of Spark's; a text that does not fit is an error."""
-    return _call("to_date", text, format=format)
+def to_date(text: Operand, format: str | None = None) -> Expression:  # noqa: A002 - Spark's word
+    """The date that a text says, by a pattern of Spark's or as a cast; an error if it does not fit."""
+    return _of(text).cast("date") if format is None else _call("to_date", text, format=format)
+
+
+def from_utc_timestamp(time: Operand, zone: str) -> Expression:
+    """What clocks in a zone show when clocks in UTC show a time."""
+    return _call("from_utc_timestamp", time, zone=zone)
+
+
+def to_utc_timestamp(time: Operand, zone: str) -> Expression:
+    """What clocks in UTC show when clocks in a zone show a time."""
+    return _call("to_utc_timestamp", time, zone=zone)
+
+
+def at_time_zone(time: Operand, zone: str) -> Expression:
+    """What clocks in a zone show at an instant; of a timestamp without a zone, when they show it."""
+    return _call("at_time_zone", time, zone=zone)
+
+
+def convert_timezone(time: Operand, target: str, source: str | None = None) -> Expression:
+    """What clocks in the target zone show when clocks in the source zone show a time, without a zone.
+
+    ``source`` (default: the time zone of the flow).
+    """
+    return _call("convert_timezone", time, source=source, target=target)
 
 
 # Structs and lists.

@@ -109,10 +109,8 @@ def _common_time(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
         return other
     if types.is_date(other):
         return one
-    if (one.tz is None) != (other.tz is None):
-        return None
-    # Two zones are two ways to show the same instants.
-    return pa.timestamp(_finer(one.unit, other.unit), one.tz)
+    # One without a zone is what a clock shows in the zone of the plan. Two zones show the same instants.
+    return pa.timestamp(_finer(one.unit, other.unit), one.tz or other.tz)
 
 
 def _finer(one: str, other: str) -> str:

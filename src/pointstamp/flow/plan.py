@@ -109,6 +109,8 @@ class Node:
     """Of an input: what becomes of columns of its rows that it does not declare."""
     idle_seconds: float | None = None
     """Of an input: after how long without rows event time passes without it, in a query; None: never."""
+    time_zone: str | None = None
+    """The time zone that its expressions are evaluated in, if they depend on one and it is known."""
 
 
 @dataclass(slots=True)
@@ -124,6 +126,8 @@ class Plan:
     """What each worker may take for what it keeps, before it goes to disk; None: all of it stays."""
     has_chains: bool = True
     """Whether operators run as one where they can; without, every one is woken by itself."""
+    time_zone: str | None = None
+    """The time zone in which expressions are evaluated; None: the Spark session's, and UTC elsewhere."""
 
     def chains(self) -> OperatorChains:
         """Which operators run inside of which others."""

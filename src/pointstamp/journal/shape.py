@@ -47,8 +47,11 @@ from pointstamp.worker.snapshots import place_of
 _DIFFERENCES_MAX: Final = 4
 _DEPTH_MAX: Final = 4
 _RECURSION_MAX: Final = 20_000
-_TOLD_APART: Final = ("index", "name", "kind", "inputs", "outputs", "logic", "idle_seconds")
-"""Fields of a node that are compared in another way; how long an input may be silent may change freely."""
+_TOLD_APART: Final = (
+    *("index", "name", "kind", "inputs", "outputs", "logic"),
+    *("idle_seconds", "extra_columns"),
+)
+"""Fields of a node that are compared in another way; those of the second line may change freely."""
 _NEW_PLACE: Final = "start with a new checkpoint and a new output"
 
 

@@ -7,6 +7,7 @@ the end says which that is. The text depends on the plan alone.
 
 from collections.abc import Iterator
 
+from pointstamp.flow.in_zone import uses_time_zone
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.show.describe import kept_words, limit_words, one_line, quoted, schema_of_end
 from pointstamp.topology.ports import OperatorIndex
@@ -20,6 +21,8 @@ def explain(plan: Plan) -> str:
         lines.append(f"output {quoted(name)}: {schema_of_end(plan, node)}")
         lines.extend(_lines(plan, _above(node), 1, shown, set()))
     lines.extend(_shared_lines(plan))
+    if plan.time_zone is not None or any(map(uses_time_zone, plan.nodes)):
+        lines.append(f"time zone: {plan.time_zone or 'that of the Spark session, and UTC elsewhere'}")
     return "\n".join(lines) + "\n"
 
 

@@ -69,7 +69,9 @@ class SharedPlan(Plan):
     @classmethod
     def of(cls, plan: Plan) -> "SharedPlan":
         """The same nodes, with the graph at hand."""
-        shared = cls(plan.name, plan.root, plan.nodes, plan.broadcast, plan.memory, plan.has_chains)
+        shared = cls(
+            plan.name, plan.root, plan.nodes, plan.broadcast, plan.memory, plan.has_chains, plan.time_zone
+        )
         shared.built = plan.graph()
         return shared
 

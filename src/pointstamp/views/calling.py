@@ -19,8 +19,11 @@ def called(node: exp.Anonymous, translate: Callable[[exp.Expr], Expression]) -> 
     name = str(node.this).lower()
     _check_known(node, name)
     function = SCALARS[name]
-    required, _, optional = function.takes.partition("?")
-    letters, given = required + optional, list(node.expressions)
+    given = list(node.expressions)
+    signatures = function.takes.split("|")
+    takes = next((each for each in signatures if len(each) == len(given)), signatures[0])
+    required, _, optional = takes.partition("?")
+    letters = required + optional
     if letters.endswith("*"):
         letters = letters[:-1] + letters[-2] * (len(given) - len(letters) + 1)
         required = required.removesuffix("*")

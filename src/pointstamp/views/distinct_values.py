@@ -84,7 +84,8 @@ class RowsBeside:
     def _distinct(self, asked: DistinctValues, values: dict[str, Expression]) -> Table:
         present = all_of([each.is_not_null() for each in asked.values])
         assert present is not None
-        rows = self.table.filter(present if asked.where is None else present & asked.where)
+        # A value is computed only for rows that take part, so that it can fail for no others.
+        rows = self.table.filter(present if asked.where is None else asked.where & present)
         named = [each.alias(name) for name, each in values.items()]
         return rows.select(*dict.fromkeys(self.keys), *named, name="distinct values").distinct()
 

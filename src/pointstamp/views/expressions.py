@@ -62,6 +62,7 @@ def flow_of(
     inputs: str,
     name: str,
     rounds_max: int,
+    time_zone: str | None = None,
 ) -> Dataflow:
     """The flow that keeps one expression, or several by name, up to date."""
     found = _read(expression)
@@ -79,7 +80,9 @@ def flow_of(
             query = exp.Create(this=exp.to_table(output), kind="VIEW", expression=query)
         statements.append(query)
     try:
-        return flow_of_statements(statements, known, name=name, parameters={}, rounds_max=rounds_max)
+        return flow_of_statements(
+            statements, known, name=name, parameters={}, rounds_max=rounds_max, time_zone=time_zone
+        )
     except SqlError as error:
         texts = "\n".join(each.text for each in found.values())
         raise SqlError(f"{error} It stands in the SQL of the expression:\n{texts}") from error

@@ -1,7 +1,8 @@
 """The functions of SQL by their names in Spark, each with what it takes and what it is here.
 
 A signature is a letter for each argument: ``e`` an expression, ``s`` a string and ``i`` an integer that stand
-in the text, ``n`` any number there; after ``?`` arguments may be left out, ``*`` repeats the last.
+in the text, ``n`` any number there; after ``?`` arguments may be left out, ``*`` repeats the last, and ``|``
+separates signatures with different numbers of arguments.
 """
 
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pointstamp.expressions import functions as F  # noqa: N812 - as PySpark's users call it
-from pointstamp.expressions.tree import Expression, lit, when
+from pointstamp.expressions.tree import Call, Expression, lit, when
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,25 @@ def _date(value: Expression) -> Expression:
     return value.cast("date")
 
 
-def _truncated(value: Expression, unit: str) -> Expression:
-    return F.date_trunc(unit, value).cast("date")
+def _date_trunc(unit: str, value: Expression) -> Expression:
+    return Call("date_trunc_instant", (value,), {"unit": unit})
 
 
 def _log(first: Expression, value: Expression | None = None) -> Expression:
-    return F.ln(first) if value is None else F.ln(value) / F.ln(first)
+    return F.ln(first) if value is None else Call("log", (first, value))
+
+
+def _unix_timestamp(value: Expression, pattern: str = "") -> Expression:
+    return Call("to_unix_timestamp", (value,), {"format": pattern}) if pattern else F.unix_timestamp(value)
+
+
+def _convert_timezone(*given: Any) -> Expression:  # noqa: ANN401 - strings and, last, an expression
+    *zones, time = given
+    return F.convert_timezone(time, zones[-1], zones[0] if len(zones) > 1 else None)
+
+
+def _add_months(value: Expression, months: Expression) -> Expression:
+    return F.add_months(value, months)
 
 
 def _pi() -> Expression:
@@ -63,8 +77,9 @@ def _hashed(values: dict[str, tuple[Callable[..., Any], str]]) -> dict[str, Scal
 SCALARS: Final = _hashed(
     {
         "abs": (F.abs, "e"),
-        "add_months": (F.add_months, "ei"),
+        "add_months": (_add_months, "ee"),
         "bigint": (lambda e: e.cast("long"), "e"),
+        "boolean": (lambda e: e.cast("boolean"), "e"),
         "ceil": (F.ceil, "e"),
         "ceiling": (F.ceil, "e"),
         "char_length": (F.length, "e"),
@@ -73,12 +88,13 @@ SCALARS: Final = _hashed(
         "concat": (F.concat, "e*"),
         "concat_ws": (F.concat_ws, "se*"),
         "contains": (lambda e, s: e.contains(s), "es"),
+        "convert_timezone": (_convert_timezone, "se|sse"),
         "date": (_date, "e"),
         "date_add": (F.date_add, "ee"),
         "date_diff": (F.date_diff, "ee"),
         "date_format": (F.date_format, "es"),
         "date_sub": (F.date_sub, "ee"),
-        "date_trunc": (F.date_trunc, "se"),
+        "date_trunc": (_date_trunc, "se"),
         "dateadd": (F.date_add, "ee"),
         "datediff": (F.date_diff, "ee"),
         "day": (F.day, "e"),
@@ -90,6 +106,7 @@ SCALARS: Final = _hashed(
         "exp": (F.exp, "e"),
         "float": (lambda e: e.cast("float"), "e"),
         "floor": (F.floor, "e"),
+        "from_utc_timestamp": (F.from_utc_timestamp, "es"),
         "greatest": (F.greatest, "ee*"),
         "hour": (F.hour, "e"),
         "if": (_if, "eee"),
@@ -107,7 +124,7 @@ SCALARS: Final = _hashed(
         "len": (F.length, "e"),
         "length": (F.length, "e"),
         "ln": (F.ln, "e"),
-        "locate": (lambda s, e: F.instr(e, s), "se"),
+        "locate": (lambda s, e, start=1: F.instr(e, s, start), "se?i"),
         "log": (_log, "e?e"),
         "log10": (F.log10, "e"),
         "log2": (F.log2, "e"),
@@ -123,6 +140,7 @@ SCALARS: Final = _hashed(
         "nvl": (F.coalesce, "ee"),
         "nvl2": (_nvl2, "eee"),
         "pi": (_pi, ""),
+        "position": (lambda s, e, start=1: F.instr(e, s, start), "se?i"),
         "pow": (F.power, "ee"),
         "power": (F.power, "ee"),
         "quarter": (F.quarter, "e"),
@@ -147,16 +165,18 @@ SCALARS: Final = _hashed(
         "string": (lambda e: e.cast("string"), "e"),
         "substr": (F.substring, "ei?i"),
         "substring": (F.substring, "ei?i"),
+        "timestamp": (lambda e: e.cast("timestamp"), "e"),
         "timestamp_seconds": (F.timestamp_seconds, "e"),
-        "to_date": (lambda e, f=None: e.cast("date") if f is None else F.to_date(e, f), "e?s"),
-        "to_timestamp": (lambda e, f=None: F.to_timestamp(e) if f is None else F.to_timestamp(e, f), "e?s"),
+        "to_date": (F.to_date, "e?s"),
+        "to_timestamp": (F.to_timestamp, "e?s"),
+        "to_utc_timestamp": (F.to_utc_timestamp, "es"),
         "trim": (F.trim, "e"),
-        "trunc": (_truncated, "es"),
+        "trunc": (F.trunc, "es"),
         "try_divide": (F.try_divide, "ee"),
         "try_mod": (F.try_mod, "ee"),
         "ucase": (F.upper, "e"),
         "unix_micros": (F.unix_micros, "e"),
-        "unix_timestamp": (F.unix_timestamp, "e"),
+        "unix_timestamp": (_unix_timestamp, "e?s"),
         "upper": (F.upper, "e"),
         "weekofyear": (F.week_of_year, "e"),
         "year": (F.year, "e"),

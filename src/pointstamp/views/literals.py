@@ -5,7 +5,7 @@ with a date, a timestamp or a number is read as one. Intervals of days and less 
 months and years have none, and move a date or a timestamp to the same day of another month.
 """
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final
 
@@ -15,7 +15,9 @@ from sqlglot import exp
 
 from pointstamp.errors import FlowError
 from pointstamp.expressions.dates import parse_duration
+from pointstamp.expressions.reading import read_date, read_timestamp
 from pointstamp.expressions.tree import Expression, Literal, lit
+from pointstamp.rows.ddl import type_to_ddl
 from pointstamp.views.refusing import placed, refused
 
 _MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
@@ -33,19 +35,16 @@ def literal(node: exp.Literal) -> Expression:
 
 def text_as(node: exp.Expr, text: str, data_type: pa.DataType) -> Expression:
     """A text that is meant as a value of a type; SqlError if it is none."""
+    if not types.is_date(data_type) and not types.is_timestamp(data_type):
+        return lit(text).cast(data_type)
     try:
         if types.is_date(data_type):
-            return Literal(pa.scalar(date.fromisoformat(text.strip()), data_type))
-        if types.is_timestamp(data_type):
-            found = datetime.fromisoformat(text.strip())
-            if data_type.tz is not None:
-                found = found.replace(tzinfo=UTC) if found.tzinfo is None else found
-            elif found.tzinfo is not None:
-                raise refused(node, f"'{text}' has a zone, and a timestamp_ntz has none")
-            return Literal(pa.scalar(found, data_type))
-    except ValueError as error:
+            return Literal(pa.scalar(read_date(text), pa.int32()).cast(data_type))
+        read_timestamp(text, None)
+    except pa.ArrowInvalid as error:
         words = "Write it as 2024-12-31 or 2024-12-31 23:59:59."
-        raise refused(node, f"'{text}' is no {data_type}", words) from error
+        raise refused(node, f"'{text}' is not a {type_to_ddl(data_type)}", words) from error
+    # A timestamp is read in the time zone of the flow, which is known when it runs.
     return lit(text).cast(data_type)
 
 

@@ -218,7 +218,12 @@ def _of_place(function: str, call: exp.Expr, arguments: list[Expression]) -> Ord
     offset = constant_int(call.expressions[1], f"the offset of {function}") if len(arguments) > 1 else 1
     if len(arguments) <= 2:
         return OrderFunction(_NEIGHBOURS[function], arguments[0], offset)
-    default = compile_expression(arguments[2], _ONE_ROW.schema, f"the default of {function}")(_ONE_ROW)
+    compiled = compile_expression(arguments[2], _ONE_ROW.schema, f"the default of {function}")
+    if compiled.uses_zone:
+        raise refused(
+            call, f"the default of {function} depends on the time zone", "Use coalesce around the function."
+        )
+    default = compiled(_ONE_ROW)
     return OrderFunction(_NEIGHBOURS[function], arguments[0], offset, default[0].as_py())
 
 

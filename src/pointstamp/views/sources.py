@@ -1,13 +1,14 @@
 """One item of FROM as a relation: a table, a query in parentheses, or rows that stand in the text."""
 
 from collections.abc import Iterable
+from typing import Final
 
 import pyarrow as pa
 from sqlglot import exp
 
 from pointstamp.errors import FlowError
 from pointstamp.expressions.compiling import compile_expression
-from pointstamp.expressions.tree import Expression
+from pointstamp.expressions.tree import Choice, Expression, col
 from pointstamp.expressions.typing import common_of_all
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.pivoting import pivoted
@@ -49,12 +50,22 @@ def values(node: exp.Values, catalog: Catalog) -> Relation:
     ]
     if any(len(row) != len(rows[0]) for row in rows):
         raise refused(node, "all rows of VALUES must have the same number of values")
-    columns = [_column(node, [row[n] for row in rows]) for n in range(len(rows[0]))]
-    batch = pa.RecordBatch.from_arrays(columns, names=[f"col{n}" for n in range(1, len(columns) + 1)])
-    return relation_of(catalog.rows(node, batch), is_single=len(rows) == 1)
+    names = [f"col{n}" for n in range(1, len(rows[0]) + 1)]
+    made = [_column(node, [row[n] for row in rows]) for n in range(len(names))]
+    known = {name: column for name, column in zip(names, made, strict=True) if isinstance(column, pa.Array)}
+    batch = pa.RecordBatch.from_pydict({_ROW: pa.array(range(len(rows))), **known})
+    if len(known) == len(names):
+        return relation_of(catalog.rows(node, batch.drop_columns([_ROW])), is_single=len(rows) == 1)
+    wanted = {name: col(name) if name in known else column for name, column in zip(names, made, strict=True)}
+    table = catalog.rows(node, batch).select(**wanted, name="values in the time zone")
+    return relation_of(table, is_single=len(rows) == 1)
 
 
-def _column(node: exp.Values, given: list[Expression]) -> pa.Array:
+_ROW: Final = "the number of the row"
+
+
+def _column(node: exp.Values, given: list[Expression]) -> pa.Array | Expression:
+    """The values of a column; an expression over the number of the row, if they depend on the time zone."""
     kinds = []
     for each in given:
         try:
@@ -69,8 +80,11 @@ def _column(node: exp.Values, given: list[Expression]) -> pa.Array:
             raise refused(
                 node, "a column of VALUES is always null, and has no type", "Cast it: cast(null as long)."
             )
-        parts = [compile_expression(each.cast(met), _ONE_ROW.schema, "VALUES")(_ONE_ROW) for each in given]
-    return pa.concat_arrays(parts)
+        parts = [compile_expression(each.cast(met), _ONE_ROW.schema, "VALUES") for each in given]
+    if any(each.uses_zone for each in parts):
+        branches = ((col(_ROW) == number, each.cast(met)) for number, each in enumerate(given))
+        return Choice(tuple(branches))
+    return pa.concat_arrays([each(_ONE_ROW) for each in parts])
 
 
 def _with_columns_called(node: exp.Expr, made: Relation) -> Relation:

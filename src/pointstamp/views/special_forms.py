@@ -45,7 +45,7 @@ def extract(translate: Translate, node: exp.Extract) -> Expression:
         "day": F.day,
         "hour": F.hour,
         "minute": F.minute,
-        "second": F.second,
+        "second": F.second_with_fraction,
         "week": F.week_of_year,
         "doy": F.day_of_year,
         "dayofweek": F.day_of_week,
@@ -73,3 +73,19 @@ def trim(translate: Translate, node: exp.Trim) -> Expression:
     return made(
         translate(node.this), " " if said is None else literals.constant_text(said, "what is trimmed")
     )
+
+
+def position(translate: Translate, node: exp.StrPosition) -> Expression:
+    """POSITION(part IN text)."""
+    part = literals.constant_text(node.args["substr"], "the text that POSITION looks for")
+    start = node.args.get("position")
+    return F.instr(
+        translate(node.this),
+        part,
+        1 if start is None else literals.constant_int(start, "where POSITION begins"),
+    )
+
+
+def at_time_zone(translate: Translate, node: exp.AtTimeZone) -> Expression:
+    """A timestamp AT TIME ZONE zone."""
+    return F.at_time_zone(translate(node.this), literals.constant_text(node.args["zone"], "a time zone"))

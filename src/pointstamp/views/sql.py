@@ -18,6 +18,7 @@ def sql(
     parameters: Mapping[str, object] | None = None,
     max_rounds: int = 100,
     extra_columns: ExtraColumns = "warn",
+    time_zone: str | None = None,
     **tables: str | pa.Schema,
 ) -> Dataflow:
     """A flow that keeps the views of a text in Spark's SQL up to date.
@@ -27,6 +28,7 @@ def sql(
     elsewhere, or declared in the text with ``create table``; one with a primary key takes upserts.
     ``extra_columns="ignore"`` accepts columns in their rows that no schema declares, as ``flow.input`` does.
     ``parameters`` are the values of ``:name`` in the text. A recursion with UNION ALL has ``max_rounds``.
+    ``time_zone`` is the zone of ``Dataflow``, in which timestamps are shown and read.
 
         flow = ps.sql("select city, sum(price) as total from orders group by city",
                       orders="city string, price long")
@@ -50,4 +52,5 @@ def sql(
         parameters=dict(parameters or {}),
         rounds_max=max_rounds,
         extra_columns=extra_columns,
+        time_zone=time_zone,
     )

@@ -40,9 +40,12 @@ def flow_of(
     parameters: Mapping[str, object],
     rounds_max: int,
     extra_columns: ExtraColumns = "warn",
+    time_zone: str | None = None,
 ) -> Dataflow:
     """The flow that keeps the views of a text up to date."""
-    flow = flow_of_statements(parse(text), schemas, name=name, parameters=parameters, rounds_max=rounds_max)
+    flow = flow_of_statements(
+        parse(text), schemas, name=name, parameters=parameters, rounds_max=rounds_max, time_zone=time_zone
+    )
     check_extra_columns(f"flow '{name}'", extra_columns)
     for node in flow.plan.named(NodeKind.INPUT).values():
         node.extra_columns = extra_columns
@@ -56,9 +59,10 @@ def flow_of_statements(
     name: str,
     parameters: Mapping[str, object],
     rounds_max: int,
+    time_zone: str | None = None,
 ) -> Dataflow:
     """The flow that keeps the views of statements up to date; SqlError if there is none among them."""
-    made = ViewsFlow(name, parameters, rounds_max)
+    made = ViewsFlow(name, parameters, rounds_max, time_zone=time_zone)
     for each, schema in schemas.items():
         made.add_input(each, schema)
     queries = [each for each in statements if not isinstance(each, exp.Create)]
@@ -86,8 +90,10 @@ class ViewsFlow:
         parameters: Mapping[str, object],
         rounds_max: int,
         make_input: MakeInput = input_table,
+        *,
+        time_zone: str | None = None,
     ) -> None:
-        self.flow = Dataflow(name)
+        self.flow = Dataflow(name, time_zone=time_zone)
         self.views: list[str] = []
         """The names of the views that are outputs."""
         self._make_input = make_input

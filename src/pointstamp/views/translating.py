@@ -18,6 +18,7 @@ from pointstamp.errors import FlowError
 from pointstamp.expressions import functions as F  # noqa: N812 - as PySpark's users call it
 from pointstamp.expressions.compiling import compile_expression
 from pointstamp.expressions.tree import Choice, Expression, Literal, lit, when
+from pointstamp.expressions.typing import DOUBLE, LONG, common_of_all, is_number, is_text, is_time
 from pointstamp.rows.ddl import parse_ddl
 from pointstamp.views import literals, special_forms
 from pointstamp.views.calling import called
@@ -32,7 +33,7 @@ BINARY: Final[dict[type[exp.Expr], Callable[[Any, Any], Expression]]] = {
     exp.Mul: lambda a, b: a * b,
     exp.Div: lambda a, b: a / b,
     exp.Mod: lambda a, b: a % b,
-    exp.IntDiv: lambda a, b: ((a - a % b) / b).cast("long"),
+    exp.IntDiv: lambda a, b: F.whole_quotient(a, b),
     exp.And: lambda a, b: a & b,
     exp.Or: lambda a, b: a | b,
     exp.DPipe: lambda a, b: F.concat(a, b),
@@ -105,7 +106,21 @@ class Translator:
         one, other = self(node.this), self(node.expression)
         if not isinstance(node, exp.And | exp.Or | exp.DPipe):
             one, other = self._beside(node.this, one, other), self._beside(node.expression, other, one)
+            one, other = self._without_text(one, other)
         return BINARY[type(node)](one, other)
+
+    def _without_text(self, one: Expression, other: Expression) -> tuple[Expression, Expression]:
+        """Values that are reckoned with: a text is read as a number, as Spark reads it."""
+        kinds = self.type_of(one), self.type_of(other)
+        if not any(map(is_text, kinds)) or any(is_time(kind) or types.is_duration(kind) for kind in kinds):
+            return one, other
+        known = next((kind for kind in kinds if not is_text(kind)), DOUBLE)
+        as_number = LONG if types.is_integer(known) else DOUBLE
+        made = [
+            each.cast(as_number) if is_text(kind) else each
+            for each, kind in zip((one, other), kinds, strict=True)
+        ]
+        return made[0], made[1]
 
     def _beside(self, node: exp.Expr, value: Expression, other: Expression) -> Expression:
         """A value with which another one is reckoned."""
@@ -129,37 +144,32 @@ class Translator:
                     return Literal(
                         pa.scalar(literals.moved_by_months(found, sign * months), moved.value.type)
                     )
-            return F.add_months(moved, sign * months)
+            return F.move_months(moved, sign * months)
         length = sign * literals.interval_length(interval)
         if types.is_date(self.type_of(moved)) and not length.seconds and not length.microseconds:
             return F.date_add(moved, length.days)
         return moved + lit(length)
 
     def _met(self, nodes: list[exp.Expr]) -> list[Expression]:
-        """Values that are compared: a string of the text is read as what it is compared with."""
+        """Values that are compared: a text is read as what it is compared with, as Spark reads it."""
         made = [self(node) for node in nodes]
-        texts = [isinstance(node, exp.Literal) and node.is_string for node in nodes]
-        if all(texts) or not any(texts):
-            return self._as_numbers(made)
-        with placed(nodes[texts.index(False)]):
-            kind = self.type_of(made[texts.index(False)])
-        if types.is_string(kind) or types.is_null(kind):
+        kinds = []
+        for node, each in zip(nodes, made, strict=True):
+            with placed(node):
+                kinds.append(self.type_of(each))
+        others = [kind for kind in kinds if not is_text(kind) and not types.is_null(kind)]
+        if not others or not any(map(is_text, kinds)) or any(map(types.is_nested, others)):
             return made
-        return [
-            literals.text_as(node, str(node.this), kind) if is_text else each
-            for node, each, is_text in zip(nodes, made, texts, strict=True)
-        ]
+        with placed(nodes[0]):
+            kind = common_of_all(others, "a comparison")
+        read_as = LONG if types.is_integer(kind) else DOUBLE if is_number(kind) else kind
+        return [self._read_as(node, each, read_as) if is_text(found) else each
+                for node, each, found in zip(nodes, made, kinds, strict=True)]  # fmt: skip
 
-    def _as_numbers(self, values: list[Expression]) -> list[Expression]:
-        """Values that are compared: texts beside numbers are read as numbers, as in Spark."""
-        kinds = [self.type_of(each) for each in values]
-        numbers = [kind for kind in kinds if _is_number(kind)]
-        if not numbers or not any(types.is_string(kind) for kind in kinds):
-            return values
-        to = "long" if all(types.is_integer(kind) for kind in numbers) else "double"
-        return [
-            each.cast(to) if types.is_string(kind) else each for each, kind in zip(values, kinds, strict=True)
-        ]
+    def _read_as(self, node: exp.Expr, value: Expression, kind: pa.DataType) -> Expression:
+        if isinstance(node, exp.Literal):
+            return literals.text_as(node, str(node.this), kind)
+        return value.cast(kind)
 
     # Nodes of other kinds.
 
@@ -210,11 +220,26 @@ class Translator:
             isinstance(node.this, exp.Literal)
             and node.this.is_string
             and (types.is_date(to) or types.is_timestamp(to))
+            and not node.args.get("safe")
         ):
             return literals.text_as(node, str(node.this.this), to)
         inner = self(node.this)
+        if is_text(to) and types.is_duration(self.type_of(inner)) and not self._is_between_times(node.this):
+            raise refused(
+                node,
+                "the text of an interval depends on the units that it was written with, which are not kept",
+                "Cast the difference of two timestamps, or compute the number that is meant.",
+            )
         # What does not fit is an error in Spark since 4.0; the parser knows only the casts of before.
         return inner.try_cast(to) if node.args.get("safe") else inner.cast(to)
+
+    def _is_between_times(self, node: exp.Expr) -> bool:
+        """Whether a node is the difference of two times of which one is a timestamp."""
+        node = node.unnest()
+        if not isinstance(node, exp.Sub):
+            return False
+        kinds = [self.type_of(self(each)) for each in (node.this, node.expression)]
+        return all(map(is_time, kinds)) and any(map(types.is_timestamp, kinds))
 
     def is_(self, node: exp.Is) -> Expression:
         """IS NULL, IS TRUE, IS FALSE."""
@@ -235,10 +260,6 @@ class Translator:
                 "Give parameters={'name': value}.",
             )
         return lit(self.parameters[node.this])
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def data_type(node: exp.DataType) -> pa.DataType:
@@ -303,6 +324,8 @@ _OTHERS: Final[dict[type[exp.Expr], Callable[[Translator, Any], Expression]]] = 
     exp.Placeholder: Translator.parameter,
     exp.Extract: special_forms.extract,
     exp.Substring: special_forms.substring,
+    exp.StrPosition: special_forms.position,
+    exp.AtTimeZone: special_forms.at_time_zone,
     exp.Trim: special_forms.trim,
     exp.Interval: _interval,
     exp.Anonymous: lambda translator, node: called(node, translator),

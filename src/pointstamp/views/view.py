@@ -17,6 +17,7 @@ def view(
     inputs: str = "",
     name: str = "view",
     max_rounds: int = 100,
+    time_zone: str | None = None,
     **tables: str | pa.Schema,
 ) -> Dataflow:
     """A flow that keeps an expression of Ibis, or a DataFrame of SQLFrame, up to date.
@@ -29,6 +30,8 @@ def view(
         orders = ibis.table({"city": "string", "price": "int64"}, name="orders")
         flow = ps.view(orders.group_by("city").agg(total=orders.price.sum()))
 
+    ``time_zone`` is the zone of ``Dataflow``, in which timestamps are shown and read.
+
     A DataFrame of PySpark is refused: it has a plan in Spark and no text.
     """
     try:
@@ -40,4 +43,6 @@ def view(
             "ps.view needs the package sqlglot. Install it with pip install 'pointstamp[sql]'."
         ) from error
     given = {**(schemas or {}), **tables}
-    return expressions.flow_of(expression, given, inputs=inputs, name=name, rounds_max=max_rounds)
+    return expressions.flow_of(
+        expression, given, inputs=inputs, name=name, rounds_max=max_rounds, time_zone=time_zone
+    )

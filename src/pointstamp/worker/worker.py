@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, RecoveryError
+from pointstamp.expressions.zones import UTC, enter_time_zone, leave_time_zone
 from pointstamp.flow.pact import ExchangeBy, ExchangeByFunction, StayHere
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.operators.endpoints import Collect, Deliver
@@ -86,6 +87,7 @@ class Worker:
         has_tails: bool = False,
     ) -> None:
         self.plan = plan
+        self._time_zone: str | None = None if plan.time_zone in (None, UTC) else plan.time_zone
         self.graph: OperatorGraph = plan.graph()
         self.worker = worker
         self.workers = workers
@@ -202,6 +204,15 @@ class Worker:
 
     def step(self) -> bool:
         """Do one thing; False where there is nothing to do until something arrives."""
+        if self._time_zone is None:
+            return self._step()
+        token = enter_time_zone(self._time_zone)
+        try:
+            return self._step()
+        finally:
+            leave_time_zone(token)
+
+    def _step(self) -> bool:
         messages = self._transport.receive()
         if messages:
             self._take_in(messages)

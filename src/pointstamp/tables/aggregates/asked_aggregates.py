@@ -15,7 +15,7 @@ from pyarrow import types
 from pointstamp.errors import SchemaError
 from pointstamp.expressions.compiling import compile_condition, compile_expression
 from pointstamp.expressions.selecting import check_columns
-from pointstamp.expressions.tree import Expression, col
+from pointstamp.expressions.tree import Column, Expression, col
 from pointstamp.expressions.typing import is_number
 from pointstamp.reduce.aggregate import Aggregate, Aggregation, FunctionAggregate
 from pointstamp.reduce.arguments import Arguments
@@ -93,17 +93,23 @@ def _built_in(who: str, schema: pa.Schema, aggregate: Aggregate, arguments: Argu
         assert isinstance(aggregate.by, str | Expression)
         _check_order(f"{who}, by=", kind, _type(f"{who}, by=", schema, aggregate.by))
         by = arguments.of(aggregate.by, where)
-        return TableAggregate(kind, arguments.of(given), gives, by=by)
+        return TableAggregate(kind, arguments.of(given, _condition_of(given, where)), gives, by=by)
     if kind in ("first", "last"):
         assert isinstance(aggregate.by, tuple)
         order = ordering(f"{who}: {kind}", schema, aggregate.by)
         for each in order:
             arguments.named(each.column)
         holds = None if where is None else arguments.made(where)
-        return TableAggregate(kind, arguments.of(given), gives, order=order, where=holds)
+        column = arguments.of(given, _condition_of(given, where))
+        return TableAggregate(kind, column, gives, order=order, where=holds)
     column = arguments.of(given, where)
     fraction = 0.5 if aggregate.fraction is None else aggregate.fraction
     return TableAggregate(kind, column, gives, fraction=fraction)
+
+
+def _condition_of(given: str | Expression | None, where: Expression | None) -> Expression | None:
+    """The condition under which an argument is computed, if it is computed at all."""
+    return where if isinstance(given, Expression) and not isinstance(given, Column) else None
 
 
 def _function(
