@@ -69,6 +69,8 @@ class AnsweringCrew:
     """Members that answer at once: they have read a tick when they hear of it, and save what they have."""
 
     def __init__(self, mission: Mission, snapshot_of: SnapshotOf, parts_left: int | None = None) -> None:
+        self.workers = mission.workers
+        self.could_grow = False
         self._mission = mission
         self._snapshot_of = snapshot_of
         self._parts_left = mission.workers if parts_left is None else parts_left

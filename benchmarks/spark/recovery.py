@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,18 +33,16 @@ from benchmarks.recovery.commits import check
 from benchmarks.recovery.kill import EPOCHS_MAX, WORKERS, Drawn, until
 from benchmarks.spark.session import session
 from benchmarks.spark.steps import Moments, born, note, table
-from pyspark import BarrierTaskContext
 from pyspark.sql import SparkSession
 
 from pointstamp import Dataflow
-from pointstamp.mesh.door import Address
-from pointstamp.mesh.mesh import Mesh
 from pointstamp.query import supervisor
 from pointstamp.query.policy import RestartPolicy
 from pointstamp.query.query import Query
 from pointstamp.sinks.reading import read_published
 from pointstamp.spark import crew
 from pointstamp.spark.crewtask import Task
+from pointstamp.spark.rendezvous import Membership
 from pointstamp.spark.spare import SpareKeeper
 
 STEPS = [
@@ -76,15 +74,9 @@ class NotedTask(Task):
         note(os.environ[WHERE], LOADED, process_time())
         yield from Task.__call__(self, batches)
 
-    def _meet(self, context: BarrierTaskContext, number: int, mesh: Mesh) -> None:
-        connect = mesh.connect
-
-        def noted(addresses: Sequence[Address]) -> None:
-            note(os.environ[WHERE], KNOWN)
-            connect(addresses)
-
-        mesh.connect = noted  # type: ignore[method-assign]
-        Task._meet(self, context, number, mesh)  # noqa: SLF001 - a moment inside it is wanted
+    def _meet(self, membership: Membership) -> None:
+        note(os.environ[WHERE], KNOWN)
+        Task._meet(self, membership)  # noqa: SLF001 - the moment after it is wanted
         note(os.environ[WHERE], WHOLE)
 
 

@@ -182,7 +182,7 @@ class ThreadCrew(MeshCrew):
     """Members that stood by, in threads; the driver takes one for lost after so many snapshots."""
 
     def __init__(self, mesh: Mesh, members: list[threading.Thread], snapshots: int | None) -> None:
-        super().__init__(mesh)
+        super().__init__(mesh, WORKERS)
         self._members = members
         self._left = snapshots
 

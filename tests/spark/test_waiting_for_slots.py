@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -90,10 +91,10 @@ def test_a_query_with_fewer_slots_than_workers_runs_with_fewer(
 def test_too_few_slots_and_unknown_words_are_rejected_before_anything_is_written(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    places = {"checkpoint": str(tmp_path / "c"), "output": str(tmp_path / "o")}
+    places: dict[str, Any] = {"checkpoint": str(tmp_path / "c"), "output": str(tmp_path / "o")}
     words = ps.files(tmp_path)
     with pytest.raises(FlowError, match=r"3 workers were asked for, but Spark has 2 slots"):
         counting().start(spark, words=words, workers=4, min_workers=3, **places)
     with pytest.raises(FlowError, match=r"rescale='sometimes' is not known. Give one of 'restart', 'eager'"):
-        counting().start(spark, words=words, rescale="sometimes", **places)  # type: ignore[arg-type]
+        counting().start(spark, words=words, rescale="sometimes", **places)
     assert not (tmp_path / "c").exists()

@@ -157,7 +157,7 @@ class Answers:
 
 def _tree(asked: Asked, schema: pa.Schema) -> Expression:
     (statement,) = parse(f"select {asked.sql} as v from grid")  # noqa: S608
-    node = rewritten(statement).expressions[0].unalias()
+    node = rewritten(statement, {}).expressions[0].unalias()
     assert isinstance(node, exp.Expr)
     scope = Scope(tuple(ScopeName(None, name, name) for name in schema.names), schema)
     return Translator(scope)(node)

@@ -66,8 +66,7 @@ class Task:
         mission = replace(self.mission, workers=seat.workers)
 
         def work() -> None:
-            mesh.connect(membership.roster.addresses)
-            mesh.meet(MEETING_SECONDS_MAX)
+            self._meet(membership)
             now = stand_by(mission, mesh) if self.is_spare else mission
             if now is not None:
                 be_member(now, mesh, seat.number, Watchdog(self.silence_seconds_max))
@@ -80,3 +79,8 @@ class Task:
         finally:
             mesh.close()
             membership.close()
+
+    def _meet(self, membership: Membership) -> None:
+        """Connect with all workers of the roster and the driver."""
+        membership.mesh.connect(membership.roster.addresses)
+        membership.mesh.meet(MEETING_SECONDS_MAX)

@@ -148,6 +148,16 @@ class SimulatedCrew:
 
     # As a crew.
 
+    @property
+    def workers(self) -> int:
+        """How many members there are."""
+        return self.mission.workers
+
+    @property
+    def could_grow(self) -> bool:
+        """No other member offers itself in a simulated world."""
+        return False
+
     def post(self, worker: int, order: Order) -> None:
         """Put an order on its way."""
         self.places[worker].orders.put(order)
