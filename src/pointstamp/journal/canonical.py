@@ -22,7 +22,7 @@ import pickle
 import re
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
@@ -124,7 +124,9 @@ class Canonical:
 
     def fields_of(self, value: Any) -> Iterator[tuple[str, Any]] | None:  # noqa: ANN401 - any part of a plan
         """Return the named parts of a value, for those who tell what differs; None if it has none."""
-        if isinstance(value, Compiled | Expression | SourcePort) or self._is_users(value):
+        if isinstance(value, Compiled | Expression) or self._plain(value) is not None:
+            return None
+        if _is_code(value) or self._is_users(value):
             return None
         if isinstance(value, partial):
             return arguments_of(value)
@@ -132,6 +134,8 @@ class Canonical:
             return ((each.name, getattr(value, each.name)) for each in fields(value))
         if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
             return iter(value.items())
+        if _package(type(value)) == _OURS and not isinstance(value, Collection | msgspec.Struct):
+            return iter(self._attributes(value))
         return None
 
     def users(self, value: Any) -> str:  # noqa: ANN401 - a function, a class or an object

@@ -180,13 +180,17 @@ def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) ->
 
 
 def _logic(words: Canonical, made: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever makes it
-    users = logic_of(made)
-    if not isinstance(made, partial) or users is not made:
-        yield "operator", words.text(users)
-        yield from ((f"state '{name}'", way) for name, way in declared_state(users).items())
+    logic = logic_of(made)
+    if isinstance(logic, partial):
+        yield "operator", words.text(logic.func)
+        yield from _flat(words, "", logic, 0)
         return
-    yield "operator", words.text(made.func)
-    yield from _flat(words, "", made, 0)
+    if words.fields_of(logic) is None:
+        yield "operator", words.text(logic)
+    else:
+        yield "operator", words.text(type(logic))
+        yield from _flat(words, "", logic, 0)
+    yield from ((f"state '{name}'", way) for name, way in declared_state(logic).items())
 
 
 def _flat(words: Canonical, name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:  # noqa: ANN401
