@@ -24,6 +24,9 @@ CALLED_BY_OTHERS: Final = {
     "handle_error": "the server of the standard library calls it where a request fails",
     "log_message": "the server of the standard library calls it to log a request",
     "_warn_unsupported": "sqlglot calls it for a statement that it does not know",
+    "_parse_pipe_syntax_query": "sqlglot calls it for a query that continues with |>",
+    "_parse_pipe_syntax_aggregate": "sqlglot calls it for |> AGGREGATE",
+    "_parse_pipe_syntax_select": "sqlglot calls it for |> SELECT",
 }
 
 

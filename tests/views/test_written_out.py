@@ -5,6 +5,8 @@ What only this finds: three values of ALL and ANY that are two; copies of EXCEPT
 deletion of one; a distinct value that stays in a sum when one of its copies goes.
 """
 
+from datetime import date
+
 import pytest
 
 import pointstamp as ps
@@ -139,3 +141,12 @@ def test_one_row_that_replaces_another_in_an_epoch_is_one() -> None:
         workers=2,
     )
     assert results.table("result").to_pylist() == [{"k": 1, "s": 3}]
+
+
+def test_a_parameter_that_is_a_text_or_an_integer_is_a_literal() -> None:
+    query = "select id from t where day >= :day and id > :least order by id limit :most offset :skipped"
+    given = {"day": "2024-05-02", "least": -3, "most": 2, "skipped": 1}
+    flow = ps.sql(query, t="id long, day date", parameters=given)
+    rows = [{"id": number, "day": date(2024, 5, number)} for number in range(1, 6)]
+    found = flow.run_local(t=[rows])["result"][0].to_pylist()
+    assert sorted(row["id"] for row in found) == [3, 4]
