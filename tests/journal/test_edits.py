@@ -162,6 +162,14 @@ def keyed(**changed: Any) -> ps.Dataflow:  # noqa: ANN401 - arguments of table
     return flow
 
 
+FREE = object()
+"""Of a parameter that may change: it only decides what is logged."""
+NEEDS: dict[tuple[str, str], dict[str, Any]] = {
+    ("input", "late_output"): {"late": "output"},
+    ("table", "late"): {"lateness": 3},
+}
+"""Parameters that others need."""
+
 INPUTS: dict[str, tuple[Callable[..., ps.Dataflow], dict[str, Any]]] = {
     "input": (
         declared,
@@ -171,6 +179,7 @@ INPUTS: dict[str, tuple[Callable[..., ps.Dataflow], dict[str, Any]]] = {
             "epoch": ps.event_time("at", every=6, lateness=3),
             "late": "drop",
             "late_output": "behind",
+            "extra_columns": FREE,
         },
     ),
     "table": (
@@ -181,6 +190,9 @@ INPUTS: dict[str, tuple[Callable[..., ps.Dataflow], dict[str, Any]]] = {
             "key": "j",
             "order": "j",
             "deleted": "gone",
+            "lateness": 3,
+            "late": "drop",
+            "extra_columns": FREE,
         },
     ),
 }
@@ -191,7 +203,10 @@ def test_every_parameter_of_an_input_is_in_its_shape(verb: str) -> None:
     make, edits = INPUTS[verb]
     assert sorted(edits) == sorted(parameters_of(getattr(ps.Dataflow, verb)))
     for parameter, value in edits.items():
-        extra = {"late": "output"} if parameter == "late_output" else {}
+        extra = NEEDS.get((verb, parameter), {})
+        if value is FREE:
+            assert not is_rejected(make().plan, make(**{parameter: "ignore"}).plan), parameter
+            continue
         assert is_rejected(make(**extra).plan, make(**{**extra, parameter: value}).plan, accept=True), (
             parameter
         )
@@ -404,6 +419,7 @@ def everything(*, has_edits: bool = True) -> Iterator[Plan]:
             for calling in (case.base, *(case.edits.values() if has_edits else ())):
                 yield case.flow(verb, calling).plan
     yield _in_event_time().plan
+    yield keyed(lateness=2).plan
     yield _with_texts_as_ids().plan
     yield ps.sql(
         "select a.k, sum(a.n) s, (select max(n) from b) m from a "

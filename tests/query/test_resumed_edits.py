@@ -282,6 +282,9 @@ def identity(source: Any) -> dict[str, str]:  # noqa: ANN401 - any source
     return dict(source.identity())
 
 
+AS_FILES_ARE = {"pattern": "*", "order_by": "modified", "quote": '"', "header": "True"}
+
+
 def test_every_source_has_an_identity_without_secrets() -> None:
     options = {"key": "SECRET", "password": "SECRET"}
     sources = [
@@ -293,8 +296,8 @@ def test_every_source_has_an_identity_without_secrets() -> None:
         ps.kafka("one:9092", "orders", format="avro", registry="http://me:SECRET@registry"),
     ]
     assert [identity(each) for each in sources] == [
-        {"kind": "files", "place": "s3://bucket/in", "format": "parquet", "pattern": "*"},
-        {"kind": "files", "place": "sftp://host/in", "format": "parquet", "pattern": "*"},
+        {"kind": "files", "place": "s3://bucket/in", **AS_FILES_ARE},
+        {"kind": "files", "place": "sftp://host/in", **AS_FILES_ARE},
         {"kind": "published output", "place": "sftp://host/out", "output": "counts"},
         {"kind": "changes of the Delta table", "place": "s3://bucket/table"},
         {

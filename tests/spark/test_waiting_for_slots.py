@@ -96,5 +96,5 @@ def test_too_few_slots_and_unknown_words_are_rejected_before_anything_is_written
     with pytest.raises(FlowError, match=r"3 workers were asked for, but Spark has 2 slots"):
         counting().start(spark, words=words, workers=4, min_workers=3, **places)
     with pytest.raises(FlowError, match=r"rescale='sometimes' is not known. Give one of 'restart', 'eager'"):
-        counting().start(spark, words=words, rescale="sometimes", **places)
+        counting().start(spark, words=words, rescale="sometimes", **places)  # type: ignore[arg-type]
     assert not (tmp_path / "c").exists()

@@ -8,10 +8,10 @@ import os
 import re
 from typing import Final
 
+from pointstamp.redaction import identity
+
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-_CONTAINERS: Final = ("abfs", "abfss", "wasb", "wasbs")
-"""Schemes in which the part before '@' is not a user, but a container."""
 
 
 def absolute_place(path: str | os.PathLike[str]) -> str:
@@ -32,11 +32,7 @@ def recorded_place(address: str) -> str:
     """
     if address.startswith("file:/"):
         return os.path.abspath("/" + address.removeprefix("file:").lstrip("/"))
-    found = _SCHEME.match(address)
-    if found is None:
+    if _SCHEME.match(address) is None:
         return os.path.abspath(address)
-    scheme, rest = found[1], address[found.end() :]
-    user, at, behind = rest.rpartition("@")
-    if at and scheme not in _CONTAINERS and ("/" not in user or ":" in user):
-        rest = behind
-    return f"{scheme}://{rest.partition('?')[0].rstrip('/')}"
+    place = identity(address.rstrip("/")).replace("://***@", "://", 1)
+    return place.partition("?")[0].rstrip("/")
