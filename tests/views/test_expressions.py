@@ -72,7 +72,8 @@ def frame_of_totals(t: DataFrame, u: DataFrame) -> DataFrame:
 
 
 def frame_of_first(t: DataFrame, u: DataFrame) -> DataFrame:
-    order = Window.partitionBy("k").orderBy(F.col("a").desc(), F.col("b"), F.col("x"))
+    by = [F.col("a").desc_nulls_last(), F.col("b").asc_nulls_first(), F.col("x").asc_nulls_first()]
+    order = Window.partitionBy("k").orderBy(*by)  # the place of nulls is said, because engines differ in it
     return t.withColumn("place", F.row_number().over(order)).where(F.col("place") <= 2).drop("x")
 
 
