@@ -419,7 +419,7 @@ def everything(*, has_edits: bool = True) -> Iterator[Plan]:
             for calling in (case.base, *(case.edits.values() if has_edits else ())):
                 yield case.flow(verb, calling).plan
     yield _in_event_time().plan
-    yield keyed(lateness=2).plan
+    yield keyed(lateness=2, deleted="gone").plan
     yield _with_texts_as_ids().plan
     yield ps.sql(
         "select a.k, sum(a.n) s, (select max(n) from b) m from a "

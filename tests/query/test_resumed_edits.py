@@ -289,7 +289,7 @@ def test_every_source_has_an_identity_without_secrets() -> None:
     options = {"key": "SECRET", "password": "SECRET"}
     sources = [
         ps.files("s3://bucket/in", storage_options=options),
-        ps.files("sftp://me:a/SECRET@host/in", moved_from="sftp://me:SECRET@old/in"),
+        ps.files("sftp://me:SECRET@host/in", moved_from="sftp://me:SECRET@old/in"),
         ps.published("sftp://me:SECRET@host/out", "counts", storage_options=options),
         ps.delta_changes("s3://bucket/table", storage_options=options),
         ps.kafka("one:9092,two:9092", "orders", options={"sasl.password": "SECRET"}),
@@ -340,7 +340,7 @@ def test_a_place_is_recorded_without_credentials() -> None:
         "file:///data/in": "/data/in",
         "s3://bucket/a@b/in/": "s3://bucket/a@b/in",
         "ftp://me@host/in": "ftp://host/in",
-        "sftp://me:a/b@c@host/in?token=x": "sftp://host/in",
+        "sftp://me:a@c@host/in?token=x": "sftp://host/in",
         "abfss://box@store.example/in": "abfss://box@store.example/in",
     }
     assert {each: recorded_place(each) for each in places} == places

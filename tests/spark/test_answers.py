@@ -76,7 +76,7 @@ def test_the_examples_of_sparks_manual_give_the_same_here(spark: SparkSession) -
     before = spark.conf.get("spark.sql.session.timeZone")
     wrong, rejected, same = [], [], 0
     try:
-        for name in SCALARS:
+        for name in SCALARS.keys() - {"iff"}:  # of Databricks alone
             manual = "\n".join(row[0] for row in spark.sql(f"describe function extended {name}").collect())
             for example in re.findall(r"> SELECT (.*?);", manual, re.IGNORECASE | re.DOTALL):
                 asked = Asked(example)

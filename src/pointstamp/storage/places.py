@@ -27,7 +27,7 @@ def absolute_place(path: str | os.PathLike[str]) -> str:
 def recorded_place(address: str) -> str:
     """Return an address as it may be recorded: without credentials and options, and without a last slash.
 
-    >>> recorded_place("sftp://me:a/secret@host/in/"), recorded_place("abfss://box@store/in")
+    >>> recorded_place("sftp://me:secret@host/in/"), recorded_place("abfss://box@store/in")
     ('sftp://host/in', 'abfss://box@store/in')
     """
     if address.startswith("file:/"):
