@@ -20,17 +20,32 @@ from pointstamp.expressions.tree import Expression, Literal, lit
 from pointstamp.rows.ddl import type_to_ddl
 from pointstamp.views.refusing import placed, refused
 
+_DECIMAL_DIGITS_MAX: Final = 38
 _MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
-def literal(node: exp.Literal) -> Expression:
-    """A number or a string."""
+def literal(node: exp.Literal, sign: int = 1) -> Expression:
+    """A number, with the sign before it, or a string; an integer beyond a long is a decimal, as in Spark."""
     text = str(node.this)
     if node.is_string:
         return lit(text)
     if "e" in text.lower():
-        return lit(float(text))
-    return lit(Decimal(text)) if "." in text else lit(int(text))
+        return lit(sign * float(text))
+    if "." in text:
+        return lit(sign * Decimal(text))
+    value = sign * int(text)
+    if -(2**63) <= value < 2**63:
+        return lit(value)
+    if len(text) > _DECIMAL_DIGITS_MAX:
+        raise refused(
+            node, f"the number {text} has {len(text)} digits, and the most is {_DECIMAL_DIGITS_MAX}"
+        )
+    return lit(Decimal(value))
+
+
+def is_number(node: exp.Expr) -> bool:
+    """Whether a node is a number that is written out, without a sign."""
+    return isinstance(node, exp.Literal) and not node.is_string
 
 
 def text_as(node: exp.Expr, text: str, data_type: pa.DataType) -> Expression:

@@ -207,6 +207,10 @@ class Translator:
         default = node.args.get("default")
         return made if default is None else made.otherwise(self(default))
 
+    def negated(self, node: exp.Neg) -> Expression:
+        """A minus: before digits it is a part of the number, as in Spark's grammar."""
+        return literals.literal(node.this, -1) if literals.is_number(node.this) else -self(node.this)
+
     def if_(self, node: exp.If) -> Expression:
         """IF(condition, value, other value)."""
         if node.args.get("false") is None:
@@ -307,7 +311,7 @@ _OTHERS: Final[dict[type[exp.Expr], Callable[[Translator, Any], Expression]]] = 
     exp.Paren: lambda translator, node: translator(node.this),
     exp.Alias: lambda translator, node: translator(node.this),
     exp.Not: lambda translator, node: ~translator(node.this),
-    exp.Neg: lambda translator, node: -translator(node.this),
+    exp.Neg: Translator.negated,
     exp.Between: Translator.between,
     exp.In: lambda translator, node: (
         translator.is_in(node) if node.args.get("query") is None else _refuse_subquery(translator, node)
