@@ -92,6 +92,26 @@ def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
     assert ps.read_published(output)["good"].num_rows == 3
 
 
+def test_all_that_is_available_is_processed_however_young_it_is(tmp_path: Path) -> None:
+    topic = new_topic(2)
+    put(topic, [b'{"n": 0}'])
+    flow = ps.Dataflow("young")
+    flow.output("numbers", flow.input("numbers", "n long"))
+    query = flow.start_local(
+        numbers=ps.kafka(address(), topic, look_every_seconds=600.0),
+        checkpoint=str(tmp_path / "checkpoint"),
+        output=str(tmp_path / "out"),
+    )
+    try:
+        for number in range(1, 9):
+            put(topic, [b'{"n": %d}' % number], partition=number % 2)
+            query.processAllAvailable()
+            rows = ps.read_published(str(tmp_path / "out"))["numbers"]["n"].to_pylist()
+            assert sorted(rows) == list(range(number + 1))
+    finally:
+        query.stop(finish=False)
+
+
 def test_records_that_are_left_out_are_counted(tmp_path: Path) -> None:
     topic = new_topic(2)
     put(topic, [b'{"n": 1}', b"no JSON"])

@@ -71,6 +71,8 @@ class KafkaWatch:
         self._failure: BaseException | None = None
         self._is_closed = threading.Event()
         self._thread: threading.Thread | None = None
+        # How many refreshes were asked for, were made by the thread, and have been returned by poll.
+        self._refreshes = self._refreshed = self._returned = 0
         self._ours, self._theirs = socket.socketpair()
         self._ours.setblocking(False)
         self._theirs.setblocking(False)
@@ -87,7 +89,19 @@ class KafkaWatch:
             self._ours.recv(4096)
         if self._failure is not None:
             raise self._failure
-        return self._units(dict(self._ends))
+        refreshed = self._refreshed  # before the ends, which are set first
+        units = self._units(dict(self._ends))
+        self._returned = refreshed
+        return units
+
+    def refresh(self) -> None:
+        """Ask Kafka soon how far the partitions go: what is there now is wanted."""
+        self._refreshes += 1
+
+    @property
+    def is_refreshing(self) -> bool:
+        """Whether what was there at the last ``refresh`` may not have been returned yet."""
+        return self._returned != self._refreshes
 
     def available_now(self) -> list[Unit]:
         """The records that are there now, and no others."""
@@ -123,9 +137,12 @@ class KafkaWatch:
             while not self._is_closed.is_set():
                 tails.stand_at(self._ends)
                 self._gather(tails, self._heard(tails))
+                refreshes = self._refreshes
                 ends = self._ends if self._is_closed.is_set() else self._asked()
-                if ends != self._ends:
+                if ends != self._ends or refreshes != self._refreshed:
                     self._take_note(ends)
+                    self._refreshed = refreshes
+                    self._wake()
         except Exception as error:  # raised again where the watch is polled
             known = isinstance(error, PointstampError)
             self._failure = error if known else cannot("say when records come", error)
@@ -138,6 +155,8 @@ class KafkaWatch:
         """Wait until a record comes, or Kafka is to be asked in any case; how many have come."""
         found, until = 0, monotonic() + self._source.look_every_seconds
         while not found and not self._is_closed.is_set() and (left := until - monotonic()) > 0:
+            if self._refreshes != self._refreshed:
+                break
             found = tails.new(min(left, _CLOSING_SECONDS))
         return found
 
@@ -186,7 +205,6 @@ class KafkaWatch:
 
     def _take_note(self, ends: dict[Place, int]) -> None:
         self._ends = ends
-        self._wake()
 
     def _find_partitions(self) -> None:
         """Look for topics and partitions, and where those begin that are new."""
