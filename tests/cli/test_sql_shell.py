@@ -152,7 +152,7 @@ def test_an_error_is_one_sentence_and_changes_nothing(tmp_path: Path, shell: Cal
     )
     errors = [line for line in shown.splitlines() if line.startswith("error: ")]
     assert [error.partition(". ")[0] for error in errors] == [
-        "error: division by zero; use ps.functions.try_divide for null in its place",
+        "error: division by zero; use ps.functions.try_divide or try_mod for null in its place",
         "error: line 1, column 16: there is no column 'foo'; there are 'cities.city', 'cities.total'.",
         "error: line 1, column 21: there is no table 'nowhere'; there are 'orders'.",
         "error: line 1, column 36: there are 2 values for the 4 columns id, city, price, at.",

@@ -151,7 +151,9 @@ def test_a_file_that_has_changed_is_read_as_it_is_as_long_as_nothing_of_it_is_co
 ) -> None:
     file = ticked_and_not_committed(tmp_path, "x\n1\n")
     file.write_text(content)
-    query = started(tmp_path, "csv", copying(accept), processes=processes, available_now=True)
+    query = started(
+        tmp_path, "csv", copying(accept), processes=processes, available_now=True, accept_changes=True
+    )
     query.awaitTermination()
     assert query.restarts == 0
     assert published(tmp_path) == {0: [int(line) for line in content.split()[1:]]}

@@ -99,6 +99,7 @@ def test_strangers_at_every_port_of_a_running_query_are_not_answered_and_cost_no
             checkpoint=str(tmp_path / "c"),
             output=str(tmp_path / "o"),
             workers=2,
+            min_workers=2,
             silence_seconds_max=SECONDS_MAX,
         )
         left.callback(query.stop, finish=False)

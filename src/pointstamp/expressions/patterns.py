@@ -254,7 +254,7 @@ def finest(pattern: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadTime:
     """A time that a text says: microseconds since 1970 on a clock, and seconds before UTC if it says them."""
 
     clock: int
@@ -283,7 +283,7 @@ _FIELDS: Final = {
 
 
 @cache
-def reader(pattern: str, what: str) -> Callable[[str], Read | None]:
+def reader(pattern: str, what: str) -> Callable[[str], ReadTime | None]:
     """A function that reads texts by a pattern, None for those that do not fit; SchemaError as ``writer``.
 
     >>> reader("d.M.yy", "to_date")("2.1.70").clock // MICROS_OF_DAY == days_of(2070, 1, 2)
@@ -308,7 +308,7 @@ def reader(pattern: str, what: str) -> Callable[[str], Read | None]:
     return lambda text: _read(compiled, letters, text)
 
 
-def _read(compiled: re.Pattern[str], letters: list[tuple[str, int]], text: str) -> Read | None:
+def _read(compiled: re.Pattern[str], letters: list[tuple[str, int]], text: str) -> ReadTime | None:
     match = compiled.fullmatch(text)
     if match is None:
         return None
@@ -319,7 +319,7 @@ def _read(compiled: re.Pattern[str], letters: list[tuple[str, int]], text: str) 
     if days is None or seconds is None:
         return None
     offset = next((fields[letter] for letter in "XxZ" if letter in fields), None)
-    return Read(days * MICROS_OF_DAY + seconds * _SECOND + fields.get("S", 0), offset)
+    return ReadTime(days * MICROS_OF_DAY + seconds * _SECOND + fields.get("S", 0), offset)
 
 
 def _value(letter: str, width: int, text: str) -> int:

@@ -29,7 +29,7 @@ import msgspec
 
 from pointstamp.mesh.door import Address
 
-SETTLE_SECONDS: Final = 2.0
+SETTLE_SECONDS: Final = 10.0
 """How long no task may register or leave before fewer workers than wished for are enough."""
 
 

@@ -72,7 +72,7 @@ class FileOptions:
     line_bytes_max: int = LINE_BYTES_MAX
 
 
-class Read(NamedTuple):
+class ReadRows(NamedTuple):
     """Rows of a file, and why those are null that could not be read, by their place."""
 
     rows: pa.RecordBatch
@@ -100,7 +100,7 @@ class _Job:
         check_undeclared(left, self.schema.names, source, extra_of(self.wanted), known=self.others)
 
 
-_Reader: TypeAlias = Callable[[_Job], Iterator[Read]]
+_Reader: TypeAlias = Callable[[_Job], Iterator[ReadRows]]
 
 
 def read_file(
@@ -305,21 +305,21 @@ def _completed(
 # Parquet and Arrow.
 
 
-def _parquet(job: _Job) -> Iterator[Read]:
+def _parquet(job: _Job) -> Iterator[ReadRows]:
     # Spark's old times (INT96) are read as nanoseconds unless told, and those end in 2262.
     file = pq.ParquetFile(job.handle, coerce_int96_timestamp_unit="us")
     used = _matched(file.schema_arrow.names, job)
     instants = _int96_columns(file)
     for group in _run(file.num_row_groups, job.part):
         if not used:
-            yield Read(_no_columns(file.metadata.row_group(group).num_rows), {})
+            yield ReadRows(_no_columns(file.metadata.row_group(group).num_rows), {})
             continue
         for batch in file.iter_batches(row_groups=[group], columns=list(dict.fromkeys(used))):
             columns = [
                 _as_instants(batch.column(name), column.type) if name in instants else batch.column(name)
                 for name, column in zip(used, job.schema, strict=True)
             ]
-            yield Read(pa.RecordBatch.from_arrays(columns, names=job.schema.names), {})
+            yield ReadRows(pa.RecordBatch.from_arrays(columns, names=job.schema.names), {})
 
 
 def _int96_columns(file: pq.ParquetFile) -> set[str]:
@@ -354,7 +354,7 @@ def _with_zones(came: pa.DataType, declared: pa.DataType) -> pa.DataType:
     return came
 
 
-def _arrow(job: _Job) -> Iterator[Read]:
+def _arrow(job: _Job) -> Iterator[ReadRows]:
     names = pa.ipc.open_file(job.handle).schema.names
     used = _matched(names, job)
     wanted = sorted({names.index(name) for name in used})
@@ -363,9 +363,9 @@ def _arrow(job: _Job) -> Iterator[Read]:
         batch = file.get_batch(number)
         columns = [batch.column(name) for name in used]
         if not used:
-            yield Read(_no_columns(batch.num_rows), {})
+            yield ReadRows(_no_columns(batch.num_rows), {})
             continue
-        yield Read(pa.RecordBatch.from_arrays(columns, names=job.schema.names), {})
+        yield ReadRows(pa.RecordBatch.from_arrays(columns, names=job.schema.names), {})
 
 
 # CSV.
@@ -379,7 +379,7 @@ def _csv_parse(name: str, options: FileOptions) -> pa_csv.ParseOptions:
     )
 
 
-def _csv(job: _Job) -> Iterator[Read]:
+def _csv(job: _Job) -> Iterator[ReadRows]:
     if not job.part.size_bytes:
         return
     options, name = job.options, job.part.locator
@@ -409,7 +409,7 @@ def _csv(job: _Job) -> Iterator[Read]:
 
 def _csv_rows(
     job: _Job, header: Sequence[str], used: Sequence[str], block_bytes: int, *, is_strict: bool
-) -> Iterator[Read]:
+) -> Iterator[ReadRows]:
     """The rows of a file with blocks of this size; an error is Arrow's, and there is none unless strict."""
     job.handle.seek(0)
     columns = list(zip(used, job.schema, strict=True))
@@ -431,20 +431,20 @@ def _csv_rows(
     with _plain(job.handle, job.part.locator) as text:
         for batch in pa_csv.open_csv(text, read_options, parse, convert):
             if not columns:
-                yield Read(_no_columns(batch.num_rows), {})
+                yield ReadRows(_no_columns(batch.num_rows), {})
             elif is_strict:
                 arrays = [
                     _from_text(batch.column(name), column.type) if name in zoned else batch.column(name)
                     for name, column in columns
                 ]
-                yield Read(pa.RecordBatch.from_arrays(arrays, names=job.schema.names), {})
+                yield ReadRows(pa.RecordBatch.from_arrays(arrays, names=job.schema.names), {})
             else:
                 yield _converted(batch, columns, job.schema)
     if torn:
         rows = pa.RecordBatch.from_arrays(
             [pa.nulls(len(torn), each.type) for each in job.schema], job.schema.names
         )
-        yield Read(rows, dict(enumerate(torn)))
+        yield ReadRows(rows, dict(enumerate(torn)))
 
 
 def _note_torn(torn: list[str], row: Any) -> str:  # noqa: ANN401 - pyarrow.csv.InvalidRow
@@ -452,7 +452,7 @@ def _note_torn(torn: list[str], row: Any) -> str:  # noqa: ANN401 - pyarrow.csv.
     return "skip"
 
 
-def _converted(batch: pa.RecordBatch, columns: Sequence[tuple[str, pa.Field]], schema: pa.Schema) -> Read:
+def _converted(batch: pa.RecordBatch, columns: Sequence[tuple[str, pa.Field]], schema: pa.Schema) -> ReadRows:
     """Bytes as the declared types; rows with a value that cannot be read are null, with the reason."""
     arrays: list[pa.Array] = []
     problems: dict[int, str] = {}
@@ -464,7 +464,7 @@ def _converted(batch: pa.RecordBatch, columns: Sequence[tuple[str, pa.Field]], s
     if problems:
         is_good = pa.array([place not in problems for place in range(batch.num_rows)])
         arrays = [pc.if_else(is_good, array, pa.scalar(None, array.type)) for array in arrays]
-    return Read(pa.RecordBatch.from_arrays(arrays, names=schema.names), problems)
+    return ReadRows(pa.RecordBatch.from_arrays(arrays, names=schema.names), problems)
 
 
 def _parsed(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str]]:
@@ -517,11 +517,11 @@ def _csv_misfit(
     )
 
 
-def _last_of(read: Read, count: int) -> Read:
+def _last_of(read: ReadRows, count: int) -> ReadRows:
     """The last rows."""
     start = read.rows.num_rows - count
     problems = {place - start: why for place, why in read.problems.items() if place >= start}
-    return Read(read.rows.slice(start), problems)
+    return ReadRows(read.rows.slice(start), problems)
 
 
 # JSON.
@@ -564,7 +564,7 @@ def _long_line(who: str, where: str, line_bytes_max: int) -> SourceError:
     )
 
 
-def _json(job: _Job) -> Iterator[Read]:
+def _json(job: _Job) -> Iterator[ReadRows]:
     job.handle.seek(0)
     with _plain(job.handle, job.part.locator) as text:
         for block in _line_blocks(text, job.options.line_bytes_max, job.who):
@@ -573,11 +573,11 @@ def _json(job: _Job) -> Iterator[Read]:
             yield from _json_block(job, block)
 
 
-def _json_block(job: _Job, block: _Block) -> Iterator[Read]:
+def _json_block(job: _Job, block: _Block) -> Iterator[ReadRows]:
     is_checked = extra_of(job.wanted) != "ignore"
     refused = refused_keys(job.wanted.names) if is_checked else []
     try:
-        yield from [Read(rows, {}) for rows in _json_rows(block.text, job.schema, refused)]
+        yield from [ReadRows(rows, {}) for rows in _json_rows(block.text, job.schema, refused)]
     except (pa.ArrowException, ValueError) as error:
         if is_checked:
             job.undeclared(change_keys(block.text), job.schema.names)
@@ -593,13 +593,13 @@ def _json_block(job: _Job, block: _Block) -> Iterator[Read]:
             raise SchemaError(
                 f"{job.who}: it cannot be read as JSON lines: {_line(error)}. Write one object a line."
             ) from error
-        yield Read(pa.concat_batches(pieces), problems)
+        yield ReadRows(pa.concat_batches(pieces), problems)
 
 
 def _sift_lines(
     lines: Sequence[tuple[int, bytes]], job: _Job, pieces: list[pa.RecordBatch], problems: dict[int, str]
 ) -> None:
-    """Read lines together, or where that fails each half by itself; the first bad one may be an error."""
+    """ReadRows lines together, or where that fails each half by itself; the first bad one may be an error."""
     if not lines:
         return
     try:

@@ -28,7 +28,7 @@ from pointstamp.mesh.places import LOOPBACK, address_of
 from pointstamp.query.crew import CrewError
 from pointstamp.query.meshcrew import MeshCrew
 from pointstamp.query.mission import Mission
-from pointstamp.query.rendezvous import SETTLE_SECONDS, Rendezvous
+from pointstamp.query.rendezvous import Rendezvous
 from pointstamp.query.standby import dismiss
 from pointstamp.running.messages import Failed, Ready, Report
 from pointstamp.running.workerprocess import member_names
@@ -41,8 +41,6 @@ from pointstamp.spark.slots import SlotPlan, is_connect, is_local, is_stopped, s
 from pointstamp.spark.ui_link import UiLink
 
 _LOOK_SECONDS: Final = 0.02
-CLUSTER_SETTLE_SECONDS: Final = 10.0
-"""How long, on a cluster, no task may register before fewer workers than wished for are enough."""
 _ACTIVE_SECONDS: Final = 0.5
 # Before it is worth a word that workers have not started yet.
 _PATIENCE_SECONDS: Final = 3.0
@@ -132,9 +130,7 @@ class SparkLauncher:
             server = RendezvousServer(folder, lambda: driver_host(self._spark))
             opened.callback(server.close)
             least = wish if self._barrier else min(self._slots.least, wish)
-            settle_seconds = SETTLE_SECONDS if is_local(self._spark) else CLUSTER_SETTLE_SECONDS
-            now = monotonic()
-            machine = Rendezvous(wish, least, versions(), now_seconds=now, settle_seconds=settle_seconds)
+            machine = Rendezvous(wish, least, versions(), now_seconds=monotonic())
             meshes: list[Mesh] = []
 
             def driver_address(workers: int) -> Address:
