@@ -85,8 +85,8 @@ def texts(browser: WebDriver, selector: str) -> list[str]:
 
 
 def click(browser: WebDriver, selector: str) -> None:
-    """Click an element."""
-    browser.find_element(By.CSS_SELECTOR, selector).click()
+    """Click an element, as soon as it is there."""
+    until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, selector))[0].click()
 
 
 def console(browser: WebDriver) -> list[str]:
