@@ -362,4 +362,8 @@ CASES: Final = [
     Case("full join on floats", "select t.k as p, w.k as q, w.n from t full join w on t.x - 0.5e0 = w.x"),
     Case("recursive step with other names", "with recursive r(n, m) as (select coalesce(k, 3), coalesce(a, 0) from t union all "
          "select n + 1 as m, m as n from r where n < 4) select n, m, count(*) as c from r group by n, m"),
+    Case("semi join using", "select k, t.a, b from t left semi join u using (k)",
+         "select k, a, b from t where exists (select 1 from u where u.k = t.k)"),
+    Case("anti join using", "select * from t left anti join u using (k, a)",
+         "select k, a, b, x from t where not exists (select 1 from u where u.k = t.k and u.a = t.a)"),
 ]  # fmt: skip

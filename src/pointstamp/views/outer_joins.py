@@ -88,7 +88,7 @@ def merged_names(left: Relation, right: Relation, columns: Sequence[str], how: H
     for column in columns:
         mine = next(each for each in left.names if each.is_called(column, None))
         theirs = next(each for each in right.names if each.is_called(column, None))
-        at = mine.at if how in ("inner", "left") else theirs.at
+        at = theirs.at if how == "right" else mine.at
         if how == "full":
             at = f"__using.{mine.at}"
             both = coalesce(mine.at, theirs.at).alias(at)
