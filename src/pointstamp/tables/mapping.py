@@ -14,6 +14,7 @@ import pyarrow as pa
 from pointstamp.operators.context import Context
 from pointstamp.operators.stateless import BatchFunction
 from pointstamp.rows.schema import to_batches
+from pointstamp.rows.zeros import floats_in, with_one_zero
 from pointstamp.tables.kept.weights import DIFF, Integers, columns_without_weight, with_weights
 
 
@@ -35,4 +36,6 @@ class MappedRows:
         for weight in np.unique(weights):
             made = self._function(rows.filter(pa.array(weights == weight)))
             for each in [] if made is None else to_batches(made, self._rows, who):
-                context.send(with_weights(each, np.full(each.num_rows, weight)))
+                columns = with_one_zero(each.columns, floats_in(self._rows))
+                same = pa.RecordBatch.from_arrays(columns, schema=self._rows)
+                context.send(with_weights(same, np.full(same.num_rows, weight)))

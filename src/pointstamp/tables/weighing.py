@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError
 from pointstamp.expressions.selecting import Selection
+from pointstamp.expressions.tree import Column
 from pointstamp.operators.context import Context
+from pointstamp.rows.zeros import floats_in, with_one_zero
 from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD, columns_without_weight, with_weights
 
 
@@ -24,6 +26,7 @@ class Appended:
         self._schema = schema
         self._names = columns_without_weight(schema)
         self._weight = weight
+        self._floats = floats_in(schema)
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Send the rows with their weight."""
@@ -47,9 +50,9 @@ class Appended:
     def _own(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """The columns of a row: those that the table has, in their order."""
         columns: list[pa.Array] = batch.columns
-        if len(columns) == len(self._names):
-            return columns
-        return [batch.column(name) for name in self._names]
+        if len(columns) != len(self._names):
+            columns = [batch.column(name) for name in self._names]
+        return with_one_zero(columns, self._floats) if self._floats else columns
 
 
 class Negated:
@@ -72,11 +75,13 @@ class Weighed:
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
         self._schema = pa.schema([*selection.schema, DIFF_FIELD])
+        computed = [not isinstance(column.tree, Column) for column in selection.columns]
+        self._floats = tuple(each for each in floats_in(selection.schema) if computed[each])
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Work the columns out and send."""
-        made = [*self._selection.of(batch), batch.column(DIFF)]
-        context.send(pa.RecordBatch.from_arrays(made, schema=self._schema))
+        made = with_one_zero(self._selection.of(batch), self._floats)
+        context.send(pa.RecordBatch.from_arrays([*made, batch.column(DIFF)], schema=self._schema))
 
 
 class Repeated:

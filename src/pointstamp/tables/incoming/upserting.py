@@ -29,6 +29,7 @@ from pointstamp.expressions.windows import integers_of
 from pointstamp.keyed.index import KeyIndex
 from pointstamp.operators.context import Context
 from pointstamp.operators.event_time import Bounds
+from pointstamp.rows.zeros import floats_in, with_one_zero
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.calendar import Calendar
@@ -56,6 +57,14 @@ class UpsertPlan:
         return batch.filter(pc.invert(is_deleted)), batch.filter(is_deleted)
 
 
+def _received(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows as a table may hold them."""
+    floats = floats_in(batch.schema)
+    if not floats:
+        return batch
+    return pa.RecordBatch.from_arrays(with_one_zero(batch.columns, floats), schema=batch.schema)
+
+
 class Upserts:
     """Sends how the table changes by the upserts of an epoch; keeps the row of each key."""
 
@@ -68,7 +77,7 @@ class Upserts:
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep the rows until their epoch is settled."""
-        self._open.setdefault(context.time, []).append(batch)
+        self._open.setdefault(context.time, []).append(_received(batch))
         context.notify_at()
 
     def on_notify(self, context: Context) -> None:
@@ -130,7 +139,7 @@ class OrderedUpserts:
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep the rows until their epoch is settled."""
-        self._open.setdefault(context.time, []).append(batch)
+        self._open.setdefault(context.time, []).append(_received(batch))
         context.notify_at()
 
     def on_notify(self, context: Context) -> None:
