@@ -63,6 +63,11 @@ def test_vertices_may_be_numbered_while_the_number_of_workers_changes(seed: int)
     check_story(list(NUMBERS), story_of("string", seed), "string", route=route, seed=seed)
 
 
+def test_a_vertex_that_returns_without_links_after_a_rescaling_has_its_own_label() -> None:
+    # It had lost its links and itself in one epoch, and workers that did not own it kept its label of before.
+    check_story(["cdlp in 1 rounds"], story_of("long", 103), "long", route=(1, 3), seed=103)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ALL_CASES)
 @pytest.mark.parametrize("key", PALETTES)

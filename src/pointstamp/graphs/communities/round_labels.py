@@ -33,25 +33,29 @@ class RoundLabels:
         self._is_there, self._was_there, self._shown = np.empty((3, 0), np.int64)
         self._is_unsaved = np.empty(0, np.bool_)
         self.relinked, self._added = np.empty(0, np.intp), Links(*np.empty((3, 0), np.int64))
-        """Vertices whose links changed in this epoch, and the links that came."""
+        """Vertices that came or whose links changed in this epoch, and the links that came."""
         self._unsaved: list[pa.RecordBatch] | None = None
         """Changes of links since the last save; None if nothing was saved yet."""
 
     def change(self, came: Mapping[str, list[pa.RecordBatch]]) -> None:
         """Take in the vertices and links that come and go in an epoch."""
+        # A vertex that returns votes, too: what is known of its label may be older than its last links.
+        voters = [np.empty(0, np.intp)]
         for batch in came.get("ids", ()):
             slots = self._slots_of(batch.column(0))
+            voters.append(slots)
             np.add.at(self._is_there, slots, batch.column(1).to_numpy())
             self._is_unsaved[slots] = True
-        self.relinked, self._added = np.empty(0, np.intp), Links(*np.empty((3, 0), np.int64))
+        self._added = Links(*np.empty((3, 0), np.int64))
         if "links" in came:
             batch = pa.concat_batches(came["links"])
             links = self._links_of(batch)
             self._links.add(links)
-            self.relinked = distinct(self._vertices.count, links.src)
+            voters.append(links.src)
             self._added = Links(*(column[links.weight > 0] for column in links))
             if self._unsaved is not None:
                 self._unsaved.append(pa.RecordBatch.from_arrays(batch.columns, schema=saving.LINKS))
+        self.relinked = distinct(max(self._vertices.count, 1), *voters)
 
     def hear(self, now: int, told: Any) -> Slots:  # noqa: ANN401 - batches
         """Take in the labels of neighbours in this round: those who have to vote by that."""
