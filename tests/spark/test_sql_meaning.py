@@ -91,6 +91,7 @@ def test_many_queries_that_were_drawn_are_sparks(spark: SparkSession, number: in
     for query, theirs in zip(queries, answers_of(spark, queries, rows), strict=True):
         names = used_in(query)
         changes = {name: rows.changes[name] for name in names}
+        said = ""
         try:
             results = ps.sql(declared(*names) + query).run_local(changes, workers=1 + number % 2)
             ours = as_text(added_up(list(results["result"].values())))
@@ -99,7 +100,7 @@ def test_many_queries_that_were_drawn_are_sparks(spark: SparkSession, number: in
             said = str(error)
         if ours is None or theirs is None:
             if (ours is None) != (theirs is None):
-                wrong.append((query, "here" if ours is None else "in Spark", "" if ours else said))
+                wrong.append((query, "here" if ours is None else "in Spark", said))
             continue
         try:
             check_same(ours, theirs, "final rows")

@@ -356,8 +356,8 @@ CASES: Final = [
     Case("never null not in", "select k, a from t where a not in (select n from w where w.k = 1)"),
     Case("join on floats", "select one.n, cast(one.x as string) as p, cast(other.x as string) as q "
          "from w one join w other on one.x = other.x",
-         "select one.n, case when isnan(one.x) then 'NaN' else cast(one.x as varchar) end as p, "
-         "case when isnan(other.x) then 'NaN' else cast(other.x as varchar) end as q "
+         "select one.n, case when isnan(one.x) then 'NaN' else cast(one.x + 0.0 as varchar) end as p, "
+         "case when isnan(other.x) then 'NaN' else cast(other.x + 0.0 as varchar) end as q "
          "from w one join w other on one.x = other.x"),
     Case("full join on floats", "select t.k as p, w.k as q, w.n from t full join w on t.x - 0.5e0 = w.x"),
     Case("recursive step with other names", "with recursive r(n, m) as (select coalesce(k, 3), coalesce(a, 0) from t union all "
