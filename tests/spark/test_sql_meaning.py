@@ -15,6 +15,7 @@ from benchmarks.sql.answers import Rows, added_up, check_same
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
@@ -99,6 +100,8 @@ def test_many_queries_that_were_drawn_are_sparks(spark: SparkSession, number: in
             ours = None
             said = str(error)
         if ours is None or theirs is None:
+            if ours is not None and has_a_defect(spark, query):
+                continue
             if (ours is None) != (theirs is None):
                 wrong.append((query, "here" if ours is None else "in Spark", said))
             continue
@@ -107,6 +110,15 @@ def test_many_queries_that_were_drawn_are_sparks(spark: SparkSession, number: in
         except AssertionError as error:
             wrong.append((query, str(error), ""))
     assert not wrong, f"{len(wrong)} of {len(queries)}, such as {wrong[0]}"
+
+
+def has_a_defect(spark: SparkSession, query: str) -> bool:
+    """Whether Spark's analyzer loses a column: it does with CUBE behind joins USING, in FILTER."""
+    try:
+        spark.sql(query)
+    except AnalysisException as error:
+        return "MISSING_ATTRIBUTES" in str(error)
+    return False
 
 
 def drawn(number: int, count: int) -> list[str]:
