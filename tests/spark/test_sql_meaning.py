@@ -14,8 +14,7 @@ import pytest
 from benchmarks.sql.answers import Rows, added_up, check_same
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from pyspark.errors import PySparkException
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
