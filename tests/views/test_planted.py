@@ -82,10 +82,6 @@ def rest_of_some_branches(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(conditions, "_without_common_parts", without)
 
 
-def floats_are_one_column(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(outer_joins, "_is_float", lambda table, key: False)
-
-
 def step_by_name(patch: pytest.MonkeyPatch) -> None:
     def by_name(step: Any, made: Table, start: Table) -> Table:  # noqa: ANN401 - a node
         del step
@@ -133,7 +129,6 @@ MISTAKES = [
     Mistake("using is of the left", using_is_of_the_left, ("right using", "full using of three")),
     Mistake("nulls are not counted", nulls_are_not_counted, ("not in of what is never null",)),
     Mistake("rest of some branches", rest_of_some_branches, ("alternatives that imply each other",)),
-    Mistake("floats are one column", floats_are_one_column, ("join on floats",)),
     Mistake("step by name", step_by_name, ("recursive step with other names",)),
     Mistake("parts are lost", parts_of_the_subquery_are_lost, ("factored not exists", "factored value")),
     Mistake("where does not wait", where_does_not_wait, ("where behind a left and a full join",)),

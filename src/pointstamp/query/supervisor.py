@@ -203,20 +203,23 @@ class Supervisor:
                 opened.callback(watch.close)
                 watches[name] = watch
             crew = self._launcher.launch(replace(begun.mission, is_observed=spec.judge is not None))
-            opened.callback(crew.end)
-            verification = self._verify(begun, crew.workers)
-            session = Session(
-                crew,
-                begun.coordinator(spec, monotonic(), workers=crew.workers),
-                watches,
-                crew.workers,
-                on_commit=self._on_commit,
-                on_ready=self._on_ready,
-                verification=verification,
-                timeline=self.timeline,
-                is_dropped=lambda: self.is_dropped,
-                streams=self._streams,
-            )
+            try:
+                verification = self._verify(begun, crew.workers)
+                session = Session(
+                    crew,
+                    begun.coordinator(spec, monotonic(), workers=crew.workers),
+                    watches,
+                    crew.workers,
+                    on_commit=self._on_commit,
+                    on_ready=self._on_ready,
+                    verification=verification,
+                    timeline=self.timeline,
+                    is_dropped=lambda: self.is_dropped,
+                    streams=self._streams,
+                )
+            except BaseException:
+                crew.end()
+                raise
             opened.callback(session.close)
             for name, units in promised.items():
                 session.coordinator.offer(name, units)

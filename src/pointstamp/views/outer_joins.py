@@ -8,8 +8,6 @@ only the key of an inner join on plain columns needs none, because there both na
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyarrow import types
-
 from pointstamp.expressions.compiling import compile_expression
 from pointstamp.expressions.functions import coalesce
 from pointstamp.expressions.tree import Column, Expression
@@ -29,7 +27,7 @@ def inner(
     merged: dict[str, str] = {}
     for number, pair in enumerate(keys):
         one, other = _as_one_type(left.table, right.table, pair)
-        if _is_plain(one, left) and _is_plain(other, right) and not _is_float(left.table, one):
+        if _is_plain(one, left) and _is_plain(other, right):
             assert isinstance(one, Column)
             assert isinstance(other, Column)
             if one.column not in on and other.column not in on.values():
@@ -107,12 +105,6 @@ def _with_key(table: Table, key: Expression, name: str) -> tuple[Table, str]:
 
 def _is_plain(key: Expression, side: Relation) -> bool:
     return isinstance(key, Column) and key.column in side.table.schema.names
-
-
-def _is_float(table: Table, key: Expression) -> bool:
-    """Whether equal keys may look different: 0.0 and -0.0 are one key and two values."""
-    assert isinstance(key, Column)
-    return bool(types.is_floating(table.schema.field(key.column).type))
 
 
 def _as_one_type(left: Table, right: Table, pair: KeyPair) -> KeyPair:

@@ -1,7 +1,6 @@
-"""The labels of vertices in every round of label propagation, in arrays, and the links by which they vote.
+"""Labels of vertices in every round of label propagation, in arrays, and the links by which they vote.
 
-It has the vertices of a worker and their neighbours, whose labels are told. It knows no times: who owns it
-gives it one epoch after the other, and the rounds of each in their order.
+It has the vertices of a worker and their neighbours, and takes epochs and their rounds in order.
 """
 
 from collections.abc import Mapping
@@ -28,8 +27,7 @@ class RoundLabels:
         self._vertices = VertexTable()
         self._links = OutLinks()
         self._labels: Numbers = np.empty((rounds + 1, 0), np.int64)
-        # By slot: whether the vertex is there, and is this worker's; whether it was there when it was last
-        # reported, and with which label.
+        # By slot: whether the vertex is there and this worker's; whether it was when last reported; that label.
         self._is_there, self._was_there, self._shown = np.empty((3, 0), np.int64)
         self._is_unsaved = np.empty(0, np.bool_)
         self.relinked, self._added = np.empty(0, np.intp), Links(*np.empty((3, 0), np.int64))
@@ -38,8 +36,7 @@ class RoundLabels:
         """Changes of links since the last save; None if nothing was saved yet."""
 
     def change(self, came: Mapping[str, list[pa.RecordBatch]]) -> None:
-        """Take in the vertices and links that come and go in an epoch."""
-        # A vertex that returns votes, too: what is known of its label may be older than its last links.
+        """Take in the vertices and links of an epoch; a vertex that returns votes, its label may be old."""
         voters = [np.empty(0, np.intp)]
         for batch in came.get("ids", ()):
             slots = self._slots_of(batch.column(0))
