@@ -74,6 +74,7 @@ class FakeLauncher:
         self.missions: list[Mission | None] = []
         self.failures: list[Exception] = []
         self.is_wanted: Callable[[], bool] = lambda: True
+        self.opened = ExitStack()
 
     def start(self, mission: Mission, is_wanted: Callable[[], bool], *, is_spare: bool) -> StartedTasks:
         assert is_spare
@@ -98,8 +99,8 @@ class FakeLauncher:
         driver.meet(SECONDS_MAX)
         self.jobs.append(job)
         server = RendezvousServer(str(self.folder / str(number)), lambda: "127.0.0.1")
+        self.opened.callback(server.close)
         opened = ExitStack()
-        opened.callback(server.close)
         return StartedTasks(driver, cast("CrewJob", job), 1, server, opened)
 
 
@@ -111,6 +112,7 @@ def kept(folder: Path) -> Iterator[tuple[SpareKeeper, FakeLauncher]]:
         yield keeper, launcher
     finally:
         keeper.stop()
+        launcher.opened.close()
 
 
 def mission(generation: int = 1) -> Mission:

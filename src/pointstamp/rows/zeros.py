@@ -15,11 +15,7 @@ from pyarrow import types
 
 def floats_in(schema: Iterable[pa.Field]) -> tuple[int, ...]:
     """Return the positions of the columns that can hold a zero with a sign."""
-    return tuple(
-        position
-        for position, field in enumerate(schema)
-        if types.is_float32(field.type) or types.is_float64(field.type)
-    )
+    return tuple(position for position, field in enumerate(schema) if types.is_floating(field.type))
 
 
 def with_one_zero(columns: Sequence[pa.Array], floats: Iterable[int]) -> list[pa.Array]:
@@ -31,5 +27,11 @@ def with_one_zero(columns: Sequence[pa.Array], floats: Iterable[int]) -> list[pa
     """
     made = list(columns)
     for position in floats:
-        made[position] = pc.add(made[position], pa.scalar(0.0, made[position].type))
+        made[position] = _one_zero(made[position])
     return made
+
+
+def _one_zero(column: pa.Array) -> pa.Array:
+    if types.is_float16(column.type):  # Arrow does not add halves
+        return _one_zero(column.cast(pa.float32())).cast(column.type)
+    return pc.add(column, pa.scalar(0.0, column.type))
