@@ -27,7 +27,7 @@ class RoundLabels:
         self._vertices = VertexTable()
         self._links = OutLinks()
         self._labels: Numbers = np.empty((rounds + 1, 0), np.int64)
-        # By slot: whether the vertex is there, and this worker's; the same, and its label, at the last report.
+        # By slot: whether the vertex is there and this worker's; the same, and its label, at the last report.
         self._is_there, self._was_there, self._shown = np.empty((3, 0), np.int64)
         self._is_unsaved = np.empty(0, np.bool_)
         self.relinked, self._added = np.empty(0, np.intp), Links(*np.empty((3, 0), np.int64))
