@@ -43,10 +43,10 @@ from pointstamp.running.processes import ProcessRun
 from pointstamp.running.results import Results
 from pointstamp.running.status import describe_interruption, status_from
 from pointstamp.show.describe import describe
-from pointstamp.show.drawing.mermaid import mermaid
-from pointstamp.show.drawing.svg import svg
 from pointstamp.show.explaining import explain
 from pointstamp.show.live import LiveDisplay
+from pointstamp.show.mermaid import mermaid
+from pointstamp.show.page import frame, page
 from pointstamp.state.memory import memory_limit
 from pointstamp.storage.places import absolute_place
 from pointstamp.tables.each_time import within_times
@@ -118,16 +118,16 @@ class Dataflow:
         """The flow as a Mermaid flowchart."""
         return mermaid(self.plan)
 
-    def to_svg(self) -> str:
-        """The flow as a self-contained SVG drawing."""
-        return svg(self.plan)
+    def to_html(self) -> str:
+        """The flow as a self-contained HTML page with an interactive graph."""
+        return page(self.plan)
 
     def __repr__(self) -> str:
         return f"Dataflow('{self.name}', {len(self.plan.nodes)} operators)"
 
-    def _repr_svg_(self) -> str:
-        """The drawing that a notebook shows of a flow."""
-        return svg(self.plan)
+    def _repr_html_(self) -> str:
+        """The graph that a notebook shows of a flow."""
+        return frame(self.plan)
 
     def input(
         self,

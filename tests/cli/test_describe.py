@@ -1,6 +1,6 @@
 """``pointstamp describe``: the flow of a file in words or drawn, without inputs and without a run.
 
-One family, the command in this process: which stream gets the text, where a drawing lies, what mistakes get.
+One family, the command in this process: which stream gets the text, where a page lies, what mistakes get.
 """
 
 from pathlib import Path
@@ -40,14 +40,14 @@ def test_mermaid_prints_a_flowchart(flow: str, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.startswith("flowchart")
 
 
-def test_svg_writes_a_drawing_and_says_where(
+def test_html_writes_a_page_and_says_where(
     flow: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    drawing = tmp_path / "flow.svg"
-    assert main(["describe", flow, "--svg", str(drawing)]) == 0
+    page = tmp_path / "flow.html"
+    assert main(["describe", flow, "--html", str(page)]) == 0
     out, err = capsys.readouterr()
-    assert "<svg" in drawing.read_text()
-    assert (out, err) == ("", f"the drawing of flow 'words' is in {drawing}\n")
+    assert "<title>flow words</title>" in page.read_text()
+    assert (out, err) == ("", f"wrote the graph of flow 'words' to {page}\n")
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_svg_writes_a_drawing_and_says_where(
         ("", [], "has no flow"),
         ("flow = 3", [], "flow must be a pointstamp.Dataflow, not a int"),
         ("import nowhere", [], "cannot be run: ModuleNotFoundError: No module named 'nowhere' (line 1)"),
-        (FLOW, ["--svg", "/nowhere/at/all.svg"], "cannot be written to /nowhere/at/all.svg"),
-        (FLOW, ["--svg", "x.svg", "--mermaid"], "not allowed with argument --svg"),
+        (FLOW, ["--html", "/nowhere/at/all.html"], "cannot write the page to /nowhere/at/all.html"),
+        (FLOW, ["--html", "x.html", "--mermaid"], "not allowed with argument --html"),
     ],
     ids=["no file", "no flow", "another flow", "no module", "no folder", "two forms"],
 )

@@ -12,7 +12,10 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any, cast
 
 import pyarrow as pa
@@ -214,6 +217,30 @@ def test_nothing_lies_upon_anything_else(browser: WebDriver, length: int, loops:
         until(browser, lambda: len(texts(browser, ".node")) == length + 3)
         check_drawing(drawn(browser), graph)
         quiet(browser)
+
+
+def test_a_flow_is_drawn_on_a_page_of_its_own_and_in_a_frame(browser: WebDriver, tmp_path: Path) -> None:
+    flow = ps.Dataflow("words")
+    words = flow.input("words", "word string")
+    flow.output("counts", words.running().count("word"))
+    (tmp_path / "page.html").write_text(flow.to_html())
+    (tmp_path / "notebook.html").write_text(
+        f'<!doctype html><link rel="icon" href="data:,">{flow._repr_html_()}'
+    )
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        for name in ("page.html", "notebook.html"):
+            browser.get(f"http://127.0.0.1:{server.server_port}/{name}")
+            if name == "notebook.html":
+                browser.switch_to.frame(browser.find_element(By.TAG_NAME, "iframe"))
+            until(browser, lambda: {"words", "count", "counts"} <= set(texts(browser, ".node title")))
+            boxes = [box for _, box in drawn(browser)["nodes"]]
+            assert all(apart(box, other) for number, box in enumerate(boxes) for other in boxes[:number])
+            browser.switch_to.default_content()
+        server.shutdown()
+    complaints = [each for each in console(browser) if "favicon" not in str(each)]
+    assert complaints == []
 
 
 def test_two_hundred_operators_are_folded_found_and_opened(browser: WebDriver) -> None:

@@ -183,8 +183,8 @@ def test_the_shipped_notebook_shows_what_is_stored_in_it(kernel: Kernel) -> None
 
 def test_a_flow_as_the_value_of_a_cell_is_drawn(kernel: Kernel) -> None:
     (value,) = kernel.nb.cells[1].outputs
-    assert value.data["image/svg+xml"].startswith("<svg ")
-    assert "least labels" in value.data["image/svg+xml"]
+    assert value.data["text/html"].startswith("<iframe ")
+    assert "least labels" in value.data["text/html"]
 
 
 @pytest.mark.parametrize("where", RUNS)

@@ -218,4 +218,4 @@ def test_text_and_drawings_say_the_function() -> None:
     assert "reads 'numbers' by a function\n" in plain.describe()
     for flow, words in ((named, "by tens of x"), (plain, "by a function")):
         assert words in flow.to_mermaid()
-        assert words in flow.to_svg()
+        assert words in flow.to_html()

@@ -1,4 +1,4 @@
-"""``pointstamp describe``: the flow of a file in words, as a Mermaid chart or as a drawing. Nothing runs."""
+"""``pointstamp describe``: the flow of a file as text, a Mermaid chart or an HTML page. Nothing runs."""
 
 import argparse
 import sys
@@ -25,8 +25,8 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         "flow", metavar="FLOW.py", help="a Python file with a flow, or a file with SQL (.sql)"
     )
     drawn = describe.add_mutually_exclusive_group()
-    drawn.add_argument("--mermaid", action="store_true", help="print a Mermaid flowchart instead of words")
-    drawn.add_argument("--svg", metavar="FILE", help="write a drawing to a file instead of words")
+    drawn.add_argument("--mermaid", action="store_true", help="print a Mermaid flowchart instead of text")
+    drawn.add_argument("--html", metavar="FILE", help="write an HTML page with the graph to a file")
     describe.set_defaults(command=describe, run=_run)
 
 
@@ -61,15 +61,15 @@ def _of_sql(path: Path, parameters: Mapping[str, object] | None) -> "Dataflow":
 
 def _run(arguments: argparse.Namespace) -> int:
     flow = load_flow(arguments.flow)
-    if arguments.svg is not None:
-        drawing = flow.to_svg()
+    if arguments.html is not None:
+        page = flow.to_html()
         try:
-            Path(arguments.svg).write_text(drawing, encoding="utf-8")
+            Path(arguments.html).write_text(page, encoding="utf-8")
         except OSError as error:
             raise UsageError(
-                f"describe: the drawing cannot be written to {arguments.svg}: {error.strerror}."
+                f"describe: cannot write the page to {arguments.html}: {error.strerror}."
             ) from error
-        sys.stderr.write(f"the drawing of flow '{flow.name}' is in {arguments.svg}\n")
+        sys.stderr.write(f"wrote the graph of flow '{flow.name}' to {arguments.html}\n")
         return 0
     text = flow.to_mermaid() if arguments.mermaid else flow.describe()
     sys.stdout.write(text.rstrip("\n") + "\n")

@@ -1,6 +1,6 @@
-"""What people look at: a flow in words and as a drawing, a run while it works.
+"""What people look at: a flow as text and as a graph, a run while it works.
 
-``describe`` reads a plan, and ``drawing`` draws it. ``live`` shows the status of a run, laid out by
-``standing``, and ``query_display`` that of a query. ``trace_sight`` is a recorded run
-for a dashboard. None of them looks into a worker.
+``describe`` writes a plan as text, ``mermaid`` as a chart and ``page`` as an HTML page. ``live`` shows the
+status of a run, laid out by ``standing``, and ``query_display`` that of a query. ``trace_sight`` is a recorded
+run for a dashboard. None of them looks into a worker.
 """
