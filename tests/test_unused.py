@@ -17,8 +17,7 @@ READERS: Final = ("src", "models", "tests", "docs", "examples", "benchmarks", "s
 
 CALLED_BY_OTHERS: Final = {
     "_check_value": "argparse calls it for each argument that has choices",
-    "_repr_html_": "notebooks call it to show a link",
-    "_repr_html_": "notebooks call it to show a flow",
+    "_repr_html_": "notebooks call it to show a flow or a link",
     "do_GET": "the server of the standard library calls it for each request",
     "do_POST": "as do_GET",
     "handle_error": "the server of the standard library calls it where a request fails",
